@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * struct bytes: a borrowed run of bytes (often UTF-8 text, never terminated).
+ */
+#ifndef BASE_BYTES_H
+#define BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct bytes {
+    const char *data;
+    size_t count;
+};
+
+#define BYTES_LITERAL(text) ((struct bytes){(text), sizeof(text) - 1})
+
+static inline struct bytes bytes_of(const char *text) {
+    return (struct bytes){text, strlen(text)};
+}
+
+static inline bool bytes_equal(struct bytes a, struct bytes b) {
+    return a.count == b.count && (a.count == 0 || memcmp(a.data, b.data, a.count) == 0);
+}
+
+static inline bool bytes_start_with(struct bytes text, struct bytes prefix) {
+    return text.count >= prefix.count && memcmp(text.data, prefix.data, prefix.count) == 0;
+}
+
+static inline size_t round_up(size_t value, size_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+static inline size_t divide_up(size_t value, size_t divisor) {
+    return (value + divisor - 1) / divisor;
+}
+
+#endif

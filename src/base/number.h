@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Number formats of checkpoints and caches, as plain C: the truth that kernels are checked against.
+ * BF16 and F16 as in IEEE 754 practice; E4M3 is "e4m3fn": bias 7, subnormals m*2^-9, largest 448,
+ * 0x7F and 0xFF are NaN, no infinities (OCP 8-bit floating point specification, section 5).
+ */
+#ifndef BASE_NUMBER_H
+#define BASE_NUMBER_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t float_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float float_from_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline float float_from_bf16(uint16_t bits) {
+    return float_from_bits((uint32_t)bits << 16);
+}
+
+/* Round to nearest, ties to even; a NaN stays a (quiet) NaN. */
+static inline uint16_t bf16_from_float(float value) {
+    uint32_t bits = float_bits(value);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)((bits >> 16) | 0x40u);
+    return (uint16_t)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+}
+
+static inline float bf16_rounded(float value) {
+    return float_from_bf16(bf16_from_float(value));
+}
+
+static inline float float_from_f16(uint16_t bits) {
+    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
+    uint32_t exponent = (bits >> 10) & 0x1Fu, fraction = bits & 0x3FFu;
+    if (exponent == 31) return float_from_bits(sign | 0x7F800000u | fraction << 13);
+    float magnitude = exponent ? float_from_bits((exponent + 112) << 23 | fraction << 13)
+                               : (float)fraction * 0x1p-24f;
+    return float_from_bits(sign | float_bits(magnitude));
+}
+
+static inline float float_from_e4m3(uint8_t code) {
+    uint32_t sign = (uint32_t)(code & 0x80u) << 24;
+    uint32_t exponent = (code >> 3) & 0xFu, fraction = code & 7u;
+    if ((code & 0x7F) == 0x7F) return float_from_bits(sign | 0x7FC00000u);
+    float magnitude = exponent ? float_from_bits((exponent + 120) << 23 | fraction << 20)
+                               : (float)fraction * 0x1p-9f;
+    return float_from_bits(sign | float_bits(magnitude));
+}
+
+/* Round to nearest, ties to even; beyond 448 saturates; NaN gives 0x7F. */
+static inline uint8_t e4m3_from_float(float value) {
+    uint32_t bits = float_bits(value);
+    uint8_t sign = (uint8_t)(bits >> 24 & 0x80u);
+    bits &= 0x7FFFFFFFu;
+    if (bits > 0x7F800000u) return (uint8_t)(sign | 0x7F);
+    float magnitude = float_from_bits(bits);
+    if (magnitude >= 448.0f) return (uint8_t)(sign | 0x7E);
+    if (magnitude < 0x1p-6f) /* subnormal grid of 2^-9; 1.5 * 2^14 pushes the rest off the end */
+        return (uint8_t)(sign | (float_bits(magnitude + 0x1.8p14f) & 0xFu));
+    bits += 0x7FFFFu + ((bits >> 20) & 1u);
+    return (uint8_t)(sign | ((bits >> 20) - (120u << 3)));
+}
+
+#endif

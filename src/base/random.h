@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Counter-based randomness: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2,
+ * 3", SC 2011). The same (key, counter) gives the same numbers on every machine, in any order, so a
+ * sampled token depends only on (seed, choice, output position).
+ */
+#ifndef BASE_RANDOM_H
+#define BASE_RANDOM_H
+
+#include <stdint.h>
+
+/* Fills out[4] with 32 random bits each. */
+void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/* Uniform in [0, 1) with 53 bits, for the choice-th answer's output_position-th token. */
+double random_uniform(uint64_t seed, uint32_t choice, uint32_t output_position);
+
+#endif

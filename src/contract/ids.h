@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Ids that cross a door. One-field structs where two ids could be swapped by mistake.
+ */
+#ifndef CONTRACT_IDS_H
+#define CONTRACT_IDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* 128 random bits drawn by the gateway's host, and an attempt number: a request that is resubmitted
+ * after the loss of a unit keeps its bits and counts its attempt up, so late messages of the first
+ * attempt cannot be taken for the second's. */
+struct request_id {
+    uint64_t high, low;
+    uint32_t attempt;
+    uint32_t reserved; /* zero */
+};
+
+struct connection_id { /* a client's HTTP exchange, named by the host; never reused in a process */
+    uint64_t value;
+};
+
+struct page_id { /* index of a KV page in one rank's memory */
+    uint32_t index;
+};
+
+static inline bool request_id_equal(struct request_id a, struct request_id b) {
+    return a.high == b.high && a.low == b.low && a.attempt == b.attempt;
+}
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Events and actions are records: one run of bytes that starts with struct record, versioned, free of
+ * pointers, so that they can be queued, logged, replayed and sent. An action of one machine is often
+ * the event of another (a gateway's SUBMIT is a unit's SUBMIT), hence one list of kinds.
+ *
+ * Variable parts follow the fixed struct in the order of the struct's *_bytes / *_count fields, each
+ * starting on a multiple of 8 bytes from the record's start (record_tail).
+ */
+#ifndef CONTRACT_RECORD_H
+#define CONTRACT_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "contract/ids.h"
+
+#define RECORD_VERSION 1
+
+enum record_kind {
+    RECORD_NONE,
+    /* client's host -> gateway */
+    RECORD_CLIENT_REQUEST,
+    RECORD_CLIENT_GONE,
+    RECORD_TOKENIZED,
+    RECORD_DRAIN, /* also host -> unit: take nothing new, finish what runs */
+    /* gateway -> client's host */
+    RECORD_RESPOND,
+    RECORD_STREAM_BEGIN,
+    RECORD_STREAM_DATA,
+    RECORD_STREAM_END,
+    RECORD_TOKENIZE,
+    /* gateway -> unit */
+    RECORD_SUBMIT,
+    RECORD_CANCEL,
+    /* unit -> gateway */
+    RECORD_UNIT_HELLO,
+    RECORD_TOKENS,
+    RECORD_FINISHED,
+    RECORD_UNIT_LOAD,
+    /* unit -> engine's host, and back */
+    RECORD_RUN_STEP,
+    RECORD_STEP_DONE,
+    RECORD_KIND_COUNT
+};
+
+struct record {
+    uint16_t version; /* RECORD_VERSION */
+    uint16_t kind;    /* enum record_kind */
+    uint32_t bytes;   /* of the whole record, this header and the tails included; multiple of 8 */
+};
+
+#define RECORD_BYTES_MAX ((uint32_t)64 << 20)
+
+/* Offset of the next tail behind `end` bytes. */
+static inline size_t record_tail(size_t end) {
+    return (end + 7) & ~(size_t)7;
+}
+
+enum http_method { HTTP_GET, HTTP_POST, HTTP_OTHER, HTTP_METHOD_COUNT };
+
+/* One whole HTTP request. Tails: path (without the query), authorization header's value, body. */
+struct record_client_request {
+    struct record record;
+    struct connection_id connection;
+    uint64_t random[2]; /* fresh random bits from the host: the request's id and, if asked, its seed */
+    int64_t unix_time;  /* seconds, for the answer's "created" */
+    uint32_t method;    /* enum http_method */
+    uint32_t path_bytes;
+    uint32_t authorization_bytes;
+    uint32_t body_bytes;
+};
+
+struct record_client_gone {
+    struct record record;
+    struct connection_id connection;
+};
+
+struct record_drain {
+    struct record record;
+};
+
+enum content_type { CONTENT_JSON, CONTENT_TEXT, CONTENT_METRICS, CONTENT_EVENTS, CONTENT_TYPE_COUNT };
+
+/* A whole answer. Tail: body. */
+struct record_respond {
+    struct record record;
+    struct connection_id connection;
+    uint32_t http_status;
+    uint32_t content_type; /* enum content_type */
+    uint32_t retry_after_seconds; /* 0: no such header */
+    uint32_t body_bytes;
+};
+
+/* Head of a streamed answer (text/event-stream, status 200). */
+struct record_stream_begin {
+    struct record record;
+    struct connection_id connection;
+};
+
+/* Tail: data. */
+struct record_stream_data {
+    struct record record;
+    struct connection_id connection;
+    uint32_t data_bytes;
+    uint32_t reserved;
+};
+
+struct record_stream_end {
+    struct record record;
+    struct connection_id connection;
+};
+
+/* Long text is tokenized by the host, on a thread of its own. Tail: text. */
+struct record_tokenize {
+    struct record record;
+    struct request_id request;
+    uint32_t text_bytes;
+    uint32_t parse_special; /* 1: added tokens in the text are recognized */
+};
+
+/* Tail: uint32_t tokens[token_count]. */
+struct record_tokenized {
+    struct record record;
+    struct request_id request;
+    uint32_t token_count;
+    uint32_t reserved;
+};
+
+/* How to choose a token. temperature 0 is greedy (ties: lowest id). */
+struct sampling {
+    float temperature;
+    float top_p;         /* 1: off */
+    uint32_t top_k;      /* 0: off */
+    uint32_t choice;     /* index of the answer among n */
+    uint64_t seed;
+};
+
+/* Tails: uint32_t prompt[prompt_count]; uint32_t stop_tokens[stop_token_count]. */
+struct record_submit {
+    struct record record;
+    struct request_id request;
+    struct sampling sampling;
+    uint32_t prompt_count;
+    uint32_t new_tokens_max; /* >= 1 */
+    uint32_t stop_token_count;
+    int32_t priority; /* higher runs first */
+};
+
+struct record_cancel {
+    struct record record;
+    struct request_id request;
+};
+
+/* What a unit is; sent once to each gateway that connects. */
+struct record_unit_hello {
+    struct record record;
+    uint32_t vocab_count;
+    uint32_t context_tokens_max; /* prompt and answer of one request */
+    uint32_t page_count;
+    uint32_t page_tokens; /* KV_BLOCK_TOKENS */
+    uint32_t requests_max;
+    uint32_t reserved;
+    char model_id[32];    /* SHA-256 over the checkpoint's identity */
+    char numerics_id[32]; /* short text, zero-padded */
+};
+
+/* Newly chosen tokens, in order. Tail: uint32_t tokens[token_count]. */
+struct record_tokens {
+    struct record record;
+    struct request_id request;
+    uint32_t first_output_position; /* of tokens[0]; lets a gateway drop repeats */
+    uint32_t token_count;
+};
+
+enum finish_reason {
+    FINISH_STOP_TOKEN, /* the last token sent is one of the stop tokens */
+    FINISH_LENGTH,
+    FINISH_CANCELLED,
+    FINISH_REFUSED_QUEUE, /* the unit's queue is full: try again later */
+    FINISH_REFUSED_TOO_LARGE, /* can never fit this unit's KV memory or context */
+    FINISH_REFUSED_DRAINING,
+    FINISH_FAILED,        /* the engine could not run the step */
+    FINISH_REASON_COUNT
+};
+
+/* The last word on a request; its pages are free again. */
+struct record_finished {
+    struct record record;
+    struct request_id request;
+    uint32_t reason; /* enum finish_reason */
+    uint32_t prompt_hit_tokens;
+    uint32_t prompt_miss_tokens; /* hit + miss = prompt */
+    uint32_t output_tokens;
+};
+
+/* Load report, after each step and on change. KV pages: free + held = total, always. */
+struct record_unit_load {
+    struct record record;
+    uint32_t requests_waiting;
+    uint32_t requests_running;
+    uint32_t pages_free;
+    uint32_t pages_held;
+    uint32_t last_step_rows;
+    uint32_t last_step_tokens;
+    int64_t last_step_ns;
+    uint64_t steps_total;
+    uint64_t prompt_tokens_total;
+    uint64_t output_tokens_total;
+};
+
+#endif

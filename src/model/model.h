@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A loaded model: the compute plane's door. Turns step plans into logits. Owns packed weights, KV
+ * pages and scratch; never decides who runs next. One caller at a time.
+ */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "contract/step_plan.h"
+#include "kernels/kernels.h"
+#include "model/shape.h"
+
+enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16, ACTIVATIONS_FP8, ACTIVATIONS_FP8_F32,
+                   ACTIVATIONS_COUNT };
+
+/* "f32", "bf16", "fp8", "fp8-f32" */
+enum status activations_named(const char *name, enum activations *out, struct error *error);
+const char *activations_name(enum activations activations);
+
+struct model_options {
+    const char *directory;
+    enum activations activations;
+    enum kernel_level level;
+    uint32_t threads;        /* 0: one per CPU */
+    uint64_t kv_bytes;       /* memory for KV pages; rounded down to whole pages */
+    uint32_t step_tokens_max; /* tokens in one step */
+    uint32_t step_rows_max;
+    bool mtp;                /* load the MTP layer, keep its slice in each KV block */
+    /* Called now and then while weights load; may be NULL. */
+    void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
+    void *progress_context;
+};
+
+struct model;
+
+enum status model_open(const struct model_options *options, struct model **model_out,
+                       struct error *error);
+void model_close(struct model *model);
+
+const struct shape *model_shape(const struct model *model);
+uint32_t model_page_count(const struct model *model);
+uint64_t model_page_bytes(const struct model *model);   /* one KV block, header included */
+uint64_t model_weight_bytes(const struct model *model); /* packed */
+/* Short text: kernels' numerics, activations and version, e.g. "fma1.bf16.v1". Enters block keys. */
+const char *model_numerics_id(const struct model *model);
+/* 32 bytes that identify the checkpoint. */
+const uint8_t *model_identity(const struct model *model);
+
+/* What `fathom logits` may ask to see of one row's run; all pointers may be NULL. */
+struct model_probe {
+    uint32_t row;
+    uint32_t *routing;     /* [layers][experts_per_token] of the row's last token; dense layers: UINT32_MAX */
+    uint32_t *mtp_argmax;  /* [row's token_count]: position i from h_i and token i+1; the last position
+                            * takes `mtp_next_token` */
+    uint32_t mtp_next_token; /* UINT32_MAX: the greedy token of the last position's logits */
+};
+
+/* Runs the plan: KV pages written, logits computed. `logits`: the rows' wanted logits behind each
+ * other in plan order, each [vocab] floats; room for the sum of logits_count rows. Deterministic and
+ * batch invariant. STATUS_INVALID if the plan breaks a rule (that is the caller's bug, but it may come
+ * from another process). */
+enum status model_step(struct model *model, const struct step_plan *plan, float *logits,
+                       const struct model_probe *probe, struct error *error);
+
+/* model/sample.c: the next token for a row of logits. Same logits, sampling and position: same token. */
+uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling *sampling,
+                      uint32_t output_position, float *scratch /* [2 * vocab] */);
+
+#endif
