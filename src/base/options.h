@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Options: one table per command; every row is a flag (`--kv-memory 2GiB`) and, for commands that take
+ * `--config FILE`, a key of that YAML file. Unknown names are fatal. `fathom inspect options` prints
+ * the tables. Values land in the caller's struct, at `offset`.
+ */
+#ifndef BASE_OPTIONS_H
+#define BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum option_type {
+    OPTION_FLAG,   /* bool; `--name`, `--no-name`, `--name=true|false` */
+    OPTION_COUNT,  /* uint64_t in [minimum, maximum] */
+    OPTION_NUMBER, /* double in [minimum, maximum] */
+    OPTION_BYTES,  /* uint64_t: 4096, 512KiB, 2GiB, 1.5GB */
+    OPTION_TEXT,   /* const char *; NULL when neither given nor defaulted */
+    OPTION_CHOICE, /* const char *, one of `choices` ("a|b|c") */
+};
+
+struct option {
+    const char *name;     /* "kv-memory" */
+    enum option_type type;
+    const char *fallback; /* as text; NULL: FLAG false, COUNT/NUMBER/BYTES 0, TEXT NULL */
+    const char *help;     /* one line */
+    size_t offset;
+    const char *choices;  /* OPTION_CHOICE */
+    double minimum, maximum; /* COUNT, NUMBER; both 0: no bound */
+};
+
+struct option_table {
+    const char *command;     /* "serve" */
+    const char *arguments;   /* "[PROMPT]" or "" : for the usage line */
+    const char *description; /* one or two lines */
+    const struct option *options;
+    size_t option_count;
+    size_t positional_min, positional_max;
+};
+
+#define OPTION_POSITIONAL_MAX 8
+
+struct option_result {
+    bool help; /* --help was asked for and has been printed to stdout: exit with EXIT_CODE_OK */
+    size_t positional_count;
+    const char *positional[OPTION_POSITIONAL_MAX];
+};
+
+/* Fills the fallbacks, then the configuration file if `--config FILE` is given and `read_config` is
+ * not NULL, then the flags (flags win). Text values point into argv or into memory kept for the
+ * process's life. */
+typedef enum status options_read_config(const char *path, const struct option_table *table,
+                                        void *values, struct error *error);
+enum status options_parse(const struct option_table *table, int argc, char **argv, void *values,
+                          options_read_config *read_config, struct option_result *result_out,
+                          struct error *error);
+
+/* Sets one option from text; for configuration readers. */
+enum status options_set(const struct option_table *table, const char *name, const char *value,
+                        void *values, struct error *error);
+
+/* Prints usage and options to a FILE *. */
+void options_print(const struct option_table *table, void *file);
+
+#endif

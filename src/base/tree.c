@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * jansson allocates through a hook; while a text is parsed, the hook hands out the caller's arena.
+ * Nothing is ever freed one by one: reference counts are never touched, the arena is dropped whole.
+ */
+#include "base/tree.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+static _Thread_local struct arena *parse_arena;
+
+static void *take(size_t bytes) {
+    return parse_arena ? arena_take(parse_arena, bytes) : malloc(bytes);
+}
+
+static void drop(void *memory) {
+    if (!parse_arena) free(memory);
+}
+
+__attribute__((constructor)) static void install_hooks(void) {
+    json_set_alloc_funcs(take, drop);
+}
+
+static const json_t *json_of(const struct tree *value) {
+    return (const json_t *)value;
+}
+
+static const struct tree *tree_of(const json_t *value) {
+    return (const struct tree *)value;
+}
+
+enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
+                       const struct tree **root_out, struct error *error) {
+    json_error_t reason;
+    parse_arena = arena;
+    json_t *root = json_loadb(text.data ? text.data : "", text.count,
+                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &reason);
+    parse_arena = NULL;
+    if (root) {
+        *root_out = tree_of(root);
+        return STATUS_OK;
+    }
+    if (json_error_code(&reason) == json_error_out_of_memory)
+        return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to parse %zu bytes of JSON",
+                         name, text.count);
+    return error_set(error, STATUS_INVALID, "%s: not valid JSON: line %d, column %d: %s", name,
+                     reason.line, reason.column, reason.text);
+}
+
+enum tree_kind tree_kind(const struct tree *value) {
+    static const enum tree_kind kinds[] = {
+        [JSON_OBJECT] = TREE_OBJECT,   [JSON_ARRAY] = TREE_ARRAY, [JSON_STRING] = TREE_STRING,
+        [JSON_INTEGER] = TREE_INTEGER, [JSON_REAL] = TREE_REAL,   [JSON_TRUE] = TREE_TRUE,
+        [JSON_FALSE] = TREE_FALSE,     [JSON_NULL] = TREE_NULL,
+    };
+    return kinds[json_typeof(json_of(value))];
+}
+
+const char *tree_kind_name(enum tree_kind kind) {
+    static const char *const names[] = {
+        [TREE_OBJECT] = "an object", [TREE_ARRAY] = "an array", [TREE_STRING] = "a string",
+        [TREE_INTEGER] = "an integer", [TREE_REAL] = "a real number", [TREE_TRUE] = "true",
+        [TREE_FALSE] = "false",      [TREE_NULL] = "null",
+    };
+    return names[kind];
+}
+
+const struct tree *tree_member(const struct tree *object, const char *key) {
+    return tree_of(json_object_get(json_of(object), key));
+}
+
+bool tree_next_member(const struct tree *object, struct tree_cursor *cursor, struct bytes *key_out,
+                      const struct tree **value_out) {
+    json_t *json = (json_t *)(uintptr_t)object;
+    void *place = cursor->place ? json_object_iter_next(json, cursor->place)
+                                : json_object_iter(json);
+    if (!place) return false;
+    cursor->place = place;
+    *key_out = (struct bytes){json_object_iter_key(place), json_object_iter_key_len(place)};
+    *value_out = tree_of(json_object_iter_value(place));
+    return true;
+}
+
+size_t tree_count(const struct tree *array) {
+    return json_array_size(json_of(array));
+}
+
+const struct tree *tree_at(const struct tree *array, size_t index) {
+    return tree_of(json_array_get(json_of(array), index));
+}
+
+bool tree_get_string(const struct tree *value, struct bytes *out) {
+    if (!json_is_string(json_of(value))) return false;
+    *out = (struct bytes){json_string_value(json_of(value)), json_string_length(json_of(value))};
+    return true;
+}
+
+bool tree_get_integer(const struct tree *value, int64_t *out) {
+    if (!json_is_integer(json_of(value))) return false;
+    *out = json_integer_value(json_of(value));
+    return true;
+}
+
+bool tree_get_number(const struct tree *value, double *out) {
+    if (!json_is_number(json_of(value))) return false;
+    *out = json_number_value(json_of(value));
+    return true;
+}
+
+bool tree_get_bool(const struct tree *value, bool *out) {
+    if (!json_is_boolean(json_of(value))) return false;
+    *out = json_is_true(json_of(value));
+    return true;
+}
+
+bool tree_is_null(const struct tree *value) {
+    return json_is_null(json_of(value));
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Reading JSON (jansson behind it): strict UTF-8, no duplicate keys, no trailing bytes, at most 2,048
+ * levels deep, U+0000 allowed in strings. The tree lives in the caller's arena and dies with it.
+ */
+#ifndef BASE_TREE_H
+#define BASE_TREE_H
+
+#include "base/arena.h"
+
+struct tree; /* a value inside a tree */
+
+enum tree_kind { TREE_OBJECT, TREE_ARRAY, TREE_STRING, TREE_INTEGER, TREE_REAL, TREE_TRUE, TREE_FALSE,
+                 TREE_NULL };
+
+/* STATUS_INVALID with line, column and reason; STATUS_NO_MEMORY when the arena is too small (about 8
+ * bytes per byte of text are plenty). `name` stands for the text in messages: a file, "request body". */
+enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
+                       const struct tree **root_out, struct error *error);
+
+enum tree_kind tree_kind(const struct tree *value);
+const char *tree_kind_name(enum tree_kind kind); /* "an object", "a string", … for messages */
+
+/* Value of a key; NULL if `object` is NULL, no object, or has no such key. */
+const struct tree *tree_member(const struct tree *object, const char *key);
+
+/* Walks an object in the text's order: pass NULL first; false at the end. */
+struct tree_cursor {
+    void *place;
+};
+bool tree_next_member(const struct tree *object, struct tree_cursor *cursor, struct bytes *key_out,
+                      const struct tree **value_out);
+
+/* Arrays; 0 and NULL for anything else. */
+size_t tree_count(const struct tree *array);
+const struct tree *tree_at(const struct tree *array, size_t index);
+
+/* Each returns false, leaving *out alone, when the value is NULL or of another kind. A number is an
+ * integer or a real; an integer never comes from a real ("1.0" is a real). */
+bool tree_get_string(const struct tree *value, struct bytes *out);
+bool tree_get_integer(const struct tree *value, int64_t *out);
+bool tree_get_number(const struct tree *value, double *out);
+bool tree_get_bool(const struct tree *value, bool *out);
+bool tree_is_null(const struct tree *value); /* true only for a JSON null, not for NULL */
+
+#endif
