@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * UTF-8: finding characters, and what is not one. An invalid part is as long as the Unicode standard
+ * recommends (section 3.9, "substitution of maximal subparts"; the WHATWG decoder and Rust's
+ * from_utf8_lossy do the same), so one U+FFFD stands for each part.
+ */
+#ifndef TEXT_UTF8_H
+#define TEXT_UTF8_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+#define UTF8_BYTES_MAX 4
+#define UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
+#define UTF8_REPLACEMENT_BYTES 3
+
+enum utf8_kind {
+    UTF8_WHOLE,   /* a character */
+    UTF8_INVALID, /* no text that follows can make it one */
+    UTF8_CUT,     /* the text ends inside what may become a character */
+    UTF8_KIND_COUNT
+};
+
+/* What stands at the start of `text` (not empty), and its length in bytes (>= 1). */
+enum utf8_kind utf8_next(struct bytes text, size_t *bytes_out);
+
+/* Bytes of the longest valid prefix. */
+size_t utf8_valid_prefix(struct bytes text);
+
+/* Copies `text` with U+FFFD for each invalid part, the cut one at the end included. STATUS_FULL when
+ * capacity is short. *count_out is, in both cases, the bytes needed. */
+enum status utf8_repair(struct bytes text, char *out, size_t capacity, size_t *count_out) MUST_USE;
+
+#endif
