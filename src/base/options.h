@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/status.h"
 
 enum option_type {
@@ -48,18 +49,23 @@ struct option_result {
     const char *positional[OPTION_POSITIONAL_MAX];
 };
 
-/* Fills the fallbacks, then the configuration file if `--config FILE` is given and `read_config` is
- * not NULL, then the flags (flags win). Text values point into argv or into memory kept for the
- * process's life. */
+/* Fills the fallbacks, then the configuration file if the table has a row "config" (OPTION_TEXT), it is
+ * given and `read_config` is not NULL, then the flags (flags win). `--` ends the flags; argv[0] is the
+ * command's name. STATUS_INVALID names the flag, what was expected and found, and the nearest known
+ * name. Text values point into argv or into memory kept for the process's life. */
 typedef enum status options_read_config(const char *path, const struct option_table *table,
                                         void *values, struct error *error);
 enum status options_parse(const struct option_table *table, int argc, char **argv, void *values,
                           options_read_config *read_config, struct option_result *result_out,
                           struct error *error);
 
-/* Sets one option from text; for configuration readers. */
+/* Sets one option from text; for configuration readers. A text value is kept as it is: it must live as
+ * long as the process. */
 enum status options_set(const struct option_table *table, const char *name, const char *value,
                         void *values, struct error *error);
+
+/* The known name that `name` was probably meant to be; NULL if none is close. */
+const char *options_nearest(const struct option_table *table, struct bytes name);
 
 /* Prints usage and options to a FILE *. */
 void options_print(const struct option_table *table, void *file);

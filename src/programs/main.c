@@ -4,22 +4,34 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "programs/programs.h"
+#include "base/check.h"
+#include "programs/command.h"
 
-static const struct program programs[] = {
-    {"version", "print the version", program_version},
+#define OPTIONS(table) (table), ARRAY_COUNT(table)
+
+const struct program programs[] = {
+    {"inspect", "print options and the processor", program_inspect, OPTIONS(inspect_options)},
+    {"version", "print the version", program_version, OPTIONS(version_options)},
 };
+const size_t program_count = ARRAY_COUNT(programs);
 
 static void print_help(FILE *out) {
     fprintf(out, "usage: fathom COMMAND [options]\n\ncommands:\n");
-    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
+    for (size_t i = 0; i < program_count; i++)
         fprintf(out, "  %-12s %s\n", programs[i].name, programs[i].summary);
     fprintf(out, "\n`fathom COMMAND --help` describes a command and its options.\n");
 }
 
+const struct option_table version_options[1] = {
+    {.command = "version", .arguments = "", .description = "Prints the version."},
+};
+
 int program_version(int argc, char **argv) {
+    struct option_result result;
+    int exit_code;
+    if (!command_begin(version_options, argc, argv, NULL, &result, &exit_code)) return exit_code;
     printf("fathom %s\n", FATHOM_VERSION);
-    return EXIT_CODE_OK;
+    return command_end(version_options);
 }
 
 int main(int argc, char **argv) {
@@ -31,7 +43,8 @@ int main(int argc, char **argv) {
         print_help(stdout);
         return EXIT_CODE_OK;
     }
-    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
+    if (!strcmp(argv[1], "--version")) return program_version(argc - 1, argv + 1);
+    for (size_t i = 0; i < program_count; i++)
         if (!strcmp(argv[1], programs[i].name)) return programs[i].run(argc - 1, argv + 1);
     fprintf(stderr, "fathom: no command named '%s'; `fathom help` lists them\n", argv[1]);
     return EXIT_CODE_USAGE;

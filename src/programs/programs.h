@@ -1,20 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The subcommands. argv[0] is the subcommand's name. Results go to stdout, everything else to stderr.
+ * The subcommands: program_<name> in programs/<name>.c, one row each in main.c. argv[0] is the
+ * subcommand's name. Results go to stdout, everything else to stderr.
  */
 #ifndef PROGRAMS_PROGRAMS_H
 #define PROGRAMS_PROGRAMS_H
 
+#include "base/options.h"
+
 enum exit_code {
     EXIT_CODE_OK = 0,
-    EXIT_CODE_FAILED = 1,  /* the work failed: bad checkpoint, I/O, a refused request */
-    EXIT_CODE_USAGE = 2,   /* the command line is wrong */
+    EXIT_CODE_FAILED = 1, /* the work failed: bad checkpoint, I/O, a refused request */
+    EXIT_CODE_USAGE = 2,  /* the command line or the configuration file is wrong */
 };
 
 struct program {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
+    const struct option_table *options; /* [option_table_count], for `inspect options` */
+    size_t option_table_count;
 };
 
+/* The rows of main.c. */
+extern const struct program programs[];
+extern const size_t program_count;
+
+int program_inspect(int argc, char **argv);
 int program_version(int argc, char **argv);
+
+extern const struct option_table inspect_options[1];
+extern const struct option_table version_options[1];
 
 #endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the command line's promises: values land where the table says, flags win over files, and
+ * whatever is wrong is refused with a message that names the flag and the cure.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/options.h"
+
+struct values {
+    const char *config, *model, *mode;
+    uint64_t port, kv_bytes;
+    double temperature;
+    bool json, progress;
+};
+
+#define AT(field) .offset = offsetof(struct values, field)
+
+static const struct option rows[] = {
+    {"config", OPTION_TEXT, NULL, "a YAML file", AT(config)},
+    {"model", OPTION_TEXT, "models/tiny-r1", "directory", AT(model)},
+    {"activations", OPTION_CHOICE, "bf16", "precision", AT(mode),
+     .choices = "f32|bf16|fp8|fp8-f32"},
+    {"port", OPTION_COUNT, "8000", "TCP port", AT(port), .minimum = 0, .maximum = 65535},
+    {"kv-memory", OPTION_BYTES, "1GiB", "memory for the KV cache", AT(kv_bytes)},
+    {"temperature", OPTION_NUMBER, NULL, "randomness", AT(temperature), .minimum = 0, .maximum = 2},
+    {"json", OPTION_FLAG, NULL, "print JSON", AT(json)},
+    {"progress", OPTION_FLAG, "true", "show progress", AT(progress)},
+};
+
+static const struct option_table table = {
+    .command = "sample",
+    .arguments = "[PROMPT]",
+    .description = "An example.",
+    .options = rows,
+    .option_count = ARRAY_COUNT(rows),
+    .positional_max = 1,
+};
+
+static struct values values;
+static struct option_result result;
+static struct error error;
+
+#define PARSE(...) parse((const char *[]){"sample", ##__VA_ARGS__, NULL}, NULL)
+
+static enum status parse(const char **words, options_read_config *reader) {
+    int count = 0;
+    while (words[count])
+        count++;
+    memset(&values, 0xA5, sizeof values);
+    memset(&error, 0, sizeof error);
+    memset(&result, 0, sizeof result);
+    return options_parse(&table, count, (char **)words, &values, reader, &result, &error);
+}
+
+static void refuses(enum status status, const char *needle) {
+    assert_int_equal(status, STATUS_INVALID);
+    if (!strstr(error.text, needle)) fail_msg("'%s' lacks '%s'", error.text, needle);
+}
+
+static void test_fallbacks_fill_every_field(void **state) {
+    assert_int_equal(PARSE(), STATUS_OK);
+    assert_null(values.config);
+    assert_string_equal(values.model, "models/tiny-r1");
+    assert_string_equal(values.mode, "bf16");
+    assert_int_equal(values.port, 8000);
+    assert_int_equal(values.kv_bytes, 1 << 30);
+    assert_true(values.temperature == 0);
+    assert_false(values.json);
+    assert_true(values.progress);
+    assert_int_equal(result.positional_count, 0);
+    assert_false(result.help);
+}
+
+static void test_values_are_read_in_both_spellings(void **state) {
+    assert_int_equal(PARSE("--model", "d", "--port=0", "--kv-memory", "1.5GB", "hello", "--json",
+                           "--no-progress", "--temperature", "0.25", "--activations=fp8-f32"),
+                     STATUS_OK);
+    assert_string_equal(values.model, "d");
+    assert_string_equal(values.mode, "fp8-f32");
+    assert_int_equal(values.port, 0);
+    assert_int_equal(values.kv_bytes, 1500000000);
+    assert_true(values.temperature == 0.25);
+    assert_true(values.json);
+    assert_false(values.progress);
+    assert_int_equal(result.positional_count, 1);
+    assert_string_equal(result.positional[0], "hello");
+    assert_int_equal(PARSE("--json=false", "--progress=true", "--", "--json"), STATUS_OK);
+    assert_false(values.json);
+    assert_string_equal(result.positional[0], "--json");
+    assert_int_equal(PARSE("-"), STATUS_OK); /* standard input, by custom */
+    assert_string_equal(result.positional[0], "-");
+}
+
+static void test_bytes_know_their_units(void **state) {
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } cases[] = {{"0", 0},
+                 {"4096", 4096},
+                 {"512KiB", 524288},
+                 {"2GiB", 2ull << 30},
+                 {"1.5MiB", 1572864},
+                 {"3TB", 3000000000000},
+                 {"7B", 7},
+                 {"1TiB", 1ull << 40},
+                 {".5KiB", 512}};
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        assert_int_equal(PARSE("--kv-memory", cases[i].text), STATUS_OK);
+        assert_int_equal(values.kv_bytes, cases[i].bytes);
+    }
+    static const char *const bad[] = {"",    "-1",    "2G",          "GiB", "1 GiB", "1e9",
+                                      "0x4", "1.2.3", "99999999TiB", "nan", "inf",   "2gib"};
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+        refuses(PARSE("--kv-memory", bad[i]), "--kv-memory: expected bytes such as");
+}
+
+static void test_numbers_keep_their_bounds(void **state) {
+    refuses(PARSE("--port", "65536"), "option --port: expected 0 to 65535, found '65536'");
+    static const char *const bad[] = {"", "-1", "+1", " 1", "1x", "1.5", "99999999999999999999"};
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+        refuses(PARSE("--port", bad[i]), "option --port: expected a whole number");
+    refuses(PARSE("--temperature", "2.01"), "expected 0 to 2");
+    refuses(PARSE("--temperature", "nan"), "expected a number");
+    refuses(PARSE("--temperature", ""), "expected a number");
+    refuses(PARSE("--activations", "bf"), "expected one of f32|bf16|fp8|fp8-f32, found 'bf'");
+    refuses(PARSE("--activations", ""), "expected one of");
+    refuses(PARSE("--json=1"), "expected true or false, found '1'");
+}
+
+static void test_unknown_names_are_fatal_and_named(void **state) {
+    refuses(PARSE("--kv-memroy", "1GiB"), "'--kv-memroy'; did you mean --kv-memory?");
+    refuses(PARSE("--prt=1"), "'--prt'; did you mean --port?");
+    refuses(PARSE("--frobnicate"), "'--frobnicate'; `fathom sample --help` lists");
+    refuses(PARSE("--no-port"), "'--no-port'"); /* only flags have a no- form */
+    refuses(PARSE("--no-json=true"), "'--no-json'");
+    refuses(PARSE("-p", "1"), "unknown option '-p'");
+    char *long_name = malloc(5000); /* longer than any buffer of ours */
+    memset(long_name, '-', 2);
+    memset(long_name + 2, 'x', 4997);
+    long_name[4999] = '\0';
+    refuses(PARSE(long_name), "unknown option '--xxx");
+    free(long_name);
+}
+
+static void test_a_missing_value_is_not_the_next_flag(void **state) {
+    refuses(PARSE("--model"), "--model needs a value");
+    refuses(PARSE("--model", "--json"), "--model needs a value: --model=VALUE");
+    assert_int_equal(PARSE("--model=--json"), STATUS_OK);
+    assert_string_equal(values.model, "--json");
+}
+
+static void test_arguments_are_counted(void **state) {
+    refuses(PARSE("a", "b"), "unexpected argument 'b'");
+    static const struct option_table needy = {.command = "needy",
+                                              .arguments = "DIR",
+                                              .description = "",
+                                              .positional_min = 1,
+                                              .positional_max = 1};
+    char *words[] = {"needy", NULL};
+    assert_int_equal(options_parse(&needy, 1, words, NULL, NULL, &result, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "usage: fathom needy DIR"));
+}
+
+static enum status read_fake(const char *path, const struct option_table *known, void *out,
+                             struct error *cause) {
+    assert_string_equal(path, "x.yaml");
+    assert_int_equal(options_set(known, "port", "1", out, cause), STATUS_OK);
+    assert_int_equal(options_set(known, "progress", "false", out, cause), STATUS_OK);
+    return options_set(known, "kv-memory", "8", out, cause);
+}
+
+static void test_flags_win_over_the_file(void **state) {
+    const char *words[] = {"sample", "--port", "2", "--config", "x.yaml", NULL};
+    assert_int_equal(parse(words, read_fake), STATUS_OK);
+    assert_int_equal(values.port, 2);     /* the flag, though it stands before --config */
+    assert_int_equal(values.kv_bytes, 8); /* the file */
+    assert_false(values.progress);
+    assert_string_equal(values.mode, "bf16"); /* the fallback */
+    const char *none[] = {"sample", "--", "--config=x.yaml", NULL};
+    assert_int_equal(parse(none, read_fake), STATUS_OK);
+    assert_int_equal(values.port, 8000);
+    const char *wrong[] = {"sample", "--confg", "x.yaml", NULL};
+    refuses(parse(wrong, read_fake), "did you mean --config?");
+}
+
+/* --help wins over every mistake beside it and names each option with its default. */
+static void test_help_shows_every_row(void **state) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    options_print(&table, file);
+    fclose(file);
+    assert_non_null(strstr(text, "usage: fathom sample [options] [PROMPT]\n"));
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        assert_non_null(strstr(text, rows[i].name));
+        assert_non_null(strstr(text, rows[i].help));
+    }
+    assert_non_null(strstr(text, "--port N"));
+    assert_non_null(strstr(text, "TCP port, 0 to 65535 (default: 8000)"));
+    assert_non_null(strstr(text, "f32|bf16|fp8|fp8-f32"));
+    assert_non_null(strstr(text, "--[no-]progress"));
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fallbacks_fill_every_field),
+        cmocka_unit_test(test_values_are_read_in_both_spellings),
+        cmocka_unit_test(test_bytes_know_their_units),
+        cmocka_unit_test(test_numbers_keep_their_bounds),
+        cmocka_unit_test(test_unknown_names_are_fatal_and_named),
+        cmocka_unit_test(test_a_missing_value_is_not_the_next_flag),
+        cmocka_unit_test(test_arguments_are_counted),
+        cmocka_unit_test(test_flags_win_over_the_file),
+        cmocka_unit_test(test_help_shows_every_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
