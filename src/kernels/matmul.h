@@ -5,9 +5,15 @@
  *     part  = fma chain over k in the block, ascending k, from +0:  part = fma(x[m][k], w[n][k], part)
  *     s     = x_scales[m][b] * w_scale[n / 128][b]   (factors that are absent are 1: then acc += part)
  *
- * so an output element never depends on m, on its neighbours, on threads or on tile shapes: this is
+ * FP8 codes enter the chain as their value times 2^-8 (what a half-float of the same bits is worth) and
+ * x as x times 2^8, so a step is fma(x * 2^8, w * 2^-8, part): the same as fma(x, w, part) unless |x|
+ * reaches 2^120. The NaN codes 0x7F and 0xFF would count as 480 and -480: loaders refuse them.
+ *
+ * An output element never depends on m, on its neighbours, on threads or on tile shapes: this is
  * the other half of batch invariance, and it makes the C twin, AVX2 and AVX-512 agree bit for bit.
- * AVX-512-BF16 multiplies pairs (VDPBF16PS) and is a numerics class of its own.
+ * AVX-512-BF16 multiplies pairs of channels (VDPBF16PS, ascending pairs, an odd last channel is paired
+ * with zero) when x is representable in BF16 and the weights are FP8 or BF16; it is a numerics class of
+ * its own.
  *
  * Activations are always float arrays; in bf16 mode their values are BF16-representable, in the fp8
  * modes they are E4M3 codes' values with x_scales beside them. A level may then convert them without
