@@ -57,6 +57,11 @@ static inline size_t record_tail(size_t end) {
     return (end + 7) & ~(size_t)7;
 }
 
+/* The tail that follows `end` bytes of a record: the first with end = sizeof its struct. */
+static inline void *record_tail_at(const void *record, size_t end) {
+    return (char *)(uintptr_t)record + record_tail(end);
+}
+
 enum http_method { HTTP_GET, HTTP_POST, HTTP_OTHER, HTTP_METHOD_COUNT };
 
 /* One whole HTTP request. Tails: path (without the query), authorization header's value, body. */
@@ -119,7 +124,7 @@ struct record_tokenize {
     uint32_t parse_special; /* 1: added tokens in the text are recognized */
 };
 
-/* Tail: uint32_t tokens[token_count]. */
+/* Tail: uint32_t tokens[token_count]. No token at all: the text could not be tokenized. */
 struct record_tokenized {
     struct record record;
     struct request_id request;
