@@ -54,8 +54,7 @@ struct token_stream {
     bool stopped; /* a stop string was found; further tokens are ignored */
     uint8_t place;
     uint32_t reasoning_tokens; /* pushed before the end of the reasoning, the closing tag included */
-    char character[UTF8_BYTES_MAX]; /* start of a character */
-    uint32_t character_bytes;
+    struct utf8_joiner joiner;
     uint16_t stop_progress[LIMIT_STOP_STRINGS]; /* bytes of each stop string that the text ends with */
     char held[LIMIT_STOP_STRING_BYTES];         /* what may become a stop string */
     uint32_t held_bytes;

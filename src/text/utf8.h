@@ -30,4 +30,17 @@ size_t utf8_valid_prefix(struct bytes text);
  * capacity is short. *count_out is, in both cases, the bytes needed. */
 enum status utf8_repair(struct bytes text, char *out, size_t capacity, size_t *count_out) MUST_USE;
 
+/* Joins text that comes in pieces of any length: puts out whole characters, in runs as long as they
+ * come, with U+FFFD for each invalid part. Zero it to start. */
+struct utf8_joiner {
+    char pending[UTF8_BYTES_MAX]; /* the start of a character */
+    uint32_t pending_count;
+};
+
+typedef void utf8_sink(void *context, struct bytes text); /* text is never empty */
+
+void utf8_join(struct utf8_joiner *joiner, struct bytes piece, utf8_sink *sink, void *context);
+/* The text ends: what is pending is invalid. */
+void utf8_join_end(struct utf8_joiner *joiner, utf8_sink *sink, void *context);
+
 #endif
