@@ -10,7 +10,13 @@
 #define OPTIONS(table) (table), ARRAY_COUNT(table)
 
 const struct program programs[] = {
+#ifdef FATHOM_SERVING
+    {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
+#endif
     {"inspect", "print options and the processor", program_inspect, OPTIONS(inspect_options)},
+#ifdef FATHOM_SERVING
+    {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},
+#endif
     {"version", "print the version", program_version, OPTIONS(version_options)},
 };
 const size_t program_count = ARRAY_COUNT(programs);

@@ -24,10 +24,14 @@ struct program {
 extern const struct program programs[];
 extern const size_t program_count;
 
+int program_detokenize(int argc, char **argv);
 int program_inspect(int argc, char **argv);
+int program_tokenize(int argc, char **argv);
 int program_version(int argc, char **argv);
 
+extern const struct option_table detokenize_options[1];
 extern const struct option_table inspect_options[1];
+extern const struct option_table tokenize_options[1];
 extern const struct option_table version_options[1];
 
 #endif

@@ -121,6 +121,9 @@ enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct by
     if (!tokenizer) return error_set(error, STATUS_NO_MEMORY, "%s: no memory", name);
     enum status status = tree_parse(scratch, json, name, &root, error);
     if (status) return status;
+    if (tree_kind(root) != TREE_OBJECT)
+        return error_set(error, STATUS_INVALID, "%s: is %s, expected an object", name,
+                         tree_kind_name(tree_kind(root)));
     const struct tree *model = tree_member(root, "model"), *added = tree_member(root, "added_tokens");
     status = check_parts(root, name, error);
     if (!status) status = check_model(model, name, error);

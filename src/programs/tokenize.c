@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom tokenize, fathom detokenize: text to token ids and back, with the tokenizer of a model
+ * directory (of which only tokenizer.json is read). One text from the command line or standard input,
+ * or, with --jsonl, one JSON object a line each way.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/tree.h"
+#include "host/file.h"
+#include "programs/command.h"
+#include "text/tokenizer.h"
+
+#define TOKENIZER_BYTES_MAX ((size_t)256 << 20)
+#define INPUT_BYTES_MAX ((size_t)1 << 30)
+
+struct tokenize_values {
+    const char *model;
+    bool jsonl;
+    bool special; /* tokenize: recognize added tokens; detokenize: keep special ones */
+};
+
+#define MODEL_OPTION                                                                               \
+    {.name = "model",                                                                              \
+     .type = OPTION_TEXT,                                                                          \
+     .help = "directory with a tokenizer.json (required)",                                         \
+     .offset = offsetof(struct tokenize_values, model)}
+
+static const struct option tokenize_rows[] = {
+    MODEL_OPTION,
+    {.name = "jsonl",
+     .type = OPTION_FLAG,
+     .help = "read lines {\"text\":\"...\",\"special\":true}, write lines {\"ids\":[...]}",
+     .offset = offsetof(struct tokenize_values, jsonl)},
+    {.name = "special",
+     .type = OPTION_FLAG,
+     .fallback = "true",
+     .help = "recognize added tokens in the text; a line's \"special\" wins",
+     .offset = offsetof(struct tokenize_values, special)},
+};
+
+static const struct option detokenize_rows[] = {
+    MODEL_OPTION,
+    {.name = "jsonl",
+     .type = OPTION_FLAG,
+     .help = "read lines {\"ids\":[...],\"skip_special\":false}, write lines {\"text\":\"...\"}",
+     .offset = offsetof(struct tokenize_values, jsonl)},
+    {.name = "special",
+     .type = OPTION_FLAG,
+     .fallback = "true",
+     .help = "put special tokens out; a line's \"skip_special\" wins",
+     .offset = offsetof(struct tokenize_values, special)},
+};
+
+const struct option_table tokenize_options[1] = {
+    {.command = "tokenize",
+     .arguments = "[TEXT]",
+     .description = "Prints the token ids of a text (of standard input, if there is no TEXT).",
+     .options = tokenize_rows,
+     .option_count = sizeof tokenize_rows / sizeof tokenize_rows[0],
+     .positional_max = 1},
+};
+
+const struct option_table detokenize_options[1] = {
+    {.command = "detokenize",
+     .arguments = "[ID,ID,...]",
+     .description = "Prints the text of token ids (of standard input, if there are none).",
+     .options = detokenize_rows,
+     .option_count = sizeof detokenize_rows / sizeof detokenize_rows[0],
+     .positional_max = 1},
+};
+
+/* All that one run needs. The work areas grow with the largest line. */
+struct session {
+    const struct option_table *table;
+    struct tokenize_values values;
+    struct tokenizer *tokenizer;
+    struct tokenizer_scratch *scratch;
+    size_t text_bytes_max; /* that scratch is made for */
+    void *arena_memory, *scratch_memory, *tree_memory, *out_memory;
+    size_t tree_bytes, out_bytes;
+    struct error error;
+};
+
+static enum status no_memory(struct session *session) {
+    return error_set(&session->error, STATUS_NO_MEMORY, "no memory");
+}
+
+static enum status grow(struct session *session, void **memory, size_t *bytes, size_t wanted) {
+    if (wanted <= *bytes) return STATUS_OK;
+    free(*memory);
+    *bytes = wanted;
+    *memory = malloc(wanted);
+    if (*memory) return STATUS_OK;
+    *bytes = 0;
+    return no_memory(session);
+}
+
+static enum status session_open(struct session *session) {
+    char path[4096];
+    struct bytes json;
+    int length = snprintf(path, sizeof path, "%s/tokenizer.json", session->values.model);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return error_set(&session->error, STATUS_INVALID, "--model: the path is too long");
+    enum status status = file_take(path, TOKENIZER_BYTES_MAX, &json, &session->error);
+    if (status) return status;
+    size_t arena_bytes = tokenizer_arena_bytes(json.count);
+    size_t tree_bytes = tokenizer_open_scratch_bytes(json.count);
+    void *tree_memory = malloc(tree_bytes);
+    session->arena_memory = malloc(arena_bytes);
+    if (!tree_memory || !session->arena_memory) {
+        status = no_memory(session);
+    } else {
+        struct arena arena, scratch;
+        arena_over(&arena, session->arena_memory, arena_bytes);
+        arena_over(&scratch, tree_memory, tree_bytes);
+        status = tokenizer_open(&arena, &scratch, json, path, &session->tokenizer, &session->error);
+    }
+    free(tree_memory);
+    free((void *)(uintptr_t)json.data);
+    return status;
+}
+
+static void session_close(struct session *session) {
+    if (session->tokenizer) tokenizer_close(session->tokenizer);
+    free(session->arena_memory);
+    free(session->scratch_memory);
+    free(session->tree_memory);
+    free(session->out_memory);
+}
+
+static enum status reserve_scratch(struct session *session, size_t text_bytes) {
+    size_t wanted = text_bytes < 1 << 20 ? 1 << 20 : 2 * text_bytes;
+    if (text_bytes <= session->text_bytes_max && session->scratch) return STATUS_OK;
+    size_t bytes = tokenizer_scratch_bytes(wanted);
+    struct arena arena;
+    free(session->scratch_memory);
+    session->scratch_memory = malloc(bytes);
+    if (!session->scratch_memory) return no_memory(session);
+    arena_over(&arena, session->scratch_memory, bytes);
+    session->scratch = tokenizer_scratch_create(&arena, wanted);
+    session->text_bytes_max = wanted;
+    return session->scratch ? STATUS_OK : no_memory(session);
+}
+
+/* --- one text, one list of ids --- */
+
+static enum status print_ids(struct session *session, struct bytes text, bool special) {
+    size_t capacity = 3 * text.count, count = 0; /* an invalid byte may become three */
+    enum status status = reserve_scratch(session, capacity);
+    if (!status)
+        status = grow(session, &session->out_memory, &session->out_bytes,
+                      (capacity + 1) * sizeof(uint32_t));
+    if (status) return status;
+    uint32_t *ids = session->out_memory;
+    status = tokenizer_encode(session->tokenizer, session->scratch, text, special, ids, capacity,
+                              &count);
+    if (status)
+        return error_set(&session->error, status, "cannot tokenize this text: a pattern gave up");
+    if (session->values.jsonl) printf("{\"ids\":[");
+    for (size_t i = 0; i < count; i++)
+        printf("%s%" PRIu32, i == 0 ? "" : session->values.jsonl ? "," : " ", ids[i]);
+    printf(session->values.jsonl ? "]}\n" : "\n");
+    return STATUS_OK;
+}
+
+static void print_json_string(struct bytes text) {
+    putchar('"');
+    for (size_t i = 0; i < text.count; i++) {
+        unsigned char byte = (unsigned char)text.data[i];
+        if (byte == '"' || byte == '\\')
+            printf("\\%c", byte);
+        else if (byte == '\n')
+            printf("\\n");
+        else if (byte < 0x20)
+            printf("\\u%04x", byte);
+        else
+            putchar(byte);
+    }
+    putchar('"');
+}
+
+static enum status print_text(struct session *session, const uint32_t *ids, size_t count,
+                              bool skip_special) {
+    char *text = session->out_memory;
+    size_t bytes = 0;
+    if (tokenizer_decode(session->tokenizer, ids, count, skip_special, text, session->out_bytes,
+                         &bytes)) {
+        enum status status = grow(session, &session->out_memory, &session->out_bytes, 2 * bytes);
+        if (status) return status;
+        text = session->out_memory;
+        status = tokenizer_decode(session->tokenizer, ids, count, skip_special, text,
+                                  session->out_bytes, &bytes);
+        if (status) return error_set(&session->error, status, "cannot decode these tokens");
+    }
+    if (session->values.jsonl) {
+        printf("{\"text\":");
+        print_json_string((struct bytes){text, bytes});
+        printf("}\n");
+    } else {
+        fwrite(text, 1, bytes, stdout);
+        putchar('\n');
+    }
+    return STATUS_OK;
+}
+
+/* --- lines of JSON --- */
+
+static enum status tokenize_line(struct session *session, const struct tree *line) {
+    struct bytes text;
+    bool special = session->values.special;
+    const struct tree *flag = tree_member(line, "special");
+    if (!tree_get_string(tree_member(line, "text"), &text))
+        return error_set(&session->error, STATUS_INVALID, "expected a string \"text\"");
+    if (flag && !tree_get_bool(flag, &special))
+        return error_set(&session->error, STATUS_INVALID, "\"special\" must be true or false");
+    return print_ids(session, text, special);
+}
+
+static enum status detokenize_line(struct session *session, struct arena *arena,
+                                   const struct tree *line) {
+    bool skip_special = !session->values.special;
+    const struct tree *list = tree_member(line, "ids"), *flag = tree_member(line, "skip_special");
+    if (!list || tree_kind(list) != TREE_ARRAY)
+        return error_set(&session->error, STATUS_INVALID, "expected an array \"ids\"");
+    if (flag && !tree_get_bool(flag, &skip_special))
+        return error_set(&session->error, STATUS_INVALID, "\"skip_special\" must be true or false");
+    size_t count = tree_count(list);
+    uint32_t *ids = arena_take(arena, count * sizeof *ids);
+    if (!ids) return no_memory(session);
+    for (size_t i = 0; i < count; i++) {
+        int64_t id = -1;
+        if (!tree_get_integer(tree_at(list, i), &id) || id < 0 || id >= LIMIT_VOCAB)
+            return error_set(&session->error, STATUS_INVALID,
+                             "ids[%zu]: expected an integer from 0 to %d", i, LIMIT_VOCAB - 1);
+        ids[i] = (uint32_t)id;
+    }
+    return print_text(session, ids, count, skip_special);
+}
+
+static enum status run_line(struct session *session, struct bytes text, bool encode) {
+    const struct tree *line = NULL;
+    struct arena arena;
+    enum status status = grow(session, &session->tree_memory, &session->tree_bytes,
+                              ((size_t)64 << 10) + 64 * text.count);
+    if (status) return status;
+    arena_over(&arena, session->tree_memory, session->tree_bytes);
+    status = tree_parse(&arena, text, "the line", &line, &session->error);
+    if (status) return status;
+    return encode ? tokenize_line(session, line) : detokenize_line(session, &arena, line);
+}
+
+static enum status run_lines(struct session *session, bool encode) {
+    char *line = NULL;
+    size_t capacity = 0, number = 0;
+    ssize_t length;
+    enum status status = STATUS_OK;
+    while (!status && (length = getline(&line, &capacity, stdin)) >= 0) {
+        number++;
+        if (strspn(line, " \t\r\n") == (size_t)length) continue;
+        status = run_line(session, (struct bytes){line, (size_t)length}, encode);
+        fflush(stdout); /* whoever asks line by line gets its answers line by line */
+        if (!status) continue;
+        struct error reason = session->error;
+        error_set(&session->error, status, "standard input, line %zu: %.400s", number, reason.text);
+    }
+    if (!status && ferror(stdin))
+        status = error_set(&session->error, STATUS_IO, "cannot read standard input: %s",
+                           strerror(errno));
+    free(line);
+    return status;
+}
+
+/* --- without JSON --- */
+
+/* The argument, or all of standard input. */
+static enum status input_take(struct session *session, const struct option_result *result,
+                              char **memory, struct bytes *out) {
+    if (result->positional_count > 0) {
+        *out = bytes_of(result->positional[0]);
+        return STATUS_OK;
+    }
+    size_t capacity = 0;
+    for (;;) {
+        if (out->count == capacity) {
+            capacity = capacity ? 2 * capacity : (size_t)64 << 10;
+            char *larger = capacity <= INPUT_BYTES_MAX ? realloc(*memory, capacity) : NULL;
+            if (!larger) return no_memory(session);
+            *memory = larger;
+        }
+        size_t got = fread(*memory + out->count, 1, capacity - out->count, stdin);
+        out->count += got;
+        out->data = *memory;
+        if (got == 0) break;
+    }
+    if (!ferror(stdin)) return STATUS_OK;
+    return error_set(&session->error, STATUS_IO, "cannot read standard input: %s", strerror(errno));
+}
+
+/* Ids, separated by commas or white space. */
+static enum status print_text_of(struct session *session, struct bytes list) {
+    enum status status = grow(session, &session->tree_memory, &session->tree_bytes,
+                              (list.count + 1) * sizeof(uint32_t));
+    if (status) return status;
+    uint32_t *ids = session->tree_memory;
+    size_t count = 0;
+    for (size_t i = 0; i < list.count;) {
+        char byte = list.data[i];
+        if (byte == ',' || byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r') {
+            i++;
+            continue;
+        }
+        uint32_t id = 0;
+        size_t start = i;
+        while (i < list.count && list.data[i] >= '0' && list.data[i] <= '9' && id < LIMIT_VOCAB)
+            id = 10 * id + (uint32_t)(list.data[i++] - '0');
+        if (i == start || id >= LIMIT_VOCAB)
+            return error_set(&session->error, STATUS_INVALID,
+                             "token id %zu: expected an integer from 0 to %d", count,
+                             LIMIT_VOCAB - 1);
+        ids[count++] = id;
+    }
+    return print_text(session, ids, count, !session->values.special);
+}
+
+static enum status run_one(struct session *session, const struct option_result *result,
+                           bool encode) {
+    char *memory = NULL;
+    struct bytes input = {"", 0};
+    enum status status = input_take(session, result, &memory, &input);
+    if (!status)
+        status = encode ? print_ids(session, input, session->values.special)
+                        : print_text_of(session, input);
+    free(memory);
+    return status;
+}
+
+static int run(const struct option_table *table, int argc, char **argv, bool encode) {
+    struct session session = {.table = table};
+    struct option_result result;
+    int exit_code;
+    if (!command_begin(table, argc, argv, &session.values, &result, &exit_code)) return exit_code;
+    if (!session.values.model) return command_misused(table, "--model is missing");
+    if (session.values.jsonl && result.positional_count > 0)
+        return command_misused(table, "--jsonl reads standard input, not an argument");
+    enum status status = session_open(&session);
+    if (!status)
+        status = session.values.jsonl ? run_lines(&session, encode)
+                                      : run_one(&session, &result, encode);
+    exit_code = status ? command_failed(table, status, &session.error) : command_end(table);
+    session_close(&session);
+    return exit_code;
+}
+
+int program_tokenize(int argc, char **argv) {
+    return run(tokenize_options, argc, argv, true);
+}
+
+int program_detokenize(int argc, char **argv) {
+    return run(detokenize_options, argc, argv, false);
+}
