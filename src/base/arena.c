@@ -46,7 +46,7 @@ void arena_over(struct arena *arena, void *memory, size_t bytes) {
 
 static bool arena_borrow(struct arena *arena, size_t bytes) {
     struct pool *pool = arena->pool;
-    size_t wanted = divide_up(bytes, POOL_CHUNK_BYTES);
+    size_t wanted = bytes / POOL_CHUNK_BYTES + (bytes % POOL_CHUNK_BYTES != 0);
     if (!pool || arena->run_count == ARENA_RUNS_MAX || wanted > pool->free_count) return false;
     uint32_t count = (uint32_t)wanted;
     uint32_t first = pool_find(pool, pool->search_from, pool->chunk_count, count);
@@ -64,6 +64,7 @@ static bool arena_borrow(struct arena *arena, size_t bytes) {
 void *arena_take(struct arena *arena, size_t bytes) {
     size_t padding = (size_t)(-(uintptr_t)arena->at & 15u);
     size_t left = (size_t)(arena->end - arena->at);
+    if (bytes == 0) bytes = 1; /* NULL only ever means that memory is out */
     if (bytes > left || padding > left - bytes) {
         if (!arena_borrow(arena, bytes)) return NULL;
         padding = (size_t)(-(uintptr_t)arena->at & 15u);

@@ -8,9 +8,13 @@
 #include <stdlib.h>
 
 static _Thread_local struct arena *parse_arena;
+static _Thread_local bool parse_starved; /* the arena ran out; jansson does not always say so */
 
 static void *take(size_t bytes) {
-    return parse_arena ? arena_take(parse_arena, bytes) : malloc(bytes);
+    if (!parse_arena) return malloc(bytes);
+    void *memory = arena_take(parse_arena, bytes);
+    if (!memory) parse_starved = true;
+    return memory;
 }
 
 static void drop(void *memory) {
@@ -33,6 +37,7 @@ enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
                        const struct tree **root_out, struct error *error) {
     json_error_t reason;
     parse_arena = arena;
+    parse_starved = false;
     json_t *root = json_loadb(text.data ? text.data : "", text.count,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &reason);
     parse_arena = NULL;
@@ -40,7 +45,7 @@ enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
         *root_out = tree_of(root);
         return STATUS_OK;
     }
-    if (json_error_code(&reason) == json_error_out_of_memory)
+    if (parse_starved)
         return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to parse %zu bytes of JSON",
                          name, text.count);
     return error_set(error, STATUS_INVALID, "%s: not valid JSON: line %d, column %d: %s", name,

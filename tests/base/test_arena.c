@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects memory: nothing overlaps, everything comes back, an empty pool refuses.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/check.h"
+
+#define CHUNKS 8
+static char *memory;
+static struct pool pool;
+
+static void open_pool(void) {
+    size_t bytes = CHUNKS * (POOL_CHUNK_BYTES + 1);
+    memory = malloc(bytes);
+    assert_non_null(memory);
+    pool_open(&pool, memory, bytes);
+    assert_int_equal(pool.chunk_count, CHUNKS);
+}
+
+static void test_memory_is_aligned_and_apart(void **state) {
+    struct arena arena;
+    char *taken[500];
+    open_pool();
+    arena_open(&arena, &pool);
+    for (size_t i = 0; i < ARRAY_COUNT(taken); i++) {
+        taken[i] = arena_take(&arena, i);
+        assert_non_null(taken[i]);
+        assert_int_equal((uintptr_t)taken[i] % 16, 0);
+        memset(taken[i], (int)(i & 0xFF), i);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(taken); i++)
+        for (size_t k = 0; k < i; k++)
+            assert_int_equal((uint8_t)taken[i][k], i & 0xFF);
+    arena_clear(&arena);
+    assert_int_equal(pool.free_count, CHUNKS);
+    free(memory);
+}
+
+static void test_an_empty_pool_refuses_and_recovers(void **state) {
+    struct arena one, two;
+    open_pool();
+    arena_open(&one, &pool);
+    arena_open(&two, &pool);
+    assert_non_null(arena_take(&one, 5 * POOL_CHUNK_BYTES));
+    assert_null(arena_take(&two, 4 * POOL_CHUNK_BYTES));
+    assert_non_null(arena_take(&two, 3 * POOL_CHUNK_BYTES));
+    assert_null(arena_take(&two, 1));
+    assert_null(arena_take(&two, SIZE_MAX)); /* no overflow into a small take */
+    arena_clear(&one);
+    assert_non_null(arena_take(&two, 1));
+    arena_clear(&two);
+    assert_int_equal(pool.free_count, CHUNKS);
+    assert_non_null(arena_take(&one, CHUNKS * POOL_CHUNK_BYTES)); /* nothing fragmented for good */
+    arena_clear(&one);
+    free(memory);
+}
+
+static void test_zeroed_memory_is_zero_after_use(void **state) {
+    struct arena arena;
+    open_pool();
+    memset(memory, 0xEE, CHUNKS * POOL_CHUNK_BYTES);
+    arena_open(&arena, &pool);
+    uint8_t *zeroed = arena_take_zeroed(&arena, 3000);
+    for (size_t i = 0; i < 3000; i++)
+        assert_int_equal(zeroed[i], 0);
+    arena_clear(&arena);
+    free(memory);
+}
+
+static void test_plain_memory_ends_where_it_ends(void **state) {
+    _Alignas(16) char plain[64];
+    struct arena arena;
+    arena_over(&arena, plain, sizeof plain);
+    assert_non_null(arena_take(&arena, 64));
+    assert_null(arena_take(&arena, 1));
+    arena_clear(&arena);
+    assert_ptr_equal(arena_take(&arena, 1), plain);
+    struct bytes copy = arena_copy(&arena, BYTES_LITERAL("a\0b"));
+    assert_int_equal(copy.count, 3);
+    assert_memory_equal(copy.data, "a\0b", 4);
+    assert_null(arena_copy(&arena, (struct bytes){plain, 64}).data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory_is_aligned_and_apart),
+        cmocka_unit_test(test_an_empty_pool_refuses_and_recovers),
+        cmocka_unit_test(test_zeroed_memory_is_zero_after_use),
+        cmocka_unit_test(test_plain_memory_ends_where_it_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

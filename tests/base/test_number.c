@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the number formats: every code of the small ones, and rounding against its definition.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/number.h"
+
+static void test_bf16_rounds_to_nearest_even(void **state) {
+    for (uint32_t high = 0; high < 0x10000; high += 7) {
+        if ((high & 0x7FFF) >= 0x7F80) continue;
+        assert_int_equal(bf16_from_float(float_from_bits(high << 16)), high);
+        assert_int_equal(bf16_from_float(float_from_bits(high << 16 | 0x7FFF)), high);
+        assert_int_equal(bf16_from_float(float_from_bits(high << 16 | 0x8000)), high + (high & 1));
+        assert_int_equal(bf16_from_float(float_from_bits(high << 16 | 0x8001)), high + 1);
+    }
+    assert_int_equal(bf16_from_float(INFINITY), 0x7F80);
+    assert_true(isnan(float_from_bf16(bf16_from_float(float_from_bits(0x7F800001)))));
+}
+
+/* value = (-1)^s (1 + f/1024) 2^(e-15), or f 2^-24 when e is 0 */
+static void test_f16_every_code(void **state) {
+    for (uint32_t code = 0; code < 0x10000; code++) {
+        int exponent = (int)(code >> 10 & 31), fraction = (int)(code & 1023);
+        float value = float_from_f16((uint16_t)code);
+        if (exponent == 31) {
+            assert_true(fraction ? isnan(value) : isinf(value));
+            continue;
+        }
+        double wanted = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+        assert_true(fabs((double)value) == wanted && !signbit(value) == !(code >> 15));
+    }
+}
+
+static double e4m3_value(uint32_t code) {
+    int exponent = (int)(code >> 3 & 15), fraction = (int)(code & 7);
+    return exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
+}
+
+static void test_e4m3_every_code(void **state) {
+    for (uint32_t code = 0; code < 256; code++) {
+        float value = float_from_e4m3((uint8_t)code);
+        if ((code & 0x7F) == 0x7F) {
+            assert_true(isnan(value));
+            continue;
+        }
+        assert_true(fabs((double)value) == e4m3_value(code & 0x7F));
+        assert_int_equal(e4m3_from_float(value), code);
+    }
+}
+
+/* Between two neighbours the nearer wins, and in the middle the even one. */
+static void test_e4m3_rounds_to_nearest_even(void **state) {
+    for (uint32_t code = 0; code < 0x7E; code++) {
+        float low = float_from_e4m3((uint8_t)code), high = float_from_e4m3((uint8_t)(code + 1));
+        float middle = (low + high) / 2;
+        assert_int_equal(e4m3_from_float(middle), code + (code & 1));
+        assert_int_equal(e4m3_from_float(nextafterf(middle, 0)), code);
+        assert_int_equal(e4m3_from_float(nextafterf(middle, 1000)), code + 1);
+        assert_int_equal(e4m3_from_float(-middle), 0x80 | (code + (code & 1)));
+    }
+    assert_int_equal(e4m3_from_float(1e30f), 0x7E);
+    assert_int_equal(e4m3_from_float(-INFINITY), 0xFE);
+    assert_int_equal(e4m3_from_float(NAN) & 0x7F, 0x7F);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bf16_rounds_to_nearest_even),
+        cmocka_unit_test(test_f16_every_code),
+        cmocka_unit_test(test_e4m3_every_code),
+        cmocka_unit_test(test_e4m3_rounds_to_nearest_even),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

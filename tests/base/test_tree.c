@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the JSON reader: strict text in, a message with its place out, no memory but the
+ * arena's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/tree.h"
+
+static _Alignas(16) char memory[1 << 16];
+static struct arena arena;
+static struct error error;
+
+static const struct tree *parse(const char *text) {
+    const struct tree *root = NULL;
+    arena_over(&arena, memory, sizeof memory);
+    enum status status = tree_parse(&arena, bytes_of(text), "body", &root, &error);
+    assert_true((status == STATUS_OK) == (root != NULL));
+    return root;
+}
+
+static void test_every_kind_is_read(void **state) {
+    const struct tree *root = parse(
+        "{\"s\":\"a\\u0000b\",\"i\":-7,\"r\":1.0,\"t\":true,\"f\":false,\"n\":null,\"a\":[1,2]}");
+    struct bytes text;
+    int64_t integer = 0;
+    double number = 0;
+    bool flag = false;
+    assert_true(tree_get_string(tree_member(root, "s"), &text));
+    assert_true(bytes_equal(text, BYTES_LITERAL("a\0b")));
+    assert_true(tree_get_integer(tree_member(root, "i"), &integer));
+    assert_int_equal(integer, -7);
+    assert_false(tree_get_integer(tree_member(root, "r"), &integer));
+    assert_true(tree_get_number(tree_member(root, "r"), &number));
+    assert_true(number == 1.0);
+    assert_true(tree_get_number(tree_member(root, "i"), &number));
+    assert_true(number == -7.0);
+    assert_true(tree_get_bool(tree_member(root, "t"), &flag));
+    assert_true(flag);
+    assert_true(tree_is_null(tree_member(root, "n")));
+    assert_false(tree_is_null(tree_member(root, "missing")));
+    assert_int_equal(tree_count(tree_member(root, "a")), 2);
+    assert_null(tree_at(tree_member(root, "a"), 2));
+    assert_int_equal(tree_count(root), 0);
+    assert_string_equal(tree_kind_name(tree_kind(tree_member(root, "f"))), "false");
+}
+
+static void test_absent_values_are_no_values(void **state) {
+    struct bytes text = BYTES_LITERAL("kept");
+    int64_t integer = 5;
+    assert_null(tree_member(NULL, "x"));
+    assert_null(tree_member(parse("[1]"), "x"));
+    assert_false(tree_get_string(NULL, &text));
+    assert_false(tree_get_integer(NULL, &integer));
+    assert_int_equal(integer, 5);
+    assert_string_equal(text.data, "kept");
+}
+
+static void test_members_come_in_the_texts_order(void **state) {
+    static const char *const names[] = {"z", "a", "m", "b"};
+    const struct tree *root = parse("{\"z\":0,\"a\":1,\"m\":2,\"b\":3}"), *value;
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    int64_t count = 0, number;
+    while (tree_next_member(root, &cursor, &key, &value)) {
+        assert_true(bytes_equal(key, bytes_of(names[count])));
+        assert_true(tree_get_integer(value, &number));
+        assert_int_equal(number, count);
+        count++;
+    }
+    assert_int_equal(count, 4);
+}
+
+static void test_what_is_not_json_is_refused(void **state) {
+    static const char *const texts[] = {"",
+                                        "{",
+                                        "[1,]",
+                                        "{\"a\":1,\"a\":2}",
+                                        "1 2",
+                                        "\"\xff\"",
+                                        "nul",
+                                        "01",
+                                        "\"\\ud800\"",
+                                        "NaN",
+                                        "{a:1}",
+                                        "[1}",
+                                        "99999999999999999999",
+                                        "1e999"};
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
+        if (parse(texts[i])) fail_msg("accepted: %s", texts[i]);
+        if (strncmp(error.text, "body: not valid JSON: line 1", 28)) fail_msg("%s", error.text);
+    }
+}
+
+static void test_depth_is_bounded(void **state) {
+    char deep[8001];
+    memset(deep, '[', 4000);
+    memset(deep + 4000, ']', 4000);
+    deep[8000] = '\0';
+    assert_null(parse(deep));
+    memset(deep + 1000, ']', 1000);
+    deep[2000] = '\0';
+    arena_over(&arena, memory, sizeof memory);
+    char *large = malloc(1 << 20);
+    const struct tree *root = NULL;
+    arena_over(&arena, large, 1 << 20);
+    assert_int_equal(tree_parse(&arena, bytes_of(deep), "body", &root, &error), STATUS_OK);
+    assert_int_equal(tree_count(root), 1);
+    free(large);
+}
+
+static void test_a_small_arena_refuses(void **state) {
+    static const char text[] = "{\"a\":[1,2,3,4],\"b\":{\"c\":\"some text\"},\"d\":[[],[],[]]}";
+    const struct tree *root = NULL;
+    bool done = false;
+    for (size_t bytes = 0; bytes < 8192 && !done; bytes += 16) {
+        arena_over(&arena, memory, bytes);
+        enum status status = tree_parse(&arena, bytes_of(text), "body", &root, &error);
+        if (status != STATUS_OK && status != STATUS_NO_MEMORY)
+            fail_msg("%zu bytes: %s", bytes, error.text);
+        done = status == STATUS_OK;
+    }
+    assert_true(done);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_kind_is_read),
+        cmocka_unit_test(test_absent_values_are_no_values),
+        cmocka_unit_test(test_members_come_in_the_texts_order),
+        cmocka_unit_test(test_what_is_not_json_is_refused),
+        cmocka_unit_test(test_depth_is_bounded),
+        cmocka_unit_test(test_a_small_arena_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""engine_only.py ROOT BUILD GOLDEN: builds with -Dserving=disabled while pkg-config can see jansson
+alone: the engine needs a C compiler, Meson and a JSON library. Then runs what it built."""
+import os
+import shutil
+import subprocess
+import sys
+
+
+def run(*command, **keywords):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, **keywords)
+    if done.returncode:
+        sys.exit("%s\nexit code %d\n%s" % (" ".join(command), done.returncode, done.stdout[-8000:]))
+    return done.stdout
+
+
+def jansson_only(build):
+    """A directory with jansson.pc and nothing else."""
+    folder = build + ".pkgconfig"
+    os.makedirs(folder, exist_ok=True)
+    home = run("pkg-config", "--variable=pcfiledir", "jansson").strip()
+    shutil.copy(os.path.join(home, "jansson.pc"), folder)
+    return folder
+
+
+def main():
+    root, build, golden = sys.argv[1:4]
+    environment = dict(os.environ, PKG_CONFIG_LIBDIR=jansson_only(build), PKG_CONFIG_PATH="")
+    if not os.path.exists(os.path.join(build, "build.ninja")):
+        run("meson", "setup", build, root, "-Dserving=disabled", "-Dtests=disabled", env=environment)
+    run("ninja", "-C", build, "-j2", "fathom", env=environment)
+    fathom = os.path.join(build, "fathom")
+    assert run(fathom, "version").startswith("fathom ")
+    libraries = run("ldd", fathom)
+    for name in ("event", "pcre", "crypto", "ssl", "cyaml", "yaml"):
+        assert "lib" + name not in libraries, "the engine links lib%s:\n%s" % (name, libraries)
+
+
+main()

@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""laws.py LAW ROOT [...]: the laws of the house, each a test of its own.
+
+  includes ROOT                 docs/rooms.txt: who may include whom, and foreign headers by the door
+  headers  ROOT CC...           every header compiles alone
+  purity   ROOT ROOM=LIB...     what the pure rooms' libraries leave undefined (nm -u) is on the list
+  lengths  ROOT                 files <= 1,000 lines, functions <= 70, but for tests/house/lengths.txt
+  banned   ROOT                 calls that a room, or anyone, may not make
+  words    ROOT                 licence line first; no path of a build machine anywhere
+  mirrors  ROOT                 every src/*.c has its test file, or stands in tests/house/covered.txt
+
+Prints one line per breach and exits with 1 if there is any."""
+import concurrent.futures
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+
+PURE_ROOMS = ("contract", "policy", "text", "cache", "unit", "gateway")
+FILE_LINES_MAX = 1000
+FUNCTION_LINES_MAX = 70
+
+breaches = []
+
+
+def breach(place, text):
+    breaches.append("%s: %s" % (place, text))
+
+
+def walk(root, *suffixes, under=""):
+    """Paths of our own files, relative to the root, sorted."""
+    found = []
+    for folder, names, files in os.walk(os.path.join(root, under)):
+        names[:] = sorted(n for n in names if not n.startswith(("build", ".git", ".deps")) and
+                          n not in ("node_modules", "corpus", "__pycache__"))
+        for name in sorted(files):
+            if name != ".git" and (not suffixes or name.endswith(suffixes)):
+                found.append(os.path.relpath(os.path.join(folder, name), root))
+    return found
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def code_of(text):
+    """C text with comments, strings and characters blanked; lines stay where they are."""
+    pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.DOTALL)
+
+
+def room_of(path):
+    return path.split("/")[1]
+
+
+# --- includes ---------------------------------------------------------------------------------------
+
+def read_rooms(root):
+    rooms, foreign = {}, []
+    for line in read(root, "docs/rooms.txt").splitlines():
+        if "->" in line and not line.startswith("#"):
+            room, allowed = line.split("->")
+            rooms[room.strip()] = allowed.split()
+        elif line.startswith("<"):
+            header, allowed = line.split(":")
+            foreign.append((header.strip()[1:-1], allowed.split()))
+    return rooms, foreign
+
+
+def check_include(rooms, foreign, root, path, place, opener, target):
+    room = room_of(path)
+    if opener == "<":
+        for pattern, allowed in foreign:
+            if fnmatch.fnmatch(target, pattern) and room not in allowed and path[4:] not in allowed:
+                breach(place, "room %s may not include <%s>" % (room, target))
+        return
+    other = target.split("/")[0]
+    if target.count("/") != 1 or other not in rooms:
+        breach(place, 'includes are written "room/file.h", found "%s"' % target)
+    elif other != room and other not in rooms[room]:
+        breach(place, "room %s may not include %s" % (room, target))
+    elif not os.path.exists(os.path.join(root, "src", target)):
+        breach(place, "no such header: %s" % target)
+
+
+def law_includes(root):
+    rooms, foreign = read_rooms(root)
+    for path in walk(root, ".c", ".h", ".inc", under="src"):
+        if path.count("/") != 2 or room_of(path) not in rooms:
+            breach(path, "C files lie in src/<room>/, and docs/rooms.txt names the rooms")
+            continue
+        for number, line in enumerate(read(root, path).splitlines(), 1):
+            found = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
+            if found:
+                check_include(rooms, foreign, root, path, "%s:%d" % (path, number), *found.groups())
+    for room, allowed in rooms.items():  # the law itself has no circles
+        for other in allowed:
+            if room in rooms[other]:
+                breach("docs/rooms.txt", "%s and %s include one another" % (room, other))
+
+
+# --- headers ----------------------------------------------------------------------------------------
+
+def law_headers(root, *compiler):
+    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-DFATHOM_SERVING", "-I" + os.path.join(root, "src"),
+             "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Werror",
+             "-fsyntax-only", "-x", "c", "-"]
+
+    def compile_alone(path):  # twice: the guard holds
+        text = '#include "%s"\n' % os.path.relpath(path, "src") * 2
+        done = subprocess.run(list(compiler) + flags, input=text, capture_output=True, text=True)
+        return path, done.returncode, done.stderr
+
+    headers = walk(root, ".h", under="src")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for path, code, text in pool.map(compile_alone, headers):
+            if code:
+                breach(path, "does not compile alone:\n" + text)
+    for path in headers:
+        guard = re.sub(r"[/.]", "_", path[4:]).upper()
+        if "#ifndef %s\n#define %s\n" % (guard, guard) not in read(root, path):
+            breach(path, "expected the include guard " + guard)
+
+
+# --- purity -----------------------------------------------------------------------------------------
+
+# memory and strings: pure functions of their arguments, without locale, state or allocation
+PURE_C = set("""memcpy memmove memset memcmp memchr memrchr memmem rawmemchr strlen strnlen strcmp strncmp
+    strchr strrchr strstr strspn strcspn strpbrk bcmp abort""".split())
+PURE_RUNTIME = re.compile(r"_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__(mem|str)\w+_chk|"
+                          r"__(asan|ubsan|tsan|sanitizer|gcov|sancov)_\w+|"
+                          r"__(u?div|u?mod|mul|popcount|clz|ctz|ash[lr]|lshr)\w*[dt]i\d|"
+                          r"__u?(float|fix)\w+")
+
+
+def symbols(path, *flags):
+    text = subprocess.run(["nm", "-P", *flags, path], capture_output=True, text=True, check=True)
+    return {line.split()[0].split("@")[0] for line in text.stdout.splitlines()
+            if len(line.split()) >= 2}
+
+
+def law_purity(root, libm, *pairs):
+    rooms, _ = read_rooms(root)
+    libraries = dict(pair.split("=", 1) for pair in pairs)
+    math = symbols(libm, "-D", "--defined-only")
+    owned = {room: symbols(path, "--defined-only", "-g") for room, path in libraries.items()}
+    for room in PURE_ROOMS:
+        if room not in libraries and not walk(root, ".c", under="src/" + room):
+            continue
+        if room not in libraries:
+            breach("src/" + room, "has no static library to look into")
+            continue
+        allowed = set(PURE_C) | math | owned[room]
+        for other in rooms[room]:
+            allowed |= owned.get(other, set())
+        for symbol in sorted(symbols(libraries[room], "-u")):
+            if symbol not in allowed and not PURE_RUNTIME.fullmatch(symbol):
+                breach("src/" + room, "is pure, but uses %s()" % symbol)
+
+
+# --- lengths ----------------------------------------------------------------------------------------
+
+def functions_of(text):
+    """(name, lines) of each function body in clang-formatted C: from its first line to its `}`."""
+    lines = code_of(text).splitlines()
+    start = None
+    for number, line in enumerate(lines):
+        if start is None and re.match(r"[A-Za-z_]", line):
+            start = number
+        if start is not None and line.startswith("}"):
+            head = " ".join(lines[start:number])
+            found = re.match(r"[^={;]*?(\w+)\s*\([^={]*\{", head)
+            if found:
+                yield found.group(1), number - start + 1
+            start = None
+        elif start is not None and line.rstrip().endswith(";") and "{" not in "".join(
+                lines[start:number + 1]):
+            start = None
+
+
+def measure_lengths(root):
+    lengths = {}
+    for path in walk(root, ".c", ".h", ".inc", ".py", ".js", ".mjs", ".css", ".html", "dev"):
+        text = read(root, path)
+        lengths[path] = (text.count("\n"), FILE_LINES_MAX)
+        if path.endswith((".c", ".h", ".inc")):
+            for name, count in functions_of(text):
+                lengths["%s:%s" % (path, name)] = (count, FUNCTION_LINES_MAX)
+    return lengths
+
+
+def law_lengths(root):
+    known = {}
+    for line in read(root, "tests/house/lengths.txt").splitlines():
+        if line and not line.startswith("#"):
+            place, count = line.split()
+            known[place] = int(count)
+    lengths = measure_lengths(root)
+    for place, (count, limit) in lengths.items():
+        if count > known.get(place, limit):
+            breach(place, "%d lines; at most %d" % (count, known.get(place, limit)))
+    for place, count in known.items():
+        now, limit = lengths.get(place, (0, 0))
+        if now < count:
+            breach("tests/house/lengths.txt", "%s has shrunk to %d: %s" % (
+                place, now, "lower it" if now > limit else "strike it out"))
+    if sum(1 for place in lengths if ":" in place) < 20:
+        breach("tests/house/laws.py", "found hardly any functions: functions_of is broken")
+
+
+# --- banned calls -----------------------------------------------------------------------------------
+
+ALLOCATE = "malloc calloc realloc free aligned_alloc posix_memalign strdup strndup asprintf vasprintf"
+CLOCK = "clock_gettime gettimeofday time clock nanosleep usleep sleep"
+BANNED = (  # names, where they may stand, why
+    (ALLOCATE, r"src/(base|host|model|kernels|exchange|programs)/", "allocates"),
+    (CLOCK, r"src/host/|src/programs/|src/kernels/team\.c", # team: spins for a while, then sleeps
+     "reads the clock, which only the host does"),
+    ("sprintf vsprintf strcpy strcat strncpy strncat gets stpcpy", None, "knows no bound: format_text"),
+    ("atoi atol atoll atof", None, "cannot tell an error: strtol, strtod"),
+    ("strtok rand srand random drand48 alloca setlocale tmpnam mktemp system popen", None,
+     "has hidden state or a better successor"),
+    ("assert", None, "vanishes with NDEBUG: check()"),
+)
+
+
+def law_banned(root):
+    for path in walk(root, ".c", ".h", ".inc", under="src"):
+        for number, line in enumerate(code_of(read(root, path)).splitlines(), 1):
+            for name in re.findall(r"(?<![\w.>])(\w+)\s*\(", line):
+                for names, where, why in BANNED:
+                    if name in names.split() and not (where and re.match(where, path)):
+                        breach("%s:%d" % (path, number), "%s() %s" % (name, why))
+
+
+# --- words ------------------------------------------------------------------------------------------
+
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+SOURCES = (".c", ".h", ".inc", ".py", ".sh", ".js", ".mjs", ".css", ".html", "meson.build", "/dev")
+DATA = (".safetensors", ".jsonl", ".bin", ".npy", ".png", ".ico", ".trips", "tokenizer.json")
+
+
+def law_words(root):
+    machine_path = re.compile(r"(?<![\w./-])(\.\./)?" + "sha" + r"red/(design|goldens|bench|models)|/wo" + r"rk/")
+    for path in walk(root):
+        if ("/" + path).endswith(SOURCES):
+            head = read(root, path).splitlines()[:2]
+            if not any(LICENCE in line for line in head):
+                breach(path, "the first line carries '%s'" % LICENCE)
+        if path.endswith(DATA) or "/seeds/" in path or path.startswith("tests/golden/"):
+            continue
+        for number, line in enumerate(read(root, path).splitlines(), 1):
+            if machine_path.search(line):
+                breach("%s:%d" % (path, number), "names a path of one machine")
+
+
+# --- mirrors ----------------------------------------------------------------------------------------
+
+def law_mirrors(root):
+    covered = {}
+    for line in read(root, "tests/house/covered.txt").splitlines():
+        if line and not line.startswith("#"):
+            source, test = line.split(None, 2)[:2]
+            covered[source] = test
+    for path in walk(root, ".c", under="src"):
+        folder, name = os.path.split(path)
+        test = "tests/%s/test_%s" % (folder[4:], name)
+        if os.path.exists(os.path.join(root, test)):
+            if path in covered:
+                breach("tests/house/covered.txt", "%s has %s: strike it out" % (path, test))
+        elif path not in covered:
+            breach(path, "has neither %s nor a line in tests/house/covered.txt" % test)
+    for source, test in covered.items():
+        for path in (source, test):
+            if not os.path.exists(os.path.join(root, path)):
+                breach("tests/house/covered.txt", "%s does not exist" % path)
+    for path in walk(root, ".c", under="tests"):
+        folder, name = os.path.split(path)
+        if name.startswith("test_"):
+            listed = read(root, folder + "/meson.build")
+            if name[5:-2] not in listed:
+                breach(path, "is not in %s/meson.build, so it never runs" % folder)
+
+
+LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity,
+        "lengths": law_lengths, "banned": law_banned, "words": law_words, "mirrors": law_mirrors}
+
+
+def main():
+    if len(sys.argv) < 3 or sys.argv[1] not in LAWS:
+        sys.exit(__doc__)
+    LAWS[sys.argv[1]](sys.argv[2], *sys.argv[3:])
+    for line in breaches:
+        print(line)
+    sys.exit(1 if breaches else 0)
+
+
+main()

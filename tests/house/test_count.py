@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`./dev test` must never end with "0 failed" when something failed, did not run, or ran nothing."""
+import os
+import subprocess
+import sys
+import tempfile
+
+COUNT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "count.py")
+GOOD = '<testsuites><testsuite><testcase name="a"/><testcase name="b"/></testsuite></testsuites>'
+BAD = '<testsuites><testsuite><testcase name="a"/><testcase name="b"><failure/></testcase>' \
+      '<testcase name="c"><skipped/></testcase></testsuite></testsuites>'
+TAP = "TAP version 13\nok 1 - x\n# tests 3\n# pass %d\n# fail %d\n# cancelled 0\n# skipped 0\n# todo 0\n"
+
+CASES = (  # runner failed, JUnit text, TAP text, last line, exit code
+    ("0", GOOD, None, "2 passed, 0 failed", 0),
+    ("0", GOOD, TAP % (3, 0), "5 passed, 0 failed", 0),
+    ("0", GOOD, TAP % (2, 1), "4 passed, 1 failed", 1),
+    ("0", BAD, TAP % (3, 0), "4 passed, 1 failed", 1),
+    ("1", GOOD, None, "2 passed, 1 failed", 1),
+    ("1", BAD, None, "1 passed, 1 failed", 1),
+    ("0", None, TAP % (3, 0), "3 passed, 1 failed", 1),
+    ("0", "<testsuites/>", None, "0 passed, 1 failed", 1),
+)
+
+
+def main():
+    failures = 0
+    for runner, junit, tap, line, code in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, "a.xml"), os.path.join(folder, "b.tap")]
+            for path, text in zip(paths, (junit, tap)):
+                if text:
+                    with open(path, "w", encoding="utf-8") as file:
+                        file.write(text)
+            done = subprocess.run([sys.executable, COUNT, runner, *paths], capture_output=True, text=True)
+            found = done.stdout.splitlines()[-1:]
+            if found != [line] or done.returncode != code:
+                print("expected", line, code, "found", found, done.returncode, done.stderr)
+                failures += 1
+    sys.exit(1 if failures else 0)
+
+
+main()

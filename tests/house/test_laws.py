@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plants one breach at a time into a small tree and looks that the law names it: a law that finds nothing
+is only worth something if it can find."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+HEADER = LICENCE + "#ifndef BASE_A_H\n#define BASE_A_H\nint a_one(int x);\n#endif\n"
+FUNCTIONS = "".join("int a_f%d(int x) {\n    return x;\n}\n\n" % i for i in range(25))
+
+failures = []
+
+
+def write(root, path, text):
+    os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+    with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def sound_tree(root):
+    os.makedirs(os.path.join(root, "docs"))
+    shutil.copy(os.path.join(HERE, "../../docs/rooms.txt"), os.path.join(root, "docs"))
+    write(root, "tests/house/lengths.txt", "")
+    write(root, "tests/house/covered.txt", "")
+    write(root, "src/base/a.h", HEADER)
+    write(root, "src/base/a.c", LICENCE + '#include "base/a.h"\n\n' + FUNCTIONS)
+    write(root, "src/policy/b.c", LICENCE + '#include "base/a.h"\nint b_one(int x);\n')
+    write(root, "tests/base/test_a.c", LICENCE)
+    write(root, "tests/policy/test_b.c", LICENCE)
+    write(root, "tests/base/meson.build", "# SPDX-License-Identifier: Apache-2.0\n'a'\n")
+    write(root, "tests/policy/meson.build", "# SPDX-License-Identifier: Apache-2.0\n'b'\n")
+
+
+def law(root, name, *arguments):
+    done = subprocess.run([sys.executable, os.path.join(HERE, "laws.py"), name, root, *arguments],
+                          capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def expect(name, needle, plant, *arguments):
+    with tempfile.TemporaryDirectory() as root:
+        sound_tree(root)
+        code, text = law(root, name, *arguments)
+        if code:
+            failures.append("%s finds fault with a sound tree: %s" % (name, text))
+        plant(root)
+        code, text = law(root, name, *arguments)
+        if code != 1 or needle not in text:
+            failures.append("%s: expected '%s', found %d '%s'" % (name, needle, code, text))
+
+
+def planting(path, text):
+    return lambda root: write(root, path, text)
+
+
+def text_laws():
+    expect("includes", "room base may not include policy/b.h",
+           planting("src/base/c.c", LICENCE + '#include "policy/b.h"\n'))
+    expect("includes", "room policy may not include <time.h>",
+           planting("src/policy/c.c", LICENCE + "#include <time.h>\n"))
+    expect("includes", "room text may not include <event2/http.h>",
+           planting("src/text/c.c", LICENCE + "#include <event2/http.h>\n"))
+    expect("includes", 'are written "room/file.h", found "a.h"',
+           planting("src/base/c.c", LICENCE + '#include "a.h"\n'))
+    expect("includes", "docs/rooms.txt names the rooms", planting("src/util/c.c", LICENCE))
+    expect("headers", "src/base/c.h: does not compile alone",
+           planting("src/base/c.h", LICENCE + "#ifndef BASE_C_H\n#define BASE_C_H\nsize_t c;\n#endif\n"),
+           "cc")
+    expect("headers", "expected the include guard BASE_C_H", planting("src/base/c.h", LICENCE), "cc")
+    expect("lengths", "src/base/c.c:c_long: 72 lines; at most 70", planting(
+        "src/base/c.c", "static int c_long(int x,\n    int y) {\n" + "    x++;\n" * 69 + "}\n"))
+    expect("lengths", "src/base/c.c: 1001 lines; at most 1000", planting("src/base/c.c", "\n" * 1001))
+    expect("lengths", "src/base/gone.c has shrunk to 0: strike it out",
+           planting("tests/house/lengths.txt", "src/base/gone.c 1200\n"))
+    expect("banned", "src/policy/c.c:2: malloc() allocates",
+           planting("src/policy/c.c", "/* malloc() in words is fine */\nvoid *p = malloc(1);\n"))
+    expect("banned", "src/base/c.c:1: strcpy() knows no bound", planting("src/base/c.c", "strcpy(a, b);\n"))
+    expect("banned", "src/model/c.c:1: clock_gettime() reads the clock",
+           planting("src/model/c.c", "clock_gettime(0, 0);\n"))
+    expect("words", "src/base/c.c: the first line carries", planting("src/base/c.c", "int c;\n"))
+    expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see /wo" + "rk/main\n"))
+    expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see ../sha" + "red/goldens/x\n"))
+    expect("mirrors", "src/base/c.c: has neither tests/base/test_c.c", planting("src/base/c.c", LICENCE))
+    expect("mirrors", "tests/base/test_z.c: is not in tests/base/meson.build",
+           planting("tests/base/test_z.c", LICENCE))
+    expect("mirrors", "src/base/a.c has tests/base/test_a.c: strike it out",
+           planting("tests/house/covered.txt", "src/base/a.c tests/base/test_a.c\n"))
+
+
+def build_library(root, room, text):
+    write(root, room + ".c", text)
+    path = os.path.join(root, room)
+    subprocess.run(["cc", "-w", "-O0", "-c", path + ".c", "-o", path + ".o"], check=True)
+    subprocess.run(["ar", "rcs", path + ".a", path + ".o"], check=True)
+    return "%s=%s.a" % (room, path)
+
+
+def purity_law():
+    libm = subprocess.run(["cc", "-print-file-name=libm.so.6"], capture_output=True, text=True,
+                          check=True).stdout.strip()
+    with tempfile.TemporaryDirectory() as root:
+        sound_tree(root)
+        libraries = [build_library(root, "base", "int a_one(int x) { return x; }\n")]
+        for room in ("contract", "text", "cache", "unit", "gateway"):
+            libraries.append(build_library(root, room, "int a_one(int);\nint %s_two(void) "
+                                           "{ return a_one(2); }\n" % room))
+        pure = build_library(root, "policy", "double exp(double);\nint a_one(int);\nint contract_two(void);\n"
+                             "int b(double x) { return a_one(contract_two()) + (int)exp(x); }\n")
+        code, text = law(root, "purity", libm, *libraries, pure)
+        if code:
+            failures.append("purity finds fault with pure rooms: " + text)
+        for call, needle in (("time(0)", "time()"), ("malloc(1)", "malloc()"), ("printf(0)", "printf()"),
+                             ("unit_two()", "unit_two()"), ("pcre2_match_8()", "pcre2_match_8()")):
+            impure = build_library(root, "policy", "long %s();\nlong b(void) { return %s; }\n" % (
+                needle[:-2], call))
+            code, text = law(root, "purity", libm, *libraries, impure)
+            if code != 1 or "src/policy: is pure, but uses " + needle not in text:
+                failures.append("purity does not see %s: %s" % (call, text))
+
+
+text_laws()
+purity_law()
+print("\n".join(failures))
+sys.exit(1 if failures else 0)

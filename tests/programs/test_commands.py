@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_commands.py FATHOM: what every command of the binary promises: --help on stdout with exit code 0, a
+wrong command line on stderr with 2 and a cure, results that cannot be written with 1."""
+import re
+import subprocess
+import sys
+
+fathom = sys.argv[1]
+failures = []
+
+
+def run(*arguments, stdout=subprocess.PIPE):
+    done = subprocess.run([fathom, *arguments], stdin=subprocess.DEVNULL, stdout=stdout,
+                          stderr=subprocess.PIPE, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def expect(arguments, code, out, err):
+    found = run(*arguments)
+    if found[0] != code or not re.search(out, found[1]) or not re.search(err, found[2]):
+        failures.append("fathom %s: expected %d /%s/ /%s/, found %r" % (
+            " ".join(arguments), code, out, err, found))
+
+
+def commands_of(text):
+    return re.findall(r"^  (\w+)  +\S", text, re.MULTILINE)
+
+
+def check_command(words):
+    name = " ".join(words)
+    expect([*words, "--help"], 0, r"\Ausage: fathom %s" % name, r"\A\Z")
+    expect([*words, "--no-such-option"], 2, r"\A\Z",
+           r"\Afathom %s: unknown option '--no-such-option'.*\n\Z" % name)
+
+
+def main():
+    expect([], 2, r"\A\Z", "usage: fathom COMMAND")
+    expect(["help"], 0, "usage: fathom COMMAND", r"\A\Z")
+    expect(["frobnicate"], 2, r"\A\Z", "no command named 'frobnicate'; `fathom help` lists them")
+    expect(["version"], 0, r"\Afathom \d+\.\d+\.\d+\n\Z", r"\A\Z")
+    expect(["--version"], 0, r"\Afathom \d", r"\A\Z")
+    expect(["version", "surplus"], 2, r"\A\Z", "unexpected argument 'surplus'")
+    expect(["inspect"], 2, r"\A\Z", "usage: fathom inspect SUBJECT")
+    expect(["inspect", "--help"], 0, "usage: fathom inspect SUBJECT", r"\A\Z")
+    expect(["inspect", "frob"], 2, r"\A\Z", "no subject named 'frob'")
+    commands = commands_of(run("help")[1])
+    assert len(commands) >= 2 and "version" in commands, commands
+    every_option = run("inspect", "options")[1]
+    groups = {}
+    for command in commands:
+        subjects = commands_of(run(command, "--help")[1]) if command in ("inspect", "bench") else []
+        groups[command] = [[command, subject] for subject in subjects] or [[command]]
+        for words in groups[command]:
+            check_command(words)
+            if "usage: fathom " + " ".join(words) not in every_option:
+                failures.append("inspect options lacks " + " ".join(words))
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        code, _, err = run("inspect", "options", stdout=full)
+        if code != 1 or "cannot write to standard output: No space" not in err:
+            failures.append("a full disk goes unnoticed: %d %s" % (code, err))
+    print("\n".join(failures))
+    sys.exit(1 if failures else 0)
+
+
+main()
