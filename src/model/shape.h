@@ -36,6 +36,7 @@ struct shape {
     float routed_scaling;
     uint32_t heads, q_rank /* 0: q_proj */, kv_rank, nope_dim, rope_dim, value_dim;
     float rms_epsilon;
+    bool tied_head; /* tie_word_embeddings: lm_head is embed_tokens */
     uint32_t mtp_layers; /* num_nextn_predict_layers; layer index `layers` + k */
     uint32_t context_max; /* max_position_embeddings */
     /* RoPE: rope_frequency[i] for pair i, YaRN applied; see rope in shape.c for the formulas. */
@@ -50,8 +51,9 @@ struct shape {
     /* Quantization: FP8 E4M3 blocks of 128x128, or none. */
     bool fp8;
     bool activation_scale_ue8m0; /* quantization_config.scale_fmt == "ue8m0" (V3.1) */
-    uint32_t bos_token;
-    uint32_t eos_tokens[LIMIT_STOP_TOKENS], eos_token_count; /* config.json's eos_token_id */
+    uint32_t bos_token; /* UINT32_MAX: none */
+    uint32_t eos_tokens[LIMIT_STOP_TOKENS], eos_token_count; /* eos_token_id of config.json, and of
+                                                              * generation_config.json if there is one */
 };
 
 /* Width of a row of the latent KV cache: the normalized latent, then the rotated shared key. */
@@ -69,5 +71,9 @@ bool shape_layer_is_moe(const struct shape *shape, uint32_t layer);
  * `file` is only used in messages. */
 enum status shape_parse(struct bytes json, const char *file, struct shape *shape_out,
                         struct error *error);
+
+/* Adds generation_config.json's eos_token_id to those of config.json. */
+enum status shape_add_generation(struct bytes json, const char *file, struct shape *shape,
+                                 struct error *error);
 
 #endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * SHA-256 (FIPS 180-4) over bytes as they come, in the caller's struct: no allocation, so the pure rooms
+ * may hash KV block keys with it. OpenSSL's code (with the CPU's SHA instructions) where it is linked, a
+ * plain C twin in the engine-only build; tests hold the two against each other.
+ */
+#ifndef BASE_SHA256_H
+#define BASE_SHA256_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHA256_BYTES 32
+
+struct sha256 {
+    uint64_t state[16]; /* private */
+};
+
+void sha256_init(struct sha256 *hash);
+void sha256_update(struct sha256 *hash, const void *data, size_t bytes);
+void sha256_final(struct sha256 *hash, uint8_t out[SHA256_BYTES]);
+
+/* All three at once. */
+void sha256_digest(const void *data, size_t bytes, uint8_t out[SHA256_BYTES]);
+
+/* The plain C twin, in every build. */
+void sha256_plain_init(struct sha256 *hash);
+void sha256_plain_update(struct sha256 *hash, const void *data, size_t bytes);
+void sha256_plain_final(struct sha256 *hash, uint8_t out[SHA256_BYTES]);
+
+#endif
