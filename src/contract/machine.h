@@ -45,8 +45,8 @@ const struct record *outbox_next(const struct outbox *outbox, const struct recor
 /* Forgets all records. */
 void outbox_clear(struct outbox *outbox);
 
-/* True if `record` of `bytes` is whole: version, kind, fixed size, tails inside. For records from
- * outside this process. */
+/* True if `record` of `bytes` (aligned to 8) is whole: version, kind, fixed size, tails inside, enums
+ * in range, padding zero, a plan's rows within the plan. For records from outside this process. */
 bool record_valid(const void *record, size_t bytes);
 
 #endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json_writer.h"
+
+void json_writer_bytes(struct json_writer *writer, struct bytes text) {
+    if (writer->count < writer->room && text.count) {
+        size_t left = writer->room - writer->count;
+        memcpy(writer->out + writer->count, text.data, text.count < left ? text.count : left);
+    }
+    writer->count += text.count;
+}
+
+void json_writer_text(struct json_writer *writer, const char *text) {
+    json_writer_bytes(writer, bytes_of(text));
+}
+
+static bool must_escape(unsigned char byte) {
+    return byte < 0x20 || byte == '"' || byte == '\\' || byte == 0x7F;
+}
+
+/* The escape of one byte into out[6]; returns its length. */
+static size_t escape_byte(unsigned char byte, char *out) {
+    static const char digits[] = "0123456789abcdef";
+    char short_form = byte == '"' || byte == '\\' ? (char)byte
+                      : byte == '\n'              ? 'n'
+                      : byte == '\r'              ? 'r'
+                      : byte == '\t'              ? 't'
+                                                  : 0;
+    out[0] = '\\';
+    if (short_form) {
+        out[1] = short_form;
+        return 2;
+    }
+    out[1] = 'u';
+    out[2] = out[3] = '0';
+    out[4] = digits[byte >> 4];
+    out[5] = digits[byte & 15];
+    return 6;
+}
+
+void json_writer_escaped(struct json_writer *writer, struct bytes text) {
+    if (text.count == 0) return;
+    size_t plain = 0; /* start of the run that needs no escape */
+    for (size_t i = 0; i < text.count; i++) {
+        unsigned char byte = (unsigned char)text.data[i];
+        if (!must_escape(byte)) continue;
+        char escape[6];
+        size_t length = escape_byte(byte, escape);
+        json_writer_bytes(writer, (struct bytes){text.data + plain, i - plain});
+        json_writer_bytes(writer, (struct bytes){escape, length});
+        plain = i + 1;
+    }
+    json_writer_bytes(writer, (struct bytes){text.data + plain, text.count - plain});
+}
+
+size_t json_writer_escaped_count(struct bytes text) {
+    struct json_writer counter = {0};
+    json_writer_escaped(&counter, text);
+    return counter.count;
+}
+
+void json_writer_string(struct json_writer *writer, struct bytes text) {
+    json_writer_text(writer, "\"");
+    json_writer_escaped(writer, text);
+    json_writer_text(writer, "\"");
+}
+
+void json_writer_unsigned(struct json_writer *writer, uint64_t value) {
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    json_writer_bytes(writer, (struct bytes){digits + at, sizeof digits - at});
+}
+
+void json_writer_integer(struct json_writer *writer, int64_t value) {
+    if (value < 0) json_writer_text(writer, "-");
+    json_writer_unsigned(writer, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+}

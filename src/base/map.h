@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A hash map of fixed capacity from keys of three words to small numbers (a request's id to its slot).
+ * All memory is taken at the start. It offers no walk: nothing may ever depend on hash order.
+ */
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include "base/arena.h"
+
+#define MAP_NONE UINT32_MAX
+
+struct map_key {
+    uint64_t high, low, extra;
+};
+
+struct map {
+    struct map_entry {
+        struct map_key key;
+        uint32_t value; /* MAP_NONE: empty */
+    } *entries;
+    uint32_t entry_count; /* a power of two, at least twice the capacity */
+    uint32_t capacity;
+    uint32_t count;
+};
+
+/* Arena bytes that suffice for map_open. */
+size_t map_bytes(uint32_t capacity);
+
+/* STATUS_NO_MEMORY when the arena is too small. */
+enum status map_open(struct map *map, struct arena *arena, uint32_t capacity) MUST_USE;
+
+/* MAP_NONE if the key is not there. */
+uint32_t map_find(const struct map *map, struct map_key key);
+
+/* The key must be new, the map not full, and value not MAP_NONE. */
+void map_add(struct map *map, struct map_key key, uint32_t value);
+
+/* The key must be there. */
+void map_remove(struct map *map, struct map_key key);
+
+#endif

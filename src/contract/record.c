@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * record_valid: the one place that judges bytes which claim to be a record. It checks form only: that
+ * every field can be used without looking outside the record, that enums are in range, that padding
+ * is zero (so that equal records are equal bytes). What a record means is for its receiver to judge.
+ */
+#include <string.h>
+
+#include "contract/machine.h"
+#include "contract/step_plan.h"
+
+/* Walks the tails: `at` is where the record's known part ends, `whole` turns false at the first lie. */
+struct walk {
+    const char *start;
+    uint64_t bytes; /* the record's own */
+    uint64_t at;
+    bool whole;
+};
+
+static bool zeroed(const char *bytes, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        if (bytes[i]) return false;
+    return true;
+}
+
+static void walk_tail(struct walk *walk, uint64_t tail_bytes) {
+    uint64_t start = (walk->at + 7) & ~(uint64_t)7;
+    walk->whole = walk->whole && start <= walk->bytes && tail_bytes <= walk->bytes - start &&
+                  zeroed(walk->start + walk->at, start - walk->at);
+    if (walk->whole) walk->at = start + tail_bytes;
+}
+
+static bool walk_ends(const struct walk *walk) {
+    return walk->whole && ((walk->at + 7) & ~(uint64_t)7) == walk->bytes &&
+           zeroed(walk->start + walk->at, walk->bytes - walk->at);
+}
+
+static bool sampling_valid(const struct sampling *sampling) {
+    return sampling->temperature >= 0 && sampling->temperature <= 100 && sampling->top_p >= 0 &&
+           sampling->top_p <= 1; /* false for NaN */
+}
+
+static bool request_valid(struct request_id request) {
+    return request.reserved == 0;
+}
+
+static bool client_request_valid(struct walk *walk, const struct record_client_request *record) {
+    walk_tail(walk, record->path_bytes);
+    walk_tail(walk, record->authorization_bytes);
+    walk_tail(walk, record->body_bytes);
+    return record->method < HTTP_METHOD_COUNT && walk_ends(walk);
+}
+
+static bool respond_valid(struct walk *walk, const struct record_respond *record) {
+    walk_tail(walk, record->body_bytes);
+    return record->http_status >= 200 && record->http_status <= 599 &&
+           record->content_type < CONTENT_TYPE_COUNT && walk_ends(walk);
+}
+
+static bool stream_data_valid(struct walk *walk, const struct record_stream_data *record) {
+    walk_tail(walk, record->data_bytes);
+    return record->reserved == 0 && walk_ends(walk);
+}
+
+static bool tokenize_valid(struct walk *walk, const struct record_tokenize *record) {
+    walk_tail(walk, record->text_bytes);
+    return request_valid(record->request) && record->parse_special <= 1 && walk_ends(walk);
+}
+
+static bool tokenized_valid(struct walk *walk, const struct record_tokenized *record) {
+    walk_tail(walk, (uint64_t)record->token_count * sizeof(uint32_t));
+    return request_valid(record->request) && record->reserved == 0 && walk_ends(walk);
+}
+
+static bool submit_valid(struct walk *walk, const struct record_submit *record) {
+    walk_tail(walk, (uint64_t)record->prompt_count * sizeof(uint32_t));
+    walk_tail(walk, (uint64_t)record->stop_token_count * sizeof(uint32_t));
+    return request_valid(record->request) && sampling_valid(&record->sampling) &&
+           record->prompt_count > 0 && record->new_tokens_max > 0 &&
+           record->stop_token_count <= LIMIT_STOP_TOKENS && walk_ends(walk);
+}
+
+static bool hello_valid(struct walk *walk, const struct record_unit_hello *record) {
+    return record->vocab_count > 0 && record->context_tokens_max > 0 &&
+           record->page_tokens == KV_BLOCK_TOKENS && record->reserved == 0 &&
+           memchr(record->numerics_id, 0, sizeof record->numerics_id) != NULL && walk_ends(walk);
+}
+
+static bool tokens_valid(struct walk *walk, const struct record_tokens *record) {
+    walk_tail(walk, (uint64_t)record->token_count * sizeof(uint32_t));
+    return request_valid(record->request) && record->token_count > 0 && walk_ends(walk);
+}
+
+static bool finished_valid(struct walk *walk, const struct record_finished *record) {
+    return request_valid(record->request) && record->reason < FINISH_REASON_COUNT &&
+           walk_ends(walk);
+}
+
+/* A row may name only tokens, pages and positions that the plan holds. */
+static bool row_valid(const struct step_plan *plan, const struct step_row *row) {
+    uint64_t end = (uint64_t)row->first_position + row->token_count;
+    return row->form < TOKEN_FORM_COUNT && row->token_count > 0 && end <= LIMIT_CONTEXT &&
+           row->token_index <= plan->token_count &&
+           row->token_count <= plan->token_count - row->token_index &&
+           row->page_index <= plan->page_count &&
+           row->page_count <= plan->page_count - row->page_index &&
+           end <= (uint64_t)row->page_count * KV_BLOCK_TOKENS &&
+           row->logits_count <= row->token_count && row->sample <= 1 &&
+           row->sample <= row->logits_count && sampling_valid(&row->sampling);
+}
+
+static bool plan_valid(struct walk *walk, const struct step_plan *plan) {
+    walk_tail(walk, (uint64_t)plan->row_count * sizeof(struct step_row));
+    walk_tail(walk, (uint64_t)plan->token_count * sizeof(uint32_t));
+    walk_tail(walk, (uint64_t)plan->page_count * sizeof(struct page_id));
+    if (!walk_ends(walk) || plan->reserved || plan->row_count == 0 ||
+        plan->row_count > LIMIT_STEP_ROWS || plan->token_count > LIMIT_STEP_TOKENS)
+        return false;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        if (!row_valid(plan, &step_plan_rows(plan)[i])) return false;
+    return true;
+}
+
+static bool result_valid(struct walk *walk, const struct step_result *result) {
+    walk_tail(walk, (uint64_t)result->row_count * sizeof(struct step_result_row));
+    return result->failed <= 1 && result->row_count <= LIMIT_STEP_ROWS && walk_ends(walk);
+}
+
+/* Bytes of each kind's fixed struct; 0: no such kind. */
+static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
+    [RECORD_CLIENT_REQUEST] = sizeof(struct record_client_request),
+    [RECORD_CLIENT_GONE] = sizeof(struct record_client_gone),
+    [RECORD_TOKENIZED] = sizeof(struct record_tokenized),
+    [RECORD_DRAIN] = sizeof(struct record_drain),
+    [RECORD_RESPOND] = sizeof(struct record_respond),
+    [RECORD_STREAM_BEGIN] = sizeof(struct record_stream_begin),
+    [RECORD_STREAM_DATA] = sizeof(struct record_stream_data),
+    [RECORD_STREAM_END] = sizeof(struct record_stream_end),
+    [RECORD_TOKENIZE] = sizeof(struct record_tokenize),
+    [RECORD_SUBMIT] = sizeof(struct record_submit),
+    [RECORD_CANCEL] = sizeof(struct record_cancel),
+    [RECORD_UNIT_HELLO] = sizeof(struct record_unit_hello),
+    [RECORD_TOKENS] = sizeof(struct record_tokens),
+    [RECORD_FINISHED] = sizeof(struct record_finished),
+    [RECORD_UNIT_LOAD] = sizeof(struct record_unit_load),
+    [RECORD_RUN_STEP] = sizeof(struct step_plan),
+    [RECORD_STEP_DONE] = sizeof(struct step_result),
+};
+
+static bool parts_valid(struct walk *walk, const struct record *record) {
+    switch ((enum record_kind)record->kind) {
+    case RECORD_CLIENT_REQUEST: return client_request_valid(walk, (const void *)record);
+    case RECORD_RESPOND: return respond_valid(walk, (const void *)record);
+    case RECORD_STREAM_DATA: return stream_data_valid(walk, (const void *)record);
+    case RECORD_TOKENIZE: return tokenize_valid(walk, (const void *)record);
+    case RECORD_TOKENIZED: return tokenized_valid(walk, (const void *)record);
+    case RECORD_SUBMIT: return submit_valid(walk, (const void *)record);
+    case RECORD_CANCEL:
+        return request_valid(((const struct record_cancel *)record)->request) && walk_ends(walk);
+    case RECORD_UNIT_HELLO: return hello_valid(walk, (const void *)record);
+    case RECORD_TOKENS: return tokens_valid(walk, (const void *)record);
+    case RECORD_FINISHED: return finished_valid(walk, (const void *)record);
+    case RECORD_RUN_STEP: return plan_valid(walk, (const void *)record);
+    case RECORD_STEP_DONE: return result_valid(walk, (const void *)record);
+    case RECORD_CLIENT_GONE:
+    case RECORD_DRAIN:
+    case RECORD_STREAM_BEGIN:
+    case RECORD_STREAM_END:
+    case RECORD_UNIT_LOAD: return walk_ends(walk);
+    case RECORD_NONE:
+    case RECORD_KIND_COUNT: break;
+    }
+    return false;
+}
+
+bool record_valid(const void *bytes, size_t count) {
+    const struct record *record = bytes;
+    if (((uintptr_t)bytes & 7) != 0 || count < sizeof *record || count > RECORD_BYTES_MAX) return false;
+    if (record->version != RECORD_VERSION || record->kind >= RECORD_KIND_COUNT ||
+        record->bytes != count || record->bytes % 8 != 0)
+        return false;
+    size_t fixed = fixed_bytes[record->kind];
+    if (fixed == 0 || fixed > count) return false;
+    struct walk walk = {.start = bytes, .bytes = count, .at = fixed, .whole = true};
+    return parts_valid(&walk, record);
+}

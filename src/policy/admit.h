@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Who may come in. A request that can never fit is refused on arrival; one that fits but not now waits;
+ * one that starts has pages for its prompt and its longest answer reserved, so a running request can
+ * never run out of memory. Pure: the same facts give the same answer.
+ */
+#ifndef POLICY_ADMIT_H
+#define POLICY_ADMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "contract/record.h"
+
+enum admit {
+    ADMIT_NOW,
+    ADMIT_WAIT_TURN,  /* an earlier or more urgent request waits: nobody overtakes it */
+    ADMIT_WAIT_ROWS,  /* as many run as may run at once */
+    ADMIT_WAIT_PAGES, /* too few pages are free */
+    ADMIT_REFUSE_DRAINING,
+    ADMIT_REFUSE_CONTEXT, /* prompt and answer exceed the context */
+    ADMIT_REFUSE_MEMORY,  /* ... or the whole KV memory */
+    ADMIT_REFUSE_QUEUE,   /* as many are held as may be held */
+    ADMIT_COUNT
+};
+
+/* Short lower-case text, for logs and traces. */
+const char *admit_name(enum admit admit);
+
+struct admit_need {
+    uint32_t prompt_tokens;
+    uint32_t new_tokens_max;
+};
+
+/* KV pages that prompt and answer take. */
+uint64_t admit_pages(struct admit_need need);
+
+struct admit_house { /* what the unit is and holds */
+    uint32_t context_tokens_max;
+    uint32_t page_count;
+    uint32_t pages_free;
+    uint32_t requests_max; /* held, waiting and running */
+    uint32_t requests_held;
+    uint32_t rows_max; /* running */
+    uint32_t rows_running;
+    bool waits; /* a request waits before this one */
+    bool draining;
+};
+
+/* On arrival. */
+enum admit admit_arrival(struct admit_need need, const struct admit_house *house);
+
+/* May a request that was let in start now? Refuses nothing. */
+enum admit admit_start(struct admit_need need, const struct admit_house *house);
+
+static inline bool admit_refuses(enum admit admit) {
+    return admit >= ADMIT_REFUSE_DRAINING;
+}
+
+/* The refusal as the unit's answer. */
+enum finish_reason admit_finish_reason(enum admit refusal);
+
+#endif
