@@ -1,43 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom inspect: shows what the program knows, without serving: `options` (every option of every
- * command), `cpu` (inspect_cpu.c).
+ * fathom inspect: shows what the program knows, without serving. One file per subject; `options`,
+ * which needs the other subjects' tables, is here.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "programs/command.h"
+#include "programs/inspect.h"
 
-enum { INSPECT_OPTIONS, INSPECT_COUNT };
-
-const struct option_table inspect_options[INSPECT_COUNT] = {
-    [INSPECT_OPTIONS] = {.command = "inspect options",
-                         .arguments = "",
-                         .description = "Prints every option of every command."},
+static const struct option_table inspect_options_options = {
+    .command = "inspect options",
+    .arguments = "",
+    .description = "Prints every option of every command.",
 };
 
-static int inspect_all_options(int argc, char **argv) {
-    const struct option_table *table = &inspect_options[INSPECT_OPTIONS];
-    struct option_result result;
-    int exit_code;
-    if (!command_begin(table, argc, argv, NULL, &result, &exit_code)) return exit_code;
-    const char *gap = "";
-    for (size_t i = 0; i < program_count; i++) {
-        for (size_t k = 0; k < programs[i].option_table_count; k++) {
-            printf("%s", gap);
-            options_print(&programs[i].options[k], stdout);
-            gap = "\n";
-        }
-    }
-    return command_end(table);
-}
+static int inspect_options(int argc, char **argv);
 
 static const struct {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
+    const struct option_table *options;
 } subjects[] = {
-    {"options", "every option of every command", inspect_all_options},
+    {"cpu", "kernel levels, threads, caches, memory", inspect_cpu, &inspect_cpu_options},
+    {"options", "every option of every command", inspect_options, &inspect_options_options},
 };
+
+static int inspect_options(int argc, char **argv) {
+    struct option_result result;
+    int exit_code;
+    if (!command_begin(&inspect_options_options, argc, argv, NULL, &result, &exit_code))
+        return exit_code;
+    for (size_t i = 0; i < program_count; i++) {
+        for (size_t k = 0; k < programs[i].option_table_count; k++) {
+            options_print(&programs[i].options[k], stdout);
+            printf("\n");
+        }
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(subjects); i++) {
+        printf("%s", i ? "\n" : "");
+        options_print(subjects[i].options, stdout);
+    }
+    return command_end(&inspect_options_options);
+}
 
 static void print_help(FILE *out) {
     fprintf(out, "usage: fathom inspect SUBJECT [options]\n\nsubjects:\n");

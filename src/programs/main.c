@@ -13,7 +13,7 @@ const struct program programs[] = {
 #ifdef FATHOM_SERVING
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
 #endif
-    {"inspect", "print options and the processor", program_inspect, OPTIONS(inspect_options)},
+    {"inspect", "show options, the processor", program_inspect, NULL, 0},
 #ifdef FATHOM_SERVING
     {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},
 #endif

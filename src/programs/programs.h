@@ -16,7 +16,8 @@ enum exit_code {
 struct program {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
-    const struct option_table *options; /* [option_table_count], for `inspect options` */
+    const struct option_table *options; /* [option_table_count], for `inspect options`; inspect.c
+                                         * adds those of its subjects */
     size_t option_table_count;
 };
 
@@ -30,7 +31,6 @@ int program_tokenize(int argc, char **argv);
 int program_version(int argc, char **argv);
 
 extern const struct option_table detokenize_options[1];
-extern const struct option_table inspect_options[1];
 extern const struct option_table tokenize_options[1];
 extern const struct option_table version_options[1];
 

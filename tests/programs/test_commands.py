@@ -44,6 +44,9 @@ def main():
     expect(["inspect"], 2, r"\A\Z", "usage: fathom inspect SUBJECT")
     expect(["inspect", "--help"], 0, "usage: fathom inspect SUBJECT", r"\A\Z")
     expect(["inspect", "frob"], 2, r"\A\Z", "no subject named 'frob'")
+    expect(["inspect", "cpu", "--cpu-mask", "c"], 0, r"(?s)levels available +c\b.*level chosen +c \(.*threads +\d+ of"
+           r".*memory +[\d.]+ [KMGT]iB", r"\A\Z")
+    expect(["inspect", "cpu", "--cpu-mask", "mmx"], 2, r"\A\Z", "one of auto|c|avx2|avx512|avx512bf16")
     commands = commands_of(run("help")[1])
     assert len(commands) >= 2 and "version" in commands, commands
     every_option = run("inspect", "options")[1]

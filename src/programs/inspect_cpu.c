@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom inspect cpu: what the engine will use here (kernel level, threads) and what bounds its
+ * speed (caches, memory). Limits of a container count, as far as cgroup v2 tells them.
+ */
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "kernels/kernels.h"
+#include "programs/command.h"
+#include "programs/inspect.h"
+
+struct cpu_values {
+    const char *cpu_mask;
+};
+
+static const struct option cpu_rows[] = {
+    {"cpu-mask", OPTION_CHOICE, "auto", "use no kernels above this level",
+     .offset = offsetof(struct cpu_values, cpu_mask), .choices = "auto|c|avx2|avx512|avx512bf16"},
+};
+
+const struct option_table inspect_cpu_options = {
+    .command = "inspect cpu",
+    .arguments = "",
+    .description =
+        "Prints the kernel levels this processor has, the one chosen, threads, caches and "
+        "memory.",
+    .options = cpu_rows,
+    .option_count = ARRAY_COUNT(cpu_rows),
+};
+
+/* The text behind the first line that begins with `key`, without what separates them; false if
+ * none. */
+static bool read_line(const char *path, const char *key, char *out, size_t out_bytes) {
+    FILE *file = fopen(path, "r");
+    char line[512];
+    bool found = false;
+    if (!file) return false;
+    while (!found && fgets(line, sizeof line, file))
+        found = !strncmp(line, key, strlen(key));
+    fclose(file);
+    if (!found) return false;
+    const char *text = line + strlen(key);
+    text += strspn(text, " \t:");
+    snprintf(out, out_bytes, "%.*s", (int)strcspn(text, "\n"), text);
+    return true;
+}
+
+static void print_bytes(const char *label, uint64_t bytes) {
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < ARRAY_COUNT(units); unit++)
+        value /= 1024;
+    printf("%-18s %.4g %s\n", label, value, units[unit]);
+}
+
+static enum status print_levels(const char *mask, struct error *error) {
+    enum kernel_level chosen;
+    const struct kernels *kernels;
+    enum status status = kernels_level_named(mask, &chosen, error);
+    if (status == STATUS_OK) status = kernels_select(chosen, &kernels, error);
+    if (status != STATUS_OK) return status;
+    printf("%-18s", "levels available");
+    for (int level = 0; level <= (int)kernels_detect(); level++) {
+        const struct kernels *available;
+        if (kernels_select((enum kernel_level)level, &available, NULL) == STATUS_OK)
+            printf(" %s", available->name);
+    }
+    printf("\n%-18s %s (numerics %s)\n", "level chosen", kernels->name, kernels->numerics);
+    return STATUS_OK;
+}
+
+static void print_threads(void) {
+    cpu_set_t usable;
+    char text[64];
+    long present = sysconf(_SC_NPROCESSORS_ONLN);
+    long allowed = sched_getaffinity(0, sizeof usable, &usable) ? present : CPU_COUNT(&usable);
+    printf("%-18s %ld of %ld\n", "threads", allowed, present);
+    if (!read_line("/sys/fs/cgroup/cpu.max", "", text, sizeof text)) return;
+    char *end;
+    double quota = strtod(text, &end), period = strtod(end, NULL);
+    if (quota > 0 && period > 0) printf("%-18s %.4g CPUs\n", "container limit", quota / period);
+}
+
+static void print_caches(void) {
+    static const struct {
+        const char *label;
+        int name;
+    } caches[] = {{"L1 data cache", _SC_LEVEL1_DCACHE_SIZE},
+                  {"L2 cache", _SC_LEVEL2_CACHE_SIZE},
+                  {"L3 cache", _SC_LEVEL3_CACHE_SIZE}};
+    for (size_t i = 0; i < ARRAY_COUNT(caches); i++) {
+        long bytes = sysconf(caches[i].name);
+        if (bytes > 0) print_bytes(caches[i].label, (uint64_t)bytes);
+    }
+}
+
+static void print_memory(void) {
+    char text[64];
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page_bytes > 0) print_bytes("memory", (uint64_t)pages * (uint64_t)page_bytes);
+    if (read_line("/proc/meminfo", "MemAvailable", text, sizeof text))
+        print_bytes("memory available", strtoull(text, NULL, 10) * 1024);
+    if (!read_line("/sys/fs/cgroup/memory.max", "", text, sizeof text)) return;
+    uint64_t limit = strtoull(text, NULL, 10); /* "max": none */
+    if (limit > 0) print_bytes("container limit", limit);
+}
+
+int inspect_cpu(int argc, char **argv) {
+    struct cpu_values values;
+    struct option_result result;
+    struct error error;
+    char name[128] = "unknown";
+    int exit_code;
+    if (!command_begin(&inspect_cpu_options, argc, argv, &values, &result, &exit_code))
+        return exit_code;
+    read_line("/proc/cpuinfo", "model name", name, sizeof name);
+    printf("%-18s %s\n", "processor", name);
+    enum status status = print_levels(values.cpu_mask, &error);
+    if (status != STATUS_OK) return command_failed(&inspect_cpu_options, status, &error);
+    print_threads();
+    print_caches();
+    print_memory();
+    return command_end(&inspect_cpu_options);
+}
