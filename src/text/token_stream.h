@@ -42,7 +42,8 @@ enum token_stream_mode {
 
 enum token_stream_part { TOKEN_STREAM_REASONING, TOKEN_STREAM_CONTENT, TOKEN_STREAM_PART_COUNT };
 
-/* Takes a piece of output: valid UTF-8, never empty. All reasoning comes before all content. */
+/* Takes a piece of output: valid UTF-8, never empty. All reasoning comes before all content. One push
+ * may put out several pieces. */
 typedef void token_stream_sink(void *context, enum token_stream_part part, struct bytes text);
 
 #define TOKEN_STREAM_NEWLINES_MAX 16 /* held back before "</think>"; more than these are put out */
@@ -52,11 +53,11 @@ struct token_stream {
     const struct stop_strings *stops; /* NULL: none */
     enum token_stream_mode mode;
     bool stopped; /* a stop string was found; further tokens are ignored */
-    uint8_t place;
-    uint32_t reasoning_tokens; /* pushed before the end of the reasoning, the closing tag included */
+    uint8_t place;             /* enum place, in token_stream.c */
+    uint32_t reasoning_tokens; /* from the opening tag to the closing one */
     struct utf8_joiner joiner;
     uint16_t stop_progress[LIMIT_STOP_STRINGS]; /* bytes of each stop string that the text ends with */
-    char held[LIMIT_STOP_STRING_BYTES];         /* what may become a stop string */
+    char held[LIMIT_STOP_STRING_BYTES + UTF8_BYTES_MAX]; /* what may become a stop string */
     uint32_t held_bytes;
     uint32_t tag_progress;  /* bytes of the awaited tag seen */
     uint32_t newline_count; /* newlines that may turn out to be the last ones */
@@ -64,7 +65,7 @@ struct token_stream {
 
 /* Bytes a push of one token can put out at most, beyond 3 for each of the token's bytes. */
 #define TOKEN_STREAM_HELD_MAX                                                                      \
-    (UTF8_BYTES_MAX + LIMIT_STOP_STRING_BYTES + 8 + TOKEN_STREAM_NEWLINES_MAX)
+    (2 * UTF8_BYTES_MAX + LIMIT_STOP_STRING_BYTES + 8 + TOKEN_STREAM_NEWLINES_MAX)
 
 void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
                        const struct stop_strings *stops, enum token_stream_mode mode);
