@@ -4,13 +4,13 @@
 #include "base/check.h"
 #include "base/format.h"
 
-enum status error_set(struct error *error, enum status status, const char *format, ...) {
-    if (!error) return status;
+size_t error_write(struct error *error, const char *format, ...) {
+    if (!error) return 0;
     va_list arguments;
     va_start(arguments, format);
-    format_va(error->text, sizeof error->text, format, arguments);
+    size_t written = format_va(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    return status;
+    return written;
 }
 
 const char *status_name(enum status status) {

@@ -30,9 +30,17 @@ struct error {
     char text[512];
 };
 
-/* Writes the message (cut at its end if too long) and returns `status`. `error` may be NULL. */
-enum status error_set(struct error *error, enum status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* error_set(error, status, format, ...): writes the message (cut at its end if too long) and returns
+ * `status`. `error` may be NULL. A macro, so that compiler and analyzer see which status comes back. */
+#define error_set(error, status, ...) error_returned(error_write((error), __VA_ARGS__), (status))
+
+size_t error_write(struct error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static inline enum status error_returned(size_t written, enum status status) {
+    (void)written;
+    return status;
+}
 
 /* Short lower-case name, e.g. "not found". */
 const char *status_name(enum status status);
