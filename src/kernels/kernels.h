@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kernel table: chosen once from CPU flags (or a lower level by mask), then only read. Each entry
- * has a plain C twin (`*_c.c`) that states its arithmetic; AVX2 and AVX-512 give the same bits.
+ * The kernel table: chosen once from CPU flags (or a lower level by mask), then only read. Each
+ * entry has a plain C twin (`*_c.c`) that states its arithmetic; AVX2 and AVX-512 give the same
+ * bits.
  *
- * Reductions over n use 16 running lanes: lane i takes elements i, i+16, i+32, ... in ascending order;
- * a short tail adds nothing to the lanes it lacks; then lanes are combined as
- * l[i] = l[i] op l[i+8], then i+4, i+2, i+1.
+ * Reductions over n use 16 running lanes: lane i takes elements i, i+16, i+32, ... in ascending
+ * order; a short tail adds nothing to the lanes it lacks; then lanes are combined as l[i] = l[i] op
+ * l[i+8], then i+4, i+2, i+1.
  */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
@@ -14,7 +15,7 @@
 
 enum kernel_level {
     KERNEL_LEVEL_C,
-    KERNEL_LEVEL_AVX2, /* with FMA and F16C */
+    KERNEL_LEVEL_AVX2,   /* with FMA and F16C */
     KERNEL_LEVEL_AVX512, /* F, BW, DQ, VL */
     KERNEL_LEVEL_AVX512BF16,
     KERNEL_LEVEL_COUNT
@@ -60,7 +61,8 @@ struct kernels {
 enum kernel_level kernels_detect(void);
 
 /* Level of a name ("c", "avx2", "avx512", "avx512bf16", "auto"). */
-enum status kernels_level_named(const char *name, enum kernel_level *level_out, struct error *error);
+enum status kernels_level_named(const char *name, enum kernel_level *level_out,
+                                struct error *error);
 
 /* The table of a level; STATUS_UNSUPPORTED if this CPU lacks it. Tables are static. */
 enum status kernels_select(enum kernel_level level, const struct kernels **kernels_out,

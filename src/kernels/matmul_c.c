@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matrix products in plain C: the arithmetic of matmul.h word for word, and the level for CPUs without
- * AVX2. fmaf() rounds once on every machine, so the faster levels can be compared bit by bit.
+ * Matrix products in plain C: the arithmetic of matmul.h word for word, and the level for CPUs
+ * without AVX2. fmaf() rounds once on every machine, so the faster levels can be compared bit by
+ * bit.
  */
 #include "kernels/tables.h"
 
@@ -49,8 +50,8 @@ static void run_block(const struct matmul *job, uint32_t panel, uint32_t block) 
     for (uint32_t row = 0; row < job->m; row++) {
         const float *x = job->x + row * job->x_stride + first;
         float *y = job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL;
-        float s = job->x_scales ? job->x_scales[row * job->x_scale_stride + block] * w_scale
-                                : w_scale;
+        float s =
+            job->x_scales ? job->x_scales[row * job->x_scale_stride + block] * w_scale : w_scale;
         float part[MATMUL_PANEL] = {0};
         for (uint32_t k = 0; k < count; k++)
             for (uint32_t i = 0; i < MATMUL_PANEL; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packing of weights into panels and reading a row back: load-time work, plain C at every level. The
- * layout is in matmul.h. A panel belongs to one call, so threads may pack different panels at once.
+ * Packing of weights into panels and reading a row back: load-time work, plain C at every level.
+ * The layout is in matmul.h. A panel belongs to one call, so threads may pack different panels at
+ * once.
  */
 #include "base/check.h"
 #include "base/number.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which levels this CPU has. __builtin_cpu_supports also asks the operating system (XGETBV) whether it
- * keeps the wide registers, so a level it names can be used.
+ * Which levels this CPU has. __builtin_cpu_supports also asks the operating system (XGETBV) whether
+ * it keeps the wide registers, so a level it names can be used.
  */
 #include "kernels/tables.h"
 
@@ -50,7 +50,8 @@ enum status kernels_level_named(const char *name, enum kernel_level *level_out,
             return STATUS_OK;
         }
     return error_set(error, STATUS_INVALID,
-                     "no kernel level named '%s': expected auto, c, avx2, avx512 or avx512bf16", name);
+                     "no kernel level named '%s': expected auto, c, avx2, avx512 or avx512bf16",
+                     name);
 }
 
 enum status kernels_select(enum kernel_level level, const struct kernels **kernels_out,
@@ -66,9 +67,10 @@ enum status kernels_select(enum kernel_level level, const struct kernels **kerne
     check(level < KERNEL_LEVEL_COUNT);
     enum kernel_level best = kernels_detect();
     if (level > best || !tables[level])
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "kernel level '%s' is not for this CPU, whose best is '%s': take that, or auto",
-                         level_names[level], level_names[best]);
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "kernel level '%s' is not for this CPU, whose best is '%s': take that, or auto",
+            level_names[level], level_names[best]);
     *kernels_out = tables[level];
     return STATUS_OK;
 }

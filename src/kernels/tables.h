@@ -21,9 +21,10 @@ void gemm_c_run(const struct gemm *job);
 void gemm_avx2_run(const struct gemm *job);
 void gemm_avx512_run(const struct gemm *job);
 
-/* exp(x) = p(r) * 2^n with n = round(x / ln 2), r = x - n ln 2 (ln 2 in two parts), |r| <= 0.347, and
- * p the Taylor polynomial of degree 7 by Horner's rule with fma: its remainder is below 6e-9 relative,
- * a tenth of an ulp. Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low bits. */
+/* exp(x) = p(r) * 2^n with n = round(x / ln 2), r = x - n ln 2 (ln 2 in two parts), |r| <= 0.347,
+ * and p the Taylor polynomial of degree 7 by Horner's rule with fma: its remainder is below 6e-9
+ * relative, a tenth of an ulp. Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the
+ * low bits. */
 #define EXP_LOWEST (-87.3f)
 #define EXP_HIGHEST 88.7f
 #define EXP_LOG2E 0x1.715476p+0f

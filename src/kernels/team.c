@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The thread team. Members spin for a short while after a loop (the next one follows within
- * microseconds inside a forward pass), then sleep on a condition until the caller opens the next loop.
+ * microseconds inside a forward pass), then sleep on a condition until the caller opens the next
+ * loop.
  *
- * One 64-bit word holds the loop's generation, whether it is open, and how many members are inside. A
- * member enters only while the loop is open; the caller closes it when the shares are gone and waits
- * for those inside. So a member that is slow to wake never holds a loop up, and the loop's fields never
- * change under a member's eyes.
+ * One 64-bit word holds the loop's generation, whether it is open, and how many members are inside.
+ * A member enters only while the loop is open; the caller closes it when the shares are gone and
+ * waits for those inside. So a member that is slow to wake never holds a loop up, and the loop's
+ * fields never change under a member's eyes.
  */
 #include "kernels/team.h"
 
@@ -27,8 +28,8 @@
 #endif
 
 #define TEAM_THREADS_MAX 1024
-#define SPIN_NS 50000      /* about the longest gap between two loops of one step */
-#define SPINS_A_LOOK 64    /* pauses between two looks at the clock */
+#define SPIN_NS 50000   /* about the longest gap between two loops of one step */
+#define SPINS_A_LOOK 64 /* pauses between two looks at the clock */
 
 #define STATE_OPEN ((uint64_t)1 << 63)
 #define STATE_GENERATION_UNIT ((uint64_t)1 << 32)
@@ -49,7 +50,8 @@ struct team {
     void *context;
     uint32_t count, grain;
     uint32_t threads;
-    bool spins; /* false when there are more threads than CPUs: a spinning one would be in the way */
+    bool
+        spins; /* false when there are more threads than CPUs: a spinning one would be in the way */
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     struct member *members; /* [threads - 1]: members 1..threads-1 */
@@ -168,8 +170,8 @@ enum status team_open(uint32_t threads, struct team **team_out, struct error *er
     uint32_t cpus = usable_cpus();
     if (threads == 0) threads = cpus < TEAM_THREADS_MAX ? cpus : TEAM_THREADS_MAX;
     if (threads > TEAM_THREADS_MAX)
-        return error_set(error, STATUS_TOO_LARGE, "%u threads are more than the limit of %d", threads,
-                         TEAM_THREADS_MAX);
+        return error_set(error, STATUS_TOO_LARGE, "%u threads are more than the limit of %d",
+                         threads, TEAM_THREADS_MAX);
     struct team *team = aligned_alloc(64, sizeof *team);
     if (!team) return error_set(error, STATUS_NO_MEMORY, "no memory for a team of threads");
     memset(team, 0, sizeof *team);
@@ -187,9 +189,10 @@ enum status team_open(uint32_t threads, struct team **team_out, struct error *er
     }
     if (!team->members || started < threads - 1) {
         stop_members(team, started);
-        return error_set(error, STATUS_NO_MEMORY,
-                         "could only start %u of %u threads: lower --threads or raise the process limit",
-                         started + 1, threads);
+        return error_set(
+            error, STATUS_NO_MEMORY,
+            "could only start %u of %u threads: lower --threads or raise the process limit",
+            started + 1, threads);
     }
     *team_out = team;
     return STATUS_OK;

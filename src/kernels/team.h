@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A team of threads that share one loop at a time: the engine's only parallelism on a CPU. The caller
- * is member 0. Which member runs which share never changes a result (see matmul.h).
+ * A team of threads that share one loop at a time: the engine's only parallelism on a CPU. The
+ * caller is member 0. Which member runs which share never changes a result (see matmul.h).
  */
 #ifndef KERNELS_TEAM_H
 #define KERNELS_TEAM_H

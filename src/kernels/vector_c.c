@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Vector kernels in plain C: the truth for every level, and the table of level "c". Reductions run in
- * 16 lanes as kernels.h says, so that one 512-bit register, two 256-bit ones or an array give the same
- * bits.
+ * Vector kernels in plain C: the truth for every level, and the table of level "c". Reductions run
+ * in 16 lanes as kernels.h says, so that one 512-bit register, two 256-bit ones or an array give
+ * the same bits.
  */
 #include "kernels/tables.h"
 

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Loops of matrix products; see matmul_blocked.h. Nothing here touches a value except the scales.
+ */
+#include "kernels/matmul_blocked.h"
+
+#include "base/check.h"
+
+/* Rows that share one pass over the weights: their packed channels of a block (84 KiB) and their y
+ * of a few panels stay in the second-level cache. */
+#define CHUNK_ROWS 168
+
+struct run {
+    const struct matmul_leaf *leaf;
+    const struct matmul *job;
+    uint32_t row_first, rows;
+    size_t panel_bytes;
+    _Alignas(64) float x[CHUNK_ROWS][QUANT_GROUP];
+    _Alignas(64) float w[QUANT_GROUP][MATMUL_PANEL];
+};
+
+static uint32_t block_channels(const struct run *run, uint32_t block) {
+    uint32_t left = run->job->weights->cols - block * QUANT_GROUP;
+    return left < QUANT_GROUP ? left : QUANT_GROUP;
+}
+
+static void pack_rows(struct run *run, uint32_t block) {
+    const struct matmul *job = run->job;
+    for (uint32_t r = 0; r < run->rows; r++)
+        run->leaf->pack_x(
+            run->x[r], job->x + (run->row_first + r) * job->x_stride + (size_t)block * QUANT_GROUP,
+            block_channels(run, block), job->weights->type == WEIGHT_FP8);
+}
+
+static float block_scale(const struct matmul *job, uint32_t row, uint32_t panel, uint32_t block) {
+    const struct packed_matrix *weights = job->weights;
+    float w_scale = 1;
+    if (weights->type == WEIGHT_FP8)
+        w_scale = weights->scales[(size_t)(panel * MATMUL_PANEL / QUANT_GROUP) *
+                                      divide_up(weights->cols, QUANT_GROUP) +
+                                  block];
+    return job->x_scales ? job->x_scales[row * job->x_scale_stride + block] * w_scale : w_scale;
+}
+
+static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t panels,
+                     uint32_t first, uint32_t rows, bool decoded) {
+    const struct matmul *job = run->job;
+    enum weight_type type = job->weights->type;
+    struct matmul_tile tile = {
+        .type = type,
+        .decoded = decoded,
+        .rows = rows,
+        .panels = panels,
+        .count = block_channels(run, block),
+        .x = run->x[first],
+        .w = decoded ? (const void *)run->w
+                     : (const char *)job->weights->data + panel * run->panel_bytes +
+                           (size_t)block * QUANT_GROUP * MATMUL_PANEL * weight_type_bytes(type),
+        .panel_bytes = run->panel_bytes,
+        .y = job->y + (run->row_first + first) * job->y_stride + (size_t)panel * MATMUL_PANEL,
+        .y_stride = job->y_stride,
+        .first = block == 0,
+    };
+    for (uint32_t p = 0; p < panels; p++)
+        for (uint32_t r = 0; r < rows; r++)
+            tile.s[p][r] = block_scale(job, run->row_first + first + r, panel + p, block);
+    run->leaf->tile(&tile);
+}
+
+static void run_few_rows(struct run *run, uint32_t panel_first, uint32_t panel_count) {
+    uint32_t blocks = (uint32_t)divide_up(run->job->weights->cols, QUANT_GROUP);
+    uint32_t step = run->rows <= run->leaf->pair_rows ? 2 : 1;
+    for (uint32_t p = 0; p < panel_count; p += step) {
+        uint32_t panels = panel_count - p < step ? panel_count - p : step;
+        for (uint32_t block = 0; block < blocks; block++) {
+            pack_rows(run, block);
+            run_tile(run, block, panel_first + p, panels, 0, run->rows, false);
+        }
+    }
+}
+
+static void run_many_rows(struct run *run, uint32_t panel_first, uint32_t panel_count) {
+    const struct packed_matrix *weights = run->job->weights;
+    uint32_t blocks = (uint32_t)divide_up(weights->cols, QUANT_GROUP);
+    uint32_t tiles = (uint32_t)divide_up(run->rows, run->leaf->tile_rows);
+    bool decoded = weights->type != WEIGHT_F32 || run->leaf->decodes_f32;
+    for (uint32_t block = 0; block < blocks; block++) {
+        pack_rows(run, block);
+        for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++) {
+            if (decoded)
+                run->leaf->decode(run->w, weights->type,
+                                  (const char *)weights->data + panel * run->panel_bytes +
+                                      (size_t)block * QUANT_GROUP * MATMUL_PANEL *
+                                          weight_type_bytes(weights->type),
+                                  block_channels(run, block));
+            for (uint32_t t = 0; t < tiles; t++) { /* of even size: a tile of one row is slow */
+                uint32_t first = run->rows * t / tiles, end = run->rows * (t + 1) / tiles;
+                run_tile(run, block, panel, 1, first, end - first, decoded);
+            }
+        }
+    }
+}
+
+void matmul_blocked_run(const struct matmul_leaf *leaf, const struct matmul *job,
+                        uint32_t panel_first, uint32_t panel_count) {
+    check(leaf->tile_rows <= TILE_ROWS_MAX);
+    struct run run;
+    run.leaf = leaf;
+    run.job = job;
+    run.panel_bytes =
+        (size_t)job->weights->cols * MATMUL_PANEL * weight_type_bytes(job->weights->type);
+    uint32_t chunks = (uint32_t)divide_up(job->m, CHUNK_ROWS);
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+        run.row_first = (uint32_t)((uint64_t)job->m * chunk / chunks);
+        run.rows = (uint32_t)((uint64_t)job->m * (chunk + 1) / chunks) - run.row_first;
+        if (run.rows <= leaf->tile_rows)
+            run_few_rows(&run, panel_first, panel_count);
+        else
+            run_many_rows(&run, panel_first, panel_count);
+    }
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "levels.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/number.h"
+
+#define FENCE 0xA5
+#define FENCE_BYTES 256
+
+#ifdef FATHOM_KERNELS_X86
+void matmul_avx512bf16_emulated_run(const struct matmul *job, uint32_t panel_first,
+                                    uint32_t panel_count);
+#endif
+
+uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]) {
+    uint32_t count = 0;
+    enum kernel_level best = kernels_detect();
+    for (int level = 0; level <= (int)best; level++) {
+        const struct kernels *table;
+        assert_int_equal(kernels_select((enum kernel_level)level, &table, NULL), STATUS_OK);
+        levels_out[count++] = *table;
+    }
+#ifdef FATHOM_KERNELS_X86
+    if (best >= KERNEL_LEVEL_AVX512) {
+        levels_out[count] = levels_out[KERNEL_LEVEL_AVX512];
+        levels_out[count].level = KERNEL_LEVEL_AVX512BF16;
+        levels_out[count].name = "avx512bf16-emulated";
+        levels_out[count].numerics = "bf16dot1";
+        levels_out[count++].matmul = matmul_avx512bf16_emulated_run;
+    }
+#endif
+    return count;
+}
+
+static size_t mapped_bytes(size_t bytes) {
+    return round_up(bytes + FENCE_BYTES, (size_t)sysconf(_SC_PAGESIZE));
+}
+
+void *levels_buffer(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = mapped_bytes(bytes);
+    char *base =
+        mmap(NULL, mapped + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(base != MAP_FAILED);
+    check(mprotect(base + mapped, page, PROT_NONE) == 0);
+    memset(base, FENCE, mapped);
+    return base + mapped - bytes;
+}
+
+void levels_free(void *buffer, size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = mapped_bytes(bytes);
+    unsigned char *base = (unsigned char *)buffer + bytes - mapped;
+    for (size_t i = 0; i < mapped - bytes; i++)
+        if (base[i] != FENCE)
+            fail_msg("a byte %zu in front of a buffer was written", mapped - bytes - i);
+    munmap(base, mapped + page);
+}
+
+uint32_t levels_random(uint64_t *state) { /* splitmix64 */
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return (uint32_t)(z >> 32);
+}
+
+static float uniform(uint64_t *state) {
+    return (float)((double)levels_random(state) * 0x1p-31 - 1);
+}
+
+float levels_number(uint64_t *state, enum numbers kind) {
+    float u = uniform(state), v = uniform(state) + uniform(state) + u;
+    switch (kind) {
+    case NUMBERS_NORMAL:
+        return v;
+    case NUMBERS_ZERO:
+        return levels_random(state) & 1 ? 0.0f : -0.0f;
+    case NUMBERS_LARGE:
+        return v * 1e12f;
+    case NUMBERS_TINY:
+        return v * 0x1p-126f * (levels_random(state) & 1 ? 1.0f : 64.0f);
+    default:
+        return ldexpf(v, (int)(levels_random(state) % 80) - 40);
+    }
+}
+
+void levels_fill(uint64_t *state, enum numbers kind, float *out, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = levels_number(state, kind);
+}
+
+void levels_check_same(const char *what, const float *expected, const float *found, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (float_bits(expected[i]) != float_bits(found[i]) &&
+            !(isnan(expected[i]) && isnan(found[i])))
+            fail_msg("%s: element %zu is %.9g (%08x), expected %.9g (%08x)", what, i,
+                     (double)found[i], float_bits(found[i]), (double)expected[i],
+                     float_bits(expected[i]));
+}
