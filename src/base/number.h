@@ -46,6 +46,19 @@ static inline float float_from_f16(uint16_t bits) {
     return float_from_bits(sign | float_bits(magnitude));
 }
 
+/* Round to nearest, ties to even; beyond 65504 becomes infinity. */
+static inline uint16_t f16_from_float(float value) {
+    uint32_t bits = float_bits(value);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    bits &= 0x7FFFFFFFu;
+    if (bits > 0x7F800000u) return (uint16_t)(sign | 0x7E00u);
+    if (bits >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u);
+    if (bits < 0x38800000u) /* subnormal grid of 2^-24; adding 0.5 pushes the rest off the end */
+        return (uint16_t)(sign | (float_bits(float_from_bits(bits) + 0.5f) - 0x3F000000u));
+    bits += 0xFFFu + ((bits >> 13) & 1u);
+    return (uint16_t)(sign | ((bits >> 13) - (112u << 10)));
+}
+
 static inline float float_from_e4m3(uint8_t code) {
     uint32_t sign = (uint32_t)(code & 0x80u) << 24;
     uint32_t exponent = (code >> 3) & 0xFu, fraction = code & 7u;

@@ -13,7 +13,9 @@ const struct program programs[] = {
 #ifdef FATHOM_SERVING
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
 #endif
-    {"inspect", "show options, the processor", program_inspect, NULL, 0},
+    {"inspect", "show a model, options, the processor", program_inspect, NULL, 0},
+    {"make-checkpoint", "write a checkpoint of random weights", program_make_checkpoint,
+     OPTIONS(make_checkpoint_options)},
 #ifdef FATHOM_SERVING
     {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},
 #endif
@@ -24,7 +26,7 @@ const size_t program_count = ARRAY_COUNT(programs);
 static void print_help(FILE *out) {
     fprintf(out, "usage: fathom COMMAND [options]\n\ncommands:\n");
     for (size_t i = 0; i < program_count; i++)
-        fprintf(out, "  %-12s %s\n", programs[i].name, programs[i].summary);
+        fprintf(out, "  %-16s %s\n", programs[i].name, programs[i].summary);
     fprintf(out, "\n`fathom COMMAND --help` describes a command and its options.\n");
 }
 

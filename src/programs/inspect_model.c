@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom inspect model: what a checkpoint is and what it will cost: parameters, bytes by kind, bytes a
+ * rank must hold at several sizes of expert parallelism, KV cache per token. Works on config.json and
+ * an index alone; then sizes come from the shape. Does not load weights.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "model/checkpoint.h"
+#include "model/layout.h"
+#include "programs/command.h"
+#include "programs/inspect.h"
+
+#define EP_SIZES_MAX 16
+
+struct model_values {
+    const char *ep;
+    uint64_t redundant;
+    bool json, verify;
+};
+
+static const struct option model_rows[] = {
+    {.name = "ep", .type = OPTION_TEXT, .fallback = "1,8,32,144",
+     .offset = offsetof(struct model_values, ep),
+     .help = "sizes of expert parallelism to show, as a list"},
+    {.name = "redundant", .type = OPTION_COUNT, .fallback = "0", .maximum = 1024,
+     .offset = offsetof(struct model_values, redundant),
+     .help = "redundant experts per layer, spread over the ranks with the others"},
+    {.name = "json", .type = OPTION_FLAG, .offset = offsetof(struct model_values, json),
+     .help = "one JSON object"},
+    {.name = "verify", .type = OPTION_FLAG, .offset = offsetof(struct model_values, verify),
+     .help = "also check what serving would: that every shard is there, that scales are finite"},
+};
+
+const struct option_table inspect_model_options = {
+    .command = "inspect model",
+    .arguments = "DIRECTORY",
+    .description = "Prints a checkpoint's shape, parameters, bytes per rank and KV bytes per token.",
+    .options = model_rows,
+    .option_count = ARRAY_COUNT(model_rows),
+    .positional_min = 1,
+    .positional_max = 1,
+};
+
+struct figures {
+    const struct checkpoint *checkpoint;
+    const struct shape *shape;
+    uint64_t parameters, expert_parameters; /* of the main model */
+    uint64_t bytes, expert_bytes;           /* likewise */
+    uint64_t kind_bytes[LAYOUT_KIND_COUNT]; /* likewise */
+    uint64_t mtp_parameters, mtp_bytes, mtp_expert_bytes; /* copies of embedding and head left out */
+    uint32_t moe_layers, mtp_moe_layers;
+    uint32_t ep[EP_SIZES_MAX], ep_count, redundant;
+};
+
+/* ---- counting ---- */
+
+/* Bytes of a tensor and its scale: as stored, or as the shape says where no file tells. */
+static uint64_t stored_bytes(const struct figures *figures, const struct layout_tensor *wanted) {
+    const struct tensor *tensor = checkpoint_tensor(figures->checkpoint, wanted->name);
+    const uint64_t values = wanted->rows * wanted->columns;
+    if (tensor) {
+        const struct tensor *scale = checkpoint_scale(figures->checkpoint, tensor);
+        return tensor->bytes + (scale ? scale->bytes : 0);
+    }
+    if (wanted->quantized && figures->shape->fp8)
+        return values + sizeof(float) * divide_up(wanted->rows, QUANT_GROUP) *
+                            divide_up(wanted->columns, QUANT_GROUP);
+    return values * (wanted->is_bias ? 4 : 2);
+}
+
+static enum status count_tensor(void *context, const struct layout_tensor *wanted,
+                                struct error *error) {
+    struct figures *figures = context;
+    const uint64_t values = wanted->rows * wanted->columns;
+    const uint64_t bytes = stored_bytes(figures, wanted);
+    const bool expert = wanted->kind == LAYOUT_EXPERT;
+    if (wanted->layer != LAYOUT_NONE && wanted->layer >= figures->shape->layers) {
+        if (wanted->optional) return STATUS_OK;
+        figures->mtp_parameters += values;
+        figures->mtp_bytes += bytes;
+        if (expert) figures->mtp_expert_bytes += bytes;
+        return STATUS_OK;
+    }
+    figures->parameters += values;
+    figures->bytes += bytes;
+    figures->kind_bytes[wanted->kind] += bytes;
+    if (!expert) return STATUS_OK;
+    figures->expert_parameters += values;
+    figures->expert_bytes += bytes;
+    return STATUS_OK;
+}
+
+static void count_all(struct figures *figures) {
+    const struct shape *shape = figures->shape;
+    enum status status = layout_each(shape, count_tensor, figures, NULL);
+    check(status == STATUS_OK);
+    for (uint32_t layer = 0; layer < shape->layers + shape->mtp_layers; layer++)
+        if (shape_layer_is_moe(shape, layer))
+            *(layer < shape->layers ? &figures->moe_layers : &figures->mtp_moe_layers) += 1;
+    if (checkpoint_has_mtp(figures->checkpoint)) return;
+    figures->mtp_parameters = figures->mtp_bytes = figures->mtp_expert_bytes = 0;
+    figures->mtp_moe_layers = 0;
+}
+
+static uint64_t active_parameters(const struct figures *figures) {
+    const struct shape *shape = figures->shape;
+    if (!shape->experts) return figures->parameters;
+    return figures->parameters - figures->expert_parameters / shape->experts *
+                                     (shape->experts - shape->experts_per_token);
+}
+
+/* Experts a layer keeps on the fullest rank. */
+static uint32_t rank_experts(const struct figures *figures, uint32_t ep) {
+    const uint32_t experts = figures->shape->experts;
+    return experts ? (uint32_t)divide_up(experts + figures->redundant, ep) : 0;
+}
+
+static uint64_t rank_expert_bytes(const struct figures *figures, uint32_t ep, bool mtp) {
+    const uint64_t experts = figures->shape->experts;
+    const uint64_t all = mtp ? figures->mtp_expert_bytes : figures->expert_bytes;
+    return experts ? all / experts * rank_experts(figures, ep) : 0;
+}
+
+static uint32_t mtp_layers(const struct figures *figures) {
+    return checkpoint_has_mtp(figures->checkpoint) ? figures->shape->mtp_layers : 0;
+}
+
+static uint64_t kv_bytes(const struct figures *figures, uint32_t layers, uint32_t value_bytes) {
+    return (uint64_t)layers * shape_kv_width(figures->shape) * value_bytes;
+}
+
+/* ---- text ---- */
+
+static void row(const char *label, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void row(const char *label, const char *format, ...) {
+    va_list arguments;
+    printf("%-22s ", label);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+}
+
+#define AMOUNT_BYTES 24
+
+/* "1.234 GB", "12.3 MB"; unit "B" for bytes, "" for counts. */
+static const char *amount(uint64_t value, const char *unit, char out[AMOUNT_BYTES]) {
+    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+    double scaled = (double)value;
+    size_t prefix = 0;
+    for (; scaled >= 1000 && prefix + 1 < ARRAY_COUNT(prefixes); prefix++)
+        scaled /= 1000;
+    snprintf(out, AMOUNT_BYTES, "%.4g %s%s", scaled, prefixes[prefix], unit);
+    return out;
+}
+
+static const char *method_name(enum router_method method) {
+    return method == ROUTER_NOAUX_TC        ? "noaux_tc"
+           : method == ROUTER_GROUP_LIMITED ? "group_limited_greedy"
+                                            : "greedy";
+}
+
+static void print_shape(const struct figures *figures) {
+    const struct shape *shape = figures->shape;
+    row("architecture", "%s", shape->is_v2 ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM");
+    row("weights", "%s", shape->fp8 ? "FP8 E4M3 in blocks of 128x128, the rest BF16" : "not quantized");
+    row("layers", "%u (%u MoE), MTP layers %u%s", shape->layers, figures->moe_layers,
+        shape->mtp_layers, shape->mtp_layers > mtp_layers(figures) ? ", weights absent" : "");
+    row("hidden, vocabulary", "%u, %u%s", shape->hidden, shape->vocab,
+        shape->tied_head ? ", head tied to the embedding" : "");
+    row("attention", "%u heads of %u + %u, values %u, query rank %u, latent %u + %u", shape->heads,
+        shape->nope_dim, shape->rope_dim, shape->value_dim, shape->q_rank, shape->kv_rank,
+        shape->rope_dim);
+    row("MLP width", "%u dense, %u expert", shape->dense_width, shape->expert_width);
+    if (shape->experts)
+        row("experts", "%u + %u shared, %u per token, %s, %s, groups %u of %u, scaling %g",
+            shape->experts, shape->shared_experts, shape->experts_per_token,
+            shape->scoring == ROUTER_SIGMOID ? "sigmoid" : "softmax", method_name(shape->method),
+            shape->groups_kept, shape->groups, (double)shape->routed_scaling);
+    if (shape->yarn)
+        row("RoPE", "YaRN x%g over %u, theta %g", (double)shape->yarn_factor,
+            shape->yarn_original_context, (double)shape->rope_theta);
+    else
+        row("RoPE", "plain, theta %g", (double)shape->rope_theta);
+    row("context", "%u tokens", shape->context_max);
+}
+
+static void print_sizes(const struct figures *figures) {
+    char first[AMOUNT_BYTES], second[AMOUNT_BYTES];
+    row("parameters", "%s, %s active for a token", amount(figures->parameters, "", first),
+        amount(active_parameters(figures), "", second));
+    row("bytes", "%s", amount(figures->bytes, "B", first));
+    for (int kind = 0; kind < LAYOUT_KIND_COUNT; kind++)
+        if (figures->kind_bytes[kind])
+            printf("  %-20s %s\n", layout_kind_name((enum layout_kind)kind),
+                   amount(figures->kind_bytes[kind], "B", first));
+    if (mtp_layers(figures))
+        row("MTP layers", "%s parameters, %s (embedding and head are the model's)",
+            amount(figures->mtp_parameters, "", first), amount(figures->mtp_bytes, "B", second));
+}
+
+static void print_kv(const struct figures *figures) {
+    const uint32_t layers = figures->shape->layers, mtp = mtp_layers(figures);
+    for (uint32_t value_bytes = 2; value_bytes <= 4; value_bytes += 2) {
+        const char *label = value_bytes == 2 ? "KV per token, BF16" : "KV per token, F32";
+        unsigned long long bytes = kv_bytes(figures, layers, value_bytes);
+        unsigned long long more = kv_bytes(figures, layers + mtp, value_bytes);
+        if (mtp)
+            row(label, "%llu bytes, %llu with MTP", bytes, more);
+        else
+            row(label, "%llu bytes", bytes);
+    }
+}
+
+static void print_ranks(const struct figures *figures) {
+    const uint64_t rest = figures->bytes - figures->expert_bytes;
+    char cells[4][AMOUNT_BYTES];
+    printf("\nEP ranks  experts a layer     experts       other       total%s\n",
+           mtp_layers(figures) ? "    with MTP" : "");
+    for (uint32_t i = 0; i < figures->ep_count; i++) {
+        const uint32_t ep = figures->ep[i];
+        const uint64_t experts = rank_expert_bytes(figures, ep, false);
+        const uint64_t mtp = rank_expert_bytes(figures, ep, true) + figures->mtp_bytes -
+                             figures->mtp_expert_bytes;
+        printf("%8u  %15u  %10s  %10s  %10s", ep, rank_experts(figures, ep),
+               amount(experts, "B", cells[0]), amount(rest, "B", cells[1]),
+               amount(experts + rest, "B", cells[2]));
+        if (mtp_layers(figures)) printf("  %10s", amount(experts + rest + mtp, "B", cells[3]));
+        printf("\n");
+    }
+}
+
+/* ---- JSON ---- */
+
+static void field(const char *name, uint64_t value) {
+    printf(",\"%s\":%llu", name, (unsigned long long)value);
+}
+
+static void print_json_shape(const struct figures *figures) {
+    const struct shape *shape = figures->shape;
+    printf("{\"architecture\":\"%s\",\"fp8\":%s",
+           shape->is_v2 ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM",
+           shape->fp8 ? "true" : "false");
+    field("layers", shape->layers);
+    field("moe_layers", figures->moe_layers);
+    field("mtp_layers", mtp_layers(figures));
+    field("hidden", shape->hidden);
+    field("vocab", shape->vocab);
+    field("heads", shape->heads);
+    field("q_rank", shape->q_rank);
+    field("kv_rank", shape->kv_rank);
+    field("nope_dim", shape->nope_dim);
+    field("rope_dim", shape->rope_dim);
+    field("value_dim", shape->value_dim);
+    field("dense_width", shape->dense_width);
+    field("expert_width", shape->expert_width);
+    field("experts", shape->experts);
+    field("shared_experts", shape->shared_experts);
+    field("experts_per_token", shape->experts_per_token);
+    field("groups", shape->groups);
+    field("groups_kept", shape->groups_kept);
+    field("context_max", shape->context_max);
+    printf(",\"scoring\":\"%s\",\"method\":\"%s\",\"yarn\":%s",
+           shape->scoring == ROUTER_SIGMOID ? "sigmoid" : "softmax", method_name(shape->method),
+           shape->yarn ? "true" : "false");
+}
+
+static void print_json(const struct figures *figures) {
+    const uint32_t layers = figures->shape->layers, mtp = mtp_layers(figures);
+    const uint64_t rest = figures->bytes - figures->expert_bytes;
+    print_json_shape(figures);
+    field("parameters", figures->parameters);
+    field("active_parameters", active_parameters(figures));
+    field("bytes", figures->bytes);
+    printf(",\"bytes_by_kind\":{");
+    for (int kind = 0, first = 1; kind < LAYOUT_KIND_COUNT; kind++) {
+        if (!figures->kind_bytes[kind]) continue;
+        printf("%s\"%s\":%llu", first ? "" : ",", layout_kind_name((enum layout_kind)kind),
+               (unsigned long long)figures->kind_bytes[kind]);
+        first = 0;
+    }
+    printf("}");
+    field("mtp_parameters", figures->mtp_parameters);
+    field("mtp_bytes", figures->mtp_bytes);
+    printf(",\"kv_bytes_per_token\":{\"bf16\":%llu,\"f32\":%llu,\"bf16_mtp\":%llu,\"f32_mtp\":%llu}",
+           (unsigned long long)kv_bytes(figures, layers, 2),
+           (unsigned long long)kv_bytes(figures, layers, 4),
+           (unsigned long long)kv_bytes(figures, layers + mtp, 2),
+           (unsigned long long)kv_bytes(figures, layers + mtp, 4));
+    printf(",\"ranks\":[");
+    for (uint32_t i = 0; i < figures->ep_count; i++) {
+        const uint32_t ep = figures->ep[i];
+        const uint64_t experts = rank_expert_bytes(figures, ep, false);
+        printf("%s{\"ep\":%u", i ? "," : "", ep);
+        field("experts_per_layer", rank_experts(figures, ep));
+        field("expert_bytes", experts);
+        field("other_bytes", rest);
+        field("bytes", experts + rest);
+        field("mtp_bytes", rank_expert_bytes(figures, ep, true) + figures->mtp_bytes -
+                               figures->mtp_expert_bytes);
+        printf("}");
+    }
+    printf("]}\n");
+}
+
+/* ---- the program ---- */
+
+static bool read_ep(const char *text, struct figures *figures) {
+    while (*text) {
+        char *end;
+        unsigned long size = strtoul(text, &end, 10);
+        if (end == text || *text == '-' || size < 1 || size > 1 << 20 || (*end && *end != ',') ||
+            figures->ep_count == EP_SIZES_MAX)
+            return false;
+        figures->ep[figures->ep_count++] = (uint32_t)size;
+        text = *end ? end + 1 : end;
+    }
+    return figures->ep_count > 0;
+}
+
+int inspect_model(int argc, char **argv) {
+    const struct option_table *table = &inspect_model_options;
+    struct model_values values;
+    struct option_result result;
+    struct error error;
+    struct checkpoint *checkpoint;
+    int exit_code;
+    if (!command_begin(table, argc, argv, &values, &result, &exit_code)) return exit_code;
+    struct figures figures = {.redundant = (uint32_t)values.redundant};
+    if (!read_ep(values.ep, &figures))
+        return command_misused(table, "--ep: expected up to %d sizes like 1,8,32, found '%s'",
+                               EP_SIZES_MAX, values.ep);
+    enum status status = checkpoint_open(result.positional[0],
+                                         values.verify ? CHECKPOINT_WHOLE : CHECKPOINT_SHAPE_ONLY,
+                                         &checkpoint, &error);
+    if (status != STATUS_OK) return command_failed(table, status, &error);
+    figures.checkpoint = checkpoint;
+    figures.shape = checkpoint_shape(checkpoint);
+    count_all(&figures);
+    if (values.json) {
+        print_json(&figures);
+    } else {
+        print_shape(&figures);
+        print_sizes(&figures);
+        print_kv(&figures);
+        print_ranks(&figures);
+    }
+    checkpoint_close(checkpoint);
+    return command_end(table);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom make-checkpoint: writes a checkpoint of random weights, to measure speed without a download
+ * and to try odd shapes.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "model/random_checkpoint.h"
+#include "programs/command.h"
+
+#define CONFIG_FILE_BYTES_MAX ((size_t)1 << 20)
+
+struct make_values {
+    const char *shape, *weights;
+    uint64_t seed, shards;
+    double bias_mean, bias_deviation;
+    bool mtp, without_mtp, force;
+};
+
+#define AT(field) offsetof(struct make_values, field)
+
+static const struct option make_rows[] = {
+    {.name = "shape", .type = OPTION_TEXT, .fallback = "tiny", .offset = AT(shape),
+     .help = "dsv3b (792 M parameters, for benchmarks), tiny, or a config.json to follow"},
+    {.name = "weights", .type = OPTION_CHOICE, .choices = "auto|fp8|bf16|f16|f32",
+     .fallback = "auto", .offset = AT(weights),
+     .help = "type of the weights; auto: fp8, or what the given config.json says"},
+    {.name = "seed", .type = OPTION_COUNT, .fallback = "0", .offset = AT(seed),
+     .help = "the same seed gives the same weights"},
+    {.name = "shards", .type = OPTION_COUNT, .fallback = "1", .offset = AT(shards), .minimum = 1,
+     .maximum = 4096, .help = "files to spread the tensors over"},
+    {.name = "mtp", .type = OPTION_FLAG, .offset = AT(mtp),
+     .help = "give a named shape an MTP layer"},
+    {.name = "without-mtp", .type = OPTION_FLAG, .offset = AT(without_mtp),
+     .help = "leave out the MTP layers that config.json announces"},
+    {.name = "bias-mean", .type = OPTION_NUMBER, .fallback = "0", .offset = AT(bias_mean),
+     .help = "mean of the router's correction bias"},
+    {.name = "bias-deviation", .type = OPTION_NUMBER, .fallback = "0.15",
+     .offset = AT(bias_deviation), .help = "standard deviation of the router's correction bias"},
+    {.name = "force", .type = OPTION_FLAG, .offset = AT(force),
+     .help = "overwrite a checkpoint that is there already"},
+};
+
+const struct option_table make_checkpoint_options[1] = {{
+    .command = "make-checkpoint",
+    .arguments = "DIRECTORY",
+    .description = "Writes a checkpoint with random weights in the Hugging Face layout.",
+    .options = make_rows,
+    .option_count = ARRAY_COUNT(make_rows),
+    .positional_min = 1,
+    .positional_max = 1,
+}};
+
+static const char fp8_keys[] =
+    "{\"quantization_config\": {\"quant_method\": \"fp8\", \"fmt\": \"e4m3\", "
+    "\"activation_scheme\": \"dynamic\", \"weight_block_size\": [128, 128]},\n";
+
+/* A config.json, with the keys of an FP8 checkpoint put in front if asked for. The caller frees. */
+static enum status read_config(const char *path, const char *weights, char **text_out,
+                               size_t *bytes_out, struct error *error) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
+    char *text = malloc(CONFIG_FILE_BYTES_MAX + sizeof fp8_keys);
+    check(text);
+    size_t bytes = fread(text, 1, CONFIG_FILE_BYTES_MAX, file);
+    fclose(file);
+    struct shape shape;
+    enum status status = shape_parse((struct bytes){text, bytes}, path, &shape, error);
+    const bool fp8 = !strcmp(weights, "fp8");
+    if (status == STATUS_OK && shape.fp8 && !fp8 && strcmp(weights, "auto"))
+        status = error_set(error, STATUS_INVALID,
+                           "%s: expected no quantization_config with --weights %s, found one; "
+                           "remove it", path, weights);
+    if (status == STATUS_OK && fp8 && !shape.fp8) {
+        size_t brace = (size_t)((char *)memchr(text, '{', bytes) - text);
+        bytes -= brace + 1;
+        memmove(text + sizeof fp8_keys - 1, text + brace + 1, bytes);
+        memcpy(text, fp8_keys, sizeof fp8_keys - 1);
+        bytes += sizeof fp8_keys - 1;
+    }
+    if (status != STATUS_OK) {
+        free(text);
+        return status;
+    }
+    *text_out = text;
+    *bytes_out = bytes;
+    return STATUS_OK;
+}
+
+static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
+    uint64_t *percent = context, now = total_bytes ? 100 * done_bytes / total_bytes : 100;
+    if (now == *percent) return;
+    *percent = now;
+    fprintf(stderr, "\r%3u %% of %.1f MB%s", (unsigned)now, (double)total_bytes / 1e6,
+            now == 100 ? "\n" : "");
+}
+
+int program_make_checkpoint(int argc, char **argv) {
+    struct make_values values;
+    struct option_result result;
+    struct error error;
+    const struct option_table *table = make_checkpoint_options;
+    int exit_code;
+    char named[RANDOM_CHECKPOINT_CONFIG_BYTES], path[4096], *text = NULL;
+    uint64_t percent = 101;
+    if (!command_begin(table, argc, argv, &values, &result, &exit_code)) return exit_code;
+    struct random_checkpoint plan = {
+        .directory = result.positional[0],
+        .seed = values.seed,
+        .shards = (uint32_t)values.shards,
+        .bias_mean = (float)values.bias_mean,
+        .bias_deviation = (float)values.bias_deviation,
+        .without_mtp = values.without_mtp,
+        .type = !strcmp(values.weights, "f32")   ? TENSOR_F32
+                : !strcmp(values.weights, "f16") ? TENSOR_F16
+                                                 : TENSOR_BF16,
+        .progress = isatty(2) ? show_progress : NULL,
+        .progress_context = &percent,
+    };
+    const bool fp8 = !strcmp(values.weights, "fp8") || !strcmp(values.weights, "auto");
+    format_text(path, sizeof path, "%s/config.json", plan.directory);
+    if (!values.force && access(path, F_OK) == 0)
+        return command_misused(table, "%s exists already; give --force to overwrite it", path);
+    plan.config = (struct bytes){named, random_checkpoint_config(values.shape, fp8, values.mtp,
+                                                                 named)};
+    enum status status = STATUS_OK;
+    if (!plan.config.count) {
+        if (values.mtp)
+            return command_misused(table, "--mtp is for named shapes; set num_nextn_predict_layers "
+                                          "in %s", values.shape);
+        status = read_config(values.shape, values.weights, &text, &plan.config.count, &error);
+        plan.config.data = text;
+    }
+    if (status == STATUS_OK) status = random_checkpoint_write(&plan, &error);
+    free(text);
+    return status == STATUS_OK ? command_end(table) : command_failed(table, status, &error);
+}
