@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A MoE layer: router, dispatch, shared expert, routed experts, combine.
+ *
+ *   y = sum over chosen e, ascending, of w_e * round(expert_e(x))  (F32, by fma from 0), then + shared(x)
+ *
+ * Each routed result is rounded to the exchange type (BF16; F32 in the f32 modes) before it is summed,
+ * as if it had come over a wire, so that one rank and many give the same bits. The router reads the
+ * unrounded f32 input; the experts' inputs are prepared once per token and gathered.
+ *
+ * (token, expert) pairs are computed in waves of whole experts, a bounded number of pairs each: within
+ * a wave the team's loop runs over all experts' panels, so a few tokens still fill all threads, while
+ * a long prompt needs no room for all its pairs at once.
+ */
+#include "model/forward.h"
+
+#include <string.h>
+
+struct wave {
+    const struct pass *pass;
+    const struct exchange_received *received;
+    const struct exchange_returned *returned;
+    uint32_t first_group, group_count;
+    uint32_t first_row, row_count;
+};
+
+static bool has_shared(const struct pass *pass) {
+    return pass->model->shape->shared_experts != 0;
+}
+
+static enum input_kind routed_kind(const struct pass *pass) {
+    const struct model *model = pass->model;
+    return linear_input_kind(model->activations, model->weights.expert.matrices.gate.type,
+                             model->shape->activation_scale_ue8m0);
+}
+
+static enum input_kind middle_kind(const struct pass *pass) {
+    const struct model *model = pass->model;
+    return linear_input_kind(model->activations, model->weights.expert.matrices.down.type,
+                             model->shape->activation_scale_ue8m0);
+}
+
+static enum input_kind shared_kind(const struct pass *pass) {
+    return linear_input_kind(pass->model->activations, pass->layer->shared.gate.type, false);
+}
+
+static enum input_kind shared_down_kind(const struct pass *pass) {
+    return linear_input_kind(pass->model->activations, pass->layer->shared.down.type, false);
+}
+
+static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct scratch *s = &pass->model->scratch;
+    const struct kernels *kernels = pass->model->kernels;
+    uint32_t hidden = pass->model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++) {
+        float *normed = s->normed + (size_t)token * hidden;
+        kernels->rmsnorm(normed, s->x + (size_t)token * hidden, pass->layer->mlp_norm, hidden,
+                         pass->model->shape->rms_epsilon);
+        linear_prepare(kernels, routed_kind(pass), normed, hidden, &s->input, token);
+        if (has_shared(pass))
+            linear_prepare(kernels, shared_kind(pass), normed, hidden, &s->input_shared, token);
+    }
+}
+
+static void route(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct scratch *s = &pass->model->scratch;
+    uint32_t per_token = pass->model->shape->experts_per_token;
+    for (uint32_t token = first; token < first + count; token++)
+        router_choose(pass->model->shape, s->router_logits + (size_t)token * s->experts_stride,
+                      pass->layer->router_bias, s->experts + (size_t)token * per_token,
+                      s->expert_weights + (size_t)token * per_token);
+}
+
+/* Router logits, and the shared expert's gate and up, in one loop; then the choice. */
+static void run_router(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct scratch *s = &model->scratch;
+    uint32_t tokens = pass->batch->token_count, job_count = 1;
+    struct linear_input plain = linear_plain(s->normed, model->shape->hidden, false);
+    struct linear_input shared = linear_prepared(shared_kind(pass), &s->input_shared, 0);
+    struct matmul jobs[3] = {
+        linear_job(&pass->layer->router, &plain, s->router_logits, s->experts_stride, tokens)};
+    if (has_shared(pass)) {
+        jobs[job_count++] =
+            linear_job(&pass->layer->shared.gate, &shared, s->gate, s->mlp_stride, tokens);
+        jobs[job_count++] =
+            linear_job(&pass->layer->shared.up, &shared, s->up, s->mlp_stride, tokens);
+    }
+    linear_run(model->kernels, model->team, jobs, job_count);
+    forward_tokens(model, route, (void *)(uintptr_t)pass, tokens);
+}
+
+static void gather_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct scratch *s = &wave->pass->model->scratch;
+    uint32_t hidden = wave->pass->model->shape->hidden;
+    size_t from_scales = divide_up(s->input.columns, QUANT_GROUP);
+    size_t to_scales = divide_up(s->expert_input.columns, QUANT_GROUP);
+    for (uint32_t row = first; row < first + count; row++) {
+        size_t token = wave->received->row_token[wave->first_row + row];
+        memcpy(s->expert_input.x + (size_t)row * s->expert_input.columns,
+               s->input.x + token * s->input.columns, hidden * sizeof(float));
+        memcpy(s->expert_input.scales + row * to_scales, s->input.scales + token * from_scales,
+               divide_up(hidden, QUANT_GROUP) * sizeof(float));
+    }
+}
+
+static void activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = &model->scratch;
+    uint32_t width = model->shape->expert_width;
+    for (uint32_t row = first; row < first + count; row++) {
+        float *gate = s->expert_gate + (size_t)row * s->expert_stride;
+        model->kernels->silu_multiply(gate, gate, s->expert_up + (size_t)row * s->expert_stride,
+                                      width);
+        linear_prepare(model->kernels, middle_kind(wave->pass), gate, width, &s->expert_middle,
+                       row);
+    }
+}
+
+static void round_results(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    for (uint32_t row = first; row < first + count; row++) {
+        float *y = model->scratch.expert_y + (size_t)row * model->scratch.hidden_stride;
+        model->kernels->round_bf16(y, y, model->shape->hidden);
+    }
+}
+
+/* Sums, per token, the results that this wave brought. */
+static void combine(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = &model->scratch;
+    uint32_t per_token = model->shape->experts_per_token, hidden = model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++) {
+        const uint32_t *rows = wave->returned->token_rows + (size_t)token * per_token;
+        uint32_t next = s->returned_count[token];
+        while (next < per_token && rows[next] < wave->first_row + wave->row_count) {
+            const float *result =
+                s->expert_y + (size_t)(rows[next] - wave->first_row) * s->hidden_stride;
+            model->kernels->add_scaled(s->y + (size_t)token * s->hidden_stride, result,
+                                       s->expert_weights[(size_t)token * per_token + next], hidden);
+            next++;
+        }
+        s->returned_count[token] = next;
+    }
+}
+
+static struct mlp_weights expert_at(const struct wave *wave, uint32_t index) {
+    const struct exchange_group *group = &wave->received->groups[wave->first_group + index];
+    return weights_expert(&wave->pass->model->weights, wave->pass->layer->slots[group->expert]);
+}
+
+/* The experts' matrices must outlive the loop over their jobs. */
+static void multiply_up(const struct wave *wave, struct mlp_weights *experts) {
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = &model->scratch;
+    for (uint32_t i = 0; i < wave->group_count; i++) {
+        const struct exchange_group *group = &wave->received->groups[wave->first_group + i];
+        uint32_t row = group->first_row - wave->first_row;
+        size_t at = (size_t)row * s->expert_stride;
+        struct linear_input input = linear_prepared(routed_kind(wave->pass), &s->expert_input, row);
+        s->jobs[2 * i] = linear_job(&experts[i].gate, &input, s->expert_gate + at,
+                                    s->expert_stride, group->row_count);
+        s->jobs[2 * i + 1] = linear_job(&experts[i].up, &input, s->expert_up + at,
+                                        s->expert_stride, group->row_count);
+    }
+    linear_run(model->kernels, model->team, s->jobs, 2 * wave->group_count);
+}
+
+static void multiply_down(const struct wave *wave, struct mlp_weights *experts) {
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = &model->scratch;
+    for (uint32_t i = 0; i < wave->group_count; i++) {
+        const struct exchange_group *group = &wave->received->groups[wave->first_group + i];
+        uint32_t row = group->first_row - wave->first_row;
+        struct linear_input input =
+            linear_prepared(middle_kind(wave->pass), &s->expert_middle, row);
+        s->jobs[i] = linear_job(&experts[i].down, &input,
+                                s->expert_y + (size_t)row * s->hidden_stride, s->hidden_stride,
+                                group->row_count);
+    }
+    linear_run(model->kernels, model->team, s->jobs, wave->group_count);
+}
+
+static void run_wave(struct wave *wave) {
+    const struct pass *pass = wave->pass;
+    struct model *model = pass->model;
+    struct mlp_weights experts[LIMIT_EXPERTS];
+    struct exchange_returned returned;
+    for (uint32_t i = 0; i < wave->group_count; i++) experts[i] = expert_at(wave, i);
+    forward_tokens(model, gather_rows, wave, wave->row_count);
+    multiply_up(wave, experts);
+    forward_tokens(model, activate, wave, wave->row_count);
+    multiply_down(wave, experts);
+    if (model->rounds_bf16) forward_tokens(model, round_results, wave, wave->row_count);
+    exchange_combine_begin(model->exchange, wave->first_row, wave->row_count);
+    exchange_combine_finish(model->exchange, &returned);
+    wave->returned = &returned;
+    forward_tokens(model, combine, wave, pass->batch->token_count);
+}
+
+static void run_routed(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct scratch *s = &model->scratch;
+    uint32_t tokens = pass->batch->token_count;
+    struct exchange_received received;
+    exchange_dispatch_begin(model->exchange, s->experts, tokens);
+    exchange_dispatch_finish(model->exchange, &received);
+    memset(s->y, 0, (size_t)tokens * s->hidden_stride * sizeof *s->y);
+    memset(s->returned_count, 0, tokens * sizeof *s->returned_count);
+    for (uint32_t group = 0; group < received.group_count;) {
+        struct wave wave = {.pass = pass,
+                            .received = &received,
+                            .first_group = group,
+                            .first_row = received.groups[group].first_row};
+        do { /* whole experts, at least one; an expert has at most every token */
+            wave.row_count += received.groups[group].row_count;
+            wave.group_count++;
+            group++;
+        } while (group < received.group_count &&
+                 wave.row_count + received.groups[group].row_count <= s->wave_rows);
+        run_wave(&wave);
+    }
+}
+
+static void activate_shared(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct scratch *s = &pass->model->scratch;
+    uint32_t width = pass->layer->shared.gate.rows;
+    for (uint32_t token = first; token < first + count; token++) {
+        float *gate = s->gate + (size_t)token * s->mlp_stride;
+        pass->model->kernels->silu_multiply(gate, gate, s->up + (size_t)token * s->mlp_stride,
+                                            width);
+        linear_prepare(pass->model->kernels, shared_down_kind(pass), gate, width, &s->input_shared,
+                       token);
+    }
+}
+
+static void add_shared(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    const struct scratch *s = &pass->model->scratch;
+    for (uint32_t token = first; token < first + count; token++)
+        pass->model->kernels->add_scaled(s->y + (size_t)token * s->hidden_stride,
+                                         s->shared_y + (size_t)token * s->hidden_stride, 1,
+                                         pass->model->shape->hidden);
+}
+
+static void run_shared(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct scratch *s = &model->scratch;
+    uint32_t tokens = pass->batch->token_count;
+    forward_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
+    struct linear_input input = linear_prepared(shared_down_kind(pass), &s->input_shared, 0);
+    struct matmul job =
+        linear_job(&pass->layer->shared.down, &input, s->shared_y, s->hidden_stride, tokens);
+    linear_run(model->kernels, model->team, &job, 1);
+    forward_tokens(model, add_shared, (void *)(uintptr_t)pass, tokens);
+}
+
+void experts_run(const struct pass *pass) {
+    forward_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, pass->batch->token_count);
+    run_router(pass);
+    run_routed(pass);
+    if (has_shared(pass)) run_shared(pass);
+}

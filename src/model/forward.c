@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The forward pass of a step (DeepSeek-V3 inference/model.py):
+ *
+ *   x  = E[token];  per layer:  x += attention(rmsnorm(x));  x += ffn(rmsnorm(x))
+ *   logits = head(rmsnorm(x)), only for the tokens whose logits are wanted
+ */
+#include "model/forward.h"
+
+#include <string.h>
+
+/* Below this many tokens a stage over tokens is not worth waking the team for. */
+#define TOKENS_WORTH_SHARING 4
+
+void forward_tokens(const struct model *model, team_work *work, void *context, uint32_t count) {
+    if (count < TOKENS_WORTH_SHARING) {
+        work(context, 0, count, 0);
+        return;
+    }
+    uint32_t grain = count / (team_threads(model->team) * 4);
+    team_run(model->team, work, context, count, grain ? grain : 1);
+}
+
+static void add_result(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    const struct scratch *s = &pass->model->scratch;
+    uint32_t hidden = pass->model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++)
+        pass->model->kernels->add_scaled(s->x + (size_t)token * hidden,
+                                         s->y + (size_t)token * s->hidden_stride, 1, hidden);
+}
+
+void forward_layer(const struct pass *pass) {
+    uint32_t tokens = pass->batch->token_count;
+    attention_run(pass);
+    forward_tokens(pass->model, add_result, (void *)(uintptr_t)pass, tokens);
+    if (pass->layer->is_moe)
+        experts_run(pass);
+    else
+        mlp_run(pass);
+    forward_tokens(pass->model, add_result, (void *)(uintptr_t)pass, tokens);
+}
+
+static void embed(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    struct model *model = context;
+    uint32_t hidden = model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++)
+        tensor_to_float(model->weights.embedding,
+                        (uint64_t)model->scratch.batch.token_ids[token] * hidden, hidden,
+                        model->scratch.x + (size_t)token * hidden);
+}
+
+static uint32_t largest(const float *logits, uint32_t count) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++)
+        if (logits[i] > logits[best]) best = i;
+    return best;
+}
+
+void forward_logits(struct model *model, const float *hidden, uint32_t count, float *logits,
+                    uint32_t *argmax_out) {
+    struct scratch *s = &model->scratch;
+    uint32_t width = model->shape->hidden, vocab = model->shape->vocab;
+    const struct packed_matrix *head = &model->weights.head;
+    enum input_kind kind = linear_input_kind(model->activations, head->type, false);
+    for (uint32_t first = 0; first < count; first += LOGITS_TILE) {
+        uint32_t rows = count - first < LOGITS_TILE ? count - first : LOGITS_TILE;
+        for (uint32_t i = 0; i < rows; i++)
+            linear_prepare(model->kernels, kind, hidden + (size_t)(first + i) * width, width,
+                           &s->input, i);
+        struct linear_input input = linear_prepared(kind, &s->input, 0);
+        struct matmul job = linear_job(head, &input, s->logits, s->vocab_stride, rows);
+        linear_run(model->kernels, model->team, &job, 1);
+        for (uint32_t i = 0; i < rows; i++) {
+            const float *from = s->logits + (size_t)i * s->vocab_stride;
+            if (logits) memcpy(logits + (size_t)(first + i) * vocab, from, vocab * sizeof *from);
+            if (argmax_out) argmax_out[first + i] = largest(from, vocab);
+        }
+    }
+}
+
+/* The final norm of `count` tokens from an internal index on. */
+static void normalize_output(struct model *model, uint32_t first, uint32_t count, float *to) {
+    uint32_t hidden = model->shape->hidden;
+    for (uint32_t i = 0; i < count; i++)
+        model->kernels->rmsnorm(to + (size_t)i * hidden,
+                                model->scratch.x + (size_t)(first + i) * hidden,
+                                model->weights.final_norm, hidden, model->shape->rms_epsilon);
+}
+
+static const struct run *run_of_row(const struct batch *batch, uint32_t plan_row) {
+    for (uint32_t i = 0; i < batch->run_count; i++)
+        if (batch->runs[i].plan_row == plan_row) return &batch->runs[i];
+    return NULL;
+}
+
+/* Gathers the wanted tokens of all rows in plan order, then multiplies them together. */
+static void run_head(struct model *model, const struct step_plan *plan, float *logits) {
+    struct scratch *s = &model->scratch;
+    uint32_t count = 0;
+    for (uint32_t row = 0; row < plan->row_count; row++) {
+        const struct run *run = run_of_row(&s->batch, row);
+        uint32_t wanted = step_plan_rows(plan)[row].logits_count;
+        normalize_output(model, run->first + run->token_count - wanted, wanted,
+                         s->normed + (size_t)count * model->shape->hidden);
+        count += wanted;
+    }
+    if (count) forward_logits(model, s->normed, count, logits, NULL);
+}
+
+static void note_pages(struct model *model) {
+    const struct batch *batch = &model->scratch.batch;
+    for (uint32_t i = 0; i < batch->run_count; i++) {
+        const struct run *run = &batch->runs[i];
+        uint32_t end = run->first_position + run->token_count;
+        for (uint32_t page = run->first_position / KV_BLOCK_TOKENS; page * KV_BLOCK_TOKENS < end;
+             page++) {
+            uint32_t left = end - page * KV_BLOCK_TOKENS;
+            kv_pages_note(&model->kv, run->pages[page].index,
+                          left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS);
+        }
+    }
+}
+
+static void probe_routing(const struct model *model, const struct model_probe *probe,
+                          uint32_t layer, bool is_moe) {
+    uint32_t per_token = model->shape->experts_per_token;
+    if (!probe || !probe->routing || !per_token) return;
+    const struct run *run = run_of_row(&model->scratch.batch, probe->row);
+    uint32_t token = run->first + run->token_count - 1;
+    uint32_t *to = probe->routing + (size_t)layer * per_token;
+    for (uint32_t i = 0; i < per_token; i++)
+        to[i] = is_moe ? model->scratch.experts[(size_t)token * per_token + i] : UINT32_MAX;
+}
+
+/* Position i takes token i + 1; the last one the probe's next token, or the greedy one. */
+static void probe_mtp(struct model *model, const struct model_probe *probe) {
+    struct scratch *s = &model->scratch;
+    const struct run *main_run = run_of_row(&s->batch, probe->row);
+    struct batch *batch = &s->mtp_batch;
+    uint32_t count = main_run->token_count, next = probe->mtp_next_token;
+    normalize_output(model, main_run->first, count, s->hidden);
+    if (next == UINT32_MAX)
+        forward_logits(model, s->hidden + (size_t)(count - 1) * model->shape->hidden, 1, NULL,
+                       &next);
+    batch->runs[0] = *main_run;
+    batch->runs[0].first = 0;
+    batch->runs[0].kv_shift = 1;
+    batch->token_count = batch->prompt_tokens = count;
+    batch->run_count = batch->prompt_runs = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        batch->token_ids[i] =
+            i + 1 < count ? s->batch.token_ids[main_run->first + i + 1] : next;
+        batch->positions[i] = main_run->first_position + i;
+        batch->token_run[i] = 0;
+    }
+    rope_prepare(model->shape, batch);
+    mtp_run(model, probe->mtp_argmax);
+}
+
+static enum status check_probe(const struct model *model, const struct step_plan *plan,
+                               const struct model_probe *probe, struct error *error) {
+    if (!probe) return STATUS_OK;
+    if (probe->row >= plan->row_count)
+        return error_set(error, STATUS_INVALID, "row %u is to be probed, the plan has %u",
+                         probe->row, plan->row_count);
+    if (!probe->mtp_argmax) return STATUS_OK;
+    const struct step_row *row = &step_plan_rows(plan)[probe->row];
+    if (!model->weights.mtp)
+        return error_set(error, STATUS_INVALID, "the model was opened without its MTP layer");
+    if (probe->mtp_next_token != UINT32_MAX && probe->mtp_next_token >= model->shape->vocab)
+        return error_set(error, STATUS_INVALID, "MTP's next token is %u, expected less than %u",
+                         probe->mtp_next_token, model->shape->vocab);
+    if (row->first_position + row->token_count >= row->page_count * KV_BLOCK_TOKENS)
+        return error_set(error, STATUS_INVALID,
+                         "MTP needs a page for position %u, one past the row's last",
+                         row->first_position + row->token_count);
+    return STATUS_OK;
+}
+
+enum status model_step(struct model *model, const struct step_plan *plan, float *logits,
+                       const struct model_probe *probe, struct error *error) {
+    struct batch *batch = &model->scratch.batch;
+    enum status status = plan_accept(model, plan, error);
+    if (status == STATUS_OK) status = check_probe(model, plan, probe, error);
+    if (status != STATUS_OK) return status;
+    rope_prepare(model->shape, batch);
+    forward_tokens(model, embed, model, batch->token_count);
+    for (uint32_t layer = 0; layer < model->shape->layers; layer++) {
+        struct pass pass = {.model = model,
+                            .batch = batch,
+                            .layer = &model->weights.layers[layer],
+                            .slice = layer};
+        forward_layer(&pass);
+        probe_routing(model, probe, layer, pass.layer->is_moe);
+    }
+    note_pages(model);
+    run_head(model, plan, logits);
+    if (probe && probe->mtp_argmax) probe_mtp(model, probe);
+    return STATUS_OK;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Inside of the model: what the stages of a forward pass share. Only src/model includes it.
+ *
+ * A step's tokens stand in one row of internal indices: those of prompt rows first, then those of
+ * generated rows, so that each attention form has one contiguous range. Stages are loops of the team
+ * over tokens, over panels of weights, or over (run, heads); between two loops everything is done.
+ * Every loop's items are independent, and within an item the order of additions is fixed, so neither
+ * the batch nor the threads change a result.
+ *
+ * The residual stream is float32 in all activation modes; what linears round is in linear.h.
+ */
+#ifndef MODEL_FORWARD_H
+#define MODEL_FORWARD_H
+
+#include "exchange/exchange.h"
+#include "model/kv_pages.h"
+#include "model/linear.h"
+#include "model/router.h"
+#include "model/weights.h"
+
+/* Consecutive tokens of one sequence. */
+struct run {
+    uint32_t plan_row;
+    uint32_t first; /* internal index of the first token */
+    uint32_t token_count;
+    uint32_t first_position;
+    uint32_t kv_shift; /* KV row of position p is p + kv_shift: 0, in MTP layers 1 */
+    const struct page_id *pages;
+};
+
+struct batch {
+    uint32_t token_count, prompt_tokens; /* prompt form: internal indices 0..prompt_tokens-1 */
+    uint32_t run_count, prompt_runs;
+    struct run *runs;     /* [run_count] */
+    uint32_t *token_ids;  /* [token_count] */
+    uint32_t *positions;  /* [token_count] */
+    uint32_t *token_run;  /* [token_count] run it belongs to */
+    float *angles;        /* [token_count][rope_dim]: cos of each pair, then sin of each pair */
+};
+
+/* A thread's room for one attention item. */
+struct attention_scratch {
+    float *rows;   /* [64][kv_width] a block's latents and keys */
+    struct input_buffer prepared; /* [64] rows of kv_b's input */
+    float *expanded; /* [64][expanded_stride] keys and values of a head group */
+    float *keys;   /* [kv_width or nope + rope][64] transposed keys */
+    float *scores; /* [max(tile, heads)][64] */
+};
+
+/* Everything a step writes to; sized at model_open for step_tokens_max tokens. */
+struct scratch {
+    struct batch batch, mtp_batch;
+    float *x;         /* [tokens][hidden] residual stream */
+    float *normed;    /* [tokens][hidden] */
+    struct input_buffer input, input_shared; /* [tokens] prepared inputs */
+    float *q_a;       /* [tokens][q_a_stride] */
+    float *q;         /* [tokens][q_stride] */
+    float *kv_a;      /* [tokens][kv_a_stride] */
+    float *attended;  /* [tokens][heads * value_dim] */
+    float *softmax_max, *softmax_sum; /* [tokens][heads] */
+    float *y;         /* [tokens][hidden_stride] a stage's result before it is added to x */
+    float *shared_y;  /* [tokens][hidden_stride] the shared expert's result */
+    float *gate, *up; /* [tokens][mlp_stride] */
+    float *mtp_pair;  /* [tokens][2 * hidden] MTP: embedding, then hidden, each normalized */
+    float *hidden;    /* [tokens][hidden] MTP: the main model's output after the final norm */
+    /* absorbed form, a tile of generated tokens at a time */
+    uint32_t absorb_tile;
+    float *absorb_q;  /* [tile][heads][absorb_q_stride]: q' then the rope part */
+    float *absorb_u;  /* [tile][heads][absorb_u_stride]: weighted sum of latents */
+    float *absorb_o;  /* [tile][heads][value_stride] */
+    /* experts */
+    float *router_logits;      /* [tokens][experts_stride] */
+    uint32_t *experts;         /* [tokens][experts_per_token] ascending */
+    float *expert_weights;     /* [tokens][experts_per_token] */
+    uint32_t *returned_count;  /* [tokens] results already summed */
+    uint32_t wave_rows;        /* (token, expert) pairs computed at a time */
+    struct input_buffer expert_input, expert_middle; /* [wave_rows] */
+    float *expert_gate, *expert_up; /* [wave_rows][expert_stride] */
+    float *expert_y;           /* [wave_rows][hidden_stride] */
+    float *logits;             /* [LOGITS_TILE][vocab_stride] */
+    struct matmul *jobs;       /* [LINEAR_JOBS_MAX] */
+    struct attention_scratch *attention; /* [threads] */
+    uint32_t q_a_stride, q_stride, kv_a_stride, hidden_stride, mlp_stride;
+    uint32_t absorb_q_stride, absorb_u_stride, value_stride, experts_stride, expert_stride;
+    uint32_t expanded_stride, vocab_stride;
+    uint32_t group_heads; /* heads expanded together: their kv_b rows start on a scale block */
+    void *memory;
+    size_t bytes;
+};
+
+#define LOGITS_TILE 16     /* rows of logits computed at a time */
+#define ATTENTION_TILE 64  /* queries that share one product with a block's keys */
+
+struct model {
+    struct checkpoint *checkpoint;
+    const struct shape *shape;
+    const struct kernels *kernels;
+    struct team *team;
+    enum activations activations;
+    bool rounds_bf16; /* bf16 and fp8: attention works on BF16 values */
+    uint32_t step_tokens_max, step_rows_max;
+    struct weights weights;
+    struct kv_pages kv;
+    struct exchange *exchange;
+    struct scratch scratch;
+    char numerics_id[32];
+    uint8_t identity[32];
+};
+
+/* One layer's run over a batch. */
+struct pass {
+    struct model *model;
+    const struct batch *batch;
+    const struct layer_weights *layer;
+    uint32_t slice; /* of the KV blocks */
+};
+
+enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error);
+void scratch_close(struct scratch *scratch);
+
+/* Calls work for all tokens, in shares over the team if there are enough of them. */
+void forward_tokens(const struct model *model, team_work *work, void *context, uint32_t count);
+
+/* x += layer(x) for all tokens of the batch; x is scratch.x. */
+void forward_layer(const struct pass *pass);
+
+/* scratch.y = what attention adds; reads scratch.x. */
+void attention_run(const struct pass *pass);
+void attention_run_prompt(const struct pass *pass);    /* expanded form -> scratch.attended */
+void attention_run_generated(const struct pass *pass); /* absorbed form -> scratch.attended */
+
+/* The online softmax over one block's scores: scores become exp(scale * s - scale * new maximum); the
+ * caller multiplies what it has gathered so far by *factor_out. */
+void attention_softmax(const struct kernels *kernels, float *scores, uint32_t count, float scale,
+                       float *max, float *sum, float *factor_out);
+
+/* Rows [first, first + count) of a page's slice as floats. */
+void attention_load_rows(const struct model *model, const void *slice, uint32_t first,
+                         uint32_t count, float *rows /* [count][kv_width] */);
+
+/* A block of KV rows as a run sees it: rows [first, first + count) of the page. */
+struct kv_span {
+    const void *slice;
+    uint32_t start; /* KV index of the span's first row */
+    uint32_t first, count;
+};
+/* Block `block` of the run; `end`: one past the last KV index that is valid. */
+struct kv_span attention_span(const struct pass *pass, const struct run *run, uint32_t block,
+                              uint32_t end);
+
+/* scratch.y = what the dense MLP, or the experts, add; reads scratch.x. */
+void mlp_run(const struct pass *pass);
+void experts_run(const struct pass *pass);
+
+/* MTP: scratch.mtp_batch holds the row's tokens t[i+1]; scratch.hidden their h[i]. Leaves each
+ * position's largest logit's id in argmax_out. */
+void mtp_run(struct model *model, uint32_t *argmax_out);
+
+/* logits[i] = head(norm of row i of `hidden`), rows [count][hidden] already normalized. */
+void forward_logits(struct model *model, const float *hidden, uint32_t count, float *logits,
+                    uint32_t *argmax_out /* or NULL; then logits may be NULL if argmax is not */);
+
+/* Angles of the batch's positions, and rotation of a vector in place. */
+void rope_prepare(const struct shape *shape, struct batch *batch);
+void rope_rotate(const struct shape *shape, const float *angles, float *x /* [rope_dim] */);
+
+/* Checks a plan against the model's limits; fills scratch.batch. */
+enum status plan_accept(struct model *model, const struct step_plan *plan, struct error *error);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Opening and closing a model: checkpoint, kernels, threads, weights, KV pages, scratch.
+ */
+#include "base/check.h"
+#include "model/forward.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Counts up whenever the same weights and tokens may give other bits: part of every block key. */
+#define NUMERICS_VERSION "v1"
+
+static const char *const activation_names[ACTIVATIONS_COUNT] = {
+    [ACTIVATIONS_F32] = "f32",
+    [ACTIVATIONS_BF16] = "bf16",
+    [ACTIVATIONS_FP8] = "fp8",
+    [ACTIVATIONS_FP8_F32] = "fp8-f32",
+};
+
+enum status activations_named(const char *name, enum activations *out, struct error *error) {
+    for (int i = 0; i < ACTIVATIONS_COUNT; i++)
+        if (!strcmp(name, activation_names[i])) {
+            *out = (enum activations)i;
+            return STATUS_OK;
+        }
+    return error_set(error, STATUS_INVALID,
+                     "unknown activations '%s': expected f32, bf16, fp8 or fp8-f32", name);
+}
+
+const char *activations_name(enum activations activations) {
+    return activation_names[activations];
+}
+
+static enum status open_exchange(struct model *model, struct error *error) {
+    if (!model->shape->experts) return STATUS_OK;
+    struct exchange_options options = {.tokens_max = model->step_tokens_max,
+                                       .experts = model->shape->experts,
+                                       .experts_per_token = model->shape->experts_per_token};
+    return exchange_open_self(&options, &model->exchange, error);
+}
+
+static enum status open_parts(struct model *model, const struct model_options *options,
+                              struct error *error) {
+    enum status status = checkpoint_open(options->directory, CHECKPOINT_WHOLE, &model->checkpoint, error);
+    if (status != STATUS_OK) return status;
+    model->shape = checkpoint_shape(model->checkpoint);
+    checkpoint_identity(model->checkpoint, model->identity);
+    bool mtp = options->mtp && model->shape->mtp_layers;
+    struct pack_progress progress = {options->progress, options->progress_context};
+    uint32_t slices = model->shape->layers + mtp;
+    bool f32 = !model->rounds_bf16;
+    status = kernels_select(options->level, &model->kernels, error);
+    if (status == STATUS_OK) status = team_open(options->threads, &model->team, error);
+    if (status == STATUS_OK)
+        status = kv_pages_open(&model->kv, f32 ? KV_ELEMENT_F32 : KV_ELEMENT_BF16,
+                               shape_kv_width(model->shape), slices, mtp, options->kv_bytes, error);
+    if (status == STATUS_OK)
+        status = weights_load(&model->weights, model->checkpoint, mtp, model->team, &progress, error);
+    if (status == STATUS_OK) status = scratch_open(&model->scratch, model, error);
+    if (status == STATUS_OK) status = open_exchange(model, error);
+    return status;
+}
+
+enum status model_open(const struct model_options *options, struct model **model_out,
+                       struct error *error) {
+    check(options->step_tokens_max > 0 && options->step_rows_max > 0);
+    struct model *model = calloc(1, sizeof *model);
+    if (!model) return error_set(error, STATUS_NO_MEMORY, "no memory for the model");
+    model->activations = options->activations;
+    model->rounds_bf16 = options->activations == ACTIVATIONS_BF16 ||
+                         options->activations == ACTIVATIONS_FP8;
+    model->step_tokens_max = options->step_tokens_max;
+    model->step_rows_max = options->step_rows_max;
+    enum status status = open_parts(model, options, error);
+    if (status != STATUS_OK) {
+        model_close(model);
+        return status;
+    }
+    snprintf(model->numerics_id, sizeof model->numerics_id, "%s.%s.%s", model->kernels->numerics,
+             activations_name(model->activations), NUMERICS_VERSION);
+    *model_out = model;
+    return STATUS_OK;
+}
+
+void model_close(struct model *model) {
+    if (!model) return;
+    exchange_close(model->exchange);
+    scratch_close(&model->scratch);
+    weights_close(&model->weights);
+    kv_pages_close(&model->kv);
+    team_close(model->team);
+    checkpoint_close(model->checkpoint);
+    free(model);
+}
+
+const struct shape *model_shape(const struct model *model) {
+    return model->shape;
+}
+uint32_t model_page_count(const struct model *model) {
+    return model->kv.page_count;
+}
+uint64_t model_page_bytes(const struct model *model) {
+    return model->kv.page_bytes;
+}
+uint64_t model_weight_bytes(const struct model *model) {
+    return model->weights.bytes;
+}
+const char *model_numerics_id(const struct model *model) {
+    return model->numerics_id;
+}
+const uint8_t *model_identity(const struct model *model) {
+    return model->identity;
+}

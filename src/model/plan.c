@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Takes a step plan in: checks everything that an index could break (a plan may come from another
+ * process), and lines its tokens up, prompt rows first, then generated rows.
+ */
+#include "model/forward.h"
+
+static enum status refuse(struct error *error, const struct step_plan *plan, uint32_t row,
+                          const char *what, uint64_t found, uint64_t limit) {
+    return error_set(error, STATUS_INVALID, "step %llu, row %u: %s is %llu, expected at most %llu",
+                     (unsigned long long)plan->step, row, what, (unsigned long long)found,
+                     (unsigned long long)limit);
+}
+
+static enum status check_row(const struct model *model, const struct step_plan *plan,
+                             uint32_t index, struct error *error) {
+    const struct step_row *row = &step_plan_rows(plan)[index];
+    if (row->form >= TOKEN_FORM_COUNT)
+        return refuse(error, plan, index, "the token form", row->form, TOKEN_FORM_COUNT - 1);
+    if (row->token_count == 0 || row->token_count > plan->token_count)
+        return refuse(error, plan, index, "the number of tokens (1 or more)", row->token_count,
+                      plan->token_count);
+    if (row->token_index > plan->token_count - row->token_count)
+        return refuse(error, plan, index, "the first token's index", row->token_index,
+                      plan->token_count - row->token_count);
+    if (row->first_position > LIMIT_CONTEXT - row->token_count)
+        return refuse(error, plan, index, "the first position", row->first_position,
+                      LIMIT_CONTEXT - row->token_count);
+    if (row->page_count > plan->page_count || row->page_index > plan->page_count - row->page_count)
+        return refuse(error, plan, index, "the end of its pages",
+                      (uint64_t)row->page_index + row->page_count, plan->page_count);
+    uint32_t end = row->first_position + row->token_count;
+    if (end > (uint64_t)row->page_count * KV_BLOCK_TOKENS)
+        return refuse(error, plan, index, "the number of positions", end,
+                      (uint64_t)row->page_count * KV_BLOCK_TOKENS);
+    if (row->logits_count > row->token_count)
+        return refuse(error, plan, index, "the number of logits", row->logits_count,
+                      row->token_count);
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    for (uint32_t i = 0; i < row->token_count; i++)
+        if (tokens[i] >= model->shape->vocab)
+            return refuse(error, plan, index, "a token id", tokens[i], model->shape->vocab - 1);
+    const struct page_id *pages = step_plan_pages(plan) + row->page_index;
+    for (uint32_t i = 0; i < row->page_count; i++)
+        if (pages[i].index >= model->kv.page_count)
+            return refuse(error, plan, index, "a page", pages[i].index, model->kv.page_count - 1);
+    return STATUS_OK;
+}
+
+static void take_row(struct model *model, const struct step_plan *plan, uint32_t index) {
+    const struct step_row *row = &step_plan_rows(plan)[index];
+    struct batch *batch = &model->scratch.batch;
+    struct run *run = &batch->runs[batch->run_count];
+    *run = (struct run){
+        .plan_row = index,
+        .first = batch->token_count,
+        .token_count = row->token_count,
+        .first_position = row->first_position,
+        .pages = step_plan_pages(plan) + row->page_index,
+    };
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    for (uint32_t i = 0; i < row->token_count; i++) {
+        batch->token_ids[batch->token_count] = tokens[i];
+        batch->positions[batch->token_count] = row->first_position + i;
+        batch->token_run[batch->token_count++] = batch->run_count;
+    }
+    batch->run_count++;
+}
+
+enum status plan_accept(struct model *model, const struct step_plan *plan, struct error *error) {
+    const struct step_row *rows = step_plan_rows(plan);
+    struct batch *batch = &model->scratch.batch;
+    if (plan->row_count == 0 || plan->row_count > model->step_rows_max)
+        return refuse(error, plan, 0, "the number of rows (1 or more)", plan->row_count,
+                      model->step_rows_max);
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        enum status status = check_row(model, plan, i, error);
+        if (status != STATUS_OK) return status;
+        tokens += rows[i].token_count;
+    }
+    if (tokens > model->step_tokens_max)
+        return refuse(error, plan, 0, "the number of tokens in the step", tokens,
+                      model->step_tokens_max);
+    batch->token_count = batch->run_count = 0;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        if (rows[i].form == TOKEN_PROMPT) take_row(model, plan, i);
+    batch->prompt_tokens = batch->token_count;
+    batch->prompt_runs = batch->run_count;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        if (rows[i].form == TOKEN_GENERATED) take_row(model, plan, i);
+    return STATUS_OK;
+}

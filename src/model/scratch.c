@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The engine's scratch: one mapping, cut once at model_open. A first walk counts, a second hands out
+ * addresses. Pages are touched when a step first needs them.
+ */
+#include "model/forward.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define SCRATCH_ALIGN 64
+#define ABSORB_TILE_TOKENS 256 /* generated tokens that share one pass through kv_b */
+#define WAVE_EXTRA_ROWS 1024   /* (token, expert) pairs of a wave beyond one expert's */
+
+struct cutter {
+    char *base; /* NULL: counting */
+    size_t used;
+};
+
+static void *cut(struct cutter *cutter, size_t bytes) {
+    size_t at = round_up(cutter->used, SCRATCH_ALIGN);
+    cutter->used = at + bytes;
+    return cutter->base ? cutter->base + at : NULL;
+}
+
+static float *cut_floats(struct cutter *cutter, size_t rows, size_t columns) {
+    return cut(cutter, rows * columns * sizeof(float));
+}
+
+static uint32_t padded(uint32_t rows) {
+    return (uint32_t)round_up(rows, MATMUL_PANEL);
+}
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static struct input_buffer cut_input(struct cutter *cutter, size_t rows, uint32_t columns) {
+    columns = (uint32_t)round_up(columns, 16);
+    return (struct input_buffer){
+        .x = cut_floats(cutter, rows, columns),
+        .scales = cut_floats(cutter, rows, divide_up(columns, QUANT_GROUP)),
+        .columns = columns,
+    };
+}
+
+static void cut_batch(struct cutter *cutter, struct batch *batch, const struct model *model) {
+    uint32_t tokens = model->step_tokens_max;
+    batch->runs = cut(cutter, model->step_rows_max * sizeof *batch->runs);
+    batch->token_ids = cut(cutter, tokens * sizeof *batch->token_ids);
+    batch->positions = cut(cutter, tokens * sizeof *batch->positions);
+    batch->token_run = cut(cutter, tokens * sizeof *batch->token_run);
+    batch->angles = cut_floats(cutter, tokens, model->shape->rope_dim);
+}
+
+static void set_strides(struct scratch *s, const struct shape *shape) {
+    uint32_t head_rows = shape->nope_dim + shape->value_dim;
+    s->q_a_stride = padded(shape->q_rank);
+    s->q_stride = padded(shape->heads * shape_query_dim(shape));
+    s->kv_a_stride = padded(shape_kv_width(shape));
+    s->hidden_stride = padded(shape->hidden);
+    s->mlp_stride = padded(larger(shape->dense_width, shape->shared_experts * shape->expert_width));
+    s->absorb_q_stride = padded(shape->kv_rank) + (uint32_t)round_up(shape->rope_dim, 16);
+    s->absorb_u_stride = (uint32_t)round_up(shape->kv_rank, 16);
+    s->value_stride = padded(shape->value_dim);
+    s->experts_stride = padded(shape->experts);
+    s->expert_stride = padded(shape->expert_width);
+    s->vocab_stride = padded(shape->vocab);
+    s->group_heads = 1;
+    while (s->group_heads * head_rows % QUANT_GROUP && s->group_heads < shape->heads)
+        s->group_heads++;
+    s->expanded_stride = padded(s->group_heads * head_rows);
+}
+
+static void cut_tokens(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    const struct shape *shape = model->shape;
+    uint32_t tokens = model->step_tokens_max, hidden = shape->hidden;
+    uint32_t attended = shape->heads * shape->value_dim;
+    uint32_t widest = larger(larger(hidden, shape->q_rank), larger(attended, s->mlp_stride));
+    if (model->weights.mtp) widest = larger(widest, 2 * hidden);
+    s->x = cut_floats(cutter, tokens, hidden);
+    s->normed = cut_floats(cutter, tokens, hidden);
+    s->input = cut_input(cutter, tokens + LOGITS_TILE, widest);
+    s->input_shared = cut_input(cutter, tokens, larger(hidden, s->mlp_stride));
+    s->q_a = cut_floats(cutter, tokens, s->q_a_stride);
+    s->q = cut_floats(cutter, tokens, s->q_stride);
+    s->kv_a = cut_floats(cutter, tokens, s->kv_a_stride);
+    s->attended = cut_floats(cutter, tokens, attended);
+    s->softmax_max = cut_floats(cutter, tokens, shape->heads);
+    s->softmax_sum = cut_floats(cutter, tokens, shape->heads);
+    s->y = cut_floats(cutter, tokens, s->hidden_stride);
+    s->shared_y = cut_floats(cutter, tokens, s->hidden_stride);
+    s->gate = cut_floats(cutter, tokens, s->mlp_stride);
+    s->up = cut_floats(cutter, tokens, s->mlp_stride);
+    s->absorb_tile = tokens < ABSORB_TILE_TOKENS ? tokens : ABSORB_TILE_TOKENS;
+    size_t tile_heads = (size_t)s->absorb_tile * shape->heads;
+    s->absorb_q = cut_floats(cutter, tile_heads, s->absorb_q_stride);
+    s->absorb_u = cut_floats(cutter, tile_heads, s->absorb_u_stride);
+    s->absorb_o = cut_floats(cutter, tile_heads, s->value_stride);
+    if (!model->weights.mtp) return;
+    s->mtp_pair = cut_floats(cutter, tokens, 2 * (size_t)hidden);
+    s->hidden = cut_floats(cutter, tokens, hidden);
+}
+
+static void cut_experts(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    const struct shape *shape = model->shape;
+    uint32_t tokens = model->step_tokens_max, per_token = shape->experts_per_token;
+    uint64_t pairs = (uint64_t)tokens * per_token;
+    s->wave_rows = (uint32_t)(pairs < tokens + WAVE_EXTRA_ROWS ? pairs : tokens + WAVE_EXTRA_ROWS);
+    s->router_logits = cut_floats(cutter, tokens, s->experts_stride);
+    s->experts = cut(cutter, pairs * sizeof *s->experts);
+    s->expert_weights = cut_floats(cutter, tokens, per_token);
+    s->returned_count = cut(cutter, tokens * sizeof *s->returned_count);
+    s->expert_input = cut_input(cutter, s->wave_rows, shape->hidden);
+    s->expert_middle = cut_input(cutter, s->wave_rows, shape->expert_width);
+    s->expert_gate = cut_floats(cutter, s->wave_rows, s->expert_stride);
+    s->expert_up = cut_floats(cutter, s->wave_rows, s->expert_stride);
+    s->expert_y = cut_floats(cutter, s->wave_rows, s->hidden_stride);
+}
+
+static void cut_threads(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    const struct shape *shape = model->shape;
+    uint32_t threads = team_threads(model->team);
+    uint32_t key_rows = larger(shape_kv_width(shape), shape_query_dim(shape));
+    s->attention = cut(cutter, threads * sizeof *s->attention);
+    for (uint32_t i = 0; i < threads; i++) {
+        struct attention_scratch room = {
+            .rows = cut_floats(cutter, KV_BLOCK_TOKENS, shape_kv_width(shape)),
+            .prepared = cut_input(cutter, KV_BLOCK_TOKENS, shape->kv_rank),
+            .expanded = cut_floats(cutter, KV_BLOCK_TOKENS, s->expanded_stride),
+            .keys = cut_floats(cutter, key_rows, KV_BLOCK_TOKENS),
+            .scores = cut_floats(cutter, larger(ATTENTION_TILE, shape->heads), KV_BLOCK_TOKENS),
+        };
+        if (s->attention) s->attention[i] = room;
+    }
+}
+
+static void cut_all(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    cut_batch(cutter, &s->batch, model);
+    if (model->weights.mtp) cut_batch(cutter, &s->mtp_batch, model);
+    cut_tokens(cutter, s, model);
+    if (model->shape->experts) cut_experts(cutter, s, model);
+    s->logits = cut_floats(cutter, LOGITS_TILE, s->vocab_stride);
+    s->jobs = cut(cutter, LINEAR_JOBS_MAX * sizeof *s->jobs);
+    cut_threads(cutter, s, model);
+}
+
+enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error) {
+    struct cutter cutter = {0};
+    *scratch = (struct scratch){0};
+    set_strides(scratch, model->shape);
+    cut_all(&cutter, scratch, model);
+    scratch->bytes = round_up(cutter.used, 4096);
+    void *memory = mmap(NULL, scratch->bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, STATUS_NO_MEMORY,
+                         "cannot map %zu bytes of scratch for %u tokens a step; lower that number",
+                         scratch->bytes, model->step_tokens_max);
+    scratch->memory = memory;
+    cutter = (struct cutter){.base = memory};
+    cut_all(&cutter, scratch, model);
+    return STATUS_OK;
+}
+
+void scratch_close(struct scratch *scratch) {
+    if (scratch->memory) munmap(scratch->memory, scratch->bytes);
+    *scratch = (struct scratch){0};
+}
