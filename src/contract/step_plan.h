@@ -22,7 +22,8 @@ struct step_row {
     uint32_t page_index;     /* first page, in the plan's pages: page i holds positions 64i..64i+63 */
     uint32_t page_count;     /* covers first_position + token_count positions */
     uint32_t logits_count;   /* logits wanted for the last so many tokens of the row; 0: none */
-    uint32_t sample;         /* 1: choose the next token from the last token's logits */
+    uint32_t sample;         /* 1: choose the next token from the last token's logits (logits_count
+                              * is then at least 1) */
     uint32_t output_position; /* of the token to choose: 0 for the answer's first */
     struct sampling sampling;
 };
@@ -75,5 +76,14 @@ struct step_result {
     uint32_t row_count;
     uint32_t failed; /* 1: the engine could not run the step; no row counts */
 };
+
+static inline size_t step_result_bytes(uint32_t row_count) {
+    return record_tail(record_tail(sizeof(struct step_result)) +
+                       row_count * sizeof(struct step_result_row));
+}
+static inline struct step_result_row *step_result_rows(const struct step_result *result) {
+    return (struct step_result_row *)((char *)(uintptr_t)result +
+                                      record_tail(sizeof(struct step_result)));
+}
 
 #endif

@@ -7,7 +7,6 @@
 
 #include "base/number.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,7 +20,8 @@ struct pack_run {
     uint32_t first_job; /* of this round */
     size_t buffer_bytes;
     char *buffers; /* [threads][buffer_bytes] */
-    atomic_uint bad_job; /* lowest index of a job with a value that is not finite, or UINT32_MAX */
+    uint32_t *bad_jobs; /* [threads] lowest index of a job with a value that is not finite, or
+                         * UINT32_MAX; one each, so that nobody waits for anybody */
 };
 
 uint64_t pack_columns(const struct tensor *tensor) {
@@ -164,10 +164,15 @@ static void run_jobs(void *context, uint32_t first, uint32_t count, uint32_t mem
     char *buffer = run->buffers + member * run->buffer_bytes;
     for (uint32_t i = run->first_job + first; i < run->first_job + first + count; i++) {
         if (run_job(&run->list->jobs[i], buffer)) continue;
-        unsigned worst = atomic_load(&run->bad_job);
-        while (i < worst && !atomic_compare_exchange_weak(&run->bad_job, &worst, i)) {
-        }
+        if (i < run->bad_jobs[member]) run->bad_jobs[member] = i;
     }
+}
+
+static uint32_t lowest_bad_job(const struct pack_run *run, uint32_t threads) {
+    uint32_t lowest = UINT32_MAX;
+    for (uint32_t i = 0; i < threads; i++)
+        if (run->bad_jobs[i] < lowest) lowest = run->bad_jobs[i];
+    return lowest;
 }
 
 static enum status bad_value(const struct pack_job *job, struct error *error) {
@@ -189,22 +194,28 @@ enum status pack_list_run(const struct pack_list *list, struct team *team,
         if (bytes > run.buffer_bytes) run.buffer_bytes = bytes;
         total_bytes += job->row_count * source_row_bytes(job);
     }
-    run.buffer_bytes = round_up(run.buffer_bytes, 4096);
-    run.buffers = aligned_alloc(4096, run.buffer_bytes * team_threads(team) + 4096);
-    if (!run.buffers)
+    uint32_t threads = team_threads(team), bad_job = UINT32_MAX;
+    run.buffer_bytes = round_up(run.buffer_bytes + 1, 4096);
+    run.buffers = aligned_alloc(4096, run.buffer_bytes * threads);
+    run.bad_jobs = malloc(threads * sizeof *run.bad_jobs);
+    if (!run.buffers || !run.bad_jobs) {
+        free(run.buffers);
+        free(run.bad_jobs);
         return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of loading buffers",
-                         run.buffer_bytes * team_threads(team));
-    atomic_init(&run.bad_job, UINT32_MAX);
-    while (run.first_job < list->count && atomic_load(&run.bad_job) == UINT32_MAX) {
+                         run.buffer_bytes * threads);
+    }
+    memset(run.bad_jobs, 0xFF, threads * sizeof *run.bad_jobs);
+    while (run.first_job < list->count && bad_job == UINT32_MAX) {
         uint32_t left = list->count - run.first_job;
         uint32_t count = left < PACK_ROUND_JOBS ? left : PACK_ROUND_JOBS;
         team_run(team, run_jobs, &run, count, 1);
         for (uint32_t i = run.first_job; i < run.first_job + count; i++)
             done_bytes += list->jobs[i].row_count * source_row_bytes(&list->jobs[i]);
         run.first_job += count;
+        bad_job = lowest_bad_job(&run, threads);
         if (progress->report) progress->report(progress->context, done_bytes, total_bytes);
     }
     free(run.buffers);
-    unsigned bad_job = atomic_load(&run.bad_job);
+    free(run.bad_jobs);
     return bad_job == UINT32_MAX ? STATUS_OK : bad_value(&list->jobs[bad_job], error);
 }

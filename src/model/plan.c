@@ -35,6 +35,10 @@ static enum status check_row(const struct model *model, const struct step_plan *
     if (row->logits_count > row->token_count)
         return refuse(error, plan, index, "the number of logits", row->logits_count,
                       row->token_count);
+    if (row->sample && !row->logits_count)
+        return error_set(error, STATUS_INVALID,
+                         "step %llu, row %u: it is to be sampled, but asks for no logits",
+                         (unsigned long long)plan->step, index);
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
     for (uint32_t i = 0; i < row->token_count; i++)
         if (tokens[i] >= model->shape->vocab)

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "programs/model_run.h"
+
+#include "base/limits.h"
+#include "host/default_model.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The level asked for, or what this CPU has if that is less. */
+static enum status choose_level(const char *mask, enum kernel_level *out, struct error *error) {
+    enum kernel_level asked, best = kernels_detect();
+    enum status status = kernels_level_named(mask, &asked, error);
+    if (status == STATUS_OK) *out = asked < best ? asked : best;
+    return status;
+}
+
+enum status model_run_options(const struct model_run_values *values, struct model_options *out,
+                              struct error *error) {
+    static char found[PATH_MAX];
+    struct model_options options = {.directory = values->model,
+                                    .threads = (uint32_t)values->threads};
+    enum status status = STATUS_OK;
+    if (!options.directory) {
+        status = default_model_find(found, sizeof found, error);
+        options.directory = found;
+    }
+    if (status == STATUS_OK)
+        status = activations_named(values->activations, &options.activations, error);
+    if (status == STATUS_OK) status = choose_level(values->cpu_mask, &options.level, error);
+    if (status == STATUS_OK) *out = options;
+    return status;
+}
+
+struct progress {
+    struct timespec began;
+    bool shown;
+};
+
+static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
+    struct progress *progress = context;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double seconds = (double)(now.tv_sec - progress->began.tv_sec) +
+                     (double)(now.tv_nsec - progress->began.tv_nsec) * 1e-9;
+    if (seconds < 1 && !progress->shown) return;
+    progress->shown = true;
+    fprintf(stderr, "\rloading %.1f of %.1f GiB", (double)done_bytes / (1 << 30),
+            (double)total_bytes / (1 << 30));
+    fflush(stderr);
+}
+
+enum status model_run_open(struct solo_options *options, struct solo **solo_out,
+                           struct error *error) {
+    struct progress progress = {.shown = false};
+    clock_gettime(CLOCK_MONOTONIC, &progress.began);
+    if (isatty(STDERR_FILENO)) {
+        options->model.progress = show_progress;
+        options->model.progress_context = &progress;
+    }
+    enum status status = solo_open(options, solo_out, error);
+    if (progress.shown) fprintf(stderr, "\r\033[K");
+    return status;
+}
+
+enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *count_out,
+                             struct error *error) {
+    size_t capacity = strlen(text) / 2 + 1, count = 0;
+    uint32_t *tokens = malloc(capacity * sizeof *tokens);
+    if (!tokens) return error_set(error, STATUS_NO_MEMORY, "no memory for the tokens");
+    const char *at = text;
+    for (;;) {
+        char *end;
+        unsigned long id = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : LIMIT_VOCAB;
+        if (id >= LIMIT_VOCAB || (*end != ',' && *end != 0)) break;
+        tokens[count++] = (uint32_t)id;
+        if (*end == 0) {
+            *tokens_out = tokens;
+            *count_out = (uint32_t)count;
+            return STATUS_OK;
+        }
+        at = end + 1;
+    }
+    free(tokens);
+    return error_set(error, STATUS_INVALID,
+                     "--tokens: expected ids below %d with commas between, found '%.40s'",
+                     LIMIT_VOCAB, at);
+}

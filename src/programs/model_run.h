@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What `generate`, `logits` and `bench model` share: the options that say which model runs how, lists
+ * of token ids, and opening a model with its progress shown.
+ */
+#ifndef PROGRAMS_MODEL_RUN_H
+#define PROGRAMS_MODEL_RUN_H
+
+#include "host/solo.h"
+#include "programs/command.h"
+
+/* First member of a program's values. */
+struct model_run_values {
+    const char *model;
+    const char *activations;
+    const char *cpu_mask;
+    uint64_t threads;
+};
+
+/* Rows for an option table whose values start with struct model_run_values. */
+#define MODEL_RUN_OPTIONS                                                                          \
+    {.name = "model",                                                                              \
+     .type = OPTION_TEXT,                                                                          \
+     .help = "directory of a checkpoint; the model that comes with Fathom if not given",           \
+     .offset = offsetof(struct model_run_values, model)},                                          \
+        {.name = "activations",                                                                    \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "bf16",                                                                       \
+         .choices = "f32|bf16|fp8|fp8-f32",                                                        \
+         .help = "what is rounded between weights: nothing, to BF16, to FP8 groups, or FP8 with "  \
+                 "the rest in F32",                                                                \
+         .offset = offsetof(struct model_run_values, activations)},                                \
+        {.name = "cpu-mask",                                                                       \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|c|avx2|avx512|avx512bf16",                                               \
+         .help = "highest instruction set to use",                                                 \
+         .offset = offsetof(struct model_run_values, cpu_mask)},                                   \
+    {                                                                                              \
+        .name = "threads", .type = OPTION_COUNT, .help = "threads; 0: one per CPU", .maximum = 1024, \
+        .offset = offsetof(struct model_run_values, threads)                                       \
+    }
+
+/* Fills directory, activations, level and threads. The directory's text lives as long as the process. */
+enum status model_run_options(const struct model_run_values *values, struct model_options *out,
+                              struct error *error) MUST_USE;
+
+/* solo_open, with progress on a terminal when it takes more than a second. */
+enum status model_run_open(struct solo_options *options, struct solo **solo_out,
+                           struct error *error) MUST_USE;
+
+/* "5,9,12" to ids, freed by the caller. An id has to be below LIMIT_VOCAB. */
+enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *count_out,
+                             struct error *error) MUST_USE;
+
+#endif
