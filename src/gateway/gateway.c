@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/gateway.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "gateway/answer.h"
+#include "gateway/intake.h"
+#include "gateway/reply.h"
+#include "gateway/service.h"
+
+/* ---- creation ---------------------------------------------------------------------------------- */
+
+#define BODY_BYTES_DEFAULT ((size_t)8 << 20)
+#define INLINE_BYTES_DEFAULT ((size_t)16 << 10)
+#define OUTBOX_BYTES_MIN ((size_t)1 << 20)
+#define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
+#define MODEL_NAME_BYTES_MAX 256
+
+static struct gateway_options with_defaults(const struct gateway_options *given) {
+    struct gateway_options options = *given;
+    if (!options.body_bytes_max) options.body_bytes_max = BODY_BYTES_DEFAULT;
+    if (!options.inline_text_bytes) options.inline_text_bytes = INLINE_BYTES_DEFAULT;
+    if (!options.keep_alive_ns) options.keep_alive_ns = KEEP_ALIVE_NS_DEFAULT;
+    if (!options.outbox_bytes) options.outbox_bytes = 2 * options.body_bytes_max + OUTBOX_BYTES_MIN;
+    if (!options.request_bytes) /* touched only by long answers and stop strings */
+        options.request_bytes = (options.requests_max + (size_t)256) * POOL_CHUNK_BYTES;
+    options.outbox_bytes = options.outbox_bytes / 16 * 16;
+    options.request_bytes = round_up(options.request_bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
+    return options;
+}
+
+/* One call parses a body and renders its prompt, or spells out a few tokens. */
+static size_t scratch_bytes(const struct gateway_options *options) {
+    return 16 * options->body_bytes_max + options->outbox_bytes + ((size_t)1 << 20);
+}
+
+size_t gateway_memory_bytes(const struct gateway_options *given) {
+    struct gateway_options options = with_defaults(given);
+    size_t per_request = sizeof(struct request) + sizeof(int64_t) + sizeof(uint32_t);
+    size_t tokenizer = options.tokenizer ? tokenizer_scratch_bytes(options.inline_text_bytes) : 0;
+    return sizeof(struct gateway) + options.outbox_bytes + options.request_bytes +
+           scratch_bytes(&options) + tokenizer + 2 * map_bytes(options.requests_max) +
+           options.requests_max * per_request + 512;
+}
+
+static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
+                                uint64_t high) {
+    return error_set(error, STATUS_INVALID, "gateway: %s is %llu, must be %llu to %llu", name,
+                     (unsigned long long)value, (unsigned long long)low, (unsigned long long)high);
+}
+
+static enum status options_check(const struct gateway_options *o, struct error *error) {
+    const struct {
+        const char *name;
+        uint64_t value, low, high;
+    } ranges[] = {
+        {"requests_max", o->requests_max, 1, LIMIT_GATEWAY_REQUESTS},
+        {"stop_token_count", o->stop_token_count, 0, LIMIT_STOP_TOKENS},
+        {"body_bytes_max", o->body_bytes_max, 1024, RECORD_BYTES_MAX / 2},
+        {"inline_text_bytes", o->inline_text_bytes, 1, RECORD_BYTES_MAX / 8},
+        {"outbox_bytes", o->outbox_bytes, OUTBOX_BYTES_MIN, RECORD_BYTES_MAX},
+        {"keep_alive_ns", (uint64_t)o->keep_alive_ns, 1, INT64_MAX / 2},
+        {"model_name's length", strlen(o->model_name), 1, MODEL_NAME_BYTES_MAX},
+        {"version's length", strlen(o->version), 1, 32},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
+        if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
+            return out_of_range(error, ranges[i].name, ranges[i].value, ranges[i].low,
+                                ranges[i].high);
+    if (utf8_valid_prefix(bytes_of(o->model_name)) != strlen(o->model_name))
+        return error_set(error, STATUS_INVALID, "gateway: the model's name is not valid UTF-8");
+    return STATUS_OK;
+}
+
+static enum status take_tables(struct gateway *gateway, struct arena *arena) {
+    const struct gateway_options *o = &gateway->options;
+    void *pool = arena_take(arena, o->request_bytes);
+    void *scratch = arena_take(arena, scratch_bytes(o));
+    gateway->outbox = (struct outbox){.memory = arena_take(arena, o->outbox_bytes),
+                                      .capacity = (uint32_t)o->outbox_bytes};
+    gateway->requests = arena_take_zeroed(arena, o->requests_max * sizeof *gateway->requests);
+    gateway->wake_ns = arena_take(arena, o->requests_max * sizeof *gateway->wake_ns);
+    gateway->free_slots = arena_take(arena, o->requests_max * sizeof *gateway->free_slots);
+    if (!pool || !scratch || !gateway->outbox.memory || !gateway->requests || !gateway->wake_ns ||
+        !gateway->free_slots)
+        return STATUS_NO_MEMORY;
+    pool_open(&gateway->pool, pool, o->request_bytes);
+    arena_over(&gateway->scratch, scratch, scratch_bytes(o));
+    for (uint32_t i = 0; i < o->requests_max; i++) {
+        gateway->free_slots[i] = o->requests_max - 1 - i;
+        gateway->wake_ns[i] = MACHINE_NEVER;
+        arena_open(&gateway->requests[i].arena, &gateway->pool);
+    }
+    if (o->tokenizer) {
+        gateway->tokenizer_scratch = tokenizer_scratch_create(arena, o->inline_text_bytes);
+        if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
+    }
+    enum status status = map_open(&gateway->by_id, arena, o->requests_max);
+    return status ? status : map_open(&gateway->by_connection, arena, o->requests_max);
+}
+
+enum status gateway_create(struct arena *arena, const struct gateway_options *given,
+                           struct gateway **gateway_out, struct error *error) {
+    struct gateway_options options = with_defaults(given);
+    enum status status = options_check(&options, error);
+    if (status) return status;
+    struct gateway *gateway = arena_take_zeroed(arena, sizeof *gateway);
+    if (gateway) gateway->options = options;
+    if (!gateway || take_tables(gateway, arena))
+        return error_set(error, STATUS_NO_MEMORY, "gateway: %zu bytes of memory are not enough",
+                         gateway_memory_bytes(given));
+    gateway->model_name = bytes_of(options.model_name);
+    gateway->version = bytes_of(options.version);
+    gateway->started_ns = MACHINE_NEVER;
+    *gateway_out = gateway;
+    return STATUS_OK;
+}
+
+/* ---- HTTP paths -------------------------------------------------------------------------------- */
+
+struct path {
+    struct bytes name;
+    enum http_method method;
+    enum metrics_endpoint endpoint;
+};
+
+static const struct path paths[] = {
+    {{"/chat/completions", 17}, HTTP_POST, METRICS_CHAT},
+    {{"/completions", 12}, HTTP_POST, METRICS_COMPLETIONS},
+    {{"/models", 7}, HTTP_GET, METRICS_MODELS},
+    {{"/health", 7}, HTTP_GET, METRICS_HEALTH},
+    {{"/metrics", 8}, HTTP_GET, METRICS_METRICS},
+};
+
+/* NULL: no such path. *rest_out: what follows "/models/". */
+static const struct path *find_path(struct bytes text, struct bytes *rest_out) {
+    *rest_out = BYTES_LITERAL("");
+    if (bytes_start_with(text, BYTES_LITERAL("/v1/")))
+        text = (struct bytes){text.data + 3, text.count - 3};
+    for (size_t i = 0; i < ARRAY_COUNT(paths); i++)
+        if (bytes_equal(text, paths[i].name)) return &paths[i];
+    struct bytes models = BYTES_LITERAL("/models/");
+    if (!bytes_start_with(text, models) || text.count == models.count) return NULL;
+    *rest_out = (struct bytes){text.data + models.count, text.count - models.count};
+    return &paths[METRICS_MODELS];
+}
+
+static enum status refuse_path(struct gateway *gateway, const struct record_client_request *record,
+                               struct bytes text, const struct path *path) {
+    struct api_error error;
+    int shown = text.count < 200 ? (int)text.count : 200;
+    if (path)
+        api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' takes %s only.", shown,
+                      text.data, path->method == HTTP_GET ? "GET" : "POST");
+    else
+        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.", shown, text.data);
+    return reply_error(gateway, record->connection, path ? path->endpoint : METRICS_OTHER, &error);
+}
+
+static enum status receive_client_request(struct gateway *gateway,
+                                          const struct record_client_request *record,
+                                          int64_t now_ns) {
+    struct bytes text = {record_tail_at(record, sizeof *record), record->path_bytes}, rest;
+    const struct path *path = find_path(text, &rest);
+    if (!path || record->method != path->method) return refuse_path(gateway, record, text, path);
+    switch (path->endpoint) {
+    case METRICS_CHAT: return intake_request(gateway, record, API_CHAT, now_ns);
+    case METRICS_COMPLETIONS: return intake_request(gateway, record, API_COMPLETIONS, now_ns);
+    case METRICS_MODELS: return service_models(gateway, record->connection, rest);
+    case METRICS_HEALTH: return service_health(gateway, record->connection);
+    case METRICS_METRICS: return service_metrics(gateway, record->connection, now_ns);
+    default: check(!"a path"); return STATUS_INVALID;
+    }
+}
+
+/* ---- the machine ------------------------------------------------------------------------------- */
+
+static enum status receive_hello(struct gateway *gateway, const struct record_unit_hello *hello) {
+    gateway->unit = *hello;
+    gateway->load.pages_free = hello->page_count;
+    format_text(gateway->fingerprint, sizeof gateway->fingerprint, "fathom-%s-%s",
+                gateway->options.version, hello->numerics_id);
+    return STATUS_OK;
+}
+
+static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
+    struct gateway *gateway = self;
+    if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = now_ns;
+    switch ((enum record_kind)record->kind) {
+    case RECORD_CLIENT_REQUEST:
+        return receive_client_request(gateway, (const struct record_client_request *)record, now_ns);
+    case RECORD_CLIENT_GONE:
+        return answer_client_gone(gateway, (const struct record_client_gone *)record);
+    case RECORD_TOKENIZED:
+        return intake_tokenized(gateway, (const struct record_tokenized *)record);
+    case RECORD_TOKENS: return answer_tokens(gateway, (const struct record_tokens *)record);
+    case RECORD_FINISHED: return answer_finished(gateway, (const struct record_finished *)record);
+    case RECORD_UNIT_HELLO:
+        return receive_hello(gateway, (const struct record_unit_hello *)record);
+    case RECORD_UNIT_LOAD: gateway->load = *(const struct record_unit_load *)record; break;
+    case RECORD_DRAIN: gateway->draining = true; break;
+    default: check(!"a kind that gateways take");
+    }
+    return STATUS_OK;
+}
+
+static void gateway_step(void *self, int64_t now_ns) {
+    struct gateway *gateway = self;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        if (gateway->wake_ns[slot] > now_ns) continue;
+        if (answer_keep_alive(gateway, &gateway->requests[slot])) return; /* full: again later */
+        gateway->wake_ns[slot] = now_ns + gateway->options.keep_alive_ns;
+    }
+}
+
+static int64_t gateway_next_wake_ns(const void *self) {
+    const struct gateway *gateway = self;
+    int64_t wake_ns = MACHINE_NEVER;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++)
+        if (gateway->wake_ns[slot] < wake_ns) wake_ns = gateway->wake_ns[slot];
+    return wake_ns;
+}
+
+struct machine gateway_machine(struct gateway *gateway) {
+    return (struct machine){.self = gateway,
+                            .outbox = &gateway->outbox,
+                            .receive = gateway_receive,
+                            .step = gateway_step,
+                            .next_wake_ns = gateway_next_wake_ns};
+}
+
+uint32_t gateway_request_count(const struct gateway *gateway) {
+    return gateway->held_count;
+}
+
+void gateway_audit(const struct gateway *gateway) {
+    uint32_t held = 0, connected = 0;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        const struct request *request = &gateway->requests[slot];
+        held += request->state != REQUEST_FREE;
+        connected += request->state != REQUEST_FREE && !request->client_gone;
+        if (request->state == REQUEST_FREE) {
+            check(request->arena.run_count == 0 && gateway->wake_ns[slot] == MACHINE_NEVER);
+            continue;
+        }
+        struct request_id id = request->answer.id;
+        check(map_find(&gateway->by_id, (struct map_key){id.high, id.low, id.attempt}) == slot);
+    }
+    check(held == gateway->held_count && gateway->by_id.count == held);
+    check(gateway->by_connection.count == connected);
+    if (held == 0) check(gateway->pool.free_count == gateway->pool.chunk_count);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The steps here answer STATUS_OK, STATUS_FULL (undone, to be tried again) or STATUS_INVALID (the
+ * api_error says why); only the two doors at the end turn the latter into a reply.
+ */
+#include "gateway/intake.h"
+
+#include "base/check.h"
+#include "gateway/reply.h"
+
+static enum status refuse(struct api_error *error, uint32_t http_status, const char *param,
+                          const char *code, const char *message) {
+    api_error_set(error, http_status, param, code, "%s", message);
+    if (http_status == 429 || http_status == 503) error->retry_after_seconds = 1;
+    return STATUS_INVALID;
+}
+
+static enum status refuse_memory(struct api_error *error) {
+    return refuse(error, 503, NULL, "out_of_memory",
+                  "The server has no memory left for this request. Try again later.");
+}
+
+static enum status refuse_size(struct api_error *error) {
+    return refuse(error, 413, NULL, "request_too_large",
+                  "The prompt is too large for this server. Send a shorter one.");
+}
+
+/* ---- submit ---------------------------------------------------------------------------------- */
+
+/* Tokens that prompt and answer of one request may have together. */
+static uint64_t tokens_max(const struct gateway *gateway) {
+    uint64_t memory = (uint64_t)gateway->unit.page_count * gateway->unit.page_tokens;
+    uint64_t context = gateway->unit.context_tokens_max;
+    return context < memory ? context : memory;
+}
+
+/* Settles the length of the answer, or refuses: nothing that can never run reaches the unit. */
+static enum status fit(const struct gateway *gateway, struct request *request, uint64_t prompt_count,
+                       struct api_error *error) {
+    uint64_t most = tokens_max(gateway), wanted = request->new_tokens_max;
+    if (prompt_count == 0)
+        return refuse(error, 400, "prompt", "invalid_value", "The prompt has no tokens.");
+    if (prompt_count + (wanted ? wanted : 1) <= most) {
+        uint64_t left = most - prompt_count, usual = gateway->options.new_tokens_default;
+        if (!wanted) wanted = usual && usual < left ? usual : left;
+        request->new_tokens_max = (uint32_t)wanted;
+        return STATUS_OK;
+    }
+    const char *what = most < gateway->unit.context_tokens_max ? "This server's KV memory holds"
+                                                               : "This model's context has";
+    api_error_set(error, 400, request->answer.endpoint == API_CHAT ? "messages" : "prompt",
+                  "context_length_exceeded",
+                  "%s at most %llu tokens. The request has %llu tokens: %llu in the prompt and "
+                  "%llu for the answer. Shorten the prompt or ask for fewer tokens.",
+                  what, (unsigned long long)most,
+                  (unsigned long long)(prompt_count + (wanted ? wanted : 1)),
+                  (unsigned long long)prompt_count, (unsigned long long)(wanted ? wanted : 1));
+    return STATUS_INVALID;
+}
+
+static enum status check_ids(const struct gateway *gateway, const uint32_t *ids, size_t count,
+                             struct api_error *error) {
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] >= gateway->unit.vocab_count) {
+            api_error_set(error, 422, "prompt", "out_of_range",
+                          "Token %zu of the prompt is %u; the model's ids end at %u.", i, ids[i],
+                          gateway->unit.vocab_count - 1);
+            return STATUS_INVALID;
+        }
+    return STATUS_OK;
+}
+
+static enum status submit(struct gateway *gateway, struct request *request, const uint32_t *ids,
+                          size_t count, struct api_error *error) {
+    const struct gateway_options *options = &gateway->options;
+    size_t bos_count = request->has_bos ? 1 : 0, prompt_count = count + bos_count;
+    enum status status = check_ids(gateway, ids, count, error);
+    if (!status) status = fit(gateway, request, prompt_count, error);
+    if (status) return status;
+    uint32_t stop_count = request->ignore_eos ? 0 : options->stop_token_count;
+    size_t prompt_bytes = prompt_count * sizeof *ids;
+    size_t stops_at = record_tail(record_tail(sizeof(struct record_submit)) + prompt_bytes);
+    size_t bytes = stops_at + stop_count * sizeof(uint32_t);
+    if (bytes > gateway->outbox.capacity) return refuse_size(error);
+    struct record_submit *record = outbox_put(&gateway->outbox, RECORD_SUBMIT, bytes);
+    if (!record) return STATUS_FULL;
+    record->request = request->answer.id;
+    record->sampling = request->sampling;
+    record->prompt_count = (uint32_t)prompt_count;
+    record->new_tokens_max = request->new_tokens_max;
+    record->stop_token_count = stop_count;
+    uint32_t *prompt = record_tail_at(record, sizeof *record);
+    if (bos_count) prompt[0] = options->bos_token;
+    memcpy(prompt + bos_count, ids, count * sizeof *ids);
+    memcpy((char *)record + stops_at, options->stop_tokens, stop_count * sizeof(uint32_t));
+    request->prompt_tokens = (uint32_t)prompt_count;
+    request->state = REQUEST_SUBMITTED;
+    return STATUS_OK;
+}
+
+/* ---- text -> tokens --------------------------------------------------------------------------- */
+
+static enum status send_to_tokenize(struct gateway *gateway, struct request *request,
+                                    struct bytes text, bool parse_special, struct api_error *error) {
+    size_t bytes = sizeof(struct record_tokenize) + text.count;
+    if (record_tail(bytes) > gateway->outbox.capacity) return refuse_size(error);
+    struct record_tokenize *record = outbox_put(&gateway->outbox, RECORD_TOKENIZE, bytes);
+    if (!record) return STATUS_FULL;
+    record->request = request->answer.id;
+    record->text_bytes = (uint32_t)text.count;
+    record->parse_special = parse_special;
+    memcpy(record_tail_at(record, sizeof *record), text.data, text.count);
+    request->state = REQUEST_TOKENIZING;
+    return STATUS_OK;
+}
+
+/* Added tokens are recognized in plain prompts too, as Hugging Face's tokenizers do by default. */
+static enum status take_text(struct gateway *gateway, struct request *request, struct bytes text,
+                             struct api_error *error) {
+    if (text.count > gateway->options.inline_text_bytes)
+        return send_to_tokenize(gateway, request, text, true, error);
+    uint32_t *ids = arena_take(&gateway->scratch, (text.count + 1) * sizeof *ids);
+    size_t count;
+    if (!ids) return refuse_memory(error);
+    if (tokenizer_encode(gateway->options.tokenizer, gateway->tokenizer_scratch, text, true, ids,
+                         text.count + 1, &count))
+        return refuse(error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
+    return submit(gateway, request, ids, count, error);
+}
+
+static enum status take_chat(struct gateway *gateway, struct request *request,
+                             const struct api_request *parsed, struct api_error *error) {
+    const struct chat_template *chat_template = gateway->options.chat_template;
+    if (!gateway->options.tokenizer || !chat_template || !chat_template->present)
+        return refuse(error, 400, NULL, "no_chat_template",
+                      "This checkpoint has no tokenizer or no chat template, so it cannot chat. Use "
+                      "/v1/completions.");
+    struct chat_rendering rendering = {0};
+    struct error reason = {0};
+    enum status status = chat_template_render(chat_template, parsed->messages, parsed->message_count,
+                                              true, NULL, 0, &rendering, &reason);
+    char *text = NULL;
+    if (status == STATUS_FULL) {
+        text = arena_take(&gateway->scratch, rendering.count);
+        if (!text) return refuse_memory(error);
+        status = chat_template_render(chat_template, parsed->messages, parsed->message_count, true,
+                                      text, rendering.count, &rendering, &reason);
+    }
+    if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
+    request->mode = rendering.stream;
+    token_stream_open(&request->words, gateway->options.tokenizer, request->stops, request->mode);
+    return take_text(gateway, request, (struct bytes){text, rendering.count}, error);
+}
+
+/* ---- plain prompts ---------------------------------------------------------------------------- */
+
+/* The prompt in front of the answer. */
+static enum status echo_prompt(struct gateway *gateway, struct request *request,
+                               const struct api_request *parsed, struct api_error *error) {
+    struct bytes text = parsed->prompt_text;
+    if (!gateway->options.tokenizer)
+        return refuse(error, 400, "echo", "unsupported_parameter",
+                      "This checkpoint has no tokenizer, so it cannot echo.");
+    if (parsed->prompt_is_tokens) {
+        size_t count = 0;
+        enum status status =
+            tokenizer_decode(gateway->options.tokenizer, parsed->prompt_tokens,
+                             parsed->prompt_token_count, false, NULL, 0, &count);
+        char *out = arena_take(&gateway->scratch, count + 1);
+        if (!out) return refuse_memory(error);
+        if (status == STATUS_FULL)
+            status = tokenizer_decode(gateway->options.tokenizer, parsed->prompt_tokens,
+                                      parsed->prompt_token_count, false, out, count, &count);
+        check(status == STATUS_OK);
+        text = (struct bytes){out, count};
+    }
+    if (!answer_text_add(&request->text, &request->arena, text)) return refuse_memory(error);
+    if (request->text.escaped_count > reply_text_bytes_max(gateway) / 2) return refuse_size(error);
+    return STATUS_OK;
+}
+
+static enum status take_prompt(struct gateway *gateway, struct request *request,
+                               const struct api_request *parsed, struct api_error *error) {
+    const struct gateway_options *options = &gateway->options;
+    if (options->tokenizer)
+        token_stream_open(&request->words, options->tokenizer, request->stops, request->mode);
+    if (parsed->echo) {
+        enum status status = echo_prompt(gateway, request, parsed, error);
+        if (status) return status;
+    }
+    if (parsed->prompt_is_tokens)
+        return submit(gateway, request, parsed->prompt_tokens, parsed->prompt_token_count, error);
+    if (!options->tokenizer)
+        return refuse(error, 400, "prompt", "no_tokenizer",
+                      "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
+    request->has_bos = options->prepend_bos;
+    return take_text(gateway, request, parsed->prompt_text, error);
+}
+
+/* ---- the doors -------------------------------------------------------------------------------- */
+
+static enum status fill(struct gateway *gateway, struct request *request,
+                        const struct api_request *parsed,
+                        const struct record_client_request *record, struct api_error *error) {
+    request->stream = parsed->stream;
+    request->ignore_eos = parsed->ignore_eos;
+    request->new_tokens_max = parsed->new_tokens_max;
+    request->sampling = parsed->sampling;
+    request->sampling.choice = 0;
+    if (!parsed->has_seed)
+        request->sampling.seed = record->random[0] ^ (record->random[1] << 32 |
+                                                      record->random[1] >> 32);
+    request->answer.endpoint = parsed->endpoint;
+    request->answer.include_usage = parsed->include_usage;
+    request->answer.token_ids = gateway->options.tokenizer == NULL;
+    request->answer.created = record->unix_time;
+    request->answer.model = gateway->model_name;
+    request->answer.fingerprint = bytes_of(gateway->fingerprint);
+    request->mode = TOKEN_STREAM_PLAIN;
+    if (!parsed->stops) return STATUS_OK;
+    if (!gateway->options.tokenizer)
+        return refuse(error, 400, "stop", "unsupported_parameter",
+                      "This checkpoint has no tokenizer, so it cannot look for stop strings.");
+    struct stop_strings *stops = arena_take(&request->arena, sizeof *stops);
+    if (!stops) return refuse_memory(error);
+    *stops = *parsed->stops;
+    request->stops = stops;
+    return STATUS_OK;
+}
+
+static enum status ready(const struct gateway *gateway, size_t body_bytes,
+                         struct api_error *error) {
+    if (gateway->draining)
+        return refuse(error, 503, NULL, "draining", "The server is shutting down.");
+    if (gateway->unit.record.kind == RECORD_NONE)
+        return refuse(error, 503, NULL, "starting", "The model is not ready yet. Try again soon.");
+    if (body_bytes > gateway->options.body_bytes_max) {
+        api_error_set(error, 413, NULL, "request_too_large",
+                      "The request body has %zu bytes; at most %zu are allowed.", body_bytes,
+                      gateway->options.body_bytes_max);
+        return STATUS_INVALID;
+    }
+    if (gateway->held_count == gateway->options.requests_max)
+        return refuse(error, 429, NULL, "queue_full",
+                      "The server is serving as many requests as it can. Try again later.");
+    return STATUS_OK;
+}
+
+static enum status begin(struct gateway *gateway, const struct record_client_request *record,
+                         const struct api_request *parsed, struct request *request,
+                         struct api_error *error) {
+    enum status status = fill(gateway, request, parsed, record, error);
+    if (status) return status;
+    return parsed->endpoint == API_CHAT ? take_chat(gateway, request, parsed, error)
+                                        : take_prompt(gateway, request, parsed, error);
+}
+
+enum status intake_request(struct gateway *gateway, const struct record_client_request *record,
+                           enum api_endpoint endpoint, int64_t now_ns) {
+    enum metrics_endpoint counted = endpoint == API_CHAT ? METRICS_CHAT : METRICS_COMPLETIONS;
+    size_t body_at = record_tail(record_tail(sizeof *record) + record->path_bytes) +
+                     record->authorization_bytes;
+    struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
+    struct api_defaults defaults = {.sampling = gateway->options.sampling,
+                                    .model_name = gateway->model_name};
+    struct api_request parsed;
+    struct api_error error;
+    arena_clear(&gateway->scratch);
+    enum status status = ready(gateway, body.count, &error);
+    if (!status &&
+        !api_request_parse(&gateway->scratch, endpoint, body, &defaults, &parsed, &error))
+        status = STATUS_INVALID;
+    if (status) return reply_error(gateway, record->connection, counted, &error);
+
+    struct request *request = request_claim(gateway, record);
+    check(request);
+    status = begin(gateway, record, &parsed, request, &error);
+    if (status) {
+        request_release(gateway, request);
+        if (status == STATUS_FULL) return status;
+        return reply_error(gateway, record->connection, counted, &error);
+    }
+    if (request->stream)
+        gateway->wake_ns[request_slot(gateway, request)] = now_ns + gateway->options.keep_alive_ns;
+    return STATUS_OK;
+}
+
+/* A refusal after a keep-alive: the stream has begun and can only say so inside. */
+static void write_failed(struct json_writer *writer, const void *context) {
+    api_response_failed(writer, context);
+}
+
+static enum status refuse_tokenized(struct gateway *gateway, struct request *request,
+                                    const struct api_error *error) {
+    enum status status;
+    if (!request->begun) {
+        status = reply_error(gateway, request->connection, request_endpoint(request), error);
+    } else {
+        uint32_t mark = gateway->outbox.used;
+        status = reply_data(gateway, request, write_failed, error);
+        if (!status) status = reply_end(gateway, request);
+        if (status) gateway->outbox.used = mark;
+    }
+    if (!status) request_release(gateway, request);
+    return status;
+}
+
+enum status intake_tokenized(struct gateway *gateway, const struct record_tokenized *record) {
+    struct request *request = request_find(gateway, record->request);
+    struct api_error error;
+    enum status status = STATUS_OK;
+    if (!request || request->state != REQUEST_TOKENIZING) return STATUS_OK; /* its client has gone */
+    if (record->token_count == 0)
+        status = refuse(&error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
+    if (!status)
+        status = submit(gateway, request, record_tail_at(record, sizeof *record),
+                        record->token_count, &error);
+    return status == STATUS_INVALID ? refuse_tokenized(gateway, request, &error) : status;
+}

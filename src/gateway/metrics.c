@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/metrics.h"
+
+#include "base/check.h"
+#include "base/format.h"
+
+static const uint32_t statuses[METRICS_STATUS_COUNT] = {200, 400, 404, 405, 413, 422,
+                                                        429, 499, 500, 503, 0 /* any other */};
+
+void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoint,
+                          uint32_t http_status) {
+    check(endpoint < METRICS_ENDPOINT_COUNT);
+    uint32_t column = 0;
+    while (column < METRICS_STATUS_COUNT - 1 && statuses[column] != http_status) column++;
+    metrics->answers[endpoint][column]++;
+}
+
+static void write_family(struct json_writer *writer, const char *name, const char *type,
+                         const char *help) {
+    const char *const parts[] = {"# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n"};
+    for (size_t i = 0; i < ARRAY_COUNT(parts); i++) json_writer_text(writer, parts[i]);
+}
+
+static void write_sample(struct json_writer *writer, const char *name, uint64_t value) {
+    json_writer_text(writer, name);
+    json_writer_text(writer, " ");
+    json_writer_unsigned(writer, value);
+    json_writer_text(writer, "\n");
+}
+
+static void write_one(struct json_writer *writer, const char *name, const char *type,
+                      const char *help, uint64_t value) {
+    write_family(writer, name, type, help);
+    write_sample(writer, name, value);
+}
+
+static void write_seconds(struct json_writer *writer, const char *name, const char *help,
+                          int64_t ns) {
+    char text[128];
+    write_family(writer, name, "gauge", help);
+    format_text(text, sizeof text, "%s %lld.%06lld\n", name, (long long)(ns / 1000000000),
+                (long long)(ns % 1000000000 / 1000));
+    json_writer_text(writer, text);
+}
+
+static void write_answers(struct json_writer *writer, const struct metrics *metrics) {
+    static const char *const endpoints[METRICS_ENDPOINT_COUNT] = {
+        [METRICS_CHAT] = "chat_completions", [METRICS_COMPLETIONS] = "completions",
+        [METRICS_MODELS] = "models",         [METRICS_HEALTH] = "health",
+        [METRICS_METRICS] = "metrics",       [METRICS_OTHER] = "other",
+    };
+    write_family(writer, "fathom_http_requests_total", "counter",
+                 "Answers by endpoint and HTTP status (499: the client left before).");
+    for (uint32_t endpoint = 0; endpoint < METRICS_ENDPOINT_COUNT; endpoint++)
+        for (uint32_t i = 0; i < METRICS_STATUS_COUNT; i++) {
+            if (metrics->answers[endpoint][i] == 0) continue;
+            char name[128];
+            format_text(name, sizeof name,
+                        "fathom_http_requests_total{endpoint=\"%s\",status=\"%u\"}",
+                        endpoints[endpoint], statuses[i]);
+            write_sample(writer, name, metrics->answers[endpoint][i]);
+        }
+}
+
+static void write_ended(struct json_writer *writer, const struct metrics *metrics) {
+    static const char *const reasons[FINISH_REASON_COUNT] = {
+        [FINISH_STOP_TOKEN] = "stop_token",
+        [FINISH_LENGTH] = "length",
+        [FINISH_CANCELLED] = "cancelled",
+        [FINISH_REFUSED_QUEUE] = "refused_queue",
+        [FINISH_REFUSED_TOO_LARGE] = "refused_too_large",
+        [FINISH_REFUSED_DRAINING] = "refused_draining",
+        [FINISH_FAILED] = "failed",
+    };
+    write_family(writer, "fathom_requests_ended_total", "counter",
+                 "Requests that left the unit, by reason.");
+    for (uint32_t i = 0; i < FINISH_REASON_COUNT; i++) {
+        char name[96];
+        format_text(name, sizeof name, "fathom_requests_ended_total{reason=\"%s\"}", reasons[i]);
+        write_sample(writer, name, metrics->ended[i]);
+    }
+}
+
+static void write_info(struct json_writer *writer, const struct metrics_gauges *gauges) {
+    write_family(writer, "fathom_info", "gauge", "What is served.");
+    json_writer_text(writer, "fathom_info{model=");
+    json_writer_string(writer, gauges->model); /* label values escape as JSON does, as far as names go */
+    json_writer_text(writer, ",version=");
+    json_writer_string(writer, gauges->version);
+    json_writer_text(writer, ",numerics=");
+    json_writer_string(writer, gauges->numerics_id);
+    json_writer_text(writer, "} 1\n");
+}
+
+static void write_load(struct json_writer *writer, const struct record_unit_load *load,
+                       uint32_t page_count) {
+    write_one(writer, "fathom_requests_running", "gauge", "Requests that hold KV pages.",
+              load->requests_running);
+    write_one(writer, "fathom_requests_waiting", "gauge", "Requests that wait for KV pages.",
+              load->requests_waiting);
+    write_family(writer, "fathom_kv_pages", "gauge", "KV pages; free + held = total.");
+    write_sample(writer, "fathom_kv_pages{state=\"free\"}", load->pages_free);
+    write_sample(writer, "fathom_kv_pages{state=\"held\"}", load->pages_held);
+    write_one(writer, "fathom_kv_pages_total", "gauge", "KV pages in all.", page_count);
+    write_one(writer, "fathom_steps_total", "counter", "Steps the engine has run.",
+              load->steps_total);
+    write_one(writer, "fathom_step_prompt_tokens_total", "counter", "Prompt tokens computed.",
+              load->prompt_tokens_total);
+    write_one(writer, "fathom_step_output_tokens_total", "counter", "Tokens generated.",
+              load->output_tokens_total);
+    write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",
+              load->last_step_rows);
+    write_one(writer, "fathom_step_tokens", "gauge", "Tokens in the last step.",
+              load->last_step_tokens);
+    write_seconds(writer, "fathom_step_seconds", "Time the last step took to compute.",
+                  load->last_step_ns);
+}
+
+void metrics_write(struct json_writer *writer, const struct metrics *metrics,
+                   const struct metrics_gauges *gauges) {
+    write_info(writer, gauges);
+    write_seconds(writer, "fathom_uptime_seconds", "Time since the first event.",
+                  gauges->uptime_ns);
+    write_answers(writer, metrics);
+    write_one(writer, "fathom_requests_held", "gauge", "Requests the gateway holds.",
+              gauges->requests_held);
+    write_one(writer, "fathom_requests_cancelled_total", "counter",
+              "Requests whose client left before the end.", metrics->cancelled);
+    write_ended(writer, metrics);
+    write_one(writer, "fathom_prompt_tokens_total", "counter", "Prompt tokens of ended requests.",
+              metrics->prompt_tokens);
+    write_one(writer, "fathom_prompt_cache_hit_tokens_total", "counter",
+              "Prompt tokens found in the cache, of ended requests.", metrics->prompt_hit_tokens);
+    write_one(writer, "fathom_output_tokens_total", "counter",
+              "Tokens generated for ended requests.", metrics->output_tokens);
+    write_load(writer, &gauges->load, gauges->page_count);
+}

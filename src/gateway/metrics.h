@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the gateway counts, and GET /metrics: Prometheus' text format, version 0.0.4. Counters end in
+ * _total and only grow; pages of KV memory: free + held = total, always.
+ */
+#ifndef GATEWAY_METRICS_H
+#define GATEWAY_METRICS_H
+
+#include "base/json_writer.h"
+#include "contract/record.h"
+
+enum metrics_endpoint {
+    METRICS_CHAT,
+    METRICS_COMPLETIONS,
+    METRICS_MODELS,
+    METRICS_HEALTH,
+    METRICS_METRICS,
+    METRICS_OTHER,
+    METRICS_ENDPOINT_COUNT
+};
+
+/* Each status that the gateway answers with, and 499: the client left before the answer. */
+#define METRICS_STATUS_COUNT 11
+
+struct metrics {
+    uint64_t answers[METRICS_ENDPOINT_COUNT][METRICS_STATUS_COUNT];
+    uint64_t prompt_tokens, prompt_hit_tokens, output_tokens; /* of requests that ended */
+    uint64_t cancelled; /* by their clients */
+    uint64_t ended[FINISH_REASON_COUNT];
+};
+
+struct metrics_gauges { /* the present moment */
+    int64_t uptime_ns;
+    uint32_t requests_held;
+    uint32_t page_count;
+    struct bytes model, version, numerics_id;
+    struct record_unit_load load; /* the last one; zeros before the first */
+};
+
+void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoint,
+                          uint32_t http_status);
+
+void metrics_write(struct json_writer *writer, const struct metrics *metrics,
+                   const struct metrics_gauges *gauges);
+
+#endif
