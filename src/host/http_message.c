@@ -27,7 +27,8 @@ static bool is_named(struct bytes name, const char *lower_case) {
 }
 
 static struct bytes trimmed(struct bytes text) {
-    while (text.count && (text.data[0] == ' ' || text.data[0] == '\t')) text.data++, text.count--;
+    while (text.count && (text.data[0] == ' ' || text.data[0] == '\t'))
+        text.data++, text.count--;
     while (text.count && (text.data[text.count - 1] == ' ' || text.data[text.count - 1] == '\t'))
         text.count--;
     return text;
@@ -60,7 +61,8 @@ static struct http_refusal read_request_line(struct bytes line, struct http_head
         if (!is_token_character(method.data[i])) return bad;
     for (size_t i = 0; i < target.count; i++)
         if ((unsigned char)target.data[i] <= ' ' || target.data[i] == 0x7F) return bad;
-    if (version.count != 8 || memcmp(version.data, "HTTP/", 5) || version.data[6] != '.') return bad;
+    if (version.count != 8 || memcmp(version.data, "HTTP/", 5) || version.data[6] != '.')
+        return bad;
     if (version.data[5] != '1' || version.data[7] < '0' || version.data[7] > '9')
         return (struct http_refusal){505, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
     head->minor_version = (uint32_t)(version.data[7] - '0');
@@ -114,7 +116,8 @@ static struct http_refusal read_header(struct bytes name, struct bytes value,
     } else if (is_named(name, "connection")) {
         while (value.count) {
             struct bytes option = trimmed(cut_before(&value, ','));
-            if (is_named(option, "close")) head->keep_alive = false;
+            if (is_named(option, "close"))
+                head->keep_alive = false;
             else if (is_named(option, "keep-alive") && head->minor_version == 0)
                 head->keep_alive = true;
         }
@@ -142,7 +145,8 @@ static struct http_refusal read_headers(struct bytes text, struct http_head *hea
         if (!memchr(line.data, ':', line.count)) return bad;
         struct bytes value = line, name = cut_before(&value, ':');
         if (name.count == 0) return bad;
-        for (size_t i = 0; i < name.count; i++) /* also refuses folded lines and blanks before ':' */
+        for (size_t i = 0; i < name.count;
+             i++) /* also refuses folded lines and blanks before ':' */
             if (!is_token_character(name.data[i])) return bad;
         for (size_t i = 0; i < value.count; i++)
             if (((unsigned char)value.data[i] < ' ' && value.data[i] != '\t') ||
@@ -152,7 +156,8 @@ static struct http_refusal read_headers(struct bytes text, struct http_head *hea
         if (refusal.status) return refusal;
     }
     if (counts.lengths && counts.codings)
-        return (struct http_refusal){400, "Content-Length and Transfer-Encoding exclude each other"};
+        return (struct http_refusal){400,
+                                     "Content-Length and Transfer-Encoding exclude each other"};
     if (counts.codings && head->minor_version == 0)
         return (struct http_refusal){400, "HTTP/1.0 has no Transfer-Encoding"};
     if (counts.hosts > 1 || (counts.hosts == 0 && head->minor_version >= 1))
@@ -163,7 +168,8 @@ static struct http_refusal read_headers(struct bytes text, struct http_head *hea
 struct http_refusal http_message_read_head(struct bytes text, struct http_head *head_out) {
     struct http_head head = {0};
     struct bytes line;
-    while (text.count >= 2 && !memcmp(text.data, "\r\n", 2)) text.data += 2, text.count -= 2;
+    while (text.count >= 2 && !memcmp(text.data, "\r\n", 2))
+        text.data += 2, text.count -= 2;
     if (!take_line(&text, &line)) return (struct http_refusal){400, "the request line is not HTTP"};
     struct http_refusal refusal = read_request_line(line, &head);
     if (refusal.status) return refusal;
@@ -182,7 +188,7 @@ enum {
     CHUNK_DATA,
     CHUNK_DATA_CR,
     CHUNK_DATA_LF,
-    CHUNK_TRAILER,      /* at the start of a trailer line, or of the end */
+    CHUNK_TRAILER, /* at the start of a trailer line, or of the end */
     CHUNK_TRAILER_LINE,
     CHUNK_TRAILER_LF,
     CHUNK_END_LF,
@@ -209,14 +215,17 @@ static bool take_size_character(struct http_chunks *chunks, char c) {
 /* One byte outside of the data; false: the body is broken. */
 static bool take_character(struct http_chunks *chunks, char c) {
     switch (chunks->place) {
-    case CHUNK_SIZE: return take_size_character(chunks, c);
+    case CHUNK_SIZE:
+        return take_size_character(chunks, c);
     case CHUNK_EXTENSION:
         if (c == '\r') chunks->place = CHUNK_SIZE_LF;
         return c != '\n' && c != 0 && ++chunks->overhead <= CHUNK_OVERHEAD_MAX;
     case CHUNK_SIZE_LF:
         chunks->place = chunks->left ? CHUNK_DATA : CHUNK_TRAILER;
         return c == '\n';
-    case CHUNK_DATA_CR: chunks->place = CHUNK_DATA_LF; return c == '\r';
+    case CHUNK_DATA_CR:
+        chunks->place = CHUNK_DATA_LF;
+        return c == '\r';
     case CHUNK_DATA_LF:
         chunks->place = CHUNK_SIZE;
         chunks->digits = 0;
@@ -227,9 +236,14 @@ static bool take_character(struct http_chunks *chunks, char c) {
     case CHUNK_TRAILER_LINE:
         if (c == '\r') chunks->place = CHUNK_TRAILER_LF;
         return c != '\n' && c != 0 && ++chunks->overhead <= CHUNK_OVERHEAD_MAX;
-    case CHUNK_TRAILER_LF: chunks->place = CHUNK_TRAILER; return c == '\n';
-    case CHUNK_END_LF: chunks->done = true; return c == '\n';
-    default: return false;
+    case CHUNK_TRAILER_LF:
+        chunks->place = CHUNK_TRAILER;
+        return c == '\n';
+    case CHUNK_END_LF:
+        chunks->done = true;
+        return c == '\n';
+    default:
+        return false;
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The reading half of HTTP/1.1 (RFC 9112), strictly: the head of a request, and bodies in chunks. Pure:
- * bytes in, facts out; no socket. What two readers could understand differently (two lengths, a length
- * and chunks, blanks before a colon, folded lines, bare line feeds) is refused, so that no request can
- * be smuggled past a proxy in front of us.
+ * The reading half of HTTP/1.1 (RFC 9112), strictly: the head of a request, and bodies in chunks.
+ * Pure: bytes in, facts out; no socket. What two readers could understand differently (two lengths,
+ * a length and chunks, blanks before a colon, folded lines, bare line feeds) is refused, so that no
+ * request can be smuggled past a proxy in front of us.
  */
 #ifndef HOST_HTTP_MESSAGE_H
 #define HOST_HTTP_MESSAGE_H
@@ -11,14 +11,20 @@
 
 #include "base/bytes.h"
 
-enum http_verb { HTTP_VERB_GET, HTTP_VERB_HEAD, HTTP_VERB_POST, HTTP_VERB_OPTIONS, HTTP_VERB_OTHER };
+enum http_verb {
+    HTTP_VERB_GET,
+    HTTP_VERB_HEAD,
+    HTTP_VERB_POST,
+    HTTP_VERB_OPTIONS,
+    HTTP_VERB_OTHER
+};
 
 struct http_head {
     enum http_verb verb;
-    struct bytes path; /* without the query; slices point into the text that was read */
+    struct bytes path;      /* without the query; slices point into the text that was read */
     uint32_t minor_version; /* HTTP/1.<this> */
     bool keep_alive;
-    bool chunked;           /* the body comes in chunks; else it is body_bytes long */
+    bool chunked; /* the body comes in chunks; else it is body_bytes long */
     bool expects_continue;
     uint64_t body_bytes;
     struct bytes authorization, origin, if_none_match; /* data NULL: absent */
@@ -30,8 +36,8 @@ struct http_refusal {
     const char *message;
 };
 
-/* Bytes of the head at the start of `text`, its empty line included; 0 when its end is not there yet.
- * The first `searched` bytes are known not to hold the end. */
+/* Bytes of the head at the start of `text`, its empty line included; 0 when its end is not there
+ * yet. The first `searched` bytes are known not to hold the end. */
 size_t http_message_head_bytes(struct bytes text, size_t searched);
 
 /* Reads a whole head (as long as http_message_head_bytes said). */
@@ -43,13 +49,13 @@ struct http_chunks {
     bool done;
     bool broken;
     uint32_t digits;
-    uint64_t left;      /* bytes of the current chunk still to come */
-    uint32_t overhead;  /* bytes of extensions and trailers so far */
+    uint64_t left;     /* bytes of the current chunk still to come */
+    uint32_t overhead; /* bytes of extensions and trailers so far */
 };
 
-/* Takes bytes from the start of `text`: returns how many (all of them, unless the body ends before or
- * is broken), and the run of body bytes among them in *piece_out (possibly empty). Call again with the
- * rest until everything is taken, done or broken. */
+/* Takes bytes from the start of `text`: returns how many (all of them, unless the body ends before
+ * or is broken), and the run of body bytes among them in *piece_out (possibly empty). Call again
+ * with the rest until everything is taken, done or broken. */
 size_t http_chunks_take(struct http_chunks *chunks, struct bytes text, struct bytes *piece_out);
 
 #endif

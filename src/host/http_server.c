@@ -4,9 +4,9 @@
  *   HEAD -> BODY -> WAITING -> STREAMING -> FLUSHING -> HEAD ...      (one request after the other)
  *     any of the first two, refused -> LINGERING -> closed
  *
- * FLUSHING lasts until the answer has left our memory, so a client cannot pile up answers by sending
- * request behind request. LINGERING takes and forgets what a refused client still sends: closing at
- * once would make the kernel reset the connection, and the refusal would be lost.
+ * FLUSHING lasts until the answer has left our memory, so a client cannot pile up answers by
+ * sending request behind request. LINGERING takes and forgets what a refused client still sends:
+ * closing at once would make the kernel reset the connection, and the refusal would be lost.
  */
 #include "host/http_server.h"
 
@@ -30,14 +30,21 @@
 #include "host/http_message.h"
 
 #define LISTEN_BACKLOG 4096 /* the kernel's default of 128 made 5,000 connects take 15 s */
-#define INPUT_WINDOW ((size_t)64 << 10)   /* bytes read ahead */
+#define INPUT_WINDOW ((size_t)64 << 10) /* bytes read ahead */
 #define LINGER_MS 3000
 #define LINGER_BYTES_MAX ((uint64_t)1 << 30)
 #define ACCEPT_PAUSE_MS 100 /* when file descriptors have run out */
 #define SLOT_BITS 20
 #define URL_BYTES 320
 
-enum place { PLACE_HEAD, PLACE_BODY, PLACE_WAITING, PLACE_STREAMING, PLACE_FLUSHING, PLACE_LINGERING };
+enum place {
+    PLACE_HEAD,
+    PLACE_BODY,
+    PLACE_WAITING,
+    PLACE_STREAMING,
+    PLACE_FLUSHING,
+    PLACE_LINGERING
+};
 
 struct connection {
     struct http_server *server;
@@ -45,10 +52,10 @@ struct connection {
     struct event *deadline;
     enum place place;
     uint32_t slot;
-    uint64_t exchange;  /* names the current request to the gateway; 0: it knows of none */
-    size_t searched;    /* bytes of the head already searched for its end */
-    bool head_started;  /* the deadline is the head's, not the idle one */
-    char *head_text;    /* `head` points into it */
+    uint64_t exchange; /* names the current request to the gateway; 0: it knows of none */
+    size_t searched;   /* bytes of the head already searched for its end */
+    bool head_started; /* the deadline is the head's, not the idle one */
+    char *head_text;   /* `head` points into it */
     struct http_head head;
     struct http_chunks chunks;
     char *body;
@@ -148,25 +155,44 @@ static void finish_flush(struct connection *connection) {
 
 static const char *status_phrase(uint32_t status) {
     switch (status) {
-    case 200: return "OK";
-    case 204: return "No Content";
-    case 304: return "Not Modified";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 402: return "Payment Required";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 408: return "Request Timeout";
-    case 413: return "Content Too Large";
-    case 417: return "Expectation Failed";
-    case 422: return "Unprocessable Content";
-    case 429: return "Too Many Requests";
-    case 431: return "Request Header Fields Too Large";
-    case 500: return "Internal Server Error";
-    case 501: return "Not Implemented";
-    case 503: return "Service Unavailable";
-    case 505: return "HTTP Version Not Supported";
-    default: return "Status";
+    case 200:
+        return "OK";
+    case 204:
+        return "No Content";
+    case 304:
+        return "Not Modified";
+    case 400:
+        return "Bad Request";
+    case 401:
+        return "Unauthorized";
+    case 402:
+        return "Payment Required";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 408:
+        return "Request Timeout";
+    case 413:
+        return "Content Too Large";
+    case 417:
+        return "Expectation Failed";
+    case 422:
+        return "Unprocessable Content";
+    case 429:
+        return "Too Many Requests";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 500:
+        return "Internal Server Error";
+    case 501:
+        return "Not Implemented";
+    case 503:
+        return "Service Unavailable";
+    case 505:
+        return "HTTP Version Not Supported";
+    default:
+        return "Status";
     }
 }
 
@@ -192,16 +218,19 @@ static struct evbuffer *begin_answer(struct connection *connection, uint32_t sta
 
 static void end_answer_with(struct connection *connection, struct evbuffer *out,
                             const char *content_type, struct bytes body) {
-    evbuffer_add_printf(out, "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n"
-                        "Content-Length: %zu\r\n\r\n", content_type, body.count);
+    evbuffer_add_printf(out,
+                        "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n"
+                        "Content-Length: %zu\r\n\r\n",
+                        content_type, body.count);
     if (connection->head.verb != HTTP_VERB_HEAD) evbuffer_add(out, body.data, body.count);
 }
 
 static void write_error(struct connection *connection, uint32_t status, const char *message) {
     char body[512];
-    int count = snprintf(body, sizeof body,
-                         "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
-                         message, status >= 500 ? "server_error" : "invalid_request_error");
+    int count =
+        snprintf(body, sizeof body,
+                 "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
+                 message, status >= 500 ? "server_error" : "invalid_request_error");
     struct evbuffer *out = begin_answer(connection, status);
     if (status == 503) evbuffer_add_printf(out, "Retry-After: 1\r\n");
     end_answer_with(connection, out, "application/json", (struct bytes){body, (size_t)count});
@@ -225,7 +254,8 @@ static const struct http_asset *find_asset(const struct http_server *server, str
     return NULL;
 }
 
-static uint64_t content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing more */
+static uint64_t
+content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing more */
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < content.count; i++)
         hash = (hash ^ (unsigned char)content.data[i]) * 0x100000001b3u;
@@ -244,8 +274,10 @@ static void answer_with_asset(struct connection *connection, const struct http_a
         "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'\r\n",
         tag);
-    if (known) evbuffer_add_printf(out, "\r\n");
-    else end_answer_with(connection, out, asset->type, asset->content);
+    if (known)
+        evbuffer_add_printf(out, "\r\n");
+    else
+        end_answer_with(connection, out, asset->type, asset->content);
     flush_answer(connection);
 }
 
@@ -299,7 +331,8 @@ static void deliver_request(struct connection *connection) {
     struct http_server *server = connection->server;
     struct record_client_request *request = make_request(connection);
     enum status status = STATUS_FULL;
-    if (request) status = server->options.deliver(server->options.deliver_context, &request->record);
+    if (request)
+        status = server->options.deliver(server->options.deliver_context, &request->record);
     if (status == STATUS_OK) {
         connection->exchange = request->connection.value;
     } else {
@@ -318,13 +351,17 @@ static void handle_request(struct connection *connection) {
     const struct http_asset *asset = NULL;
     if (head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD)
         asset = find_asset(connection->server, head->path);
-    if (asset) answer_with_asset(connection, asset);
-    else if (head->verb == HTTP_VERB_OPTIONS) answer_options(connection);
-    else deliver_request(connection);
+    if (asset)
+        answer_with_asset(connection, asset);
+    else if (head->verb == HTTP_VERB_OPTIONS)
+        answer_options(connection);
+    else
+        deliver_request(connection);
     bool is_head = head->verb == HTTP_VERB_HEAD;
     uint32_t minor_version = head->minor_version;
     forget_request(connection);
-    connection->head.verb = is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER; /* begin_answer needs both */
+    connection->head.verb =
+        is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER; /* begin_answer needs both */
     connection->head.minor_version = minor_version;
 }
 
@@ -371,7 +408,8 @@ static bool read_head(struct connection *connection) {
         connection->head_started = true;
         set_deadline(connection, server->options.head_ms_max);
     }
-    size_t looked_at = there < server->options.head_bytes_max ? there : server->options.head_bytes_max;
+    size_t looked_at =
+        there < server->options.head_bytes_max ? there : server->options.head_bytes_max;
     const char *text = (const char *)evbuffer_pullup(in, (ev_ssize_t)looked_at);
     size_t bytes = http_message_head_bytes((struct bytes){text, looked_at}, connection->searched);
     if (bytes == 0) {
@@ -437,8 +475,8 @@ static bool read_plain_body(struct connection *connection) {
 }
 
 static bool read_body(struct connection *connection) {
-    bool whole = connection->head.chunked ? read_chunked_body(connection)
-                                          : read_plain_body(connection);
+    bool whole =
+        connection->head.chunked ? read_chunked_body(connection) : read_plain_body(connection);
     if (whole) handle_request(connection);
     return whole;
 }
@@ -446,9 +484,12 @@ static bool read_body(struct connection *connection) {
 static void advance(struct connection *connection) {
     bool going = true;
     while (going) {
-        if (connection->place == PLACE_HEAD) going = read_head(connection);
-        else if (connection->place == PLACE_BODY) going = read_body(connection);
-        else going = false;
+        if (connection->place == PLACE_HEAD)
+            going = read_head(connection);
+        else if (connection->place == PLACE_BODY)
+            going = read_body(connection);
+        else
+            going = false;
     }
 }
 
@@ -470,7 +511,8 @@ static void on_readable(struct bufferevent *stream, void *context) {
 static void on_written(struct bufferevent *stream, void *context) {
     struct connection *connection = context;
     if (evbuffer_get_length(bufferevent_get_output(stream))) return;
-    if (connection->place == PLACE_FLUSHING) finish_flush(connection);
+    if (connection->place == PLACE_FLUSHING)
+        finish_flush(connection);
     else if (connection->place == PLACE_LINGERING)
         shutdown(bufferevent_getfd(stream), SHUT_WR);
 }
@@ -490,8 +532,10 @@ static void on_deadline(evutil_socket_t socket, short what, void *context) {
     struct connection *connection = context;
     bool in_request = (connection->place == PLACE_HEAD && connection->head_started) ||
                       connection->place == PLACE_BODY;
-    if (in_request) refuse(connection, 408, "the request did not come in time");
-    else close_connection(connection);
+    if (in_request)
+        refuse(connection, 408, "the request did not come in time");
+    else
+        close_connection(connection);
 }
 
 static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
@@ -578,7 +622,8 @@ static void begin_stream(struct http_server *server, const struct record_stream_
     check(connection->place == PLACE_WAITING);
     connection->place = PLACE_STREAMING;
     connection->chunked_answer = connection->head.minor_version >= 1;
-    if (!connection->chunked_answer) connection->keep_alive = false; /* its end is the answer's end */
+    if (!connection->chunked_answer)
+        connection->keep_alive = false; /* its end is the answer's end */
     struct evbuffer *out = begin_answer(connection, 200);
     evbuffer_add_printf(out,
                         "Content-Type: text/event-stream; charset=utf-8\r\n"
@@ -613,11 +658,20 @@ static void end_stream(struct http_server *server, const struct record_stream_en
 
 void http_server_perform(struct http_server *server, const struct record *record) {
     switch (record->kind) {
-    case RECORD_RESPOND: respond(server, (const struct record_respond *)record); break;
-    case RECORD_STREAM_BEGIN: begin_stream(server, (const struct record_stream_begin *)record); break;
-    case RECORD_STREAM_DATA: stream_data(server, (const struct record_stream_data *)record); break;
-    case RECORD_STREAM_END: end_stream(server, (const struct record_stream_end *)record); break;
-    default: check(!"a record that is not for clients");
+    case RECORD_RESPOND:
+        respond(server, (const struct record_respond *)record);
+        break;
+    case RECORD_STREAM_BEGIN:
+        begin_stream(server, (const struct record_stream_begin *)record);
+        break;
+    case RECORD_STREAM_DATA:
+        stream_data(server, (const struct record_stream_data *)record);
+        break;
+    case RECORD_STREAM_END:
+        end_stream(server, (const struct record_stream_end *)record);
+        break;
+    default:
+        check(!"a record that is not for clients");
     }
 }
 
@@ -669,8 +723,8 @@ static enum status bind_address(struct http_server *server, struct error *error)
     int saved = 0;
     for (struct addrinfo *at = found; at && server->socket < 0; at = at->ai_next) {
         int on = 1;
-        int fd = socket(at->ai_family, at->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                        at->ai_protocol);
+        int fd =
+            socket(at->ai_family, at->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
         if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0) {
             server->socket = fd;
@@ -715,10 +769,9 @@ enum status http_server_open(const struct http_server_options *options, struct e
 }
 
 enum status http_server_start(struct http_server *server, struct error *error) {
-    server->listener =
-        evconnlistener_new(server->base, on_accepted, server,
-                           LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, LISTEN_BACKLOG,
-                           server->socket);
+    server->listener = evconnlistener_new(server->base, on_accepted, server,
+                                          LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
+                                          LISTEN_BACKLOG, server->socket);
     if (!server->listener)
         return error_set(error, STATUS_IO,
                          "cannot listen on %s: %s; choose another with --host and --port (port 0 "
@@ -732,8 +785,10 @@ void http_server_close(struct http_server *server) {
     if (server->slots)
         for (uint32_t i = 0; i < server->options.connections_max; i++)
             if (server->slots[i]) close_connection(server->slots[i]);
-    if (server->listener) evconnlistener_free(server->listener);
-    else if (server->socket >= 0) close(server->socket);
+    if (server->listener)
+        evconnlistener_free(server->listener);
+    else if (server->socket >= 0)
+        close(server->socket);
     if (server->accept_pause) event_free(server->accept_pause);
     free(server->slots);
     free(server->free_slots);

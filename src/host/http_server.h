@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The HTTP server: turns requests into RECORD_CLIENT_REQUEST, and RECORD_RESPOND and RECORD_STREAM_*
- * back into answers. Serves the pages embedded in the binary itself. Runs on libevent's bufferevents,
- * in the event loop's one thread.
+ * The HTTP server: turns requests into RECORD_CLIENT_REQUEST, and RECORD_RESPOND and
+ * RECORD_STREAM_* back into answers. Serves the pages embedded in the binary itself. Runs on
+ * libevent's bufferevents, in the event loop's one thread.
  *
- * What it protects: heads and bodies have limits and deadlines, so a slow sender is cut off; a reader
- * who lets its answer pile up is cut off; the memory of all unfinished bodies together is bounded; a
- * client that leaves is noticed at once, also while nothing is being written, and reported with
- * RECORD_CLIENT_GONE. A client that closes its sending side counts as gone.
+ * What it protects: heads and bodies have limits and deadlines, so a slow sender is cut off; a
+ * reader who lets its answer pile up is cut off; the memory of all unfinished bodies together is
+ * bounded; a client that leaves is noticed at once, also while nothing is being written, and
+ * reported with RECORD_CLIENT_GONE. A client that closes its sending side counts as gone.
  */
 #ifndef HOST_HTTP_SERVER_H
 #define HOST_HTTP_SERVER_H
@@ -25,21 +25,22 @@ struct http_asset {
 };
 
 struct http_server_options {
-    const char *host;         /* name or address to listen on */
-    uint32_t port;            /* 0: any free one */
-    const char *allow_origin; /* for Access-Control-Allow-Origin; NULL: other sites' pages are kept out */
+    const char *host; /* name or address to listen on */
+    uint32_t port;    /* 0: any free one */
+    const char
+        *allow_origin; /* for Access-Control-Allow-Origin; NULL: other sites' pages are kept out */
     uint32_t connections_max;
     size_t head_bytes_max, body_bytes_max;
     size_t bodies_bytes_max; /* of all unfinished requests together */
     size_t output_bytes_max; /* unsent bytes of a stream; its reader is cut off beyond */
     uint32_t head_ms_max;    /* from a request's first byte to its head's end */
     uint32_t body_ms_max;
-    uint32_t idle_ms_max;    /* a connection without a request */
-    uint32_t stall_ms_max;   /* a reader that takes nothing */
+    uint32_t idle_ms_max;  /* a connection without a request */
+    uint32_t stall_ms_max; /* a reader that takes nothing */
     const struct http_asset *assets;
     size_t asset_count;
-    /* Takes a copy of the record. STATUS_FULL is answered with 503 (requests only: a CLIENT_GONE must be
-     * taken always). */
+    /* Takes a copy of the record. STATUS_FULL is answered with 503 (requests only: a CLIENT_GONE
+     * must be taken always). */
     enum status (*deliver)(void *context, const struct record *record);
     void *deliver_context;
 };
@@ -57,8 +58,8 @@ void http_server_close(struct http_server *server);
 /* "http://127.0.0.1:8000", with the port in use. */
 const char *http_server_url(const struct http_server *server);
 
-/* Carries out a RECORD_RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. A client that is gone makes it
- * do nothing. */
+/* Carries out a RECORD_RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. A client that is gone
+ * makes it do nothing. */
 void http_server_perform(struct http_server *server, const struct record *record);
 
 /* From now on every answer closes its connection. */

@@ -44,16 +44,27 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_RESPOND:
     case RECORD_STREAM_BEGIN:
     case RECORD_STREAM_DATA:
-    case RECORD_STREAM_END: http_server_perform(loop->http, record); break;
-    case RECORD_TOKENIZE: worker_give(loop->tokenizer, record); break;
+    case RECORD_STREAM_END:
+        http_server_perform(loop->http, record);
+        break;
+    case RECORD_TOKENIZE:
+        worker_give(loop->tokenizer, record);
+        break;
     case RECORD_SUBMIT:
-    case RECORD_CANCEL: record_queue_force(&loop->inboxes[UNIT], record); break;
+    case RECORD_CANCEL:
+        record_queue_force(&loop->inboxes[UNIT], record);
+        break;
     case RECORD_UNIT_HELLO:
     case RECORD_TOKENS:
     case RECORD_FINISHED:
-    case RECORD_UNIT_LOAD: record_queue_force(&loop->inboxes[GATEWAY], record); break;
-    case RECORD_RUN_STEP: worker_give(loop->engine, record); break;
-    default: check(!"a record that no machine puts out");
+    case RECORD_UNIT_LOAD:
+        record_queue_force(&loop->inboxes[GATEWAY], record);
+        break;
+    case RECORD_RUN_STEP:
+        worker_give(loop->engine, record);
+        break;
+    default:
+        check(!"a record that no machine puts out");
     }
 }
 
@@ -107,7 +118,8 @@ static void plan_wake(struct loop *loop) {
     }
     int64_t wait = wake - now_ns();
     if (wait < 0) wait = 0;
-    struct timeval time = {(time_t)(wait / 1000000000), (suseconds_t)(wait % 1000000000 / 1000 + 1)};
+    struct timeval time = {(time_t)(wait / 1000000000),
+                           (suseconds_t)(wait % 1000000000 / 1000 + 1)};
     event_add(loop->wake, &time);
 }
 
@@ -173,9 +185,10 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     loop->draining = true;
     uint32_t open = http_server_open_exchanges(loop->http);
     if (open)
-        fprintf(stderr, "finishing %u requests; a second signal ends at once\n", (unsigned)open);
+        fprintf(stderr, "finishing what has begun (%u open); a second signal ends at once\n", open);
     struct record_drain drain = {{RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
-    for (int i = 0; i < MACHINE_COUNT; i++) record_queue_force(&loop->inboxes[i], &drain.record);
+    for (int i = 0; i < MACHINE_COUNT; i++)
+        record_queue_force(&loop->inboxes[i], &drain.record);
     http_server_drain(loop->http);
     ask_turn(loop);
 }
@@ -210,8 +223,10 @@ enum status loop_open(const struct http_server_options *http, struct loop **loop
     if (!loop->base || !loop->turn || !loop->wake)
         status = error_set(error, STATUS_IO, "cannot start the event loop: no memory or files");
     if (!status) status = http_server_open(&options, loop->base, &loop->http, error);
-    if (status) loop_close(loop);
-    else *loop_out = loop;
+    if (status)
+        loop_close(loop);
+    else
+        *loop_out = loop;
     return status;
 }
 
@@ -220,12 +235,12 @@ static enum status start_workers(struct loop *loop, const struct loop_parts *par
     enum status status =
         worker_open("engine", parts->engine, parts->engine_context, &loop->engine, error);
     if (status) return status;
-    loop->engine_answers = event_new(loop->base, worker_file(loop->engine), EV_READ | EV_PERSIST,
-                                     on_engine, loop);
+    loop->engine_answers =
+        event_new(loop->base, worker_file(loop->engine), EV_READ | EV_PERSIST, on_engine, loop);
     event_add(loop->engine_answers, NULL);
     if (!parts->tokenize) return STATUS_OK;
-    status = worker_open("tokenizer", parts->tokenize, parts->tokenize_context, &loop->tokenizer,
-                         error);
+    status =
+        worker_open("tokenizer", parts->tokenize, parts->tokenize_context, &loop->tokenizer, error);
     if (status) return status;
     loop->tokenizer_answers = event_new(loop->base, worker_file(loop->tokenizer),
                                         EV_READ | EV_PERSIST, on_tokenizer, loop);
@@ -245,7 +260,8 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     event_add(loop->interrupt, NULL);
     if (parts->ready) parts->ready(parts->ready_context, http_server_url(loop->http));
     ask_turn(loop); /* the unit says hello */
-    while (!is_done(loop)) event_base_loop(loop->base, EVLOOP_ONCE);
+    while (!is_done(loop))
+        event_base_loop(loop->base, EVLOOP_ONCE);
     return STATUS_OK;
 }
 
@@ -260,7 +276,8 @@ bool loop_close(struct loop *loop) {
     if (loop->engine) ended &= worker_close(loop->engine, WORKER_CLOSE_NS);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
     if (loop->http) http_server_close(loop->http);
-    for (int i = 0; i < MACHINE_COUNT; i++) record_queue_clear(&loop->inboxes[i]);
+    for (int i = 0; i < MACHINE_COUNT; i++)
+        record_queue_clear(&loop->inboxes[i]);
     free_event(loop->turn);
     free_event(loop->wake);
     free_event(loop->terminate);

@@ -16,8 +16,10 @@ void record_queue_force(struct record_queue *queue, const struct record *record)
     check(link != NULL);
     link->next = NULL;
     memcpy(&link->record, record, record->bytes);
-    if (queue->last) queue->last->next = link;
-    else queue->first = link;
+    if (queue->last)
+        queue->last->next = link;
+    else
+        queue->first = link;
     queue->last = link;
     queue->bytes += record->bytes;
     queue->count++;
@@ -43,5 +45,6 @@ void record_queue_drop(struct record_queue *queue) {
 }
 
 void record_queue_clear(struct record_queue *queue) {
-    while (queue->first) record_queue_drop(queue);
+    while (queue->first)
+        record_queue_drop(queue);
 }

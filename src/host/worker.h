@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A thread that takes records and answers with records: the engine, the tokenizer of long texts. The
- * loop gives and takes without ever waiting; a file descriptor tells it that answers are there.
+ * A thread that takes records and answers with records: the engine, the tokenizer of long texts.
+ * The loop gives and takes without ever waiting; a file descriptor tells it that answers are there.
  */
 #ifndef HOST_WORKER_H
 #define HOST_WORKER_H
@@ -35,8 +35,8 @@ void worker_take(struct worker *worker, void (*take)(void *context, const struct
 /* For worker functions: copies an answer for the loop. */
 void worker_answer(struct worker *worker, const struct record *record);
 
-/* Forgets what waits, lets the record in work finish and ends the thread. False: it did not finish in
- * time; thread and worker live on, and so must its context until the process ends. */
+/* Forgets what waits, lets the record in work finish and ends the thread. False: it did not finish
+ * in time; thread and worker live on, and so must its context until the process ends. */
 bool worker_close(struct worker *worker, int64_t wait_ns_max);
 
 #endif

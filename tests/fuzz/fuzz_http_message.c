@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * HTTP requests: heads are read or refused, all slices lie inside; a chunked body decodes to the
+ * same bytes whether it comes whole or byte by byte.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "host/http_message.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_inside(struct bytes slice, const char *text, size_t count) {
+    if (slice.count == 0) return;
+    bool literal = slice.count == 1 && slice.data[0] == '/'; /* the path of "http://host" */
+    check(literal || (slice.data >= text && slice.data + slice.count <= text + count));
+}
+
+/* Decodes in pieces of `step` bytes; *taken_out bytes belong to the body. */
+static size_t decode(struct bytes text, size_t step, char *body, size_t *taken_out,
+                     struct http_chunks *chunks) {
+    size_t at = 0, count = 0;
+    *chunks = (struct http_chunks){0};
+    while (at < text.count && !chunks->done && !chunks->broken) {
+        size_t left = text.count - at;
+        struct bytes piece;
+        size_t taken = http_chunks_take(
+            chunks, (struct bytes){text.data + at, left < step ? left : step}, &piece);
+        check(taken > 0 && taken <= left);
+        check(piece.count == 0 ||
+              (piece.data >= text.data + at && piece.data + piece.count <= text.data + at + taken));
+        memcpy(body + count, piece.data, piece.count);
+        count += piece.count;
+        at += taken;
+    }
+    *taken_out = at;
+    return count;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char *text = malloc(size + 1), *whole = malloc(size + 1), *bytewise = malloc(size + 1);
+    check(text && whole && bytewise);
+    memcpy(text, data, size);
+    size_t head_bytes = http_message_head_bytes((struct bytes){text, size}, 0);
+    check(head_bytes <= size);
+    if (head_bytes) {
+        struct http_head head = {0};
+        struct http_refusal refusal =
+            http_message_read_head((struct bytes){text, head_bytes}, &head);
+        check(refusal.status == 0 || (refusal.status >= 400 && refusal.status < 600));
+        check((refusal.status == 0) == (refusal.message == NULL));
+        check_inside(head.path, text, head_bytes);
+        check_inside(head.authorization, text, head_bytes);
+        check_inside(head.origin, text, head_bytes);
+        check_inside(head.if_none_match, text, head_bytes);
+        check(!head.chunked || head.body_bytes == 0);
+    }
+    struct bytes body = {text + head_bytes, size - head_bytes};
+    struct http_chunks a, b;
+    size_t taken_a, taken_b;
+    size_t count_a = decode(body, SIZE_MAX, whole, &taken_a, &a);
+    size_t count_b = decode(body, 1, bytewise, &taken_b, &b);
+    check(taken_a == taken_b && a.done == b.done && a.broken == b.broken);
+    check(count_a == count_b && memcmp(whole, bytewise, count_a) == 0);
+    free(text);
+    free(whole);
+    free(bytewise);
+    return 0;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the loop: records find their way between clients, machines and threads, a machine that
+ * is full gets its record again, and signals end it. Both machines are played by the test.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "contract/step_plan.h"
+#include "host/loop.h"
+
+/* A request goes CLIENT_REQUEST -> TOKENIZE -> TOKENIZED -> SUBMIT -> RUN_STEP -> STEP_DONE ->
+ * FINISHED -> RESPOND: every route there is. One at a time suffices. */
+static char gateway_memory[65536], unit_memory[65536];
+static struct outbox gateway_outbox = {gateway_memory, sizeof gateway_memory, 0};
+static struct outbox unit_outbox = {unit_memory, sizeof unit_memory, 0};
+static struct connection_id client;
+static int full_answers, gateway_steps, drains, engine_sleep_us;
+static int64_t wake_at;
+static bool woken;
+
+static void put_submit(void) {
+    struct record_submit *submit = outbox_put(&gateway_outbox, RECORD_SUBMIT, sizeof *submit);
+    submit->new_tokens_max = 1;
+}
+
+static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
+    if (record->kind == RECORD_TOKENIZED && full_answers++ == 0) { /* once: full, with an outbox */
+        outbox_put(&gateway_outbox, RECORD_CANCEL, sizeof(struct record_cancel));
+        return STATUS_FULL;
+    }
+    if (record->kind == RECORD_CLIENT_REQUEST) {
+        client = ((const struct record_client_request *)record)->connection;
+        outbox_put(&gateway_outbox, RECORD_TOKENIZE, sizeof(struct record_tokenize));
+    } else if (record->kind == RECORD_TOKENIZED) {
+        put_submit();
+    } else if (record->kind == RECORD_FINISHED) {
+        struct record_respond *respond =
+            outbox_put(&gateway_outbox, RECORD_RESPOND, record_tail(sizeof *respond) + 4);
+        respond->connection = client;
+        respond->http_status = 200;
+        respond->body_bytes = 4;
+        memcpy((char *)respond + record_tail(sizeof *respond), "done", 4);
+    } else if (record->kind == RECORD_DRAIN) {
+        drains++;
+    }
+    return STATUS_OK;
+}
+
+static void gateway_step(void *self, int64_t now_ns) {
+    gateway_steps++;
+    if (wake_at == 0) wake_at = now_ns + 30000000;
+    if (now_ns >= wake_at) woken = true;
+}
+
+static int64_t gateway_wake(const void *self) {
+    return woken ? MACHINE_NEVER : wake_at;
+}
+
+static enum status unit_receive(void *self, const struct record *record, int64_t now_ns) {
+    if (record->kind == RECORD_SUBMIT)
+        outbox_put(&unit_outbox, RECORD_RUN_STEP, sizeof(struct step_plan));
+    else if (record->kind == RECORD_STEP_DONE)
+        outbox_put(&unit_outbox, RECORD_FINISHED, sizeof(struct record_finished));
+    else if (record->kind == RECORD_DRAIN)
+        drains++;
+    return STATUS_OK;
+}
+
+static void unit_step(void *self, int64_t now_ns) {
+}
+
+static int64_t unit_wake(const void *self) {
+    return MACHINE_NEVER;
+}
+
+static void engine(void *context, struct worker *worker, const struct record *record) {
+    usleep((useconds_t)engine_sleep_us);
+    struct step_result result = {.record = {RECORD_VERSION, RECORD_STEP_DONE, sizeof result}};
+    worker_answer(worker, &result.record);
+}
+
+static void tokenize(void *context, struct worker *worker, const struct record *record) {
+    struct record_tokenized result = {.record = {RECORD_VERSION, RECORD_TOKENIZED, sizeof result}};
+    worker_answer(worker, &result.record);
+}
+
+static char answer[4096];
+static int signal_at_us, second_signal_at_us;
+static bool asks;
+
+static void *visit(void *url) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)atoi(strrchr(url, ':') + 1)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int file = socket(AF_INET, SOCK_STREAM, 0);
+    check(connect(file, (struct sockaddr *)&address, sizeof address) == 0);
+    const char *text = "POST /x HTTP/1.1\r\nHost: a\r\n\r\n";
+    if (asks) check(send(file, text, strlen(text), 0) > 0);
+    usleep((useconds_t)signal_at_us);
+    kill(getpid(), SIGTERM);
+    if (second_signal_at_us) {
+        usleep((useconds_t)second_signal_at_us);
+        kill(getpid(), SIGTERM);
+    }
+    size_t count = 0;
+    for (ssize_t got; asks && (got = recv(file, answer + count, sizeof answer - 1 - count, 0)) > 0;)
+        count += (size_t)got;
+    close(file);
+    return NULL;
+}
+
+static pthread_t visitor;
+
+static void send_visitor(void *context, const char *url) {
+    check(pthread_create(&visitor, NULL, visit, (void *)(uintptr_t)url) == 0);
+}
+
+static void run(void) {
+    struct http_server_options http;
+    struct loop *loop;
+    struct error error = {""};
+    memset(answer, 0, sizeof answer);
+    gateway_outbox.used = unit_outbox.used = 0;
+    full_answers = gateway_steps = drains = 0;
+    wake_at = 0;
+    woken = false;
+    http_server_defaults(&http);
+    http.port = 0;
+    assert_int_equal(loop_open(&http, &loop, &error), STATUS_OK);
+    struct loop_parts parts = {
+        .gateway = {NULL, &gateway_outbox, gateway_receive, gateway_step, gateway_wake},
+        .unit = {NULL, &unit_outbox, unit_receive, unit_step, unit_wake},
+        .engine = engine,
+        .tokenize = tokenize,
+        .ready = send_visitor,
+    };
+    assert_int_equal(loop_run(loop, &parts, &error), STATUS_OK);
+    assert_true(loop_close(loop));
+    pthread_join(visitor, NULL);
+}
+
+static void a_request_takes_every_route(void **state) {
+    asks = true;
+    signal_at_us = 200000;
+    second_signal_at_us = engine_sleep_us = 0;
+    run();
+    assert_non_null(strstr(answer, "HTTP/1.1 200 OK"));
+    assert_non_null(strstr(answer, "done"));
+    assert_int_equal(full_answers, 2); /* refused once, given again */
+    assert_true(woken);                /* at the time it asked for */
+    assert_int_equal(drains, 2);
+}
+
+static void a_signal_lets_the_begun_answer_finish(void **state) {
+    asks = true;
+    signal_at_us = 50000;
+    engine_sleep_us = 400000;
+    run();
+    assert_non_null(strstr(answer, "done"));
+}
+
+static void an_idle_loop_ends_at_once(void **state) {
+    struct timespec start, end;
+    asks = false;
+    signal_at_us = 0;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    run();
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    assert_true(end.tv_sec - start.tv_sec < 2);
+}
+
+static void a_second_signal_ends_the_process(void **state) {
+    pid_t child = fork();
+    if (child == 0) {
+        asks = true;
+        signal_at_us = 50000;
+        second_signal_at_us = 50000;
+        engine_sleep_us = 20000000;
+        run();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_second_signal_ends_the_process), /* first: it forks before threads */
+        cmocka_unit_test(a_request_takes_every_route),
+        cmocka_unit_test(a_signal_lets_the_begun_answer_finish),
+        cmocka_unit_test(an_idle_loop_ends_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
