@@ -24,7 +24,7 @@ def expect(arguments, code, out, err):
 
 
 def commands_of(text):
-    return re.findall(r"^  (\w+)  +\S", text, re.MULTILINE)
+    return re.findall(r"^  ([\w-]+)  +\S", text, re.MULTILINE)
 
 
 def check_command(words):
