@@ -21,6 +21,12 @@ void gemm_c_run(const struct gemm *job);
 void gemm_avx2_run(const struct gemm *job);
 void gemm_avx512_run(const struct gemm *job);
 
+/* Pieces of probe.h. */
+double probe_avx2_multiply(uint64_t rounds);
+double probe_avx512_multiply(uint64_t rounds);
+double probe_avx512bf16_multiply(uint64_t rounds);
+uint64_t probe_avx2_read(const void *data, size_t bytes, uint32_t streams);
+
 /* exp(x) = p(r) * 2^n with n = round(x / ln 2), r = x - n ln 2 (ln 2 in two parts), |r| <= 0.347,
  * and p the Taylor polynomial of degree 7 by Horner's rule with fma: its remainder is below 6e-9
  * relative, a tenth of an ulp. Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench: measures, one subject a file. Figures go to stdout as a table or, with --json, as one
+ * JSON object; both state them as fractions of what the machine can do (machine_limits.h).
+ */
+#include "programs/bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+
+static const struct {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} subjects[] = {
+    {"kernels", "matrix products and vector kernels", bench_kernels},
+};
+
+static void print_help(FILE *out) {
+    fprintf(out, "usage: fathom bench SUBJECT [options]\n\nsubjects:\n");
+    for (size_t i = 0; i < ARRAY_COUNT(subjects); i++)
+        fprintf(out, "  %-12s %s\n", subjects[i].name, subjects[i].summary);
+    fprintf(out, "\n`fathom bench SUBJECT --help` describes a subject and its options.\n");
+}
+
+int program_bench(int argc, char **argv) {
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_CODE_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        print_help(stdout);
+        return EXIT_CODE_OK;
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(subjects); i++)
+        if (!strcmp(argv[1], subjects[i].name)) return subjects[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "fathom bench: no subject named '%s'; `fathom bench --help` lists them\n",
+            argv[1]);
+    return EXIT_CODE_USAGE;
+}

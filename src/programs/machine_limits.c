@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Each figure is the median of five runs. Every thread gets one long share, so that the threads run at
+ * the same time; the memory that is read is far larger than any cache.
+ */
+#include "programs/machine_limits.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "kernels/probe.h"
+
+#define RUNS 5
+#define READ_BYTES ((size_t)512 << 20)
+#define MULTIPLY_ROUNDS 4000000
+
+struct probe {
+    enum probe_kind kind;
+    const char *data;
+    size_t share_bytes;
+    uint32_t streams;
+    double operations; /* of one share */
+    volatile uint64_t sink;
+};
+
+double machine_limits_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int compare_figures(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double machine_limits_median(double *figures, uint32_t count) {
+    qsort(figures, count, sizeof *figures, compare_figures);
+    return figures[count / 2];
+}
+
+static void multiply_share(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    struct probe *probe = context;
+    double operations = probe_multiply(probe->kind, MULTIPLY_ROUNDS);
+    if (first == 0) probe->operations = operations;
+}
+
+static void read_share(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    struct probe *probe = context;
+    uint64_t sum =
+        probe_read(probe->data + first * probe->share_bytes, probe->share_bytes, probe->streams);
+    if (first == 0) probe->sink = sum;
+}
+
+static double multiply_rate(struct team *team, uint32_t threads, enum probe_kind kind) {
+    double rates[RUNS];
+    struct probe probe = {.kind = kind};
+    if (probe_multiply(kind, 1) == 0) return 0;
+    for (int run = 0; run < RUNS; run++) {
+        double start = machine_limits_now();
+        team_run(team, multiply_share, &probe, threads, 1);
+        rates[run] = probe.operations * threads / (machine_limits_now() - start);
+    }
+    return machine_limits_median(rates, RUNS);
+}
+
+static double read_rate(struct team *team, uint32_t threads, const char *data, uint32_t streams) {
+    double rates[RUNS];
+    struct probe probe = {.data = data, .streams = streams};
+    probe.share_bytes = READ_BYTES / threads / 4096 * 4096;
+    for (int run = 0; run < RUNS; run++) {
+        double start = machine_limits_now();
+        team_run(team, read_share, &probe, threads, 1);
+        rates[run] = (double)probe.share_bytes * threads / (machine_limits_now() - start);
+    }
+    return machine_limits_median(rates, RUNS);
+}
+
+enum status machine_limits_measure(struct team *team, bool single,
+                                   struct machine_limits *limits_out, struct error *error) {
+    uint32_t threads = single ? 1 : team_threads(team);
+    void *data =
+        mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        return error_set(error, STATUS_NO_MEMORY,
+                         "no room for the %zu MiB that measuring memory speed needs",
+                         READ_BYTES >> 20);
+    madvise(data, READ_BYTES, MADV_HUGEPAGE);
+    for (size_t i = 0; i < READ_BYTES; i += 64)
+        *(uint64_t *)(void *)((char *)data + i) = i;
+    double one = read_rate(team, threads, data, 1), four = read_rate(team, threads, data, 4);
+    limits_out->threads = threads;
+    limits_out->read_bytes = one > four ? one : four;
+    limits_out->fma_flops = multiply_rate(team, threads, PROBE_FMA);
+    limits_out->bf16_flops = multiply_rate(team, threads, PROBE_BF16);
+    munmap(data, READ_BYTES);
+    return STATUS_OK;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What this machine can do at most, measured: the yardstick of `fathom bench`.
+ */
+#ifndef PROGRAMS_MACHINE_LIMITS_H
+#define PROGRAMS_MACHINE_LIMITS_H
+
+#include <stdbool.h>
+
+#include "kernels/team.h"
+
+struct machine_limits {
+    uint32_t threads;
+    double fma_flops;  /* per second, float multiply-adds from registers */
+    double bf16_flops; /* per second, VDPBF16PS; 0 where the CPU has none */
+    double read_bytes; /* per second, from memory, the better of one and of four streams a thread */
+};
+
+/* Uses the team's threads, all of them or one (`single`), for about two seconds; reads 512 MiB.
+ * STATUS_NO_MEMORY when there is no room. */
+enum status machine_limits_measure(struct team *team, bool single,
+                                   struct machine_limits *limits_out, struct error *error);
+
+/* Seconds since some moment, from the monotonic clock. */
+double machine_limits_now(void);
+
+/* Median of `count` figures; sorts them. */
+double machine_limits_median(double *figures, uint32_t count);
+
+#endif
