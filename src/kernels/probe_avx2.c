@@ -29,8 +29,8 @@ uint64_t probe_avx2_read(const void *data, size_t bytes, uint32_t streams) {
             const char *line = from + s * run + i;
             _mm_prefetch(line + 2048, _MM_HINT_T0);
             sum = _mm256_xor_si256(sum, _mm256_load_si256((const __m256i *)(const void *)line));
-            other = _mm256_xor_si256(
-                other, _mm256_load_si256((const __m256i *)(const void *)(line + 32)));
+            other = _mm256_xor_si256(other,
+                                     _mm256_load_si256((const __m256i *)(const void *)(line + 32)));
         }
     uint64_t words[4];
     _mm256_storeu_si256((__m256i *)(void *)words, _mm256_xor_si256(sum, other));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench: measures, one subject a file. Figures go to stdout as a table or, with --json, as one
- * JSON object; both state them as fractions of what the machine can do (machine_limits.h).
+ * fathom bench: measures, one subject a file. Figures go to stdout as a table or, with --json, as
+ * one JSON object; both state them as fractions of what the machine can do (machine_limits.h).
  */
 #include "programs/bench.h"
 
@@ -15,6 +15,9 @@ static const struct {
 } subjects[] = {
     {"kernels", "matrix products and vector kernels", bench_kernels},
 };
+
+const struct option_table *const bench_option_tables[] = {&bench_kernels_options};
+const size_t bench_option_table_count = ARRAY_COUNT(bench_option_tables);
 
 static void print_help(FILE *out) {
     fprintf(out, "usage: fathom bench SUBJECT [options]\n\nsubjects:\n");

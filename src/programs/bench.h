@@ -6,6 +6,10 @@
 
 #include "programs/command.h"
 
+/* The tables of all subjects, for `inspect options`. */
+extern const struct option_table *const bench_option_tables[];
+extern const size_t bench_option_table_count;
+
 int bench_kernels(int argc, char **argv);
 extern const struct option_table bench_kernels_options;
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "kernels/kernels.h"
 #include "kernels/team.h"
 #include "programs/bench.h"
 #include "programs/machine_limits.h"
@@ -55,9 +56,9 @@ struct bench {
     const struct kernels *kernels;
     struct team *team;
     struct machine_limits one, all;
-    char *pool;      /* [POOL_BYTES] random weights */
-    float *x, *y;    /* [M_MAX][CHANNELS_MAX], [M_MAX][OUTPUTS_MAX] */
-    float *scales;   /* of FP8 weights */
+    char *pool;    /* [POOL_BYTES] random weights */
+    float *x, *y;  /* [M_MAX][CHANNELS_MAX], [M_MAX][OUTPUTS_MAX] */
+    float *scales; /* of FP8 weights */
     uint32_t printed;
 };
 
@@ -127,8 +128,13 @@ static void bench_product(struct bench *bench, const char *name, enum weight_typ
                                             bench->scales};
             struct product product = {
                 bench->kernels,
-                {.weights = &weights, .x = bench->x, .x_stride = channels, .y = bench->y,
-                 .y_stride = panels * MATMUL_PANEL, .m = m, .x_is_bf16 = true},
+                {.weights = &weights,
+                 .x = bench->x,
+                 .x_stride = channels,
+                 .y = bench->y,
+                 .y_stride = panels * MATMUL_PANEL,
+                 .m = m,
+                 .x_is_bf16 = true},
             };
             team_run(bench->team, multiply_share, &product, panels, grain);
         }
@@ -136,9 +142,15 @@ static void bench_product(struct bench *bench, const char *name, enum weight_typ
     }
     bool pairs = bench->kernels->level == KERNEL_LEVEL_AVX512BF16 && type != WEIGHT_F32;
     struct line line = {
-        .kernel = name, .type = type_names[type], .outputs = outputs, .channels = channels,
-        .m = m, .seconds = machine_limits_median(times, (uint32_t)bench->values.runs),
-        .operations = operations, .bytes = (double)bytes, .limits = &bench->all,
+        .kernel = name,
+        .type = type_names[type],
+        .outputs = outputs,
+        .channels = channels,
+        .m = m,
+        .seconds = machine_limits_median(times, (uint32_t)bench->values.runs),
+        .operations = operations,
+        .bytes = (double)bytes,
+        .limits = &bench->all,
         .flops_limit = pairs ? bench->all.bf16_flops : bench->all.fma_flops,
     };
     print_line(bench, &line);
@@ -149,8 +161,8 @@ static void bench_products(struct bench *bench) {
         const char *name;
         uint32_t outputs, channels;
     } shapes[] = {
-        {"q_a", 384, 1024},        {"q_b", 3072, 384},        {"kv_a", 576, 1024},
-        {"kv_b", 4096, 512},       {"o", 1024, 2048},         {"expert_gate", 512, 1024},
+        {"q_a", 384, 1024},         {"q_b", 3072, 384},   {"kv_a", 576, 1024},
+        {"kv_b", 4096, 512},        {"o", 1024, 2048},    {"expert_gate", 512, 1024},
         {"expert_down", 1024, 512}, {"head", 8192, 1024},
     };
     static const uint32_t ms[] = {1, 8, 64, M_MAX};
@@ -163,8 +175,19 @@ static void bench_products(struct bench *bench) {
 }
 
 /* m x outputs = m x channels times channels x outputs, or a vector kernel over `channels`. */
-enum small_kernel { SCORES, VALUES, LATENT_SCORES, LATENT_VALUES, RMSNORM, SILU, EXP_SUM, ROUND,
-                    QUANTIZE, ADD_SCALED, TRANSPOSE_BF16 };
+enum small_kernel {
+    SCORES,
+    VALUES,
+    LATENT_SCORES,
+    LATENT_VALUES,
+    RMSNORM,
+    SILU,
+    EXP_SUM,
+    ROUND,
+    QUANTIZE,
+    ADD_SCALED,
+    TRANSPOSE_BF16
+};
 
 static const struct small {
     const char *name;
@@ -189,21 +212,41 @@ static void call_small(const struct bench *bench, const struct small *small) {
     uint32_t n = small->channels;
     float *y = bench->y;
     const float *x = bench->x;
-    struct gemm gemm = {.a = x, .a_stride = n, .b = bench->x + 65536, .b_stride = small->outputs,
-                        .c = y, .c_stride = small->outputs, .m = small->m, .n = small->outputs,
+    struct gemm gemm = {.a = x,
+                        .a_stride = n,
+                        .b = bench->x + 65536,
+                        .b_stride = small->outputs,
+                        .c = y,
+                        .c_stride = small->outputs,
+                        .m = small->m,
+                        .n = small->outputs,
                         .k = n};
     switch (small->kernel) {
-    case RMSNORM: kernels->rmsnorm(y, x, x, n, 1e-6f); break;
-    case SILU: kernels->silu_multiply(y, x, x + n, n); break;
-    case EXP_SUM: kernels->exp_sum(y, x, 0.1f, 1.0f, n); break;
-    case ROUND: kernels->round_bf16(y, x, n); break;
-    case QUANTIZE: kernels->quantize_e4m3(y, y + n, x, n, false); break;
-    case ADD_SCALED: kernels->add_scaled(y, x, 1e-9f, n); break;
+    case RMSNORM:
+        kernels->rmsnorm(y, x, x, n, 1e-6f);
+        break;
+    case SILU:
+        kernels->silu_multiply(y, x, x + n, n);
+        break;
+    case EXP_SUM:
+        kernels->exp_sum(y, x, 0.1f, 1.0f, n);
+        break;
+    case ROUND:
+        kernels->round_bf16(y, x, n);
+        break;
+    case QUANTIZE:
+        kernels->quantize_e4m3(y, y + n, x, n, false);
+        break;
+    case ADD_SCALED:
+        kernels->add_scaled(y, x, 1e-9f, n);
+        break;
     case TRANSPOSE_BF16:
         kernels->transpose_bf16(y, small->outputs, (const uint16_t *)(const void *)x, n,
                                 small->outputs, n);
         break;
-    default: kernels->gemm(&gemm); break;
+    default:
+        kernels->gemm(&gemm);
+        break;
     }
 }
 
@@ -224,17 +267,21 @@ static void bench_small(struct bench *bench, const struct small *small) {
     }
     bool gemm = small->kernel <= LATENT_VALUES;
     struct line line = {
-        .kernel = small->name, .type = small->kernel == TRANSPOSE_BF16 ? "bf16" : "f32",
-        .outputs = small->outputs, .channels = small->channels, .m = small->m,
+        .kernel = small->name,
+        .type = small->kernel == TRANSPOSE_BF16 ? "bf16" : "f32",
+        .outputs = small->outputs,
+        .channels = small->channels,
+        .m = small->m,
         .seconds = machine_limits_median(times, (uint32_t)bench->values.runs),
         .operations = gemm ? 2.0 * small->outputs * small->channels * small->m : 0,
-        .bytes = 4.0 * small->outputs * small->channels, .limits = gemm ? &bench->one : NULL,
+        .bytes = 4.0 * small->outputs * small->channels,
+        .limits = gemm ? &bench->one : NULL,
         .flops_limit = bench->one.fma_flops,
     };
     print_line(bench, &line);
 }
 
-/* Codes without NaN: all types read them as moderate numbers or not, but none as slow ones. */
+/* Random weights: moderate numbers in every type, no NaN among the codes. */
 static enum status take_memory(struct bench *bench, struct error *error) {
     bench->pool = aligned_alloc(64, POOL_BYTES);
     bench->x = aligned_alloc(64, sizeof(float) * M_MAX * CHANNELS_MAX);
@@ -246,7 +293,7 @@ static enum status take_memory(struct bench *bench, struct error *error) {
     uint32_t random = 1;
     for (size_t i = 0; i < POOL_BYTES; i++) {
         random = random * 1664525u + 1013904223u;
-        bench->pool[i] = (char)(0x30 + (random >> 28)); /* as f32: 1e-9; bf16: 1e-9; fp8: 0.5..2 */
+        bench->pool[i] = (char)(0x30 + (random >> 28)); /* FP8: 0.5 to 1.875 */
     }
     for (size_t i = 0; i < (size_t)M_MAX * CHANNELS_MAX; i++)
         bench->x[i] = 0.125f * (float)(i % 17);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "programs/bench.h"
 #include "programs/command.h"
 #include "programs/inspect.h"
 
@@ -37,6 +38,10 @@ static int inspect_options(int argc, char **argv) {
             options_print(&programs[i].options[k], stdout);
             printf("\n");
         }
+    }
+    for (size_t i = 0; i < bench_option_table_count; i++) {
+        options_print(bench_option_tables[i], stdout);
+        printf("\n");
     }
     for (size_t i = 0; i < ARRAY_COUNT(subjects); i++) {
         printf("%s", i ? "\n" : "");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each figure is the median of five runs. Every thread gets one long share, so that the threads run at
- * the same time; the memory that is read is far larger than any cache.
+ * Each figure is the median of five runs. Every thread gets one long share, so that the threads run
+ * at the same time; the memory that is read is far larger than any cache.
  */
 #include "programs/machine_limits.h"
 
@@ -79,8 +79,7 @@ static double read_rate(struct team *team, uint32_t threads, const char *data, u
 enum status machine_limits_measure(struct team *team, bool single,
                                    struct machine_limits *limits_out, struct error *error) {
     uint32_t threads = single ? 1 : team_threads(team);
-    void *data =
-        mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *data = mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
         return error_set(error, STATUS_NO_MEMORY,
                          "no room for the %zu MiB that measuring memory speed needs",

@@ -10,6 +10,7 @@
 #define OPTIONS(table) (table), ARRAY_COUNT(table)
 
 const struct program programs[] = {
+    {"bench", "measure kernels and the model", program_bench, NULL, 0},
 #ifdef FATHOM_SERVING
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
 #endif

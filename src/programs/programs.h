@@ -25,6 +25,7 @@ struct program {
 extern const struct program programs[];
 extern const size_t program_count;
 
+int program_bench(int argc, char **argv);
 int program_detokenize(int argc, char **argv);
 int program_inspect(int argc, char **argv);
 int program_logits(int argc, char **argv);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_commands.py FATHOM: what every command of the binary promises: --help on stdout with exit code 0, a
 wrong command line on stderr with 2 and a cure, results that cannot be written with 1."""
+import json
 import re
 import subprocess
 import sys
@@ -34,6 +35,14 @@ def check_command(words):
            r"\Afathom %s: unknown option '--no-such-option'.*\n\Z" % name)
 
 
+def check_bench_kernels():
+    code, out, err = run("bench", "kernels", "--filter", "rmsnorm", "--runs", "1", "--threads", "1", "--json")
+    report = json.loads(out)
+    if code != 0 or err or len(report["kernels"]) != 1 or report["kernels"][0]["seconds"] <= 0 or \
+            min(limit[name] for limit in report["limits"] for name in ("fma_gflops", "read_gbytes")) <= 0:
+        failures.append("bench kernels reports nothing sensible: %d %s %s" % (code, out, err))
+
+
 def main():
     expect([], 2, r"\A\Z", "usage: fathom COMMAND")
     expect(["help"], 0, "usage: fathom COMMAND", r"\A\Z")
@@ -47,6 +56,9 @@ def main():
     expect(["inspect", "cpu", "--cpu-mask", "c"], 0, r"(?s)levels available +c\b.*level chosen +c \(.*threads +\d+ of"
            r".*memory +[\d.]+ [KMGT]iB", r"\A\Z")
     expect(["inspect", "cpu", "--cpu-mask", "mmx"], 2, r"\A\Z", "one of auto|c|avx2|avx512|avx512bf16")
+    expect(["bench"], 2, r"\A\Z", "usage: fathom bench SUBJECT")
+    expect(["bench", "frob"], 2, r"\A\Z", "no subject named 'frob'")
+    check_bench_kernels()
     commands = commands_of(run("help")[1])
     assert len(commands) >= 2 and "version" in commands, commands
     every_option = run("inspect", "options")[1]
