@@ -14,6 +14,7 @@ const struct program programs[] = {
 #ifdef FATHOM_SERVING
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
 #endif
+    {"generate", "answer a prompt", program_generate, OPTIONS(generate_options)},
     {"inspect", "show a model, options, the processor", program_inspect, NULL, 0},
     {"logits", "print a model's logits for given tokens", program_logits, OPTIONS(logits_options)},
     {"make-checkpoint", "write a checkpoint of random weights", program_make_checkpoint,

@@ -27,6 +27,7 @@ extern const size_t program_count;
 
 int program_bench(int argc, char **argv);
 int program_detokenize(int argc, char **argv);
+int program_generate(int argc, char **argv);
 int program_inspect(int argc, char **argv);
 int program_logits(int argc, char **argv);
 int program_make_checkpoint(int argc, char **argv);
@@ -34,6 +35,7 @@ int program_tokenize(int argc, char **argv);
 int program_version(int argc, char **argv);
 
 extern const struct option_table detokenize_options[1];
+extern const struct option_table generate_options[1];
 extern const struct option_table logits_options[1];
 extern const struct option_table make_checkpoint_options[1];
 extern const struct option_table tokenize_options[1];

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The text side of `generate`, in builds with serving: a prompt through the chat template and the
+ * tokenizer, and the answer's tokens back into text as they come.
+ */
+#ifndef PROGRAMS_GENERATE_TEXT_H
+#define PROGRAMS_GENERATE_TEXT_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct generate_text;
+
+/* Reads tokenizer.json and tokenizer_config.json of a model directory. */
+enum status generate_text_open(const char *directory, struct generate_text **text_out,
+                               struct error *error) MUST_USE;
+void generate_text_close(struct generate_text *text);
+
+/* The prompt as a user's message (as it stands, behind bos, if the checkpoint has no chat template).
+ * The tokens belong to `text`. */
+enum status generate_text_prompt(struct generate_text *text, const char *prompt,
+                                 const uint32_t **tokens_out, uint32_t *count_out,
+                                 struct error *error) MUST_USE;
+
+/* Prints what the token makes certain: content to standard output, reasoning to standard error, dimmed, if
+ * that is a terminal. */
+void generate_text_push(struct generate_text *text, uint32_t token);
+void generate_text_finish(struct generate_text *text);
+
+#endif
