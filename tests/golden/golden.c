@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "golden.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+const char *golden_home(void) {
+    const char *home = getenv("FATHOM_TEST_GOLDENS");
+    check(home);
+    return home;
+}
+
+const struct tree *golden_read(const char *directory, const char *name) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "rb");
+    if (!file) return NULL;
+    fseek(file, 0, SEEK_END);
+    size_t bytes = (size_t)ftell(file);
+    rewind(file);
+    char *text = malloc(bytes + 1);
+    check(text && fread(text, 1, bytes, file) == bytes);
+    fclose(file);
+    struct arena arena;
+    size_t arena_bytes = 64 * bytes + 4096;
+    void *memory = malloc(arena_bytes);
+    check(memory);
+    arena_over(&arena, memory, arena_bytes);
+    const struct tree *root = NULL;
+    struct error error;
+    if (tree_parse(&arena, (struct bytes){text, bytes}, path, &root, &error) != STATUS_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        abort();
+    }
+    return root;
+}
+
+void golden_numbers(const struct tree *array, struct golden_list *out) {
+    out->count = (uint32_t)tree_count(array);
+    check(out->count <= GOLDEN_LIST_MAX);
+    for (uint32_t i = 0; i < out->count; i++)
+        check(tree_get_number(tree_at(array, i), &out->values[i]));
+}
+
+uint32_t golden_ids(const struct tree *array, uint32_t *out, uint32_t capacity) {
+    uint32_t count = (uint32_t)tree_count(array);
+    check(count <= capacity);
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t id;
+        check(tree_get_integer(tree_at(array, i), &id));
+        out[i] = (uint32_t)id;
+    }
+    return count;
+}
+
+static uint32_t add_cases(const char *root, char (*directories)[512], uint32_t count) {
+    DIR *folder = opendir(root);
+    struct dirent *entry;
+    while (folder && (entry = readdir(folder)) && count < GOLDEN_CASES_MAX) {
+        char path[1024];
+        snprintf(path, sizeof path, "%s/%s/golden.json", root, entry->d_name);
+        if (access(path, R_OK) != 0) continue;
+        snprintf(directories[count], sizeof directories[count], "%s/%s", root, entry->d_name);
+        bool known = false; /* the tree's own copy comes first */
+        for (uint32_t i = 0; i < count; i++)
+            known |= !strcmp(strrchr(directories[i], '/'), strrchr(directories[count], '/'));
+        count += !known;
+    }
+    if (folder) closedir(folder);
+    return count;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(strrchr(a, '/'), strrchr(b, '/'));
+}
+
+uint32_t golden_cases(char (*directories_out)[512]) {
+    uint32_t count = add_cases(golden_home(), directories_out, 0);
+    const char *further = getenv("FATHOM_GOLDENS");
+    if (further) {
+        char root[1024];
+        snprintf(root, sizeof root, "%s/model", further);
+        count = add_cases(root, directories_out, count);
+    }
+    qsort(directories_out, count, sizeof *directories_out, by_name);
+    return count;
+}

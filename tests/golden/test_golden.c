@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the numbers: what the engine computes from a checkpoint is what DeepSeek's own code
+ * computes. F32 within the goldens' tolerances, greedy tokens, routing and MTP predictions identical;
+ * fp8-f32 by the pass rule for quantized activations; for bf16 and fp8, which round more than the
+ * goldens do, a table, and a failure only if the difference is absurd.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "golden.h"
+#include "host/solo.h"
+
+#define CONTEXT_MAX 512
+#define NEW_TOKENS 24
+#define LAST_POSITIONS 8
+#define MTP_MARGIN_MIN 2e-3 /* below it two roundings may differ */
+#define QUIET 1e-4          /* noise of a position that may be compared under quantized activations */
+
+struct bench {
+    struct solo *solo;
+    const struct shape *shape;
+    bool mtp;
+    float *logits; /* [LAST_POSITIONS][vocab] */
+    float *scratch;
+};
+
+/* What a whole case came to. */
+struct outcome {
+    double logit_max, logit_sum, lse_max;
+    uint32_t logit_count;
+    uint32_t greedy_equal, greedy_count;
+    uint32_t routing_wrong, mtp_wrong, mtp_compared;
+    uint32_t positions, positions_right; /* pass rule for quantized activations */
+};
+
+static void bench_open(struct bench *bench, const char *directory, enum activations activations,
+                       enum kernel_level level) {
+    struct error error = {.text = ""};
+    struct solo_options options = {
+        .model = {.directory = directory,
+                  .activations = activations,
+                  .level = level,
+                  .threads = 2,
+                  .step_tokens_max = CONTEXT_MAX,
+                  .mtp = true},
+        .sequences = 1,
+        .context_max = CONTEXT_MAX,
+    };
+    if (solo_open(&options, &bench->solo, &error) != STATUS_OK) fail_msg("%s", error.text);
+    bench->shape = model_shape(solo_model(bench->solo));
+    bench->mtp = bench->shape->mtp_layers > 0;
+    bench->logits = malloc((size_t)LAST_POSITIONS * bench->shape->vocab * sizeof(float));
+    bench->scratch = malloc(2 * (size_t)bench->shape->vocab * sizeof(float));
+}
+
+static void bench_close(struct bench *bench) {
+    solo_close(bench->solo);
+    free(bench->logits);
+    free(bench->scratch);
+}
+
+static void compare_position(const struct bench *bench, const struct tree *top, const float *logits,
+                             struct outcome *outcome, double *worst_out) {
+    const struct tree *ids = tree_member(top, "ids"), *values = tree_member(top, "logits");
+    double worst = 0;
+    for (size_t i = 0; i < tree_count(ids); i++) {
+        int64_t id = -1;
+        double value = 0;
+        assert_true(tree_get_integer(tree_at(ids, i), &id));
+        assert_true(tree_get_number(tree_at(values, i), &value));
+        assert_in_range(id, 0, bench->shape->vocab - 1);
+        double difference = fabs((double)logits[id] - value);
+        if (!(difference <= worst)) worst = difference;
+        outcome->logit_sum += difference;
+        outcome->logit_count++;
+    }
+    if (!(worst <= outcome->logit_max)) outcome->logit_max = worst;
+    *worst_out = worst;
+}
+
+static double log_sum_exp(const float *logits, uint32_t count) {
+    double largest = -INFINITY, sum = 0;
+    for (uint32_t i = 0; i < count; i++) largest = fmax(largest, (double)logits[i]);
+    for (uint32_t i = 0; i < count; i++) sum += exp((double)logits[i] - largest);
+    return largest + log(sum);
+}
+
+static void compare_routing(const struct bench *bench, const struct tree *prompt,
+                            const uint32_t *routing, struct outcome *outcome) {
+    struct tree_cursor cursor = {NULL};
+    struct bytes key;
+    const struct tree *layer;
+    uint32_t per_token = bench->shape->experts_per_token;
+    while (tree_next_member(tree_member(prompt, "router_last"), &cursor, &key, &layer)) {
+        uint32_t experts[LIMIT_TOP_K_EXPERTS];
+        uint32_t count = golden_ids(tree_member(layer, "experts"), experts, LIMIT_TOP_K_EXPERTS);
+        assert_int_equal(count, per_token);
+        const uint32_t *found = routing + (size_t)strtoul(key.data, NULL, 10) * per_token;
+        uint32_t common = 0;
+        for (uint32_t i = 0; i < count; i++)
+            for (uint32_t k = 0; k < count; k++) common += found[k] == experts[i];
+        outcome->routing_wrong += common != count;
+    }
+}
+
+static void compare_mtp(const struct tree *expected, const struct tree *margins,
+                        const uint32_t *found, struct outcome *outcome) {
+    for (size_t i = 0; i < tree_count(expected); i++) {
+        int64_t id = -1;
+        double margin = 0;
+        assert_true(tree_get_integer(tree_at(expected, i), &id));
+        assert_true(tree_get_number(tree_at(margins, i), &margin));
+        if (margin < MTP_MARGIN_MIN) continue;
+        outcome->mtp_compared++;
+        outcome->mtp_wrong += found[i] != (uint32_t)id;
+    }
+}
+
+/* The prompt's last positions, routing and MTP predictions. Leaves the last position's logits in
+ * bench->logits. `noise`: per position, or NULL. */
+static void compare_prompt(struct bench *bench, const struct tree *prompt,
+                           const struct golden_list *noise, struct outcome *outcome) {
+    static uint32_t tokens[CONTEXT_MAX], mtp[CONTEXT_MAX], routing[LIMIT_LAYERS * LIMIT_TOP_K_EXPERTS];
+    struct golden_list lse;
+    struct error error = {.text = ""};
+    uint32_t vocab = bench->shape->vocab;
+    uint32_t count = golden_ids(tree_member(prompt, "tokens"), tokens, CONTEXT_MAX);
+    uint32_t last = count < LAST_POSITIONS ? count : LAST_POSITIONS;
+    const struct tree *top = tree_member(prompt, "top20"), *mtp_tree = tree_member(prompt, "mtp");
+    golden_numbers(tree_member(tree_member(prompt, "stats"), "lse"), &lse);
+    assert_int_equal(lse.count, count);
+    solo_reset(bench->solo, 0);
+    struct solo_row row = {.form = TOKEN_PROMPT, .tokens = tokens, .token_count = count,
+                           .logits_count = last};
+    struct model_probe probe = {.routing = routing,
+                                .mtp_argmax = bench->mtp && mtp_tree ? mtp : NULL,
+                                .mtp_next_token = UINT32_MAX};
+    if (solo_step(bench->solo, &row, 1, bench->logits, &probe, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+    for (size_t i = 0; i < tree_count(top); i++) {
+        int64_t position = 0;
+        double worst;
+        assert_true(tree_get_integer(tree_member(tree_at(top, i), "pos"), &position));
+        uint32_t index = (uint32_t)position - (count - last);
+        assert_true(index < last);
+        const float *logits = bench->logits + (size_t)index * vocab;
+        compare_position(bench, tree_at(top, i), logits, outcome, &worst);
+        double lse_difference = fabs(log_sum_exp(logits, vocab) - lse.values[position]);
+        if (!(lse_difference <= outcome->lse_max)) outcome->lse_max = lse_difference;
+        if (!noise || noise->values[position] >= QUIET) continue;
+        outcome->positions++;
+        outcome->positions_right += worst <= 1e-3;
+    }
+    compare_routing(bench, prompt, routing, outcome);
+    if (probe.mtp_argmax)
+        compare_mtp(tree_member(mtp_tree, "argmax_all"), tree_member(mtp_tree, "margin_all"), mtp,
+                    outcome);
+    memmove(bench->logits, bench->logits + (size_t)(last - 1) * vocab, vocab * sizeof(float));
+}
+
+/* Goes on from compare_prompt: 24 greedy tokens, each fed back as a generated one. If a token is not the
+ * golden's, the golden's is fed, so that each step is judged by itself. */
+static void compare_greedy(struct bench *bench, const struct tree *prompt, struct outcome *outcome) {
+    uint32_t expected[NEW_TOKENS];
+    struct error error = {.text = ""};
+    struct sampling greedy = {.temperature = 0};
+    uint32_t count = golden_ids(tree_member(tree_member(prompt, "greedy"), "tokens"), expected,
+                                NEW_TOKENS);
+    assert_int_equal(count, NEW_TOKENS);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t token =
+            sample_token(bench->logits, bench->shape->vocab, &greedy, i, bench->scratch);
+        outcome->greedy_equal += token == expected[i];
+        outcome->greedy_count++;
+        struct solo_row row = {.form = TOKEN_GENERATED, .tokens = &expected[i], .token_count = 1,
+                               .logits_count = 1};
+        if (solo_step(bench->solo, &row, 1, bench->logits, NULL, &error) != STATUS_OK)
+            fail_msg("%s", error.text);
+    }
+}
+
+/* The draft at each greedy step: MTP over the prompt and the answer as one run of tokens. */
+static void compare_drafts(struct bench *bench, const struct tree *prompt, struct outcome *outcome) {
+    static uint32_t tokens[CONTEXT_MAX], drafts[CONTEXT_MAX];
+    struct error error = {.text = ""};
+    const struct tree *mtp = tree_member(prompt, "mtp");
+    if (!bench->mtp || !mtp) return;
+    uint32_t count = golden_ids(tree_member(prompt, "tokens"), tokens, CONTEXT_MAX);
+    uint32_t more = golden_ids(tree_member(tree_member(prompt, "greedy"), "tokens"), tokens + count,
+                               CONTEXT_MAX - count);
+    solo_reset(bench->solo, 0);
+    struct solo_row row = {.form = TOKEN_PROMPT, .tokens = tokens, .token_count = count + more - 1};
+    struct model_probe probe = {.mtp_argmax = drafts, .mtp_next_token = tokens[count + more - 1]};
+    if (solo_step(bench->solo, &row, 1, NULL, &probe, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+    compare_mtp(tree_member(mtp, "greedy_drafts"), tree_member(mtp, "greedy_draft_margins"),
+                drafts + count - 1, outcome);
+}
+
+static struct outcome run_case(const char *directory, enum activations activations,
+                               enum kernel_level level) {
+    struct outcome outcome = {0};
+    struct bench bench;
+    const struct tree *prompts = tree_member(golden_read(directory, "golden.json"), "prompts");
+    assert_true(tree_count(prompts) > 0);
+    bench_open(&bench, directory, activations, level);
+    for (size_t i = 0; i < tree_count(prompts); i++) {
+        const struct tree *prompt = tree_at(prompts, i);
+        compare_prompt(&bench, prompt, NULL, &outcome);
+        compare_greedy(&bench, prompt, &outcome);
+        compare_drafts(&bench, prompt, &outcome);
+    }
+    bench_close(&bench);
+    return outcome;
+}
+
+static void print_outcome(const char *directory, enum activations activations,
+                          const struct outcome *outcome) {
+    print_message("# %-32s %-7s |dlogit| max %.2e mean %.2e, lse %.2e, greedy %u/%u, routing wrong "
+                  "%u, MTP wrong %u/%u\n",
+                  strrchr(directory, '/') + 1, activations_name(activations), outcome->logit_max,
+                  outcome->logit_sum / outcome->logit_count, outcome->lse_max,
+                  outcome->greedy_equal, outcome->greedy_count, outcome->routing_wrong,
+                  outcome->mtp_wrong, outcome->mtp_compared);
+}
+
+static void expect_exact(const char *directory, enum kernel_level level) {
+    struct outcome outcome = run_case(directory, ACTIVATIONS_F32, level);
+    print_outcome(directory, ACTIVATIONS_F32, &outcome);
+    assert_true(outcome.logit_max <= 2e-3);
+    assert_true(outcome.lse_max <= 1e-3);
+    assert_int_equal(outcome.greedy_equal, outcome.greedy_count);
+    assert_int_equal(outcome.routing_wrong, 0);
+    assert_int_equal(outcome.mtp_wrong, 0);
+}
+
+static char cases[GOLDEN_CASES_MAX][512];
+
+static void test_f32_meets_every_golden(void **state) {
+    uint32_t count = golden_cases(cases);
+    assert_true(count >= 3);
+    for (uint32_t i = 0; i < count; i++) expect_exact(cases[i], kernels_detect());
+}
+
+static void test_f32_meets_a_golden_at_every_level(void **state) {
+    char directory[512];
+    snprintf(directory, sizeof directory, "%s/v2lite-softmax-greedy-yarn", golden_home());
+    for (int level = 0; level <= (int)kernels_detect(); level++)
+        expect_exact(directory, (enum kernel_level)level);
+}
+
+/* Compare only quiet positions of short prompts; 80 % of them within 1e-3. */
+static void test_quantized_activations_meet_the_pass_rule(void **state) {
+    uint32_t count = golden_cases(cases), files = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tree *root = golden_read(cases[i], "golden_actq_absorb.json");
+        if (!root) continue;
+        struct outcome outcome = {0};
+        struct bench bench;
+        const struct tree *prompts = tree_member(root, "prompts");
+        bench_open(&bench, cases[i], ACTIVATIONS_FP8_F32, kernels_detect());
+        for (size_t k = 0; k < tree_count(prompts); k++) {
+            struct golden_list noise;
+            const struct tree *prompt = tree_at(prompts, k);
+            if (tree_count(tree_member(prompt, "tokens")) > 17) continue;
+            golden_numbers(tree_member(prompt, "noise_all"), &noise);
+            compare_prompt(&bench, prompt, &noise, &outcome);
+        }
+        bench_close(&bench);
+        print_message("# %-32s fp8-f32 quiet positions within 1e-3: %u/%u\n",
+                      strrchr(cases[i], '/') + 1, outcome.positions_right, outcome.positions);
+        assert_true(outcome.positions >= 10);
+        assert_true(outcome.positions_right * 10 >= outcome.positions * 8);
+        files++;
+    }
+    assert_true(files > 0);
+}
+
+static void test_rounded_modes_stay_near(void **state) {
+    static const enum activations modes[] = {ACTIVATIONS_BF16, ACTIVATIONS_FP8};
+    uint32_t count = golden_cases(cases);
+    for (size_t mode = 0; mode < sizeof modes / sizeof modes[0]; mode++)
+        for (uint32_t i = 0; i < count; i++) {
+            struct outcome outcome = run_case(cases[i], modes[mode], kernels_detect());
+            print_outcome(cases[i], modes[mode], &outcome);
+            assert_true(outcome.logit_sum / outcome.logit_count <= 0.5);
+            assert_true(outcome.greedy_equal * 2 >= outcome.greedy_count);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_f32_meets_every_golden),
+        cmocka_unit_test(test_f32_meets_a_golden_at_every_level),
+        cmocka_unit_test(test_quantized_activations_meet_the_pass_rule),
+        cmocka_unit_test(test_rounded_modes_stay_near),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
