@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  * jansson allocates through a hook; while a text is parsed, the hook hands out the caller's arena.
  * Nothing is ever freed one by one: reference counts are never touched, the arena is dropped whole.
+ *
+ * When the arena is full, the hook jumps out of jansson instead of returning NULL: jansson 2.14 does
+ * not survive that everywhere (its lexer ignores that a text buffer could not grow, then reads and
+ * writes past its end). There is nothing to unwind: all that jansson holds lies in the arena.
  */
 #include "base/tree.h"
 
 #include <jansson.h>
+#include <setjmp.h>
 #include <stdlib.h>
 
 static _Thread_local struct arena *parse_arena;
-static _Thread_local bool parse_starved; /* the arena ran out; jansson does not always say so */
+static _Thread_local jmp_buf out_of_memory;
 
 static void *take(size_t bytes) {
     if (!parse_arena) return malloc(bytes);
     void *memory = arena_take(parse_arena, bytes);
-    if (!memory) parse_starved = true;
+    if (!memory) longjmp(out_of_memory, 1);
     return memory;
 }
 
@@ -37,7 +42,11 @@ enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
                        const struct tree **root_out, struct error *error) {
     json_error_t reason;
     parse_arena = arena;
-    parse_starved = false;
+    if (setjmp(out_of_memory)) {
+        parse_arena = NULL;
+        return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to parse %zu bytes of JSON",
+                         name, text.count);
+    }
     json_t *root = json_loadb(text.data ? text.data : "", text.count,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &reason);
     parse_arena = NULL;
@@ -45,9 +54,6 @@ enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
         *root_out = tree_of(root);
         return STATUS_OK;
     }
-    if (parse_starved)
-        return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to parse %zu bytes of JSON",
-                         name, text.count);
     return error_set(error, STATUS_INVALID, "%s: not valid JSON: line %d, column %d: %s", name,
                      reason.line, reason.column, reason.text);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/tree.h"
+#include "host/default_model.h"
 #include "host/file.h"
 #include "programs/command.h"
 #include "text/tokenizer.h"
@@ -25,7 +26,7 @@ struct tokenize_values {
 #define MODEL_OPTION                                                                               \
     {.name = "model",                                                                              \
      .type = OPTION_TEXT,                                                                          \
-     .help = "directory with a tokenizer.json (required)",                                         \
+     .help = "directory with a tokenizer.json (default: the model that comes with Fathom)",                                         \
      .offset = offsetof(struct tokenize_values, model)}
 
 static const struct option tokenize_rows[] = {
@@ -99,12 +100,19 @@ static enum status grow(struct session *session, void **memory, size_t *bytes, s
 }
 
 static enum status session_open(struct session *session) {
-    char path[4096];
+    char folder[4096], path[4096];
+    const char *model = session->values.model;
     struct bytes json;
-    int length = snprintf(path, sizeof path, "%s/tokenizer.json", session->values.model);
+    enum status status = STATUS_OK;
+    if (!model) {
+        status = default_model_find(folder, sizeof folder, &session->error);
+        model = folder;
+    }
+    if (status) return status;
+    int length = snprintf(path, sizeof path, "%s/tokenizer.json", model);
     if (length < 0 || (size_t)length >= sizeof path)
         return error_set(&session->error, STATUS_INVALID, "--model: the path is too long");
-    enum status status = file_take(path, TOKENIZER_BYTES_MAX, &json, &session->error);
+    status = file_take(path, TOKENIZER_BYTES_MAX, &json, &session->error);
     if (status) return status;
     size_t arena_bytes = tokenizer_arena_bytes(json.count);
     size_t tree_bytes = tokenizer_open_scratch_bytes(json.count);
@@ -342,7 +350,6 @@ static int run(const struct option_table *table, int argc, char **argv, bool enc
     struct option_result result;
     int exit_code;
     if (!command_begin(table, argc, argv, &session.values, &result, &exit_code)) return exit_code;
-    if (!session.values.model) return command_misused(table, "--model is missing");
     if (session.values.jsonl && result.positional_count > 0)
         return command_misused(table, "--jsonl reads standard input, not an argument");
     enum status status = session_open(&session);

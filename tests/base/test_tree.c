@@ -129,6 +129,19 @@ static void test_a_small_arena_refuses(void **state) {
     assert_true(done);
 }
 
+/* jansson's own handling of this writes beyond its buffers. */
+static void test_a_long_text_in_a_small_arena_refuses(void **state) {
+    static char text[20000], small[40000];
+    const struct tree *root = NULL;
+    memset(text, 'x', sizeof text - 1);
+    text[0] = text[sizeof text - 2] = '"';
+    for (size_t bytes = 0; bytes < sizeof small; bytes += 1 + bytes / 50) {
+        arena_over(&arena, small, bytes);
+        assert_int_equal(tree_parse(&arena, bytes_of(text), "body", &root, &error),
+                         STATUS_NO_MEMORY);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_kind_is_read),
@@ -137,6 +150,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_not_json_is_refused),
         cmocka_unit_test(test_depth_is_bounded),
         cmocka_unit_test(test_a_small_arena_refuses),
+        cmocka_unit_test(test_a_long_text_in_a_small_arena_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the regular expressions: Unicode classes, places of matches, patterns that are none, and
+ * that matching gives up, rather than running for ever.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/pattern.h"
+
+static char memory[4 << 20];
+static struct arena arena;
+static struct pattern_scratch *scratch;
+
+static int set_up(void **state) {
+    arena_over(&arena, memory, sizeof memory);
+    scratch = pattern_scratch_create(&arena);
+    return scratch ? 0 : -1;
+}
+
+static void finds(struct bytes pattern_text, bool literal, struct bytes subject, size_t from,
+                  enum pattern_result expected, size_t start, size_t end) {
+    struct pattern *pattern;
+    struct error error;
+    size_t got_start = 777, got_end = 777;
+    assert_int_equal(pattern_open(&arena, pattern_text, literal, "p", &pattern, &error), STATUS_OK);
+    assert_int_equal(pattern_find(pattern, scratch, subject, from, &got_start, &got_end), expected);
+    if (expected == PATTERN_FOUND) {
+        assert_int_equal(got_start, start);
+        assert_int_equal(got_end, end);
+    } else {
+        assert_int_equal(got_start, 777);
+    }
+    pattern_close(pattern);
+}
+
+#define FINDS(pattern, subject, from, start, end)                                                  \
+    finds(BYTES_LITERAL(pattern), false, BYTES_LITERAL(subject), from, PATTERN_FOUND, start, end)
+
+static void test_finds_places(void **state) {
+    FINDS("b+", "abba", 0, 1, 3);
+    FINDS("b+", "abba", 2, 2, 3);
+    FINDS("\\p{L}+", "1中é2", 0, 1, 6);
+    FINDS("\\s", "a\u3000", 0, 1, 4);
+    FINDS("x*", "aa", 1, 1, 1);
+    FINDS("(?<=a)b", "ab", 1, 1, 2); /* what lies before `from` is seen */
+    FINDS("a\0b", "xa\0b", 0, 1, 4);
+    finds(BYTES_LITERAL("a.c"), true, BYTES_LITERAL("abc a.c"), 0, PATTERN_FOUND, 4, 7);
+    finds(BYTES_LITERAL("z"), false, BYTES_LITERAL("abc"), 0, PATTERN_ABSENT, 0, 0);
+    finds(BYTES_LITERAL("a"), false, BYTES_LITERAL(""), 0, PATTERN_ABSENT, 0, 0);
+}
+
+static void test_gives_up(void **state) {
+    static char subject[64];
+    memset(subject, 'a', sizeof subject - 1);
+    memcpy(subject + sizeof subject - 2, "bc", 2);
+    finds(BYTES_LITERAL("(a|aa)+b$"), false, (struct bytes){subject, sizeof subject}, 0,
+          PATTERN_GAVE_UP, 0, 0);
+}
+
+static void test_refuses_what_is_no_pattern(void **state) {
+    struct pattern *pattern = NULL;
+    struct error error;
+    assert_int_equal(pattern_open(&arena, BYTES_LITERAL("a[b"), false, "t.json", &pattern, &error),
+                     STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "t.json: pattern cannot be used: at byte 3: "));
+    struct arena none;
+    arena_over(&none, memory, 64);
+    assert_int_equal(pattern_open(&none, BYTES_LITERAL("a"), false, "t.json", &pattern, &error),
+                     STATUS_NO_MEMORY);
+    assert_null(pattern);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_finds_places, set_up),
+        cmocka_unit_test_setup(test_gives_up, set_up),
+        cmocka_unit_test_setup(test_refuses_what_is_no_pattern, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
