@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json_writer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "base/tree.h"
+
+/* Whatever is written as a string is read back the same by a strict JSON reader: all 128 ASCII
+ * characters and characters of two, three and four bytes. */
+static void strings_survive_the_round_trip(void **state) {
+    (void)state;
+    static char memory[1 << 20];
+    char text[160], out[1024];
+    for (int i = 0; i < 128; i++) text[i] = (char)i;
+    static const char others[] = "é｜😀";
+    memcpy(text + 128, others, sizeof others - 1);
+    struct bytes all = {text, 128 + sizeof others - 1};
+    struct json_writer writer = {.out = out, .room = sizeof out};
+    json_writer_string(&writer, all);
+    assert_true(json_writer_fits(&writer));
+    assert_int_equal(writer.count, json_writer_escaped_count(all) + 2);
+
+    struct arena arena;
+    const struct tree *root;
+    struct bytes back;
+    struct error error;
+    arena_over(&arena, memory, sizeof memory);
+    assert_int_equal(tree_parse(&arena, (struct bytes){out, writer.count}, "text", &root, &error),
+                     STATUS_OK);
+    assert_true(tree_get_string(root, &back));
+    assert_true(bytes_equal(back, all));
+}
+
+static void numbers_reach_their_limits(void **state) {
+    (void)state;
+    char out[128];
+    struct json_writer writer = {.out = out, .room = sizeof out};
+    json_writer_unsigned(&writer, UINT64_MAX);
+    json_writer_text(&writer, ",");
+    json_writer_integer(&writer, INT64_MIN);
+    json_writer_text(&writer, ",");
+    json_writer_integer(&writer, 0);
+    static const char expected[] = "18446744073709551615,-9223372036854775808,0";
+    assert_int_equal(writer.count, sizeof expected - 1);
+    assert_memory_equal(out, expected, writer.count);
+}
+
+/* A text can be measured first, and a writer never passes its room. */
+static void counting_goes_on_beyond_the_room(void **state) {
+    (void)state;
+    struct bytes text = BYTES_LITERAL("a\nb\x01");
+    struct json_writer counter = {0};
+    json_writer_string(&counter, text);
+    assert_int_equal(counter.count, 12);
+    assert_false(json_writer_fits(&counter));
+    char out[8];
+    memset(out, '#', sizeof out);
+    struct json_writer writer = {.out = out, .room = 4};
+    json_writer_string(&writer, text);
+    assert_int_equal(writer.count, 12);
+    assert_memory_equal(out, "\"a\\n####", 8);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strings_survive_the_round_trip),
+        cmocka_unit_test(numbers_reach_their_limits),
+        cmocka_unit_test(counting_goes_on_beyond_the_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "contract/machine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Records stand aligned one behind the other and come out in order; a full outbox is left alone. */
+static void an_outbox_gives_back_what_was_put(void **state) {
+    (void)state;
+    static _Alignas(8) char memory[128];
+    struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
+    memset(memory, 0xAA, sizeof memory);
+    assert_null(outbox_next(&outbox, NULL));
+    struct record_cancel *cancel = outbox_put(&outbox, RECORD_CANCEL, sizeof *cancel);
+    struct record_stream_data *data = outbox_put(&outbox, RECORD_STREAM_DATA, sizeof *data + 3);
+    assert_non_null(cancel);
+    assert_non_null(data);
+    assert_int_equal(cancel->request.low, 0);
+    assert_int_equal(data->record.bytes, sizeof *data + 8);
+    assert_int_equal(outbox_room(&outbox), 128 - outbox.used);
+    uint32_t used = outbox.used;
+    assert_null(outbox_put(&outbox, RECORD_CANCEL, 128 - used + 1));
+    assert_int_equal(outbox.used, used);
+
+    const struct record *first = outbox_next(&outbox, NULL);
+    assert_ptr_equal(first, cancel);
+    assert_int_equal(first->kind, RECORD_CANCEL);
+    const struct record *second = outbox_next(&outbox, first);
+    assert_ptr_equal(second, data);
+    assert_null(outbox_next(&outbox, second));
+    outbox_clear(&outbox);
+    assert_null(outbox_next(&outbox, NULL));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_outbox_gives_back_what_was_put),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

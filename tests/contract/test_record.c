@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * record_valid stands between bytes from outside and code that trusts them. For each kind: a good one is
+ * accepted; every cut, every longer or shorter claim and every broken field is refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "contract/machine.h"
+#include "contract/step_plan.h"
+
+static _Alignas(8) char memory[4096];
+static struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
+
+static void *make(enum record_kind kind, size_t bytes) {
+    outbox_clear(&outbox);
+    void *record = outbox_put(&outbox, kind, bytes);
+    check(record);
+    return record;
+}
+
+static void *good_client_request(void) {
+    struct record_client_request *r =
+        make(RECORD_CLIENT_REQUEST, sizeof *r + 8 + 16 + 5); /* path 3, authorization 9, body 5 */
+    r->method = HTTP_POST;
+    r->path_bytes = 3;
+    r->authorization_bytes = 9;
+    r->body_bytes = 5;
+    return r;
+}
+
+static void *good_respond(void) {
+    struct record_respond *r = make(RECORD_RESPOND, sizeof *r + 2);
+    r->http_status = 200;
+    r->body_bytes = 2;
+    return r;
+}
+
+static void *good_stream_data(void) {
+    struct record_stream_data *r = make(RECORD_STREAM_DATA, sizeof *r + 7);
+    r->data_bytes = 7;
+    return r;
+}
+
+static void *good_tokenize(void) {
+    struct record_tokenize *r = make(RECORD_TOKENIZE, sizeof *r + 4);
+    r->text_bytes = 4;
+    r->parse_special = 1;
+    return r;
+}
+
+static void *good_tokenized(void) {
+    struct record_tokenized *r = make(RECORD_TOKENIZED, sizeof *r + 3 * sizeof(uint32_t));
+    r->token_count = 3;
+    return r;
+}
+
+static void *good_submit(void) {
+    struct record_submit *r = make(RECORD_SUBMIT, sizeof *r + 16 + 4);
+    r->sampling = (struct sampling){.temperature = 0.6f, .top_p = 0.95f};
+    r->prompt_count = 3;
+    r->new_tokens_max = 1;
+    r->stop_token_count = 1;
+    return r;
+}
+
+static void *good_cancel(void) {
+    return make(RECORD_CANCEL, sizeof(struct record_cancel));
+}
+
+static void *good_hello(void) {
+    struct record_unit_hello *r = make(RECORD_UNIT_HELLO, sizeof *r);
+    r->vocab_count = r->context_tokens_max = r->page_count = r->requests_max = 9;
+    r->page_tokens = KV_BLOCK_TOKENS;
+    return r;
+}
+
+static void *good_tokens(void) {
+    struct record_tokens *r = make(RECORD_TOKENS, sizeof *r + 8);
+    r->token_count = 2;
+    return r;
+}
+
+static void *good_finished(void) {
+    return make(RECORD_FINISHED, sizeof(struct record_finished));
+}
+
+static void *good_plan(void) {
+    struct step_plan *plan = make(RECORD_RUN_STEP, step_plan_bytes(2, 71, 3));
+    plan->row_count = 2;
+    plan->token_count = 71;
+    plan->page_count = 3;
+    struct step_row *rows = step_plan_rows(plan);
+    rows[0] = (struct step_row){.token_count = 70, .page_count = 2, .logits_count = 1, .sample = 1};
+    rows[1] = (struct step_row){.form = TOKEN_GENERATED, .first_position = 9, .token_count = 1,
+                                .token_index = 70, .page_index = 2, .page_count = 1};
+    return plan;
+}
+
+static void *good_result(void) {
+    struct step_result *r = make(RECORD_STEP_DONE, sizeof *r + 2 * sizeof(struct step_result_row));
+    r->row_count = 2;
+    return r;
+}
+
+static void *good_gone(void) {
+    return make(RECORD_CLIENT_GONE, sizeof(struct record_client_gone));
+}
+static void *good_drain(void) {
+    return make(RECORD_DRAIN, sizeof(struct record_drain));
+}
+static void *good_begin(void) {
+    return make(RECORD_STREAM_BEGIN, sizeof(struct record_stream_begin));
+}
+static void *good_end(void) {
+    return make(RECORD_STREAM_END, sizeof(struct record_stream_end));
+}
+static void *good_load(void) {
+    return make(RECORD_UNIT_LOAD, sizeof(struct record_unit_load));
+}
+
+static void *(*const good[])(void) = {
+    good_client_request, good_respond, good_stream_data, good_tokenize, good_tokenized,
+    good_submit,         good_cancel,  good_hello,       good_tokens,   good_finished,
+    good_plan,           good_result,  good_gone,        good_drain,    good_begin,
+    good_end,            good_load,
+};
+
+/* There is a good example of every kind, so that no kind goes untested. */
+static void every_kind_has_a_valid_form(void **state) {
+    (void)state;
+    assert_int_equal(ARRAY_COUNT(good), RECORD_KIND_COUNT - 1);
+    bool seen[RECORD_KIND_COUNT] = {false};
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+        struct record *record = good[i]();
+        assert_true(record_valid(record, record->bytes));
+        seen[record->kind] = true;
+    }
+    for (int kind = 1; kind < RECORD_KIND_COUNT; kind++) assert_true(seen[kind]);
+}
+
+static void cut_or_stretched_records_are_refused(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+        struct record *record = good[i]();
+        uint32_t bytes = record->bytes;
+        for (uint32_t cut = 0; cut < bytes; cut++) {
+            assert_false(record_valid(record, cut));
+            record->bytes = cut; /* a record that lies about itself */
+            assert_false(record_valid(record, cut));
+            record->bytes = bytes;
+        }
+        record->bytes = bytes + 8;
+        memset(memory + bytes, 0, 8);
+        assert_false(record_valid(record, bytes + 8));
+        record->bytes = bytes;
+        record->version++;
+        assert_false(record_valid(record, bytes));
+        record->version--;
+        record->kind = RECORD_KIND_COUNT;
+        assert_false(record_valid(record, bytes));
+        record->kind = RECORD_NONE;
+        assert_false(record_valid(record, bytes));
+    }
+}
+
+static void assert_invalid(const void *record) {
+    assert_false(record_valid(record, ((const struct record *)record)->bytes));
+}
+
+static void fields_out_of_range_are_refused(void **state) {
+    (void)state;
+    struct record_client_request *request = good_client_request();
+    request->method = HTTP_METHOD_COUNT;
+    assert_invalid(request);
+    request = good_client_request();
+    request->body_bytes = UINT32_MAX;
+    assert_invalid(request);
+    request = good_client_request();
+    ((char *)request)[sizeof *request + 3] = 'x'; /* padding behind the path */
+    assert_invalid(request);
+    struct record_respond *respond = good_respond();
+    respond->http_status = 0;
+    assert_invalid(respond);
+    respond = good_respond();
+    respond->content_type = CONTENT_TYPE_COUNT;
+    assert_invalid(respond);
+    struct record_tokenized *tokenized = good_tokenized();
+    tokenized->token_count = 0x40000001; /* times 4 it would wrap to 4 in 32 bits */
+    assert_invalid(tokenized);
+    struct record_submit *submit = good_submit();
+    submit->sampling.temperature = -1;
+    assert_invalid(submit);
+    submit = good_submit();
+    memset(&submit->sampling.top_p, 0xFF, sizeof submit->sampling.top_p); /* NaN */
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->new_tokens_max = 0;
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->request.reserved = 1;
+    assert_invalid(submit);
+    struct record_unit_hello *hello = good_hello();
+    memset(hello->numerics_id, 'x', sizeof hello->numerics_id); /* no terminator */
+    assert_invalid(hello);
+    hello = good_hello();
+    hello->page_tokens = 32;
+    assert_invalid(hello);
+    struct record_tokens *tokens = good_tokens();
+    tokens->token_count = 0;
+    assert_invalid(tokens);
+    struct record_finished *finished = good_finished();
+    finished->reason = FINISH_REASON_COUNT;
+    assert_invalid(finished);
+    struct step_result *result = good_result();
+    result->failed = 2;
+    assert_invalid(result);
+}
+
+/* The engine reads pages and tokens by these numbers. */
+static void rows_outside_their_plan_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        size_t offset;
+        uint32_t row, value;
+    } cases[] = {
+        {offsetof(struct step_row, form), 0, TOKEN_FORM_COUNT},
+        {offsetof(struct step_row, token_count), 0, 0},
+        {offsetof(struct step_row, token_count), 0, 72},
+        {offsetof(struct step_row, token_index), 1, 71},
+        {offsetof(struct step_row, token_index), 1, UINT32_MAX},
+        {offsetof(struct step_row, page_index), 0, 2},
+        {offsetof(struct step_row, page_count), 0, 1}, /* does not cover its positions */
+        {offsetof(struct step_row, page_count), 1, UINT32_MAX},
+        {offsetof(struct step_row, first_position), 0, UINT32_MAX},
+        {offsetof(struct step_row, first_position), 1, 64},
+        {offsetof(struct step_row, logits_count), 0, 71},
+        {offsetof(struct step_row, logits_count), 0, 0}, /* samples without logits */
+        {offsetof(struct step_row, sample), 0, 2},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct step_plan *plan = good_plan();
+        char *row = (char *)&step_plan_rows(plan)[cases[i].row];
+        memcpy(row + cases[i].offset, &cases[i].value, sizeof cases[i].value);
+        assert_invalid(plan);
+    }
+    struct step_plan *plan = good_plan();
+    plan->row_count = 0;
+    assert_invalid(plan);
+}
+
+/* Whatever the bytes, the answer comes without a fault (run under sanitizers). */
+static void random_bytes_do_no_harm(void **state) {
+    (void)state;
+    uint32_t accepted = 0;
+    for (uint32_t turn = 0; turn < 20000; turn++) {
+        struct record *record = good[turn % ARRAY_COUNT(good)]();
+        uint32_t bytes = record->bytes;
+        for (uint32_t change = 0; change < 1 + turn % 3; change++) {
+            uint32_t at = 8 + (uint32_t)(random_uniform(turn, change, 0) * (bytes - 8));
+            if (at < bytes) memory[at] = (char)(random_uniform(turn, change, 1) * 256);
+        }
+        accepted += record_valid(record, bytes);
+    }
+    assert_true(accepted > 0 && accepted < 20000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_has_a_valid_form),
+        cmocka_unit_test(cut_or_stretched_records_are_refused),
+        cmocka_unit_test(fields_out_of_range_are_refused),
+        cmocka_unit_test(rows_outside_their_plan_are_refused),
+        cmocka_unit_test(random_bytes_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

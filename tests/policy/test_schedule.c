@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/schedule.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/random.h"
+
+enum { ITEMS_MAX = 64 };
+static struct schedule_choice choices[ITEMS_MAX];
+static uint32_t order[ITEMS_MAX];
+
+static const struct schedule_limits roomy = {
+    .rows_max = 8, .tokens_max = 512, .chunk_tokens_max = 256, .pages_free = 100};
+
+static uint32_t run(const struct schedule_item *items, uint32_t count,
+                    struct schedule_limits limits) {
+    return schedule_step(items, count, &limits, 0, order, choices);
+}
+
+static void assert_choice(uint32_t at, uint32_t item, uint32_t token_count,
+                          enum schedule_reason reason) {
+    assert_int_equal(choices[at].item, item);
+    assert_int_equal(choices[at].token_count, token_count);
+    assert_int_equal(choices[at].reason, reason);
+}
+
+/* Generation goes first, so that a long prompt cannot make the others stutter. */
+static void decode_rows_come_first(void **state) {
+    (void)state;
+    const struct schedule_item items[] = {
+        {.slot = 0, .phase = SCHEDULE_PREFILL, .priority = 9, .prompt_tokens = 700, .arrival = 0},
+        {.slot = 1, .phase = SCHEDULE_DECODE, .prompt_tokens = 5, .computed_tokens = 5, .arrival = 3},
+        {.slot = 2, .phase = SCHEDULE_WAITING, .prompt_tokens = 30, .new_tokens_max = 9, .arrival = 2},
+        {.slot = 3, .phase = SCHEDULE_DECODE, .prompt_tokens = 5, .computed_tokens = 5, .arrival = 1},
+    };
+    assert_int_equal(run(items, 4, roomy), 4);
+    assert_choice(0, 3, 1, SCHEDULE_NEXT_TOKEN);
+    assert_choice(1, 1, 1, SCHEDULE_NEXT_TOKEN);
+    assert_choice(2, 0, 256, SCHEDULE_CHUNK);
+    assert_choice(3, 2, 30, SCHEDULE_PROMPT_END);
+    assert_true(choices[3].starts);
+    assert_false(choices[2].starts);
+}
+
+/* Urgency, then arrival, then the lowest slot. */
+static void prompts_go_by_priority_then_arrival(void **state) {
+    (void)state;
+    const struct schedule_item items[] = {
+        {.slot = 4, .phase = SCHEDULE_WAITING, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 7},
+        {.slot = 3, .phase = SCHEDULE_WAITING, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 7},
+        {.slot = 2, .phase = SCHEDULE_PREFILL, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 5},
+        {.slot = 1, .phase = SCHEDULE_WAITING, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 9,
+         .priority = 1},
+    };
+    assert_int_equal(run(items, 4, roomy), 4);
+    assert_choice(0, 3, 10, SCHEDULE_PROMPT_END);
+    assert_choice(1, 2, 10, SCHEDULE_PROMPT_END);
+    assert_choice(2, 1, 10, SCHEDULE_PROMPT_END);
+    assert_choice(3, 0, 10, SCHEDULE_PROMPT_END);
+}
+
+/* A request that is too large for now holds the later ones back: it must not starve. */
+static void nobody_overtakes_the_first_that_waits(void **state) {
+    (void)state;
+    const struct schedule_item items[] = {
+        {.slot = 0, .phase = SCHEDULE_WAITING, .prompt_tokens = 640, .new_tokens_max = 1, .arrival = 0},
+        {.slot = 1, .phase = SCHEDULE_WAITING, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 1},
+        {.slot = 2, .phase = SCHEDULE_PREFILL, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 2},
+    };
+    struct schedule_limits limits = roomy;
+    limits.pages_free = 10;
+    assert_int_equal(run(items, 3, limits), 1);
+    assert_choice(0, 2, 10, SCHEDULE_PROMPT_END);
+    assert_choice(1, 0, 0, SCHEDULE_WAITS_PAGES);
+    assert_choice(2, 1, 0, SCHEDULE_WAITS_TURN);
+    limits.pages_free = 12;
+    assert_int_equal(run(items, 3, limits), 3);
+    limits.rows_max = 1;
+    limits.tokens_max = 65;
+    assert_int_equal(run(items, 3, limits), 1);
+    assert_choice(1, 0, 0, SCHEDULE_WAITS_ROWS);
+}
+
+struct view {
+    struct schedule_item items[ITEMS_MAX];
+    struct schedule_limits limits;
+    uint32_t count;
+};
+
+static uint32_t below(uint64_t seed, uint32_t *draw, uint32_t bound) {
+    return (uint32_t)(random_uniform(seed, 0, (*draw)++) * bound);
+}
+
+static struct view random_view(uint64_t seed) {
+    uint32_t draw = 0;
+    struct view view = {0};
+    view.limits.rows_max = 1 + below(seed, &draw, 16);
+    view.limits.tokens_max = view.limits.rows_max + 64 + below(seed, &draw, 600);
+    view.limits.chunk_tokens_max = 64 + below(seed, &draw, 600);
+    view.limits.pages_free = below(seed, &draw, 40);
+    view.count = below(seed, &draw, ITEMS_MAX);
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < view.count; i++) {
+        struct schedule_item *item = &view.items[i];
+        item->slot = i;
+        item->phase = below(seed, &draw, SCHEDULE_PHASE_COUNT);
+        if (item->phase != SCHEDULE_WAITING && running++ >= view.limits.rows_max)
+            item->phase = SCHEDULE_WAITING;
+        item->priority = (int32_t)below(seed, &draw, 3) - 1;
+        item->arrival = below(seed, &draw, 20);
+        item->prompt_tokens = 1 + below(seed, &draw, 500);
+        item->new_tokens_max = 1 + below(seed, &draw, 200);
+        if (item->phase == SCHEDULE_PREFILL)
+            item->computed_tokens = below(seed, &draw, item->prompt_tokens) / 64 * 64;
+        if (item->phase == SCHEDULE_DECODE) item->computed_tokens = item->prompt_tokens;
+    }
+    return view;
+}
+
+static void check_chunk(const struct schedule_item *item, const struct schedule_choice *choice) {
+    uint32_t end = item->computed_tokens + choice->token_count;
+    if (item->phase == SCHEDULE_DECODE) {
+        assert_int_equal(choice->token_count, 1);
+    } else if (choice->token_count) {
+        assert_true(end <= item->prompt_tokens);
+        assert_true(end == item->prompt_tokens || end % KV_BLOCK_TOKENS == 0);
+    }
+}
+
+/* Over random queues: every item is decided once, no limit is passed, chunks end on boundaries, every
+ * decode row runs, and something runs if anything can. */
+static void limits_hold_over_random_queues(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 3000; seed++) {
+        struct view view = random_view(seed);
+        uint32_t running = run(view.items, view.count, view.limits);
+        uint32_t tokens = 0, rows = 0, pages = 0, underway = 0;
+        bool seen[ITEMS_MAX] = {false};
+        for (uint32_t i = 0; i < view.count; i++) {
+            const struct schedule_choice *choice = &choices[i];
+            const struct schedule_item *item = &view.items[choice->item];
+            assert_false(seen[choice->item]);
+            seen[choice->item] = true;
+            assert_int_equal(choice->token_count > 0, i < running);
+            assert_true(choice->starts ==
+                        (choice->token_count > 0 && item->phase == SCHEDULE_WAITING));
+            check_chunk(item, choice);
+            tokens += choice->token_count;
+            underway += item->phase != SCHEDULE_WAITING;
+            rows += item->phase != SCHEDULE_WAITING || choice->starts;
+            if (choice->starts)
+                pages += (uint32_t)admit_pages(
+                    (struct admit_need){item->prompt_tokens, item->new_tokens_max});
+        }
+        assert_true(tokens <= view.limits.tokens_max && rows <= view.limits.rows_max);
+        assert_true(pages <= view.limits.pages_free);
+        assert_true(running > 0 || underway == 0);
+    }
+}
+
+static void reasons_can_be_printed(void **state) {
+    (void)state;
+    for (int i = 0; i < SCHEDULE_REASON_COUNT; i++) assert_non_null(schedule_reason_name(i));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decode_rows_come_first),
+        cmocka_unit_test(prompts_go_by_priority_then_arrival),
+        cmocka_unit_test(nobody_overtakes_the_first_that_waits),
+        cmocka_unit_test(limits_hold_over_random_queues),
+        cmocka_unit_test(reasons_can_be_printed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
