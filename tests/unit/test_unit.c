@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The unit with an invented engine: first its promises one by one, then random lives over many seeds.
+ */
+#include "unit/unit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "contract/step_plan.h"
+
+enum { VOCAB = 1000, STOP_TOKEN = 7, REQUESTS_MAX = 400 };
+
+/* What the world knows of each request it submitted. */
+struct known {
+    uint32_t prompt_count, new_tokens_max, received, endings, computed;
+    enum finish_reason reason;
+    bool cancelled;
+};
+
+struct world {
+    void *memory;
+    struct unit *unit;
+    struct machine machine;
+    struct known known[REQUESTS_MAX];
+    uint32_t submitted;
+    struct step_plan *plan; /* copy of the step in flight; NULL: none */
+    struct record_unit_load load;
+    uint32_t hellos, page_count;
+    int64_t now_ns;
+};
+
+static struct unit_options small_options(void) {
+    static const uint8_t model_id[32] = {1};
+    return (struct unit_options){.requests_max = 12,
+                                 .page_count = 24,
+                                 .context_tokens_max = 1000,
+                                 .step_rows_max = 6,
+                                 .step_tokens_max = 200,
+                                 .chunk_tokens_max = 128,
+                                 .vocab_count = VOCAB,
+                                 .model_id = model_id,
+                                 .numerics_id = "test"};
+}
+
+static struct world *world_open(const struct unit_options *options) {
+    struct world *world = calloc(1, sizeof *world);
+    size_t bytes = unit_memory_bytes(options);
+    struct arena arena;
+    struct error error;
+    world->memory = malloc(bytes);
+    world->page_count = options->page_count;
+    arena_over(&arena, world->memory, bytes);
+    assert_int_equal(unit_create(&arena, options, &world->unit, &error), STATUS_OK);
+    world->machine = unit_machine(world->unit);
+    return world;
+}
+
+static void world_close(struct world *world) {
+    free(world->plan);
+    free(world->memory);
+    free(world);
+}
+
+/* The token that the invented engine chooses: a stop token now and then. */
+static uint32_t engine_token(uint64_t seed, uint32_t position) {
+    uint32_t token = (uint32_t)(random_uniform(seed, 0, position) * VOCAB);
+    return random_uniform(seed, 1, position) < 0.03 ? STOP_TOKEN : token;
+}
+
+static struct known *known_of(struct world *world, struct request_id id) {
+    assert_true(id.low < world->submitted);
+    return &world->known[id.low];
+}
+
+static void take_tokens(struct world *world, const struct record_tokens *record) {
+    struct known *known = known_of(world, record->request);
+    const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    assert_int_equal(record->first_output_position, known->received);
+    assert_int_equal(known->endings, 0);
+    for (uint32_t i = 0; i < record->token_count; i++)
+        assert_int_equal(tokens[i], engine_token(record->request.low, known->received++));
+}
+
+static void take_finished(struct world *world, const struct record_finished *record) {
+    struct known *known = known_of(world, record->request);
+    known->endings++;
+    known->reason = record->reason;
+    assert_int_equal(known->endings, 1);
+    assert_int_equal(record->output_tokens, known->received);
+    assert_int_equal(record->prompt_hit_tokens + record->prompt_miss_tokens, known->prompt_count);
+    if (record->reason == FINISH_LENGTH) assert_int_equal(known->received, known->new_tokens_max);
+    if (record->reason == FINISH_STOP_TOKEN)
+        assert_int_equal(engine_token(record->request.low, known->received - 1), STOP_TOKEN);
+}
+
+/* The engine trusts a plan blindly, so the world looks at every row. */
+static void take_plan(struct world *world, const struct step_plan *plan) {
+    assert_null(world->plan);
+    world->plan = malloc(plan->record.bytes);
+    memcpy(world->plan, plan, plan->record.bytes);
+    uint8_t page_seen[64] = {0};
+    const struct page_id *pages = step_plan_pages(plan);
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        for (uint32_t p = 0; p < row->page_count; p++) {
+            uint32_t page = pages[row->page_index + p].index;
+            assert_true(page < world->page_count && !page_seen[page]++);
+        }
+        uint32_t end = row->first_position + row->token_count;
+        if (row->form == TOKEN_PROMPT)
+            assert_true(row->sample || end % KV_BLOCK_TOKENS == 0);
+        else
+            assert_int_equal(row->token_count, 1);
+    }
+}
+
+static void drain(struct world *world) {
+    struct outbox *outbox = world->machine.outbox;
+    for (const struct record *r = NULL; (r = outbox_next(outbox, r));) {
+        assert_true(record_valid(r, r->bytes));
+        switch (r->kind) {
+        case RECORD_TOKENS: take_tokens(world, (const void *)r); break;
+        case RECORD_FINISHED: take_finished(world, (const void *)r); break;
+        case RECORD_RUN_STEP: take_plan(world, (const void *)r); break;
+        case RECORD_UNIT_HELLO: world->hellos++; break;
+        case RECORD_UNIT_LOAD: world->load = *(const struct record_unit_load *)r; break;
+        default: fail();
+        }
+    }
+    outbox_clear(outbox);
+    assert_int_equal(world->load.pages_free + world->load.pages_held,
+                     world->hellos ? world->page_count : 0);
+    unit_audit(world->unit);
+}
+
+static enum status send(struct world *world, const void *record) {
+    assert_true(record_valid(record, ((const struct record *)record)->bytes));
+    return world->machine.receive(world->machine.self, record, world->now_ns);
+}
+
+static void must_send(struct world *world, const void *record) {
+    if (send(world, record) == STATUS_OK) return;
+    drain(world); /* an empty outbox takes anything */
+    assert_int_equal(send(world, record), STATUS_OK);
+}
+
+static _Alignas(8) char record_memory[1 << 16];
+static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
+
+static void *make(enum record_kind kind, size_t bytes) {
+    outbox_clear(&records);
+    return outbox_put(&records, kind, bytes);
+}
+
+/* Request number n is named n, has seed n, and its prompt tokens are n + position. */
+static uint32_t submit(struct world *world, uint32_t prompt_count, uint32_t new_tokens_max) {
+    size_t prompt_at = record_tail(sizeof(struct record_submit));
+    size_t stop_at = record_tail(prompt_at + prompt_count * sizeof(uint32_t));
+    struct record_submit *record = make(RECORD_SUBMIT, stop_at + sizeof(uint32_t));
+    uint32_t number = world->submitted++;
+    check(number < REQUESTS_MAX);
+    record->request.low = number;
+    record->sampling.seed = number;
+    record->prompt_count = prompt_count;
+    record->new_tokens_max = new_tokens_max;
+    record->stop_token_count = 1;
+    uint32_t *prompt = (uint32_t *)((char *)record + prompt_at);
+    for (uint32_t i = 0; i < prompt_count; i++) prompt[i] = (number + i) % VOCAB;
+    *(uint32_t *)((char *)record + stop_at) = STOP_TOKEN;
+    world->known[number] = (struct known){.prompt_count = prompt_count,
+                                          .new_tokens_max = new_tokens_max};
+    must_send(world, record);
+    return number;
+}
+
+static void cancel(struct world *world, uint32_t number) {
+    struct record_cancel *record = make(RECORD_CANCEL, sizeof *record);
+    record->request.low = number;
+    world->known[number].cancelled = true;
+    must_send(world, record);
+}
+
+static void step(struct world *world) {
+    world->machine.step(world->machine.self, world->now_ns);
+}
+
+/* Computes the plan in flight; rows' tokens are compared with what was submitted and sent. */
+static void complete(struct world *world, bool failed) {
+    struct step_plan *plan = world->plan;
+    check(plan);
+    world->plan = NULL;
+    uint32_t row_count = failed ? 0 : plan->row_count;
+    struct step_result *result =
+        make(RECORD_STEP_DONE, sizeof *result + row_count * sizeof(struct step_result_row));
+    result->step = plan->step;
+    result->compute_ns = 5;
+    result->row_count = row_count;
+    result->failed = failed;
+    struct step_result_row *rows = record_tail_at(result, sizeof *result);
+    for (uint32_t i = 0; i < row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        struct known *known = &world->known[row->sampling.seed];
+        const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+        assert_int_equal(row->first_position, known->computed);
+        for (uint32_t t = 0; t < row->token_count; t++) {
+            uint32_t position = row->first_position + t;
+            uint32_t expected =
+                position < known->prompt_count
+                    ? ((uint32_t)row->sampling.seed + position) % VOCAB
+                    : engine_token(row->sampling.seed, position - known->prompt_count);
+            assert_int_equal(tokens[t], expected);
+        }
+        known->computed += row->token_count;
+        rows[i].slot = row->slot;
+        rows[i].token = row->sample ? engine_token(row->sampling.seed, row->output_position)
+                                    : UINT32_MAX;
+    }
+    must_send(world, result);
+    free(plan);
+}
+
+static void run_until_idle(struct world *world) {
+    for (int turn = 0; turn < 100000; turn++) {
+        drain(world);
+        if (world->plan)
+            complete(world, false);
+        else if (world->machine.next_wake_ns(world->machine.self) == MACHINE_NEVER)
+            return;
+        drain(world);
+        step(world);
+    }
+    fail();
+}
+
+static void assert_empty(struct world *world) {
+    drain(world);
+    assert_int_equal(unit_request_count(world->unit), 0);
+    assert_int_equal(world->load.pages_held, 0);
+    assert_int_equal(world->load.requests_waiting + world->load.requests_running, 0);
+    for (uint32_t i = 0; i < world->submitted; i++) assert_int_equal(world->known[i].endings, 1);
+}
+
+/* ---- promises ---------------------------------------------------------------------------------- */
+
+static void it_introduces_itself_once(void **state) {
+    (void)state;
+    struct unit_options options = small_options();
+    struct world *world = world_open(&options);
+    assert_int_not_equal(world->machine.next_wake_ns(world->machine.self), MACHINE_NEVER);
+    run_until_idle(world);
+    submit(world, 10, 3);
+    run_until_idle(world);
+    assert_int_equal(world->hellos, 1);
+    assert_empty(world);
+    world_close(world);
+}
+
+/* Prompts longer than a step, answers to the last allowed token, many at once. */
+static void requests_of_all_sizes_end_well(void **state) {
+    (void)state;
+    struct unit_options options = small_options();
+    struct world *world = world_open(&options);
+    static const uint32_t sizes[][2] = {{1, 1}, {64, 1}, {65, 64}, {700, 40}, {128, 300}, {999, 1}};
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) submit(world, sizes[i][0], sizes[i][1]);
+    run_until_idle(world);
+    for (uint32_t i = 0; i < world->submitted; i++)
+        assert_true(world->known[i].reason == FINISH_LENGTH ||
+                    world->known[i].reason == FINISH_STOP_TOKEN);
+    assert_int_equal(world->known[0].received, 1);
+    assert_empty(world);
+    world_close(world);
+}
+
+static void what_cannot_run_is_refused_at_once(void **state) {
+    (void)state;
+    struct unit_options options = small_options();
+    options.page_count = 10; /* 640 tokens */
+    struct world *world = world_open(&options);
+    uint32_t context = submit(world, 990, 11), memory = submit(world, 600, 41);
+    drain(world);
+    assert_int_equal(world->known[context].reason, FINISH_REFUSED_TOO_LARGE);
+    assert_int_equal(world->known[memory].reason, FINISH_REFUSED_TOO_LARGE);
+    for (int i = 0; i < 12; i++) submit(world, 60, 4);
+    uint32_t late = submit(world, 60, 4);
+    drain(world);
+    assert_int_equal(world->known[late].reason, FINISH_REFUSED_QUEUE);
+    struct record_drain *drain_record = make(RECORD_DRAIN, sizeof *drain_record);
+    must_send(world, drain_record);
+    uint32_t later = submit(world, 60, 4);
+    drain(world);
+    assert_int_equal(world->known[later].reason, FINISH_REFUSED_DRAINING);
+    run_until_idle(world); /* those let in before still run */
+    assert_int_equal(world->known[2].endings, 1);
+    assert_true(world->known[2].reason <= FINISH_LENGTH);
+    assert_empty(world);
+    world_close(world);
+}
+
+/* The engine still writes to the pages of a running request: they may go back only after the step. */
+static void a_request_cancelled_in_a_step_frees_its_pages_after_it(void **state) {
+    (void)state;
+    struct unit_options options = small_options();
+    struct world *world = world_open(&options);
+    uint32_t running = submit(world, 100, 50);
+    step(world);
+    drain(world);
+    assert_non_null(world->plan);
+    uint32_t waiting = submit(world, 100, 50);
+    cancel(world, running);
+    cancel(world, waiting);
+    drain(world);
+    assert_int_equal(world->known[running].endings, 0);
+    assert_int_equal(world->load.pages_held, 3);
+    assert_int_equal(world->known[waiting].reason, FINISH_CANCELLED);
+    complete(world, false);
+    drain(world);
+    assert_int_equal(world->known[running].reason, FINISH_CANCELLED);
+    cancel(world, running); /* late: ignored */
+    assert_empty(world);
+    world_close(world);
+}
+
+static void a_failed_step_fails_its_requests_only(void **state) {
+    (void)state;
+    struct unit_options options = small_options();
+    struct world *world = world_open(&options);
+    uint32_t first = submit(world, 100, 50);
+    step(world);
+    drain(world);
+    uint32_t second = submit(world, 100, 50);
+    complete(world, true);
+    drain(world);
+    assert_int_equal(world->known[first].reason, FINISH_FAILED);
+    assert_int_equal(world->known[second].endings, 0);
+    run_until_idle(world);
+    assert_true(world->known[second].reason <= FINISH_LENGTH);
+    assert_empty(world);
+    world_close(world);
+}
+
+static void options_out_of_range_are_named(void **state) {
+    (void)state;
+    static char memory[1 << 10];
+    struct unit_options options = small_options();
+    struct arena arena;
+    struct unit *unit;
+    struct error error;
+    arena_over(&arena, memory, sizeof memory);
+    options.step_tokens_max = 69;
+    assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "step_tokens_max is 69, must be 70 to"));
+    options = small_options();
+    options.outbox_bytes = 100;
+    assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_INVALID);
+    options = small_options();
+    assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_NO_MEMORY);
+}
+
+/* ---- random lives ------------------------------------------------------------------------------ */
+
+static uint64_t seed_now;
+static uint32_t draws;
+
+static uint32_t below(uint32_t bound) {
+    return (uint32_t)(random_uniform(seed_now, 9, draws++) * bound);
+}
+
+static struct unit_options random_options(void) {
+    struct unit_options options = small_options();
+    options.requests_max = 1 + below(20);
+    options.page_count = 4 + below(40);
+    options.step_rows_max = 1 + below(8);
+    options.step_tokens_max = options.step_rows_max + KV_BLOCK_TOKENS + below(300);
+    options.chunk_tokens_max = below(2) ? KV_BLOCK_TOKENS + below(200) : 0;
+    options.prompt_bytes = below(2) ? POOL_CHUNK_BYTES * (1 + below(8)) : 0;
+    return options;
+}
+
+/* Everything at random moments: arrivals, cancellations, failed steps, undrained outboxes (FULL), a drain.
+ * Whatever happens: one ending each, tokens in order, pages back, tables empty. */
+static void every_life_ends_once_and_returns_its_pages(void **state) {
+    (void)state;
+    uint32_t reasons[FINISH_REASON_COUNT] = {0};
+    for (seed_now = 0; seed_now < 300; seed_now++) {
+        draws = 0;
+        struct unit_options options = random_options();
+        struct world *world = world_open(&options);
+        uint32_t turns = 200 + below(400), failures = below(2) ? 10 : 0;
+        for (uint32_t turn = 0; turn < turns; turn++) {
+            world->now_ns += below(1000);
+            uint32_t act = below(10);
+            if (act < 3 && world->submitted < REQUESTS_MAX)
+                submit(world, 1 + below(below(4) ? 150 : 1000), 1 + below(60));
+            else if (act == 3 && world->submitted)
+                cancel(world, below(world->submitted));
+            else if (act < 7 && world->plan)
+                complete(world, below(100) < failures);
+            else if (act == 7 && below(200) == 0)
+                must_send(world, make(RECORD_DRAIN, sizeof(struct record_drain)));
+            step(world);
+            if (below(3)) drain(world);
+        }
+        run_until_idle(world);
+        assert_empty(world);
+        for (uint32_t i = 0; i < world->submitted; i++) reasons[world->known[i].reason]++;
+        world_close(world);
+    }
+    for (int i = 0; i < FINISH_REASON_COUNT; i++) assert_true(reasons[i] > 0); /* all were met */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_introduces_itself_once),
+        cmocka_unit_test(requests_of_all_sizes_end_well),
+        cmocka_unit_test(what_cannot_run_is_refused_at_once),
+        cmocka_unit_test(a_request_cancelled_in_a_step_frees_its_pages_after_it),
+        cmocka_unit_test(a_failed_step_fails_its_requests_only),
+        cmocka_unit_test(options_out_of_range_are_named),
+        cmocka_unit_test(every_life_ends_once_and_returns_its_pages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
