@@ -183,8 +183,10 @@ static void add_part(struct writer *writer, const struct layout_tensor *tensor, 
     struct part *part = &writer->parts[writer->part_count++];
     *part = (struct part){.tensor = *tensor, .type = type, .is_scale = is_scale};
     if (is_scale) {
-        check(strlen(tensor->name) + 11 < LAYOUT_NAME_BYTES);
-        strcat(part->tensor.name, "_scale_inv");
+        static const char suffix[] = "_scale_inv";
+        size_t name_bytes = strlen(tensor->name);
+        check(name_bytes + sizeof suffix <= LAYOUT_NAME_BYTES);
+        memcpy(part->tensor.name + name_bytes, suffix, sizeof suffix);
         part->tensor.rows = divide_up(tensor->rows, QUANT_GROUP);
         part->tensor.columns = divide_up(tensor->columns, QUANT_GROUP);
     }
