@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The plain C twin follows FIPS 180-4, sections 4.1.2, 5 and 6.2, word for word. OpenSSL's low-level calls
- * are used although version 3 marks them deprecated: their replacement (EVP) allocates and locks, and
- * this must run on the caller's struct.
+ * The plain C twin follows FIPS 180-4, sections 4.1.2, 5 and 6.2, word for word. OpenSSL's
+ * low-level calls are used although version 3 marks them deprecated: their replacement (EVP)
+ * allocates and locks, and this must run on the caller's struct.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/sha256.h"
@@ -57,7 +57,8 @@ static void mix_block(uint32_t h[8], const uint8_t block[BLOCK_BYTES]) {
         v[4] += first;
         v[0] = first + second;
     }
-    for (int i = 0; i < 8; i++) h[i] += v[i];
+    for (int i = 0; i < 8; i++)
+        h[i] += v[i];
 }
 
 void sha256_plain_init(struct sha256 *hash) {
@@ -87,10 +88,12 @@ void sha256_plain_final(struct sha256 *hash, uint8_t out[SHA256_BYTES]) {
     static const uint8_t padding[BLOCK_BYTES] = {0x80};
     const uint64_t bits = plain->bytes * 8;
     uint8_t length[8];
-    for (int i = 0; i < 8; i++) length[i] = (uint8_t)(bits >> (56 - 8 * i));
+    for (int i = 0; i < 8; i++)
+        length[i] = (uint8_t)(bits >> (56 - 8 * i));
     sha256_plain_update(hash, padding, 1 + (119 - plain->bytes % BLOCK_BYTES) % BLOCK_BYTES);
     sha256_plain_update(hash, length, sizeof length);
-    for (int i = 0; i < 32; i++) out[i] = (uint8_t)(plain->h[i / 4] >> (24 - 8 * (i % 4)));
+    for (int i = 0; i < 32; i++)
+        out[i] = (uint8_t)(plain->h[i / 4] >> (24 - 8 * (i % 4)));
 }
 
 #if FATHOM_HAVE_CRYPTO

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-256 (FIPS 180-4) over bytes as they come, in the caller's struct: no allocation, so the pure rooms
- * may hash KV block keys with it. OpenSSL's code (with the CPU's SHA instructions) where it is linked, a
- * plain C twin in the engine-only build; tests hold the two against each other.
+ * SHA-256 (FIPS 180-4) over bytes as they come, in the caller's struct: no allocation, so the pure
+ * rooms may hash KV block keys with it. OpenSSL's code (with the CPU's SHA instructions) where it
+ * is linked, a plain C twin in the engine-only build; tests hold the two against each other.
  */
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Opens a checkpoint directory: maps the shards, gathers their tensors into one table sorted by name, and
- * holds it against the list of tensors that the shape asks for (layout.h). Owns the mappings and every
- * name. Weights are never copied here; a file that shrinks while it is mapped kills the process, as with
- * any mapping, so checkpoints are replaced, not edited.
+ * Opens a checkpoint directory: maps the shards, gathers their tensors into one table sorted by
+ * name, and holds it against the list of tensors that the shape asks for (layout.h). Owns the
+ * mappings and every name. Weights are never copied here; a file that shrinks while it is mapped
+ * kills the process, as with any mapping, so checkpoints are replaced, not edited.
  */
 #include "model/checkpoint.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -32,7 +30,7 @@
 #define SAMPLE_BYTES 4096
 
 struct shard {
-    char *name; /* for messages: directory and file */
+    char *name;       /* for messages: directory and file */
     const char *file; /* its last part */
     struct bytes map;
     uint64_t header_bytes;
@@ -61,7 +59,7 @@ struct checkpoint {
     uint32_t tensor_count, tensor_room;
     struct stranger *strangers; /* by name */
     uint32_t stranger_count, stranger_room;
-    char *index_name; /* NULL: no index */
+    char *index_name;   /* NULL: no index */
     void *index_memory; /* the parsed index; placements' names lie in it */
     size_t index_memory_bytes;
     struct placement *placements; /* by tensor name */
@@ -101,8 +99,8 @@ static enum status map_file(const char *path, uint64_t bytes_max, struct bytes *
     if (fstat(file, &info) || !S_ISREG(info.st_mode))
         status = error_set(error, STATUS_IO, "%s: expected a regular file", path);
     else if ((uint64_t)info.st_size > bytes_max)
-        status = error_set(error, STATUS_TOO_LARGE, "%s: expected at most %llu bytes, found %lld", path,
-                           (unsigned long long)bytes_max, (long long)info.st_size);
+        status = error_set(error, STATUS_TOO_LARGE, "%s: expected at most %llu bytes, found %lld",
+                           path, (unsigned long long)bytes_max, (long long)info.st_size);
     else if (info.st_size > 0) {
         void *memory = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
         if (memory == MAP_FAILED)
@@ -183,7 +181,8 @@ static void add_entries(struct checkpoint *checkpoint, uint32_t index,
                         const struct safetensors *header) {
     struct shard *shard = &checkpoint->shards[index];
     size_t name_bytes = 1;
-    for (uint32_t i = 0; i < header->count; i++) name_bytes += strlen(header->entries[i].name) + 1;
+    for (uint32_t i = 0; i < header->count; i++)
+        name_bytes += strlen(header->entries[i].name) + 1;
     char *at = shard->names = malloc(name_bytes);
     check(at);
     for (uint32_t i = 0; i < header->count; i++) {
@@ -199,7 +198,8 @@ static void add_entries(struct checkpoint *checkpoint, uint32_t index,
         add_tensor(checkpoint, &(struct tensor){.name = name,
                                                 .type = entry->type,
                                                 .dims = entry->dims,
-                                                .shape = {entry->shape[0], entry->dims == 2 ? entry->shape[1] : 1},
+                                                .shape = {entry->shape[0],
+                                                          entry->dims == 2 ? entry->shape[1] : 1},
                                                 .data = entry->data,
                                                 .bytes = entry->bytes,
                                                 .file = shard->name});
@@ -245,7 +245,8 @@ static uint32_t shard_named(struct checkpoint *checkpoint, const char *file) {
     return checkpoint->shard_count++;
 }
 
-/* A shard's name comes from outside: it must be a plain file name, and there is a sane number of them. */
+/* A shard's name comes from outside: it must be a plain file name, and there is a sane number of
+ * them. */
 static enum status place_tensor(struct checkpoint *checkpoint, struct arena *arena,
                                 struct bytes tensor, const struct tree *value,
                                 struct error *error) {
@@ -254,20 +255,20 @@ static enum status place_tensor(struct checkpoint *checkpoint, struct arena *are
     if (!copy.data)
         return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory", checkpoint->index_name);
     safetensors_shown(copy.data, shown);
-    if (strlen(copy.data) != tensor.count)
-        return error_set(error, STATUS_INVALID, "%s: tensor '%s': its name holds a NUL byte",
-                         checkpoint->index_name, shown);
     char name[256] = "";
-    if (tree_get_string(value, &file) && file.count < sizeof name) memcpy(name, file.data, file.count);
+    if (tree_get_string(value, &file) && file.count < sizeof name)
+        memcpy(name, file.data, file.count);
     if (!name[0] || strlen(name) != file.count || strchr(name, '/') || name[0] == '.')
-        return error_set(error, STATUS_INVALID,
-                         "%s: weight_map: tensor '%s': expected the name of a file in this directory, "
-                         "found %s",
-                         checkpoint->index_name, shown,
-                         tree_kind(value) == TREE_STRING ? "another string" : "no string");
+        return error_set(
+            error, STATUS_INVALID,
+            "%s: weight_map: tensor '%s': expected the name of a file in this directory, "
+            "found %s",
+            checkpoint->index_name, shown,
+            tree_kind(value) == TREE_STRING ? "another string" : "no string");
     uint32_t shard = shard_named(checkpoint, name);
     if (shard >= SHARDS_MAX)
-        return error_set(error, STATUS_TOO_LARGE, "%s: weight_map: expected at most %d shards, found more",
+        return error_set(error, STATUS_TOO_LARGE,
+                         "%s: weight_map: expected at most %d shards, found more",
                          checkpoint->index_name, SHARDS_MAX);
     checkpoint->placements[checkpoint->placement_count++] = (struct placement){copy.data, shard};
     return STATUS_OK;
@@ -297,7 +298,8 @@ static enum status read_index(struct checkpoint *checkpoint, struct error *error
         return error_set(error, STATUS_INVALID, "%s: weight_map: expected an object, found %s",
                          checkpoint->index_name, map ? tree_kind_name(tree_kind(map)) : "nothing");
     size_t count = 0;
-    while (tree_next_member(map, &cursor, &key, &value)) count++;
+    while (tree_next_member(map, &cursor, &key, &value))
+        count++;
     checkpoint->placements = calloc(count + 1, sizeof *checkpoint->placements);
     check(checkpoint->placements);
     cursor = (struct tree_cursor){0};
@@ -314,8 +316,8 @@ static enum status read_config(struct checkpoint *checkpoint, struct sha256 *has
     char *path = path_of(checkpoint->directory, "config.json");
     enum status status = map_file(path, CONFIG_BYTES_MAX, &text, error);
     if (status == STATUS_NOT_FOUND)
-        error_set(error, status, "%s: not found; expected the directory of a Hugging Face checkpoint",
-                  path);
+        error_set(error, status,
+                  "%s: not found; expected the directory of a Hugging Face checkpoint", path);
     if (status == STATUS_OK) {
         status = shape_parse(text, path, &checkpoint->shape, error);
         sha256_update(hash, text.data, text.count);
@@ -375,7 +377,8 @@ static enum status report_absent(const struct checkpoint *checkpoint,
     char expected[128], dims[SAFETENSORS_SHAPE_BYTES];
     expected_text(&checkpoint->shape, wanted, expected);
     if (!stranger)
-        return error_set(error, STATUS_NOT_FOUND, "%s: tensor '%s': expected %s, found no such tensor",
+        return error_set(error, STATUS_NOT_FOUND,
+                         "%s: tensor '%s': expected %s, found no such tensor",
                          listing_name(checkpoint), wanted->name, expected);
     return error_set(error, STATUS_UNSUPPORTED, "%s: tensor '%s': expected %s, found %s %s",
                      stranger->file, wanted->name, expected, stranger->type_name,
@@ -391,11 +394,11 @@ static enum status check_scale_values(const struct tensor *scale, struct error *
         float value;
         tensor_to_float(scale, i, 1, &value);
         if (isfinite(value) && value >= 0) continue;
-        return error_set(error, STATUS_CORRUPT,
-                         "%s: tensor '%s': expected finite scales of 0 or more, found %g at [%llu, %llu]",
-                         scale->file, scale->name, (double)value,
-                         (unsigned long long)(i / scale->shape[1]),
-                         (unsigned long long)(i % scale->shape[1]));
+        return error_set(
+            error, STATUS_CORRUPT,
+            "%s: tensor '%s': expected finite scales of 0 or more, found %g at [%llu, %llu]",
+            scale->file, scale->name, (double)value, (unsigned long long)(i / scale->shape[1]),
+            (unsigned long long)(i % scale->shape[1]));
     }
     return STATUS_OK;
 }
@@ -416,9 +419,10 @@ static enum status check_scale(const struct checkpoint *checkpoint, const struct
                              "%s: tensor '%s': expected F32 %s, found %s %s", stranger->file, name,
                              expected, stranger->type_name,
                              safetensors_shape_text(stranger->shape, stranger->dims, found));
-        return error_set(error, STATUS_NOT_FOUND,
-                         "%s: tensor '%s': expected F32 %s for its F8_E4M3 weight, found no such tensor",
-                         listing_name(checkpoint), name, expected);
+        return error_set(
+            error, STATUS_NOT_FOUND,
+            "%s: tensor '%s': expected F32 %s for its F8_E4M3 weight, found no such tensor",
+            listing_name(checkpoint), name, expected);
     }
     if (scale->type == TENSOR_E4M3 || !has_shape(scale, extents[0], extents[1], 2))
         return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected F32 %s, found %s %s",
@@ -452,16 +456,18 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
                          safetensors_shape_text(tensor->shape, tensor->dims, dims));
     }
     if (quantized && !shape->fp8)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%s: tensor '%s': expected BF16, F16 or F32, found F8_E4M3; config.json has no "
-                         "quantization_config that says how it is scaled",
-                         tensor->file, tensor->name);
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "%s: tensor '%s': expected BF16, F16 or F32, found F8_E4M3; config.json has no "
+            "quantization_config that says how it is scaled",
+            tensor->file, tensor->name);
     if (quantized) return check_scale(checkpoint, tensor, error);
     if (tensor->dims == 1 && checkpoint->whole) return tensor_check_finite(tensor, error);
     return STATUS_OK;
 }
 
-/* Many copies of a checkpoint come without its MTP layers: then there is no tensor of them at all. */
+/* Many copies of a checkpoint come without its MTP layers: then there is no tensor of them at all.
+ */
 static bool has_mtp_tensor(const struct checkpoint *checkpoint) {
     const struct shape *shape = &checkpoint->shape;
     for (uint32_t layer = shape->layers; layer < shape->layers + shape->mtp_layers; layer++) {
@@ -476,7 +482,7 @@ static bool has_mtp_tensor(const struct checkpoint *checkpoint) {
 }
 
 static enum status check_tensors(struct checkpoint *checkpoint, struct error *error) {
-    if (!checkpoint->shard_count) { /* config.json alone */
+    if (!checkpoint->shard_count && !checkpoint->index_name) { /* config.json alone */
         checkpoint->has_mtp = checkpoint->shape.mtp_layers > 0;
         return STATUS_OK;
     }
@@ -489,35 +495,39 @@ static enum status check_tensors(struct checkpoint *checkpoint, struct error *er
 
 /* ---- tensors that the files do not hold ---- */
 
-/* Inspection without shards: what the shape asks for, as the index (or nothing) places it. */
+/* Adds one whose shard the index names but the directory lacks. */
+static void add_absent(struct checkpoint *checkpoint, struct tensor tensor) {
+    const struct placement *placement = placement_of(checkpoint, tensor.name);
+    if (!placement || checkpoint->shards[placement->shard].map.count) return;
+    tensor.name = placement->tensor; /* lives as long as the checkpoint */
+    tensor.bytes = tensor.shape[0] * tensor.shape[1] * tensor_type_bytes(tensor.type);
+    tensor.file = checkpoint->shards[placement->shard].name;
+    add_tensor(checkpoint, &tensor);
+}
+
+/* Inspection without shards: a tensor has the size that the shape asks for. */
 static enum status add_expected(void *context, const struct layout_tensor *wanted,
                                 struct error *error) {
     struct checkpoint *checkpoint = context;
-    const struct placement *placement = placement_of(checkpoint, wanted->name);
-    struct shard *shard = placement ? &checkpoint->shards[placement->shard] : NULL;
-    if (!placement || shard->map.count) return STATUS_OK;
     const bool quantized = wanted->quantized && checkpoint->shape.fp8;
-    struct tensor tensor = {
-        .name = placement->tensor,
-        .type = quantized ? TENSOR_E4M3 : wanted->is_bias ? TENSOR_F32 : TENSOR_BF16,
-        .dims = wanted->dims,
-        .shape = {wanted->rows, wanted->columns},
-        .file = shard->name,
-    };
-    tensor.bytes = wanted->rows * wanted->columns * tensor_type_bytes(tensor.type);
-    add_tensor(checkpoint, &tensor);
+    char scale[LAYOUT_NAME_BYTES + 16];
+    add_absent(checkpoint, (struct tensor){
+                               .name = wanted->name,
+                               .type = quantized         ? TENSOR_E4M3
+                                       : wanted->is_bias ? TENSOR_F32
+                                                         : TENSOR_BF16,
+                               .dims = wanted->dims,
+                               .shape = {wanted->rows, wanted->columns},
+                           });
     if (!quantized) return STATUS_OK;
-    char name[LAYOUT_NAME_BYTES + 16];
-    format_text(name, sizeof name, "%s_scale_inv", wanted->name);
-    placement = placement_of(checkpoint, name);
-    if (!placement || checkpoint->shards[placement->shard].map.count) return STATUS_OK;
-    tensor.name = placement->tensor;
-    tensor.type = TENSOR_F32;
-    tensor.shape[0] = divide_up(wanted->rows, QUANT_GROUP);
-    tensor.shape[1] = divide_up(wanted->columns, QUANT_GROUP);
-    tensor.bytes = tensor.shape[0] * tensor.shape[1] * sizeof(float);
-    tensor.file = checkpoint->shards[placement->shard].name;
-    add_tensor(checkpoint, &tensor);
+    format_text(scale, sizeof scale, "%s_scale_inv", wanted->name);
+    add_absent(checkpoint, (struct tensor){
+                               .name = scale,
+                               .type = TENSOR_F32,
+                               .dims = 2,
+                               .shape = {divide_up(wanted->rows, QUANT_GROUP),
+                                         divide_up(wanted->columns, QUANT_GROUP)},
+                           });
     return STATUS_OK;
 }
 
@@ -552,12 +562,13 @@ static void tie_head(struct checkpoint *checkpoint) {
 
 static void hash_number(struct sha256 *hash, uint64_t value) {
     uint8_t bytes[8];
-    for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(value >> (8 * i));
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(value >> (8 * i));
     sha256_update(hash, bytes, sizeof bytes);
 }
 
-/* Headers alone do not tell two trainings of one shape apart, all of the data would take minutes: so the
- * header, the size, and samples spread evenly over the data. */
+/* Headers alone do not tell two trainings of one shape apart, all of the data would take minutes:
+ * so the header, the size, and samples spread evenly over the data. */
 static void hash_shard(struct sha256 *hash, const struct shard *shard) {
     const size_t start = 8 + shard->header_bytes, bytes = shard->map.count;
     if (!bytes) return;
@@ -659,7 +670,8 @@ const struct tensor *checkpoint_tensor(const struct checkpoint *checkpoint, cons
     return bsearch(&key, checkpoint->tensors, checkpoint->tensor_count, sizeof key, by_tensor_name);
 }
 
-const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint, const struct tensor *weight) {
+const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint,
+                                      const struct tensor *weight) {
     char name[LAYOUT_NAME_BYTES + 16];
     size_t wanted = strlen(weight->name) + strlen("_scale_inv");
     if (wanted >= sizeof name) return NULL; /* no weight of ours has so long a name */
@@ -708,8 +720,8 @@ enum status tensor_check_finite(const struct tensor *tensor, struct error *error
             uint64_t at[2] = {(first + i) / tensor->shape[1], (first + i) % tensor->shape[1]};
             if (isfinite(values[i])) continue;
             return error_set(error, STATUS_CORRUPT,
-                             "%s: tensor '%s': expected finite values, found %g at %s", tensor->file,
-                             tensor->name, (double)values[i],
+                             "%s: tensor '%s': expected finite values, found %g at %s",
+                             tensor->file, tensor->name, (double)values[i],
                              safetensors_shape_text(at, tensor->dims, place));
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Walks the tensors in the order of the published checkpoints: embedding, layers, final norm, head, MTP
- * layers. Names and sizes: DeepSeek-V3's and V2's Hugging Face checkpoints (README_WEIGHTS.md). Does not
- * look at any file.
+ * Walks the tensors in the order of the published checkpoints: embedding, layers, final norm, head,
+ * MTP layers. Names and sizes: DeepSeek-V3's and V2's Hugging Face checkpoints (README_WEIGHTS.md).
+ * Does not look at any file.
  */
 #include "model/layout.h"
 
@@ -47,7 +47,8 @@ static void put_attention(struct walk *walk) {
     } else {
         put(walk, LAYOUT_ATTENTION, "self_attn.q_proj.weight", query, hidden);
     }
-    put(walk, LAYOUT_ATTENTION, "self_attn.kv_a_proj_with_mqa.weight", shape_kv_width(shape), hidden);
+    put(walk, LAYOUT_ATTENTION, "self_attn.kv_a_proj_with_mqa.weight", shape_kv_width(shape),
+        hidden);
     put(walk, LAYOUT_NORM, "self_attn.kv_a_layernorm.weight", shape->kv_rank, 0);
     put(walk, LAYOUT_ATTENTION, "self_attn.kv_b_proj.weight",
         heads * (shape->nope_dim + shape->value_dim), shape->kv_rank);
@@ -118,8 +119,7 @@ enum status layout_each(const struct shape *shape, layout_visit *visit, void *co
     }
     walk.tensor.layer = LAYOUT_NONE;
     put(&walk, LAYOUT_NORM, "model.norm.weight", shape->hidden, 0);
-    if (!shape->tied_head)
-        put(&walk, LAYOUT_HEAD, "lm_head.weight", shape->vocab, shape->hidden);
+    if (!shape->tied_head) put(&walk, LAYOUT_HEAD, "lm_head.weight", shape->vocab, shape->hidden);
     for (uint32_t k = 0; k < shape->mtp_layers; k++) {
         walk.tensor.layer = shape->layers + k;
         put_mtp_layer(&walk);

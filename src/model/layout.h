@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tensors of a checkpoint: every name and size that a shape asks for, in checkpoint order. The one
- * place that knows the Hugging Face names of DeepSeek-V3/V2; the check of a checkpoint, its inspection and
- * the writer of random ones all walk this list. Pure.
+ * The tensors of a checkpoint: every name and size that a shape asks for, in checkpoint order. The
+ * one place that knows the Hugging Face names of DeepSeek-V3/V2; the check of a checkpoint, its
+ * inspection and the writer of random ones all walk this list. Pure.
  */
 #ifndef MODEL_LAYOUT_H
 #define MODEL_LAYOUT_H
@@ -31,9 +31,9 @@ struct layout_tensor {
     uint32_t expert;        /* LAYOUT_NONE unless LAYOUT_EXPERT */
     uint32_t dims;          /* 1: [rows]; 2: [rows][columns], y = W x */
     uint64_t rows, columns; /* columns is 1 where dims is 1 */
-    bool quantized;  /* a linear that FP8 checkpoints store as F8_E4M3 with a scale */
-    bool is_bias;    /* the router's correction bias: usually F32 */
-    bool optional;   /* an MTP layer's copy of the embedding or the head */
+    bool quantized;         /* a linear that FP8 checkpoints store as F8_E4M3 with a scale */
+    bool is_bias;           /* the router's correction bias: usually F32 */
+    bool optional;          /* an MTP layer's copy of the embedding or the head */
 };
 
 /* Calls `visit` for each tensor; stops at the first status that is not OK and returns it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two passes over the shape's tensor list: the first lays out the files (names, types, offsets), the second
- * fills them, 128 rows at a time, so that memory does not grow with the model. Each value depends only
- * on (seed, tensor name, index). Does not try to resemble trained weights.
+ * Two passes over the shape's tensor list: the first lays out the files (names, types, offsets),
+ * the second fills them, 128 rows at a time, so that memory does not grow with the model. Each
+ * value depends only on (seed, tensor name, index). Does not try to resemble trained weights.
  */
 #include "model/random_checkpoint.h"
 
@@ -55,7 +55,8 @@ static uint64_t mixed(uint64_t value) { /* splitmix64's finalizer (Steele, Lea, 
 
 static uint64_t key_of(const char *name, uint64_t seed) {
     uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
-    for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 0x100000001B3u;
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 0x100000001B3u;
     return mixed(hash + mixed(seed + 0x9E3779B97F4A7C15u));
 }
 
@@ -78,8 +79,7 @@ static void fill_row(uint64_t key, uint64_t row, uint64_t columns, float mean, f
         out[i] = mean + deviation * bell((uint32_t)bits);
         out[i + 1] = mean + deviation * bell((uint32_t)(bits >> 32));
     }
-    if (columns % 2)
-        out[columns - 1] = mean + deviation * normal_at(start, columns - 1);
+    if (columns % 2) out[columns - 1] = mean + deviation * normal_at(start, columns - 1);
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -87,8 +87,8 @@ static bool ends_with(const char *text, const char *end) {
     return length >= wanted && !strcmp(text + length - wanted, end);
 }
 
-/* Gain over 1/sqrt(inputs), by the role of a linear. Queries and outputs are a little louder than plain
- * unit variance, so that attention is neither flat nor a single token. */
+/* Gain over 1/sqrt(inputs), by the role of a linear. Queries and outputs are a little louder than
+ * plain unit variance, so that attention is neither flat nor a single token. */
 static float gain_of(const char *name) {
     static const struct {
         const char *end;
@@ -108,8 +108,8 @@ static const char *source_name(const struct writer *writer, const struct layout_
 }
 
 /* Rows [first, first + count) of the tensor as floats. */
-static void make_rows(const struct writer *writer, const struct layout_tensor *tensor, uint64_t first,
-                      uint64_t count) {
+static void make_rows(const struct writer *writer, const struct layout_tensor *tensor,
+                      uint64_t first, uint64_t count) {
     const struct random_checkpoint *plan = writer->plan;
     const char *name = source_name(writer, tensor);
     const uint64_t key = key_of(name, plan->seed), columns = tensor->columns;
@@ -173,8 +173,8 @@ static void encode(struct writer *writer, const struct part *part, uint64_t firs
 
 /* ---- layout of the files ---- */
 
-static void add_part(struct writer *writer, const struct layout_tensor *tensor, enum tensor_type type,
-                     bool is_scale) {
+static void add_part(struct writer *writer, const struct layout_tensor *tensor,
+                     enum tensor_type type, bool is_scale) {
     if (writer->part_count == writer->part_room) {
         writer->part_room = writer->part_room ? 2 * writer->part_room : 256;
         writer->parts = realloc(writer->parts, writer->part_room * sizeof *writer->parts);
@@ -183,10 +183,8 @@ static void add_part(struct writer *writer, const struct layout_tensor *tensor, 
     struct part *part = &writer->parts[writer->part_count++];
     *part = (struct part){.tensor = *tensor, .type = type, .is_scale = is_scale};
     if (is_scale) {
-        static const char suffix[] = "_scale_inv";
-        size_t name_bytes = strlen(tensor->name);
-        check(name_bytes + sizeof suffix <= LAYOUT_NAME_BYTES);
-        memcpy(part->tensor.name + name_bytes, suffix, sizeof suffix);
+        size_t end = strlen(tensor->name);
+        format_text(part->tensor.name + end, LAYOUT_NAME_BYTES - end, "_scale_inv");
         part->tensor.rows = divide_up(tensor->rows, QUANT_GROUP);
         part->tensor.columns = divide_up(tensor->columns, QUANT_GROUP);
     }
@@ -255,7 +253,8 @@ static void write_header(struct writer *writer, uint32_t shard) {
     fprintf(memory, "}");
     fclose(memory);
     uint64_t length = round_up(bytes, 8);
-    for (int i = 0; i < 8; i++) fputc((int)(length >> (8 * i) & 0xFF), writer->file);
+    for (int i = 0; i < 8; i++)
+        fputc((int)(length >> (8 * i) & 0xFF), writer->file);
     fprintf(writer->file, "%s%*s", text, (int)(length - bytes), "");
     free(text);
 }
@@ -275,7 +274,8 @@ static enum status write_index(struct writer *writer, struct error *error) {
     for (size_t i = 0; i < writer->part_count; i++) {
         char name[64];
         file_name(writer, writer->parts[i].shard, name);
-        fprintf(writer->file, "%s\n\"%s\":\"%s\"", i ? "," : "", writer->parts[i].tensor.name, name);
+        fprintf(writer->file, "%s\n\"%s\":\"%s\"", i ? "," : "", writer->parts[i].tensor.name,
+                name);
     }
     fprintf(writer->file, "}}\n");
     return close_file(writer, status, error);
@@ -288,7 +288,8 @@ static void write_part(struct writer *writer, const struct part *part) {
         fwrite(writer->scales, 1, part->bytes, writer->file);
     } else {
         for (uint64_t first = 0; first < part->tensor.rows; first += QUANT_GROUP) {
-            uint64_t left = part->tensor.rows - first, count = left < QUANT_GROUP ? left : QUANT_GROUP;
+            uint64_t left = part->tensor.rows - first,
+                     count = left < QUANT_GROUP ? left : QUANT_GROUP;
             make_rows(writer, &part->tensor, first, count);
             encode(writer, part, first, count);
             fwrite(writer->coded, tensor_type_bytes(part->type), count * part->tensor.columns,
@@ -327,8 +328,8 @@ static enum status prepare(struct writer *writer, struct error *error) {
     if (status != STATUS_OK) return status;
     uint64_t before = 0;
     for (size_t i = 0; i < writer->part_count; i++) {
-        writer->parts[i].shard = (uint32_t)((double)before * writer->shards /
-                                            (double)writer->total_bytes);
+        writer->parts[i].shard =
+            (uint32_t)((double)before * writer->shards / (double)writer->total_bytes);
         before += writer->parts[i].bytes;
     }
     if (mkdir(plan->directory, 0777) && errno != EEXIST)
@@ -365,14 +366,15 @@ size_t random_checkpoint_config(const char *name, bool fp8, bool mtp,
     static const struct {
         const char *name, *keys;
     } shapes[] = {
-        {"dsv3b", "  \"hidden_size\": 1024, \"num_hidden_layers\": 8, \"first_k_dense_replace\": 1,\n"
-                  "  \"intermediate_size\": 2816, \"moe_intermediate_size\": 512,\n"
-                  "  \"n_routed_experts\": 64, \"num_attention_heads\": 16, \"q_lora_rank\": 384,\n"
-                  "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
-                  "  \"v_head_dim\": 128, \"vocab_size\": 8192, \"max_position_embeddings\": 163840,\n"
-                  "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
-                  "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
-                  "    \"original_max_position_embeddings\": 4096},\n"},
+        {"dsv3b",
+         "  \"hidden_size\": 1024, \"num_hidden_layers\": 8, \"first_k_dense_replace\": 1,\n"
+         "  \"intermediate_size\": 2816, \"moe_intermediate_size\": 512,\n"
+         "  \"n_routed_experts\": 64, \"num_attention_heads\": 16, \"q_lora_rank\": 384,\n"
+         "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
+         "  \"v_head_dim\": 128, \"vocab_size\": 8192, \"max_position_embeddings\": 163840,\n"
+         "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
+         "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
+         "    \"original_max_position_embeddings\": 4096},\n"},
         {"tiny", "  \"hidden_size\": 192, \"num_hidden_layers\": 3, \"first_k_dense_replace\": 1,\n"
                  "  \"intermediate_size\": 320, \"moe_intermediate_size\": 96,\n"
                  "  \"n_routed_experts\": 32, \"num_attention_heads\": 4, \"q_lora_rank\": 96,\n"
@@ -389,12 +391,17 @@ size_t random_checkpoint_config(const char *name, bool fp8, bool mtp,
         if (!strcmp(name, shapes[i].name))
             return format_text(
                 out, RANDOM_CHECKPOINT_CONFIG_BYTES,
-                "{\n  \"architectures\": [\"DeepseekV3ForCausalLM\"], \"model_type\": \"deepseek_v3\",\n"
+                "{\n  \"architectures\": [\"DeepseekV3ForCausalLM\"], \"model_type\": "
+                "\"deepseek_v3\",\n"
                 "%s%s  \"num_nextn_predict_layers\": %d,\n"
-                "  \"n_shared_experts\": 1, \"num_experts_per_tok\": 8, \"n_group\": 8, \"topk_group\": 4,\n"
-                "  \"scoring_func\": \"sigmoid\", \"topk_method\": \"noaux_tc\", \"norm_topk_prob\": true,\n"
-                "  \"routed_scaling_factor\": 2.5, \"rope_theta\": 10000, \"rms_norm_eps\": 1e-06,\n"
-                "  \"hidden_act\": \"silu\", \"attention_bias\": false, \"tie_word_embeddings\": false,\n"
+                "  \"n_shared_experts\": 1, \"num_experts_per_tok\": 8, \"n_group\": 8, "
+                "\"topk_group\": 4,\n"
+                "  \"scoring_func\": \"sigmoid\", \"topk_method\": \"noaux_tc\", "
+                "\"norm_topk_prob\": true,\n"
+                "  \"routed_scaling_factor\": 2.5, \"rope_theta\": 10000, \"rms_norm_eps\": "
+                "1e-06,\n"
+                "  \"hidden_act\": \"silu\", \"attention_bias\": false, \"tie_word_embeddings\": "
+                "false,\n"
                 "  \"bos_token_id\": 0, \"eos_token_id\": 1, \"torch_dtype\": \"bfloat16\"\n}\n",
                 shapes[i].keys, fp8 ? quantization : "", mtp ? 1 : 0);
     return 0;

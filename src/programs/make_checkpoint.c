@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom make-checkpoint: writes a checkpoint of random weights, to measure speed without a download
- * and to try odd shapes.
+ * fathom make-checkpoint: writes a checkpoint of random weights, to measure speed without a
+ * download and to try odd shapes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,24 +26,50 @@ struct make_values {
 #define AT(field) offsetof(struct make_values, field)
 
 static const struct option make_rows[] = {
-    {.name = "shape", .type = OPTION_TEXT, .fallback = "tiny", .offset = AT(shape),
+    {.name = "shape",
+     .type = OPTION_TEXT,
+     .fallback = "tiny",
+     .offset = AT(shape),
      .help = "dsv3b (792 M parameters, for benchmarks), tiny, or a config.json to follow"},
-    {.name = "weights", .type = OPTION_CHOICE, .choices = "auto|fp8|bf16|f16|f32",
-     .fallback = "auto", .offset = AT(weights),
+    {.name = "weights",
+     .type = OPTION_CHOICE,
+     .choices = "auto|fp8|bf16|f16|f32",
+     .fallback = "auto",
+     .offset = AT(weights),
      .help = "type of the weights; auto: fp8, or what the given config.json says"},
-    {.name = "seed", .type = OPTION_COUNT, .fallback = "0", .offset = AT(seed),
+    {.name = "seed",
+     .type = OPTION_COUNT,
+     .fallback = "0",
+     .offset = AT(seed),
      .help = "the same seed gives the same weights"},
-    {.name = "shards", .type = OPTION_COUNT, .fallback = "1", .offset = AT(shards), .minimum = 1,
-     .maximum = 4096, .help = "files to spread the tensors over"},
-    {.name = "mtp", .type = OPTION_FLAG, .offset = AT(mtp),
+    {.name = "shards",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .offset = AT(shards),
+     .minimum = 1,
+     .maximum = 4096,
+     .help = "files to spread the tensors over"},
+    {.name = "mtp",
+     .type = OPTION_FLAG,
+     .offset = AT(mtp),
      .help = "give a named shape an MTP layer"},
-    {.name = "without-mtp", .type = OPTION_FLAG, .offset = AT(without_mtp),
+    {.name = "without-mtp",
+     .type = OPTION_FLAG,
+     .offset = AT(without_mtp),
      .help = "leave out the MTP layers that config.json announces"},
-    {.name = "bias-mean", .type = OPTION_NUMBER, .fallback = "0", .offset = AT(bias_mean),
+    {.name = "bias-mean",
+     .type = OPTION_NUMBER,
+     .fallback = "0",
+     .offset = AT(bias_mean),
      .help = "mean of the router's correction bias"},
-    {.name = "bias-deviation", .type = OPTION_NUMBER, .fallback = "0.15",
-     .offset = AT(bias_deviation), .help = "standard deviation of the router's correction bias"},
-    {.name = "force", .type = OPTION_FLAG, .offset = AT(force),
+    {.name = "bias-deviation",
+     .type = OPTION_NUMBER,
+     .fallback = "0.15",
+     .offset = AT(bias_deviation),
+     .help = "standard deviation of the router's correction bias"},
+    {.name = "force",
+     .type = OPTION_FLAG,
+     .offset = AT(force),
      .help = "overwrite a checkpoint that is there already"},
 };
 
@@ -76,7 +102,8 @@ static enum status read_config(const char *path, const char *weights, char **tex
     if (status == STATUS_OK && shape.fp8 && !fp8 && strcmp(weights, "auto"))
         status = error_set(error, STATUS_INVALID,
                            "%s: expected no quantization_config with --weights %s, found one; "
-                           "remove it", path, weights);
+                           "remove it",
+                           path, weights);
     if (status == STATUS_OK && fp8 && !shape.fp8) {
         size_t brace = (size_t)((char *)memchr(text, '{', bytes) - text);
         bytes -= brace + 1;
@@ -127,13 +154,15 @@ int program_make_checkpoint(int argc, char **argv) {
     format_text(path, sizeof path, "%s/config.json", plan.directory);
     if (!values.force && access(path, F_OK) == 0)
         return command_misused(table, "%s exists already; give --force to overwrite it", path);
-    plan.config = (struct bytes){named, random_checkpoint_config(values.shape, fp8, values.mtp,
-                                                                 named)};
+    plan.config =
+        (struct bytes){named, random_checkpoint_config(values.shape, fp8, values.mtp, named)};
     enum status status = STATUS_OK;
     if (!plan.config.count) {
         if (values.mtp)
-            return command_misused(table, "--mtp is for named shapes; set num_nextn_predict_layers "
-                                          "in %s", values.shape);
+            return command_misused(table,
+                                   "--mtp is for named shapes; set num_nextn_predict_layers "
+                                   "in %s",
+                                   values.shape);
         status = read_config(values.shape, values.weights, &text, &plan.config.count, &error);
         plan.config.data = text;
     }

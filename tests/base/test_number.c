@@ -37,6 +37,22 @@ static void test_f16_every_code(void **state) {
     }
 }
 
+/* Every code comes back; halfway between neighbours goes to the even one, beyond it to the nearer. */
+static void test_f16_rounds_to_nearest_even(void **state) {
+    for (uint32_t code = 0; code < 0x7C00; code++) {
+        float low = float_from_f16((uint16_t)code), high = float_from_f16((uint16_t)(code + 1));
+        if (code == 0x7BFF) high = 65536.0f;
+        float middle = low + (high - low) / 2;
+        assert_int_equal(f16_from_float(low), code);
+        assert_int_equal(f16_from_float(-low), code | 0x8000);
+        assert_int_equal(f16_from_float(middle), code + (code & 1));
+        assert_int_equal(f16_from_float(nextafterf(middle, 0)), code);
+        assert_int_equal(f16_from_float(nextafterf(middle, INFINITY)), code + 1);
+    }
+    assert_int_equal(f16_from_float(INFINITY), 0x7C00);
+    assert_true(isnan(float_from_f16(f16_from_float(NAN))));
+}
+
 static double e4m3_value(uint32_t code) {
     int exponent = (int)(code >> 3 & 15), fraction = (int)(code & 7);
     return exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
@@ -73,6 +89,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bf16_rounds_to_nearest_even),
         cmocka_unit_test(test_f16_every_code),
+        cmocka_unit_test(test_f16_rounds_to_nearest_even),
         cmocka_unit_test(test_e4m3_every_code),
         cmocka_unit_test(test_e4m3_rounds_to_nearest_even),
     };
