@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_generate.py FATHOM GOLDENS SERVING: `generate` and `logits` from outside: the golden's greedy tokens
+and logits through the command line, chunks that change nothing, the default model answering in words, and
+clear words for what cannot be done."""
+import json
+import subprocess
+import sys
+
+fathom, goldens, serving = sys.argv[1], sys.argv[2], sys.argv[3] == "1"
+case = goldens + "/v3-bf16-negbias-dense0-mtp"
+
+
+def run(*arguments, code=0):
+    done = subprocess.run([fathom, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == code, (arguments, done)
+    return done.stdout if code == 0 else done.stderr
+
+
+def ids(tokens):
+    return ",".join(map(str, tokens))
+
+
+def check_golden(prompt):
+    common = ["--model", case, "--tokens", ids(prompt["tokens"]), "--activations", "f32", "--json"]
+    greedy = json.loads(run("generate", *common, "--max-new", "24", "--greedy", "--ignore-eos"))
+    assert greedy == {"tokens": prompt["greedy"]["tokens"]}, greedy
+    study = ["logits", *common, "--top", "400", "--last", "8", "--routing", "--mtp"]
+    text = run(*study)
+    found = json.loads(text)
+    assert text == run(*study, "--chunk", "64"), "a chunk changed the logits"
+    for top in prompt["top20"]:
+        position = [p for p in found["positions"] if p["pos"] == top["pos"]][0]
+        logits = dict(map(tuple, position["top"]))
+        for token, value in zip(top["ids"], top["logits"]):
+            assert abs(logits[token] - value) < 2e-3, (top["pos"], token)
+        assert abs(position["logsumexp"] - prompt["stats"]["lse"][top["pos"]]) < 1e-3
+    assert found["mtp_argmax"] == prompt["mtp"]["argmax_all"]
+    for layer, routed in prompt["router_last"].items():
+        assert found["routing"][layer] == sorted(routed["experts"])
+
+
+def main():
+    with open(case + "/golden.json", encoding="utf-8") as file:
+        for prompt in json.load(file)["prompts"][1:5]:
+            check_golden(prompt)
+    by_seed = [run("generate", "--model", case, "--tokens", "5,9", "--max-new", "12", "--seed", seed)
+               for seed in ("1", "1", "2")]
+    assert by_seed[0] == by_seed[1] != by_seed[2], by_seed
+    for arguments, words in (
+            (["generate", "--model", case, "--tokens", "5,,9"], "expected ids"),
+            (["generate", "--model", case, "--tokens", "99999"], "99999 is no token"),
+            (["logits", "--model", case + "/none", "--tokens", "1"], "none"),
+            (["logits", "--model", goldens + "/v2lite-softmax-greedy-yarn", "--tokens", "1", "--mtp"],
+             "no MTP layer")):
+        assert words in run(*arguments, code=1), arguments
+    assert "either a prompt or --tokens" in run("generate", code=2)
+    if serving:
+        answer = run("generate", "--activations", "f32", "--greedy", "What is 4728 + 915?")
+        assert answer == "4728 + 915 = 5643\n", answer
+    else:
+        assert "no tokenizer" in run("generate", "hello", code=1)
+
+
+main()
