@@ -33,7 +33,7 @@ ALWAYS_INLINE void tile(int rows, int vectors, const struct piece *t) {
             sum[r][v] = t->accumulate ? load(t->c + r * t->c_stride + v * 8, v == vectors - 1, t)
                                       : _mm256_setzero_ps();
     const float *a = t->a, *b = t->b;
-    for (uint32_t k = 0; k < t->k; k++, b += t->b_stride) {
+    for (size_t k = 0; k < t->k; k++, b += t->b_stride) {
         __m256 right[4];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)

@@ -31,7 +31,7 @@ ALWAYS_INLINE void tile(int rows, int vectors, const struct piece *t) {
                                                               t->c + r * t->c_stride + v * 16)
                                       : _mm512_setzero_ps();
     const float *a = t->a, *b = t->b;
-    for (uint32_t k = 0; k < t->k; k++, b += t->b_stride) {
+    for (size_t k = 0; k < t->k; k++, b += t->b_stride) {
         __m512 right[8];
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; v++)

@@ -11,12 +11,13 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define ROWS 6
+#define DIRECT_ROWS 2
 #define PREFETCH_BYTES 1024
 
 /* 16 weights of one channel, from output `first` of the panel on. */
-ALWAYS_INLINE void load_half(enum weight_type type, const char *w, uint32_t k, int first,
+ALWAYS_INLINE void load_half(enum weight_type type, const char *w, size_t k, int first,
                              __m256 *out) {
-    size_t at = (size_t)k * MATMUL_PANEL + (size_t)first;
+    size_t at = k * MATMUL_PANEL + (size_t)first;
     if (type == WEIGHT_FP8) {
         __m128i codes = _mm_loadu_si128((const __m128i *)(const void *)(w + at));
         __m256i half = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
@@ -45,12 +46,12 @@ ALWAYS_INLINE void tile(enum weight_type type, int rows, int halves, int first,
 #pragma GCC unroll 4
         for (int v = 0; v < 2 * halves; v++)
             part[r][v] = _mm256_setzero_ps();
-    for (uint32_t k = 0; k < t->count; k++) {
+    for (size_t k = 0; k < t->count; k++) {
         __m256 weights[4];
 #pragma GCC unroll 2
         for (int h = 0; h < halves; h++)
             load_half(type, w, k, first + 16 * h, weights + 2 * h);
-        if (!t->decoded)
+        if (t->prefetch)
             _mm_prefetch(w + k * MATMUL_PANEL * weight_type_bytes(type) + PREFETCH_BYTES,
                          _MM_HINT_T0);
 #pragma GCC unroll 6
@@ -113,7 +114,7 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
 }
 
 ALWAYS_INLINE void decode_type(enum weight_type type, float *out, const char *w, uint32_t count) {
-    for (uint32_t k = 0; k < count; k++)
+    for (size_t k = 0; k < count; k++)
         for (int first = 0; first < MATMUL_PANEL; first += 16) {
             __m256 weights[2];
             load_half(type, w, k, first, weights);
@@ -132,6 +133,7 @@ static void decode(void *out, enum weight_type type, const void *w, uint32_t cou
 void matmul_avx2_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     static const struct matmul_leaf leaf = {
         .tile_rows = ROWS,
+        .direct_rows = DIRECT_ROWS,
         .pack_x = pack_x,
         .decode = decode,
         .tile = run_tile,

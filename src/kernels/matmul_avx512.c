@@ -11,26 +11,27 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define ROWS 12
-#define PAIR_ROWS 4
+#define PAIR_ROWS 6
+#define DIRECT_ROWS 6
 #define PREFETCH_BYTES 1024
 
 /* 32 weights of one channel. */
-ALWAYS_INLINE void load_channel(enum weight_type type, const char *w, uint32_t k, __m512 *out) {
+ALWAYS_INLINE void load_channel(enum weight_type type, const char *w, size_t k, __m512 *out) {
     if (type == WEIGHT_FP8) {
-        __m256i codes = _mm256_loadu_si256((const __m256i *)(const void *)(w + (size_t)k * 32));
+        __m256i codes = _mm256_loadu_si256((const __m256i *)(const void *)(w + k * 32));
         __m512i half = _mm512_slli_epi16(_mm512_cvtepi8_epi16(codes), 7);
         half = _mm512_and_si512(half, _mm512_set1_epi16((short)0xBF80));
         out[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(half));
         out[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(half, 1));
     } else if (type == WEIGHT_BF16) {
-        const char *at = w + (size_t)k * 64;
+        const char *at = w + k * 64;
         for (int v = 0; v < 2; v++) {
             __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(at + v * 32));
             out[v] = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
         }
     } else {
-        out[0] = _mm512_loadu_ps(w + (size_t)k * 128);
-        out[1] = _mm512_loadu_ps(w + (size_t)k * 128 + 64);
+        out[0] = _mm512_loadu_ps(w + k * 128);
+        out[1] = _mm512_loadu_ps(w + k * 128 + 64);
     }
 }
 
@@ -43,12 +44,13 @@ ALWAYS_INLINE void tile(enum weight_type type, int rows, int panels, const struc
 #pragma GCC unroll 4
         for (int v = 0; v < 2 * panels; v++)
             part[r][v] = _mm512_setzero_ps();
-    for (uint32_t k = 0; k < t->count; k++) {
+#pragma GCC unroll 2
+    for (size_t k = 0; k < t->count; k++) {
         __m512 weights[2 * TILE_PANELS_MAX];
 #pragma GCC unroll 2
         for (int p = 0; p < panels; p++) {
             load_channel(type, w + p * t->panel_bytes, k, weights + 2 * p);
-            if (!t->decoded)
+            if (t->prefetch)
                 _mm_prefetch(w + p * t->panel_bytes + k * 32 * weight_type_bytes(type) +
                                  PREFETCH_BYTES,
                              _MM_HINT_T0);
@@ -90,6 +92,8 @@ ALWAYS_INLINE void tile_of_type(enum weight_type type, const struct matmul_tile 
     case 102: tile(type, 2, 2, t); break;
     case 103: tile(type, 3, 2, t); break;
     case 104: tile(type, 4, 2, t); break;
+    case 105: tile(type, 5, 2, t); break;
+    case 106: tile(type, 6, 2, t); break;
     default: __builtin_unreachable();
     }
     /* clang-format on */
@@ -114,7 +118,7 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
 }
 
 ALWAYS_INLINE void decode_type(enum weight_type type, float *out, const char *w, uint32_t count) {
-    for (uint32_t k = 0; k < count; k++) {
+    for (size_t k = 0; k < count; k++) {
         __m512 weights[2];
         load_channel(type, w, k, weights);
         _mm512_storeu_ps(out + k * MATMUL_PANEL, weights[0]);
@@ -132,6 +136,7 @@ static void decode(void *out, enum weight_type type, const void *w, uint32_t cou
 void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     static const struct matmul_leaf leaf = {
         .tile_rows = ROWS,
+        .direct_rows = DIRECT_ROWS,
         .pair_rows = PAIR_ROWS,
         .pack_x = pack_x,
         .decode = decode,

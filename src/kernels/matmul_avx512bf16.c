@@ -19,6 +19,7 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define ROWS 12
 #define PAIR_ROWS 4
+#define DIRECT_ROWS 4
 #define PREFETCH_BYTES 1024
 
 #ifdef KERNEL_EMULATE_BF16
@@ -105,7 +106,7 @@ ALWAYS_INLINE void tile(enum weight_type type, bool decoded, int rows, int panel
         for (int p = 0; p < panels; p++) {
             const char *panel = w + p * t->panel_bytes;
             load_pairs(type, decoded, panel, k, t->count, weights + 2 * p);
-            if (!decoded)
+            if (t->prefetch)
                 _mm_prefetch(panel + k * MATMUL_PANEL * weight_type_bytes(type) + PREFETCH_BYTES,
                              _MM_HINT_T0);
         }
@@ -185,6 +186,7 @@ static void decode(void *out, enum weight_type type, const void *w, uint32_t cou
 void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     static const struct matmul_leaf leaf = {
         .tile_rows = ROWS,
+        .direct_rows = DIRECT_ROWS,
         .pair_rows = PAIR_ROWS,
         .pack_x = pack_x,
         .decode = decode,

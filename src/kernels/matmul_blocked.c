@@ -48,6 +48,7 @@ static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t p
     struct matmul_tile tile = {
         .type = type,
         .decoded = decoded,
+        .prefetch = !decoded && first == 0,
         .rows = rows,
         .panels = panels,
         .count = block_channels(run, block),
@@ -112,7 +113,7 @@ void matmul_blocked_run(const struct matmul_leaf *leaf, const struct matmul *job
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         run.row_first = (uint32_t)((uint64_t)job->m * chunk / chunks);
         run.rows = (uint32_t)((uint64_t)job->m * (chunk + 1) / chunks) - run.row_first;
-        if (run.rows <= leaf->tile_rows)
+        if (run.rows <= leaf->direct_rows)
             run_few_rows(&run, panel_first, panel_count);
         else
             run_many_rows(&run, panel_first, panel_count);

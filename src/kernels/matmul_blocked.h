@@ -18,6 +18,7 @@
 struct matmul_tile {
     enum weight_type type;
     bool decoded;       /* w is what the leaf's decode wrote */
+    bool prefetch;      /* w is read for the first and last time */
     uint32_t rows;      /* 1..leaf's tile_rows */
     uint32_t panels;    /* 1, or 2 for at most leaf's pair_rows rows */
     uint32_t count;     /* channels: 1..128 */
@@ -31,9 +32,10 @@ struct matmul_tile {
 };
 
 struct matmul_leaf {
-    uint32_t tile_rows; /* most rows of a tile */
-    uint32_t pair_rows; /* most rows of a tile of two panels */
-    bool decodes_f32;   /* F32 weights need decoding, too */
+    uint32_t tile_rows;   /* most rows of a tile */
+    uint32_t pair_rows;   /* most rows of a tile of two panels */
+    uint32_t direct_rows; /* up to here packed weights are read directly, not decoded first */
+    bool decodes_f32;     /* F32 weights need decoding, too */
     /* One row's channels of a block; lift: times 2^8. */
     void (*pack_x)(void *out, const float *x, uint32_t count, bool lift);
     void (*decode)(void *out, enum weight_type type, const void *w, uint32_t count);

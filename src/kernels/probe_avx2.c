@@ -9,6 +9,7 @@
 
 double probe_avx2_multiply(uint64_t rounds) {
     __m256 sum[CHAINS], x = _mm256_set1_ps(0.5f);
+#pragma GCC unroll 12
     for (int c = 0; c < CHAINS; c++)
         sum[c] = _mm256_setzero_ps();
     for (uint64_t i = 0; i < rounds; i++)

@@ -19,6 +19,7 @@ double probe_avx512_multiply(uint64_t rounds) {
 #define OPERATIONS 32
 #endif
     __m512 sum[CHAINS];
+#pragma GCC unroll 16
     for (int c = 0; c < CHAINS; c++)
         sum[c] = _mm512_setzero_ps();
     for (uint64_t i = 0; i < rounds; i++)
