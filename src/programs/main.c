@@ -12,6 +12,7 @@
 const struct program programs[] = {
     {"bench", "measure kernels and the model", program_bench, NULL, 0},
 #ifdef FATHOM_SERVING
+    {"chat", "talk with a model in the terminal", program_chat, OPTIONS(chat_options)},
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
 #endif
     {"generate", "answer a prompt", program_generate, OPTIONS(generate_options)},
@@ -20,6 +21,7 @@ const struct program programs[] = {
     {"make-checkpoint", "write a checkpoint of random weights", program_make_checkpoint,
      OPTIONS(make_checkpoint_options)},
 #ifdef FATHOM_SERVING
+    {"serve", "an API server and a chat page", program_serve, OPTIONS(serve_options)},
     {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},
 #endif
     {"version", "print the version", program_version, OPTIONS(version_options)},

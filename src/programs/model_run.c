@@ -36,13 +36,8 @@ enum status model_run_options(const struct model_run_values *values, struct mode
     return status;
 }
 
-struct progress {
-    struct timespec began;
-    bool shown;
-};
-
 static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
-    struct progress *progress = context;
+    struct model_run_progress *progress = context;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     double seconds = (double)(now.tv_sec - progress->began.tv_sec) +
@@ -54,16 +49,24 @@ static void show_progress(void *context, uint64_t done_bytes, uint64_t total_byt
     fflush(stderr);
 }
 
+void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options) {
+    progress->shown = false;
+    clock_gettime(CLOCK_MONOTONIC, &progress->began);
+    if (!isatty(STDERR_FILENO)) return;
+    options->progress = show_progress;
+    options->progress_context = progress;
+}
+
+void model_run_progress_end(struct model_run_progress *progress) {
+    if (progress->shown) fprintf(stderr, "\r\033[K");
+}
+
 enum status model_run_open(struct solo_options *options, struct solo **solo_out,
                            struct error *error) {
-    struct progress progress = {.shown = false};
-    clock_gettime(CLOCK_MONOTONIC, &progress.began);
-    if (isatty(STDERR_FILENO)) {
-        options->model.progress = show_progress;
-        options->model.progress_context = &progress;
-    }
+    struct model_run_progress progress;
+    model_run_progress_begin(&progress, &options->model);
     enum status status = solo_open(options, solo_out, error);
-    if (progress.shown) fprintf(stderr, "\r\033[K");
+    model_run_progress_end(&progress);
     return status;
 }
 

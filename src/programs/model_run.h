@@ -5,6 +5,8 @@
 #ifndef PROGRAMS_MODEL_RUN_H
 #define PROGRAMS_MODEL_RUN_H
 
+#include <time.h>
+
 #include "host/solo.h"
 #include "programs/command.h"
 
@@ -43,6 +45,14 @@ struct model_run_values {
 /* Fills directory, activations, level and threads. The directory's text lives as long as the process. */
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) MUST_USE;
+
+/* Shows how far a model is loaded, on a terminal, when it takes more than a second. */
+struct model_run_progress {
+    struct timespec began;
+    bool shown;
+};
+void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options);
+void model_run_progress_end(struct model_run_progress *progress);
 
 /* solo_open, with progress on a terminal when it takes more than a second. */
 enum status model_run_open(struct solo_options *options, struct solo **solo_out,

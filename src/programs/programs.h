@@ -31,6 +31,8 @@ int program_generate(int argc, char **argv);
 int program_inspect(int argc, char **argv);
 int program_logits(int argc, char **argv);
 int program_make_checkpoint(int argc, char **argv);
+int program_chat(int argc, char **argv);
+int program_serve(int argc, char **argv);
 int program_tokenize(int argc, char **argv);
 int program_version(int argc, char **argv);
 
@@ -38,6 +40,8 @@ extern const struct option_table detokenize_options[1];
 extern const struct option_table generate_options[1];
 extern const struct option_table logits_options[1];
 extern const struct option_table make_checkpoint_options[1];
+extern const struct option_table chat_options[1];
+extern const struct option_table serve_options[1];
 extern const struct option_table tokenize_options[1];
 extern const struct option_table version_options[1];
 

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom chat: a conversation in the terminal. Runs the model alone, without a unit: there is one
+ * reader, and nothing to schedule. Ctrl-C stops the answer, Ctrl-D leaves.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "host/model_text.h"
+#include "programs/model_run.h"
+
+#define STEP_TOKENS 512
+#define CONTEXT_DEFAULT 4096
+#define MESSAGES_MAX 1024
+
+struct chat_values {
+    struct model_run_values run;
+    const char *system;
+    double temperature, top_p;
+    uint64_t max_context, seed;
+};
+
+#define AT(field) .offset = offsetof(struct chat_values, field)
+
+static const struct option chat_rows[] = {
+    MODEL_RUN_OPTIONS,
+    {.name = "system", .type = OPTION_TEXT, .help = "a system message to begin with", AT(system)},
+    {.name = "temperature",
+     .type = OPTION_NUMBER,
+     .fallback = "-1",
+     .help = "0: always the likeliest word; higher varies more; -1: the model's own",
+     .minimum = -1,
+     .maximum = 2,
+     AT(temperature)},
+    {.name = "top-p",
+     .type = OPTION_NUMBER,
+     .fallback = "-1",
+     .help = "choose among the likeliest words of this much probability; -1: the model's own",
+     .minimum = -1,
+     .maximum = 1,
+     AT(top_p)},
+    {.name = "seed",
+     .type = OPTION_COUNT,
+     .help = "makes answers repeatable; 0: another one each time",
+     AT(seed)},
+    {.name = "max-context",
+     .type = OPTION_COUNT,
+     .help = "tokens of the whole conversation; 0: 4096, or less if the model has less",
+     .maximum = LIMIT_CONTEXT,
+     AT(max_context)},
+};
+
+const struct option_table chat_options[1] = {
+    {.command = "chat",
+     .arguments = "",
+     .description = "A conversation in the terminal.",
+     .options = chat_rows,
+     .option_count = ARRAY_COUNT(chat_rows)},
+};
+
+static const char help_text[] = "  /reset   forget the conversation\n"
+                                "  /help    this text\n"
+                                "  Ctrl-C   stop the answer\n"
+                                "  Ctrl-D   leave\n";
+
+struct chat {
+    struct chat_values values;
+    struct solo *solo;
+    struct model_text text;
+    struct sampling sampling;
+    uint32_t vocab, context_max;
+    float *logits, *sample_scratch; /* [vocab], [2 * vocab] */
+    struct tokenizer_scratch *scratch;
+    void *scratch_memory;
+    char *prompt;     /* [prompt_capacity] */
+    uint32_t *tokens; /* [prompt_capacity] */
+    size_t prompt_capacity;
+    struct chat_message messages[MESSAGES_MAX]; /* each content on the heap */
+    size_t message_count;
+    /* The answer that is being written. */
+    char *answer;
+    size_t answer_bytes, answer_capacity;
+    enum token_stream_part shown;
+    bool has_colour, anything_shown;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number) {
+    interrupted = 1;
+}
+
+static enum status no_memory(struct error *error) {
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the conversation");
+}
+
+/* ---- messages ---- */
+
+static enum status add_message(struct chat *chat, enum chat_role role, struct bytes content,
+                               struct error *error) {
+    char *copy = malloc(content.count + 1);
+    if (!copy) return no_memory(error);
+    if (chat->message_count == MESSAGES_MAX) {
+        free(copy);
+        return error_set(error, STATUS_FULL, "the conversation has %d messages: /reset it",
+                         MESSAGES_MAX);
+    }
+    if (content.count) memcpy(copy, content.data, content.count);
+    chat->messages[chat->message_count++] =
+        (struct chat_message){.role = role, .has_content = true, .content = {copy, content.count}};
+    return STATUS_OK;
+}
+
+static void drop_message(struct chat *chat) {
+    free((void *)(uintptr_t)chat->messages[--chat->message_count].content.data);
+}
+
+static enum status reset(struct chat *chat, struct error *error) {
+    while (chat->message_count)
+        drop_message(chat);
+    if (!chat->values.system) return STATUS_OK;
+    return add_message(chat, CHAT_SYSTEM, bytes_of(chat->values.system), error);
+}
+
+/* ---- writing an answer ---- */
+
+static void set_dim(const struct chat *chat, bool dim) {
+    if (chat->has_colour) fputs(dim ? "\033[2m" : "\033[0m", stdout);
+}
+
+static void show(void *context, enum token_stream_part part, struct bytes text) {
+    struct chat *chat = context;
+    if (chat->anything_shown && part != chat->shown) fputs("\n\n", stdout);
+    if (!chat->anything_shown || part != chat->shown) set_dim(chat, part == TOKEN_STREAM_REASONING);
+    chat->anything_shown = true;
+    chat->shown = part;
+    fwrite(text.data, 1, text.count, stdout);
+    fflush(stdout);
+    if (part != TOKEN_STREAM_CONTENT) return;
+    size_t bytes = chat->answer_bytes + text.count;
+    if (bytes > chat->answer_capacity) {
+        size_t capacity = 2 * bytes;
+        char *grown = realloc(chat->answer, capacity);
+        check(grown != NULL);
+        chat->answer = grown;
+        chat->answer_capacity = capacity;
+    }
+    memcpy(chat->answer + chat->answer_bytes, text.data, text.count);
+    chat->answer_bytes = bytes;
+}
+
+static enum status encode_conversation(struct chat *chat, struct chat_rendering *rendering_out,
+                                       size_t *count_out, struct error *error) {
+    enum status status =
+        chat_template_render(&chat->text.chat_template, chat->messages, chat->message_count, true,
+                             chat->prompt, chat->prompt_capacity, rendering_out, error);
+    if (!status)
+        status = tokenizer_encode(chat->text.tokenizer, chat->scratch,
+                                  (struct bytes){chat->prompt, rendering_out->count}, true,
+                                  chat->tokens, chat->prompt_capacity, count_out);
+    if (status == STATUS_FULL || status == STATUS_TOO_LARGE ||
+        (!status && *count_out >= chat->context_max))
+        return error_set(error, STATUS_TOO_LARGE,
+                         "the conversation is longer than %u tokens: /reset it, or start with a "
+                         "larger --max-context",
+                         chat->context_max);
+    return status;
+}
+
+static bool is_stop(const struct chat *chat, uint32_t token) {
+    for (uint32_t i = 0; i < chat->text.stop_token_count; i++)
+        if (chat->text.stop_tokens[i] == token) return true;
+    return false;
+}
+
+/* From the prompt's last logits to the answer's end. */
+static enum status write_answer(struct chat *chat, struct token_stream *stream,
+                                uint32_t prompt_tokens, struct error *error) {
+    chat->sampling.seed++;
+    for (uint32_t position = 0; prompt_tokens + position < chat->context_max; position++) {
+        uint32_t token = sample_token(chat->logits, chat->vocab, &chat->sampling, position,
+                                      chat->sample_scratch);
+        if (is_stop(chat, token) || interrupted) return STATUS_OK;
+        token_stream_push(stream, token, show, chat);
+        struct solo_row row = {
+            .form = TOKEN_GENERATED, .tokens = &token, .token_count = 1, .logits_count = 1};
+        enum status status = solo_step(chat->solo, &row, 1, chat->logits, NULL, error);
+        if (status) return status;
+    }
+    fprintf(stderr, "\n(the context of %u tokens is full: /reset it)", chat->context_max);
+    return STATUS_OK;
+}
+
+static enum status compute_answer(struct chat *chat, struct error *error) {
+    struct chat_rendering rendering;
+    struct token_stream stream;
+    size_t count = 0;
+    enum status status = encode_conversation(chat, &rendering, &count, error);
+    if (status) return status;
+    solo_reset(chat->solo, 0);
+    chat->answer_bytes = 0;
+    chat->anything_shown = false;
+    token_stream_open(&stream, chat->text.tokenizer, NULL, rendering.stream);
+    status = solo_prefill(chat->solo, 0, chat->tokens, (uint32_t)count, 0, chat->logits, error);
+    if (!status) status = write_answer(chat, &stream, (uint32_t)count, error);
+    token_stream_finish(&stream, show, chat);
+    set_dim(chat, false);
+    if (chat->anything_shown) fputs("\n\n", stdout);
+    fflush(stdout);
+    return status;
+}
+
+/* A question that is too much is forgotten, so that the conversation goes on. */
+static enum status answer(struct chat *chat, struct bytes question, struct error *error) {
+    enum status status = add_message(chat, CHAT_USER, question, error);
+    bool asked = !status;
+    if (!status) status = compute_answer(chat, error);
+    if (!status)
+        status = add_message(chat, CHAT_ASSISTANT, (struct bytes){chat->answer, chat->answer_bytes},
+                             error);
+    if (status != STATUS_FULL && status != STATUS_TOO_LARGE) return status;
+    fprintf(stderr, "%s\n", error->text);
+    if (asked) drop_message(chat);
+    return STATUS_OK;
+}
+
+/* ---- opening ---- */
+
+static enum status take_room(struct chat *chat, struct error *error) {
+    struct arena arena;
+    chat->prompt_capacity = (size_t)chat->context_max * 64; /* few tokens are longer on average */
+    size_t bytes = tokenizer_scratch_bytes(chat->prompt_capacity);
+    chat->logits = malloc(chat->vocab * sizeof(float));
+    chat->sample_scratch = malloc(2 * (size_t)chat->vocab * sizeof(float));
+    chat->prompt = malloc(chat->prompt_capacity);
+    chat->tokens = malloc(chat->prompt_capacity * sizeof(uint32_t));
+    chat->scratch_memory = malloc(bytes);
+    if (!chat->logits || !chat->sample_scratch || !chat->prompt || !chat->tokens ||
+        !chat->scratch_memory)
+        return no_memory(error);
+    arena_over(&arena, chat->scratch_memory, bytes);
+    chat->scratch = tokenizer_scratch_create(&arena, chat->prompt_capacity);
+    return chat->scratch ? STATUS_OK : no_memory(error);
+}
+
+static void choose_sampling(struct chat *chat) {
+    chat->sampling = chat->text.sampling;
+    if (chat->values.temperature >= 0) chat->sampling.temperature = (float)chat->values.temperature;
+    if (chat->values.top_p >= 0) chat->sampling.top_p = (float)chat->values.top_p;
+    chat->sampling.seed = chat->values.seed;
+    if (chat->values.seed == 0)
+        check(getrandom(&chat->sampling.seed, sizeof chat->sampling.seed, 0) ==
+              sizeof chat->sampling.seed);
+}
+
+static enum status chat_open(struct chat *chat, struct error *error) {
+    struct solo_options options = {.sequences = 1};
+    uint64_t wanted = chat->values.max_context ? chat->values.max_context : CONTEXT_DEFAULT;
+    enum status status = model_run_options(&chat->values.run, &options.model, error);
+    if (status) return status;
+    options.model.step_tokens_max = STEP_TOKENS;
+    options.context_max = (uint32_t)wanted;
+    status = model_run_open(&options, &chat->solo, error);
+    if (status) return status;
+    const struct shape *shape = model_shape(solo_model(chat->solo));
+    chat->vocab = shape->vocab;
+    chat->context_max = wanted < shape->context_max ? (uint32_t)wanted : shape->context_max;
+    status = model_text_open(options.model.directory, shape, &chat->text, error);
+    if (status) return status;
+    if (!chat->text.tokenizer || !chat->text.chat_template.present)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%.300s has no tokenizer.json, or no chat template in "
+                         "tokenizer_config.json: `fathom generate --tokens` needs neither",
+                         options.model.directory);
+    choose_sampling(chat);
+    status = take_room(chat, error);
+    return status ? status : reset(chat, error);
+}
+
+static void chat_close(struct chat *chat) {
+    while (chat->message_count)
+        drop_message(chat);
+    if (chat->solo) solo_close(chat->solo);
+    model_text_close(&chat->text);
+    free(chat->logits);
+    free(chat->sample_scratch);
+    free(chat->prompt);
+    free(chat->tokens);
+    free(chat->scratch_memory);
+    free(chat->answer);
+}
+
+/* ---- the terminal ---- */
+
+/* Ctrl-C ends a read, and an answer, but not the program. */
+static void catch_interrupts(void) {
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
+static struct bytes trimmed(struct bytes text) {
+    while (text.count && strchr(" \t\r\n", text.data[text.count - 1]))
+        text.count--;
+    while (text.count && strchr(" \t", text.data[0]))
+        text.data++, text.count--;
+    return text;
+}
+
+static enum status converse(struct chat *chat, struct error *error) {
+    char *line = NULL;
+    size_t capacity = 0;
+    bool terminal = isatty(STDIN_FILENO);
+    enum status status = STATUS_OK;
+    while (!status) {
+        if (terminal) fputs("> ", stdout);
+        fflush(stdout);
+        interrupted = 0;
+        errno = 0;
+        ssize_t count = getline(&line, &capacity, stdin);
+        if (count < 0 && errno == EINTR) {
+            clearerr(stdin);
+            fputs("\n(Ctrl-D leaves)\n", stdout);
+            continue;
+        }
+        if (count < 0) break;
+        struct bytes text = trimmed((struct bytes){line, (size_t)count});
+        if (text.count == 0) continue;
+        if (bytes_equal(text, BYTES_LITERAL("/help")))
+            fputs(help_text, stdout);
+        else if (bytes_equal(text, BYTES_LITERAL("/reset")))
+            status = reset(chat, error);
+        else if (text.data[0] == '/')
+            fprintf(stderr, "no such command; /help lists them\n");
+        else
+            status = answer(chat, text, error);
+    }
+    if (terminal) fputs("\n", stdout);
+    free(line);
+    return status;
+}
+
+int program_chat(int argc, char **argv) {
+    static struct chat chat;
+    struct option_result result;
+    struct error error = {""};
+    int exit_code;
+    if (!command_begin(chat_options, argc, argv, &chat.values, &result, &exit_code))
+        return exit_code;
+    enum status status = chat_open(&chat, &error);
+    if (!status) {
+        chat.has_colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+        if (isatty(STDIN_FILENO)) fprintf(stderr, "Ctrl-C stops an answer, /help helps\n");
+        catch_interrupts();
+        status = converse(&chat, &error);
+    }
+    chat_close(&chat);
+    return status ? command_failed(chat_options, status, &error) : command_end(chat_options);
+}

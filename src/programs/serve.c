@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom serve: the whole system in one process: an API server and a chat page, the gateway, one
+ * combined unit, the engine on this machine's CPU.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "gateway/gateway.h"
+#include "host/engine_cpu.h"
+#include "host/loop.h"
+#include "host/model_text.h"
+#include "host/web_assets.h"
+#include "programs/model_run.h"
+#include "unit/unit.h"
+
+#define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
+
+struct serve_values {
+    struct model_run_values run;
+    const char *config, *host, *served_name, *allow_origin;
+    uint64_t port, kv_memory, max_context, max_batch_tokens, max_batch_rows, queue;
+};
+
+#define AT(field) .offset = offsetof(struct serve_values, field)
+
+static const struct option serve_rows[] = {
+    MODEL_RUN_OPTIONS,
+    {.name = "host",
+     .type = OPTION_TEXT,
+     .fallback = "127.0.0.1",
+     .help = "address to listen on; 0.0.0.0 for all networks",
+     AT(host)},
+    {.name = "port",
+     .type = OPTION_COUNT,
+     .fallback = "8000",
+     .help = "port to listen on; 0 takes a free one",
+     .maximum = 65535,
+     AT(port)},
+    {.name = "kv-memory",
+     .type = OPTION_BYTES,
+     .fallback = "1GiB",
+     .help = "memory for the KV cache",
+     AT(kv_memory)},
+    {.name = "max-context",
+     .type = OPTION_COUNT,
+     .help = "tokens of a prompt and its answer; 0: what model and KV memory allow",
+     .maximum = LIMIT_CONTEXT,
+     AT(max_context)},
+    {.name = "max-batch-tokens",
+     .type = OPTION_COUNT,
+     .fallback = "512",
+     .help = "tokens computed in one step; more speeds prompts up and makes running answers wait",
+     .minimum = 2 * KV_BLOCK_TOKENS,
+     .maximum = LIMIT_STEP_TOKENS,
+     AT(max_batch_tokens)},
+    {.name = "max-batch-rows",
+     .type = OPTION_COUNT,
+     .fallback = "64",
+     .help = "requests that run at the same time; at least 64 less than --max-batch-tokens",
+     .minimum = 1,
+     .maximum = LIMIT_STEP_ROWS,
+     AT(max_batch_rows)},
+    {.name = "queue",
+     .type = OPTION_COUNT,
+     .fallback = "256",
+     .help = "requests that may wait; further ones are told to try again later",
+     .maximum = LIMIT_UNIT_REQUESTS,
+     AT(queue)},
+    {.name = "served-name",
+     .type = OPTION_TEXT,
+     .help = "the model's name in the API; the directory's name if not given",
+     AT(served_name)},
+    {.name = "allow-origin",
+     .type = OPTION_TEXT,
+     .help = "let pages of this origin use the API (CORS); * for any. None if not given",
+     AT(allow_origin)},
+    {.name = "config",
+     .type = OPTION_TEXT,
+     .help = "a YAML file with any of these options",
+     AT(config)},
+};
+
+const struct option_table serve_options[1] = {
+    {.command = "serve",
+     .arguments = "",
+     .description = "Serves a model: the OpenAI-compatible API under /v1, a chat page at /.",
+     .options = serve_rows,
+     .option_count = ARRAY_COUNT(serve_rows)},
+};
+
+/* All that one server is made of. */
+struct server {
+    struct serve_values values;
+    struct loop *loop;
+    struct engine_cpu *engine;
+    struct step_result *result; /* of the engine's thread, room for max_batch_rows */
+    struct model_text text;
+    struct tokenizer_scratch *scratch;  /* of the tokenizer's thread */
+    struct record_tokenized *tokenized; /* of that thread, room for LONG_TEXT_BYTES_MAX tokens */
+    struct gateway *gateway;
+    struct unit *unit;
+    void *text_memory, *machine_memory;
+    char name[256];
+};
+
+/* ---- what the threads do ---- */
+
+static void run_step(void *context, struct worker *worker, const struct record *record) {
+    struct server *server = context;
+    struct error error = {""};
+    check(record->kind == RECORD_RUN_STEP);
+    engine_cpu_run(server->engine, (const struct step_plan *)record, server->result, &error);
+    if (server->result->failed) fprintf(stderr, "a step failed: %s\n", error.text);
+    worker_answer(worker, &server->result->record);
+}
+
+static void tokenize(void *context, struct worker *worker, const struct record *record) {
+    struct server *server = context;
+    const struct record_tokenize *request = (const struct record_tokenize *)record;
+    const size_t head_bytes = record_tail(sizeof(struct record_tokenized));
+    struct record_tokenized *answer = server->tokenized;
+    struct bytes text = {(const char *)record + record_tail(sizeof *request), request->text_bytes};
+    size_t count = 0;
+    enum status status =
+        tokenizer_encode(server->text.tokenizer, server->scratch, text, request->parse_special,
+                         (uint32_t *)((char *)answer + head_bytes), LONG_TEXT_BYTES_MAX, &count);
+    if (status) count = 0; /* says that it cannot be done */
+    *answer = (struct record_tokenized){
+        .record = {RECORD_VERSION, RECORD_TOKENIZED,
+                   (uint32_t)record_tail(head_bytes + count * sizeof(uint32_t))},
+        .request = request->request,
+        .token_count = (uint32_t)count,
+    };
+    worker_answer(worker, &answer->record);
+}
+
+/* ---- opening ---- */
+
+static enum status no_memory(struct error *error, const char *what) {
+    return error_set(error, STATUS_NO_MEMORY, "no memory for %s", what);
+}
+
+static enum status open_loop(struct server *server, struct error *error) {
+    static struct http_asset assets[WEB_ASSET_COUNT];
+    struct http_server_options http;
+    http_server_defaults(&http);
+    http.host = server->values.host;
+    http.port = (uint32_t)server->values.port;
+    http.allow_origin = server->values.allow_origin;
+    http.assets = assets;
+    http.asset_count = WEB_ASSET_COUNT;
+    web_assets_list(assets);
+    return loop_open(&http, &server->loop, error);
+}
+
+static enum status open_engine(struct server *server, const char **directory_out,
+                               struct error *error) {
+    struct model_options options = {0};
+    struct model_run_progress progress;
+    enum status status = model_run_options(&server->values.run, &options, error);
+    if (status) return status;
+    options.kv_bytes = server->values.kv_memory;
+    options.step_tokens_max = (uint32_t)server->values.max_batch_tokens;
+    options.step_rows_max = (uint32_t)server->values.max_batch_rows;
+    model_run_progress_begin(&progress, &options);
+    status = engine_cpu_open(&options, &server->engine, error);
+    model_run_progress_end(&progress);
+    if (status) return status;
+    *directory_out = options.directory;
+    server->result = calloc(1, step_result_bytes(options.step_rows_max));
+    return server->result ? STATUS_OK : no_memory(error, "step results");
+}
+
+static enum status open_text(struct server *server, const char *directory, struct error *error) {
+    const struct shape *shape = model_shape(engine_cpu_model(server->engine));
+    enum status status = model_text_open(directory, shape, &server->text, error);
+    if (status || !server->text.tokenizer) return status;
+    struct arena arena;
+    size_t bytes = tokenizer_scratch_bytes(LONG_TEXT_BYTES_MAX);
+    server->text_memory = malloc(bytes);
+    server->tokenized =
+        malloc(sizeof *server->tokenized + (LONG_TEXT_BYTES_MAX + 4) * sizeof(uint32_t));
+    if (!server->text_memory || !server->tokenized) return no_memory(error, "the tokenizer");
+    arena_over(&arena, server->text_memory, bytes);
+    server->scratch = tokenizer_scratch_create(&arena, LONG_TEXT_BYTES_MAX);
+    return server->scratch ? STATUS_OK : no_memory(error, "the tokenizer");
+}
+
+/* The last name in the directory's path, symbolic links followed. */
+static void choose_name(struct server *server, const char *directory) {
+    char path[PATH_MAX];
+    const char *name = server->values.served_name;
+    if (!name) {
+        const char *whole = realpath(directory, path) ? path : directory;
+        const char *slash = strrchr(whole, '/');
+        name = slash && slash[1] ? slash + 1 : whole;
+    }
+    snprintf(server->name, sizeof server->name, "%.255s", name);
+}
+
+static uint32_t context_tokens(const struct server *server) {
+    const struct model *model = engine_cpu_model(server->engine);
+    uint64_t most = (uint64_t)model_page_count(model) * KV_BLOCK_TOKENS;
+    uint64_t wanted =
+        server->values.max_context ? server->values.max_context : model_shape(model)->context_max;
+    if (wanted > most) wanted = most;
+    return wanted < LIMIT_CONTEXT ? (uint32_t)wanted : LIMIT_CONTEXT;
+}
+
+static uint32_t unit_requests(const struct server *server) {
+    uint64_t wanted = server->values.max_batch_rows + server->values.queue;
+    return wanted < LIMIT_UNIT_REQUESTS ? (uint32_t)wanted : LIMIT_UNIT_REQUESTS;
+}
+
+static enum status open_machines(struct server *server, struct error *error) {
+    const struct model *model = engine_cpu_model(server->engine);
+    struct unit_options unit = {
+        .requests_max = unit_requests(server),
+        .page_count = model_page_count(model),
+        .context_tokens_max = context_tokens(server),
+        .step_rows_max = (uint32_t)server->values.max_batch_rows,
+        .step_tokens_max = (uint32_t)server->values.max_batch_tokens,
+        .vocab_count = model_shape(model)->vocab,
+        .model_id = model_identity(model),
+        .numerics_id = model_numerics_id(model),
+    };
+    struct gateway_options gateway = {
+        .tokenizer = server->text.tokenizer,
+        .chat_template = server->text.chat_template.present ? &server->text.chat_template : NULL,
+        .model_name = server->name,
+        .model_created = (int64_t)time(NULL),
+        .version = FATHOM_VERSION,
+        .sampling = server->text.sampling,
+        .stop_token_count = server->text.stop_token_count,
+        .prepend_bos = server->text.prepend_bos,
+        .bos_token = server->text.bos_token,
+        .requests_max = unit.requests_max + 64, /* some are being read or tokenized */
+        .body_bytes_max = LONG_TEXT_BYTES_MAX,
+    };
+    memcpy(gateway.stop_tokens, server->text.stop_tokens, sizeof gateway.stop_tokens);
+    size_t bytes = unit_memory_bytes(&unit) + gateway_memory_bytes(&gateway) + 64;
+    struct arena arena;
+    server->machine_memory = malloc(bytes);
+    if (!server->machine_memory) return no_memory(error, "the gateway and the unit");
+    arena_over(&arena, server->machine_memory, bytes);
+    enum status status = unit_create(&arena, &unit, &server->unit, error);
+    return status ? status : gateway_create(&arena, &gateway, &server->gateway, error);
+}
+
+static enum status server_open(struct server *server, struct error *error) {
+    const char *directory;
+    enum status status = open_loop(server, error);
+    if (!status) status = open_engine(server, &directory, error);
+    if (!status) status = open_text(server, directory, error);
+    if (status) return status;
+    choose_name(server, directory);
+    return open_machines(server, error);
+}
+
+/* False: a step is still being computed, and everything must stay until the process ends. */
+static bool server_close(struct server *server) {
+    if (server->loop && !loop_close(server->loop)) return false;
+    engine_cpu_close(server->engine);
+    model_text_close(&server->text);
+    free(server->result);
+    free(server->tokenized);
+    free(server->text_memory);
+    free(server->machine_memory);
+    return true;
+}
+
+/* ---- running ---- */
+
+static void say_ready(void *context, const char *url) {
+    const struct server *server = context;
+    const struct model *model = engine_cpu_model(server->engine);
+    fprintf(stderr, "serving %s (%s): %.1f MiB of weights, %u KV pages of %d tokens\n",
+            server->name, model_numerics_id(model), (double)model_weight_bytes(model) / (1 << 20),
+            model_page_count(model), KV_BLOCK_TOKENS);
+    if (!server->text.tokenizer)
+        fprintf(stderr, "no tokenizer.json: prompts and answers are token ids\n");
+    else if (!server->text.chat_template.present)
+        fprintf(stderr, "no chat template in tokenizer_config.json: /v1/completions only\n");
+    printf("listening on %s\n", url);
+    fflush(stdout);
+}
+
+int program_serve(int argc, char **argv) {
+    struct server server = {0};
+    struct option_result result;
+    struct error error;
+    int exit_code;
+    if (!command_begin(serve_options, argc, argv, &server.values, &result, &exit_code))
+        return exit_code;
+    if (server.values.max_batch_tokens < server.values.max_batch_rows + KV_BLOCK_TOKENS)
+        return command_misused(serve_options,
+                               "--max-batch-tokens must be at least --max-batch-rows + %d",
+                               KV_BLOCK_TOKENS);
+    enum status status = server_open(&server, &error);
+    if (!status) {
+        struct loop_parts parts = {
+            .gateway = gateway_machine(server.gateway),
+            .unit = unit_machine(server.unit),
+            .engine = run_step,
+            .engine_context = &server,
+            .tokenize = server.text.tokenizer ? tokenize : NULL,
+            .tokenize_context = &server,
+            .ready = say_ready,
+            .ready_context = &server,
+        };
+        status = loop_run(server.loop, &parts, &error);
+    }
+    exit_code = status ? command_failed(serve_options, status, &error) : command_end(serve_options);
+    if (!server_close(&server)) _exit(exit_code);
+    return exit_code;
+}

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_chat.py FATHOM: `fathom chat`, through a pipe and on a terminal: turns, commands, Ctrl-C, Ctrl-D."""
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+
+fathom = sys.argv[1]
+PATIENCE = 60
+
+
+def through_a_pipe():
+    done = subprocess.run([fathom, "chat", "--temperature", "0"], text=True, capture_output=True,
+                          timeout=PATIENCE,
+                          input="My name is Anna.\n\nWhat is my name?\n/reset\nWhat is 12 + 30?\n/frob\n")
+    assert done.returncode == 0, done
+    assert "Anna" in done.stdout.split("\n\n")[-5], done.stdout
+    assert "12 + 30 = 42" in done.stdout, done.stdout
+    assert "\033" not in done.stdout, "colours in a pipe"
+    assert "/help" in done.stderr, done.stderr
+
+
+def seeds_repeat():
+    outs = set()
+    for seed in (3, 3, 4):
+        outs.add(subprocess.run([fathom, "chat", "--seed", str(seed), "--temperature", "1.3"],
+                                text=True, capture_output=True, timeout=PATIENCE,
+                                input="Tell me a story about a fox.\n").stdout)
+    assert len(outs) == 2, outs
+
+
+def a_small_context_is_said():
+    done = subprocess.run([fathom, "chat", "--max-context", "64"], text=True, capture_output=True,
+                          timeout=PATIENCE, input="fox " * 100 + "\nWho are you?\n")
+    assert done.returncode == 0, done
+    assert "longer than 64 tokens" in done.stderr and "--max-context" in done.stderr, done.stderr
+    assert "tiny-r1" in done.stdout, done.stdout
+
+
+class Terminal:
+    def __init__(self, *options):
+        self.child, self.file = pty.fork()
+        if self.child == 0:
+            os.environ["TERM"] = "xterm"
+            os.environ.pop("NO_COLOR", None)
+            os.execv(fathom, [fathom, "chat", *options])
+        self.heard = ""
+
+    def wait_for(self, pattern):
+        """Reads until the pattern; forgets what was read up to its end, and returns it."""
+        until = time.monotonic() + PATIENCE
+        while not (match := re.search(pattern, self.heard)):
+            assert time.monotonic() < until, "%r is not in %r" % (pattern, self.heard)
+            if select.select([self.file], [], [], 0.2)[0]:
+                try:
+                    data = os.read(self.file, 4096)
+                except OSError:
+                    data = b""
+                assert data, "ended before %r: %r" % (pattern, self.heard)
+                self.heard += data.decode(errors="replace")
+        text, self.heard = self.heard[:match.end()], self.heard[match.end():]
+        return text
+
+    def type(self, text):
+        os.write(self.file, text.encode())
+
+    def exit_code(self):
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            if select.select([self.file], [], [], 0.1)[0]:
+                try:
+                    os.read(self.file, 4096)
+                except OSError:
+                    pass
+            child, status = os.waitpid(self.child, os.WNOHANG)
+            if child:
+                return os.waitstatus_to_exitcode(status)
+        raise AssertionError("does not end")
+
+
+def on_a_terminal():
+    terminal = Terminal("--temperature", "0")
+    terminal.wait_for("> ")
+    terminal.type("/help\n")
+    terminal.wait_for(r"Ctrl-D +leave")
+    terminal.type("Tell me a story about a fox.\n")
+    thinking = terminal.wait_for(r"\033\[2m[^\033]*Hero")  # thinking is dimmed
+    assert "\033[2m" in thinking
+    terminal.type("\003")  # Ctrl-C ends the answer, not the program
+    rest = terminal.wait_for(r"\n\r?\n?> ")
+    assert "said thank you" not in rest, "the answer went on: %r" % rest
+    terminal.type("What is 2 + 3?\n")
+    terminal.wait_for(r"2 \+ 3 = 5")
+    terminal.wait_for("> ")
+    terminal.type("\003")
+    terminal.wait_for("Ctrl-D leaves")
+    terminal.type("\004")
+    assert terminal.exit_code() == 0
+
+
+for check in (through_a_pipe, seeds_repeat, a_small_context_is_said, on_a_terminal):
+    check()
+    print("ok", check.__name__)

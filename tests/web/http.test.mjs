@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Protects the server from what clients may do: too much, too slowly, not at all; and its end.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import net from 'node:net';
+import { Server, sleep } from './lib/server.mjs';
+
+let server;
+
+before(async () => { server = await Server.start('--max-context', '1024'); });
+after(async () => { await server.stop(); });
+
+const head = 'POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n';
+
+test('a huge body is refused with 413, however it is announced', async () => {
+  const body = JSON.stringify({ messages: [{ role: 'user', content: 'x'.repeat(20 << 20) }] });
+  assert.equal((await server.post('/v1/chat/completions', body)).status, 413);
+  const announced = await server.raw(`${head}Content-Length: 3000000000\r\n\r\n`);
+  assert.match(announced.heard, /^HTTP\/1\.1 413 [^]*"error"/);
+  assert.ok(announced.closed);
+  const chunk = `100000\r\n${'x'.repeat(1 << 20)}\r\n`;
+  const chunked = await server.raw([`${head}Transfer-Encoding: chunked\r\n\r\n`, ...Array(12).fill(chunk)]);
+  assert.match(chunked.heard, /^HTTP\/1\.1 413 /);
+});
+
+test('heads that are too large, or understood in two ways, are refused', async () => {
+  for (const [text, status] of [
+    [`GET / HTTP/1.1\r\nHost: a\r\nX: ${'a'.repeat(40000)}\r\n\r\n`, 431],
+    [`${head}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}`, 400],
+    [`${head}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`, 400],
+    ['hello\r\n\r\n', 400],
+  ]) {
+    const { heard, closed } = await server.raw(text);
+    assert.match(heard, new RegExp(`^HTTP/1.1 ${status} `));
+    assert.ok(closed);
+  }
+});
+
+test('a client that sends its head too slowly is closed', async () => {
+  const began = Date.now();
+  const { heard, closed } = await server.raw(
+    ['GET / HTTP/1.1\r\n', ...Array(40).fill('X-More: x\r\n')], 20000, 500);
+  assert.ok(closed);
+  assert.match(heard, /^HTTP\/1\.1 408 /);
+  assert.ok(Date.now() - began < 15000);
+});
+
+test('clients that read nothing and then leave give their pages back', async () => {
+  const sockets = [];
+  const body = JSON.stringify({ prompt: 'a', max_tokens: 900, ignore_eos: true, stream: true });
+  for (let i = 0; i < 8; i++) {
+    const socket = net.connect({ port: server.port, host: '127.0.0.1' });
+    socket.pause();
+    socket.on('error', () => {});
+    socket.write(`POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    sockets.push(socket);
+  }
+  await sleep(1500);
+  sockets.forEach((socket) => socket.destroy());
+  const metrics = await server.quiet();
+  assert.equal(metrics['fathom_kv_pages{state="held"}'], 0);
+  assert.equal(metrics.fathom_requests_held, 0);
+});
+
+test('one connection serves many requests, also pipelined', async () => {
+  const one = 'GET /health HTTP/1.1\r\nHost: a\r\n\r\n';
+  const { heard } = await server.raw(one.repeat(50) +
+    'GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
+  assert.equal(heard.match(/HTTP\/1\.1 200 OK/g).length, 51);
+});
+
+test('other sites cannot read the API unless they are let in', async () => {
+  const closed = await fetch(`${server.url}/v1/models`, { headers: { Origin: 'http://b' } });
+  assert.equal(closed.headers.get('access-control-allow-origin'), null);
+  const open = await Server.start('--allow-origin', '*');
+  try {
+    const asked = await fetch(`${open.url}/v1/chat/completions`, { method: 'OPTIONS' });
+    assert.equal(asked.status, 204);
+    assert.equal(asked.headers.get('access-control-allow-origin'), '*');
+    assert.match(asked.headers.get('access-control-allow-methods'), /POST/);
+  } finally {
+    await open.stop();
+  }
+});
+
+test('an idle server ends at once on SIGTERM and on SIGINT, idle connections or not', async () => {
+  for (const signal of ['SIGTERM', 'SIGINT']) {
+    const idle = await Server.start();
+    const socket = net.connect(idle.port, '127.0.0.1');
+    socket.on('error', () => {});
+    socket.write('GET /he'); // a request that never comes whole must not hold it up
+    await fetch(`${idle.url}/health`);
+    const { code, ms } = await idle.stop(signal);
+    assert.equal(code, 0);
+    assert.ok(ms < 5000, `${ms} ms`);
+    socket.destroy();
+  }
+});
+
+test('a busy server finishes its answers, refuses new ones, and then ends', async () => {
+  const busy = await Server.start('--max-context', '2048');
+  const running = busy.post('/v1/completions',
+    { prompt: 'once', max_tokens: 1500, ignore_eos: true, stream: true });
+  const stream = (await running).body.getReader();
+  await stream.read();
+  const stopped = busy.stop();
+  await sleep(100);
+  const refused = await busy.post('/v1/completions', { prompt: 'a', max_tokens: 1 });
+  assert.equal(refused.status, 503);
+  assert.equal((await busy.post('/health', {}).catch(() => ({ status: 0 }))).status > 0, true);
+  let text = '';
+  for (let piece; !(piece = await stream.read()).done;) text += Buffer.from(piece.value);
+  assert.match(text, /"finish_reason":"length"/);
+  assert.match(text, /data: \[DONE\]\n\n$/);
+  assert.equal((await stopped).code, 0);
+});
+
+test('a second signal ends a busy server at once', async () => {
+  const busy = await Server.start('--max-context', '2048');
+  const answer = busy.post('/v1/completions', { prompt: 'once', max_tokens: 2000, ignore_eos: true });
+  answer.catch(() => {});
+  await sleep(200);
+  busy.child.kill('SIGTERM');
+  await sleep(50);
+  const { code, ms } = await busy.stop();
+  assert.equal(code, 143);
+  assert.ok(ms < 2000, `${ms} ms`);
+});
+
+test('a port in use and a wrong model are said before anything else', async () => {
+  await assert.rejects(Server.start('--port', String(server.port)),
+    /with 1: fathom serve: cannot listen on 127\.0\.0\.1 port \d+: Address already in use;/);
+  await assert.rejects(Server.start('--model', '/nowhere'), /with 1: fathom serve: .*\/nowhere/);
+  await assert.rejects(Server.start('--modell', 'x'), /with 2: fathom serve: .*modell/);
+});

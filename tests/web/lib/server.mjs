@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts and stops the server under test, and reads its metrics.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import net from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('../../../', import.meta.url));
+const binary = process.env.FATHOM_BINARY ?? `${root}build/fathom`;
+
+export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+export class Server {
+  // Resolves when the server has printed its address.
+  static async start(...options) {
+    const server = new Server();
+    server.child = spawn(binary, ['serve', '--port', '0', ...options],
+      { stdio: ['ignore', 'pipe', 'pipe'] });
+    server.log = '';
+    server.child.stderr.on('data', (data) => { server.log += data; });
+    server.exited = once(server.child, 'exit').then(([code, signal]) => ({ code, signal }));
+    server.url = await new Promise((resolve, reject) => {
+      let out = '';
+      server.child.on('error', reject);
+      server.child.stdout.on('data', (data) => {
+        out += data;
+        const match = /^listening on (http:\S+)\n/m.exec(out);
+        if (match) resolve(match[1]);
+      });
+      server.exited.then(({ code, signal }) =>
+        reject(new Error(`the server ended with ${signal ?? code}: ${server.log}`)));
+    });
+    return server;
+  }
+
+  get port() { return Number(new URL(this.url).port); }
+
+  // { code, signal, ms }
+  async stop(signal = 'SIGTERM') {
+    const began = performance.now();
+    this.child.kill(signal);
+    const killer = setTimeout(() => this.child.kill('SIGKILL'), 60000);
+    const result = await this.exited;
+    clearTimeout(killer);
+    return { ...result, ms: performance.now() - began };
+  }
+
+  async post(path, body, options = {}) {
+    return fetch(this.url + path, {
+      method: 'POST', headers: { 'Content-Type': 'application/json' },
+      body: typeof body === 'string' ? body : JSON.stringify(body), ...options,
+    });
+  }
+
+  // Sends bytes; resolves with all that comes back until the server closes, or until `ms` are over.
+  raw(pieces, ms = 5000, pause = 0) {
+    return new Promise((resolve) => {
+      const socket = net.connect(this.port, '127.0.0.1');
+      let heard = '', closed = false;
+      const end = () => {
+        clearTimeout(timer);
+        socket.destroy();
+        resolve({ heard, closed });
+      };
+      const timer = setTimeout(end, ms);
+      socket.on('data', (data) => { heard += data.toString('latin1'); });
+      socket.on('error', () => {});
+      socket.on('close', () => { closed = true; end(); });
+      (async () => {
+        for (const piece of [pieces].flat()) {
+          if (socket.destroyed) return;
+          socket.write(piece);
+          if (pause) await sleep(pause);
+        }
+      })();
+    });
+  }
+
+  // Every sample of /metrics by its name with labels.
+  async metrics() {
+    const text = await (await fetch(`${this.url}/metrics`)).text();
+    return parseMetrics(text);
+  }
+
+  // Waits until nothing is held, waiting or running; returns the metrics, whatever they are by then.
+  async quiet(ms = 10000) {
+    let metrics;
+    for (const until = Date.now() + ms; Date.now() < until; await sleep(50)) {
+      metrics = await this.metrics();
+      if (!metrics['fathom_kv_pages{state="held"}'] && !metrics.fathom_requests_running &&
+          !metrics.fathom_requests_waiting && !metrics.fathom_requests_held) break;
+    }
+    return metrics;
+  }
+}
+
+export function parseMetrics(text) {
+  const samples = {};
+  for (const line of text.split('\n')) {
+    if (!line || line.startsWith('#')) continue;
+    const match = /^([a-zA-Z_:][\w:]*(?:\{(?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*\})?) (\S+)$/.exec(line);
+    if (!match || Number.isNaN(Number(match[2]))) throw new Error(`no sample: ${line}`);
+    if (match[1] in samples) throw new Error(`twice: ${line}`);
+    samples[match[1]] = Number(match[2]);
+  }
+  return samples;
+}

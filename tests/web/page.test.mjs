@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Protects the chat page, in a real browser: it streams, shows the thinking, stops, and talks to its own
+// server only. With FATHOM_SCREENSHOTS=DIR it leaves pictures there.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { after, before, beforeEach, afterEach, test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { Server } from './lib/server.mjs';
+
+const executablePath = process.env.FATHOM_CHROMIUM ??
+  ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
+
+let server, browser, page, strangers, complaints;
+
+before(async () => {
+  server = await Server.start();
+  browser = await chromium.launch({
+    executablePath,
+    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking',
+      '--disable-component-update', '--disable-sync', '--no-first-run'],
+  });
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1000, height: 750 }, ...options });
+  page = await context.newPage();
+  strangers = [];
+  complaints = [];
+  page.on('request', (request) => {
+    if (!request.url().startsWith(`${server.url}/`)) strangers.push(request.url());
+  });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(message.text());
+  });
+  await page.goto(server.url);
+  await page.locator('#examples button').first().waitFor();
+}
+
+beforeEach(async () => { await open(); });
+afterEach(async () => { await page.context().close(); });
+
+const answers = () => page.locator('#log article.turn:not(.mine)');
+const finished = (index) => answers().nth(index).locator('.facts').waitFor();
+
+async function ask(text) {
+  await page.getByLabel('Your message').fill(text);
+  await page.keyboard.press('Enter');
+}
+
+async function picture(name) {
+  if (process.env.FATHOM_SCREENSHOTS)
+    await page.screenshot({ path: `${process.env.FATHOM_SCREENSHOTS}/${name}.png` });
+}
+
+test('a question is typed, thought about and answered, on this server alone', async () => {
+  await picture('welcome');
+  assert.equal(await page.locator('#model').textContent(), 'tiny-r1');
+  await page.locator('#temperature').fill('0');
+  await ask('What is 4728 + 915?');
+  await finished(0);
+  assert.equal(await page.locator('.turn.mine').textContent(), 'What is 4728 + 915?');
+  assert.equal(await answers().nth(0).locator('.answer').textContent(), '4728 + 915 = 5643');
+  const thinking = answers().nth(0).locator('.thinking');
+  assert.match(await thinking.locator('div').textContent(), /ones 8\+5\+0=13/);
+  assert.match(await thinking.locator('summary').textContent(), /^Thought for \d/);
+  assert.match(await answers().nth(0).locator('.facts').textContent(), /\d+ in, \d+ out · [\d.]+ tokens\/s/);
+  await picture('answer');
+  assert.deepEqual(strangers, []);
+  assert.deepEqual(complaints, []);
+});
+
+test('the thinking can be folded, and stays so', async () => {
+  await ask('Who are you?');
+  await finished(0);
+  const thinking = answers().nth(0).locator('.thinking');
+  assert.ok(await thinking.locator('div').isVisible());
+  await thinking.locator('summary').click();
+  assert.ok(!(await thinking.locator('div').isVisible()));
+  await ask('Who are you?');
+  await finished(1);
+  assert.ok(!(await answers().nth(1).locator('.thinking div').isVisible()));
+});
+
+test('turns make one conversation, and a new chat forgets it', async () => {
+  const bodies = [];
+  page.on('request', (request) => {
+    if (request.method() === 'POST') bodies.push(request.postDataJSON());
+  });
+  await page.locator('#temperature').fill('0');
+  await ask('My name is Anna.');
+  await finished(0);
+  await ask('What is my name?');
+  await finished(1);
+  assert.match(await answers().nth(1).locator('.answer').textContent(), /Anna/);
+  assert.deepEqual(bodies[1].messages.map((message) => message.role), ['user', 'assistant', 'user']);
+  assert.equal(bodies[1].temperature, 0);
+  await page.getByRole('button', { name: 'New chat' }).click();
+  assert.equal(await answers().count(), 0);
+  assert.ok(await page.locator('#welcome').isVisible());
+  await ask('Who are you?');
+  await finished(0);
+  assert.equal(bodies[2].messages.length, 1);
+});
+
+test('an example is asked by a click', async () => {
+  await page.getByRole('button', { name: 'what is an otter' }).click();
+  await finished(0);
+  assert.match(await answers().nth(0).locator('.answer').textContent(), /otter/);
+});
+
+test('Enter sends, Shift+Enter does not', async () => {
+  const box = page.getByLabel('Your message');
+  assert.ok(await page.getByRole('button', { name: 'Send' }).isDisabled());
+  await box.pressSequentially('What is');
+  await page.keyboard.press('Shift+Enter');
+  await box.pressSequentially('2 + 2?');
+  assert.equal(await box.inputValue(), 'What is\n2 + 2?');
+  assert.equal(await answers().count(), 0);
+  await page.keyboard.press('Enter');
+  await finished(0);
+  assert.equal(await box.inputValue(), '');
+});
+
+test('the stop button ends an answer on the page and on the server', async () => {
+  // The answer is held back, so that it cannot end before it is stopped.
+  await page.route('**/v1/chat/completions', async (route) => {
+    const body = { ...route.request().postDataJSON(), ignore_eos: true, max_tokens: 1900 };
+    await route.continue({ postData: JSON.stringify(body) });
+  });
+  await ask('Tell me a story about a fox.');
+  await answers().nth(0).locator('.thinking').waitFor();
+  await page.getByRole('button', { name: 'Stop the answer' }).click();
+  await page.getByText('stopped').waitFor();
+  assert.ok(await page.getByRole('button', { name: 'Send' }).isVisible());
+  const metrics = await server.quiet();
+  assert.equal(metrics['fathom_kv_pages{state="held"}'], 0);
+  assert.ok(metrics.fathom_requests_cancelled_total >= 1);
+});
+
+test('a refusal is shown in words and can be tried again', async () => {
+  let fails = true;
+  await page.route('**/v1/chat/completions', async (route) => {
+    if (!fails) return route.continue();
+    return route.fulfill({
+      status: 503, contentType: 'application/json',
+      body: JSON.stringify({ error: { message: 'The queue is full.', type: 'server_error' } }),
+    });
+  });
+  await ask('Who are you?');
+  await page.getByRole('alert').waitFor();
+  assert.match(await page.getByRole('alert').textContent(), /The queue is full\./);
+  await picture('refusal');
+  fails = false;
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await finished(0);
+  assert.match(await answers().nth(0).locator('.answer').textContent(), /tiny-r1/);
+  assert.equal(await page.getByRole('alert').count(), 0);
+});
+
+test('markup in an answer stays text', async () => {
+  await page.route('**/v1/chat/completions', (route) => route.fulfill({
+    contentType: 'text/event-stream',
+    body: ['<img src=x onerror=alert(1)> **b** `c`\n\n```\n<i>\n```'].map((content) =>
+      `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: 'stop' }] })}\n\n`)
+      .join('') + 'data: [DONE]\n\n',
+  }));
+  await ask('x');
+  await finished(0).catch(() => {});
+  const answer = answers().nth(0).locator('.answer');
+  await answer.locator('pre').waitFor();
+  assert.equal(await answer.locator('img, i').count(), 0);
+  assert.equal(await answer.locator('strong').textContent(), 'b');
+  assert.equal(await answer.locator('pre code').textContent(), '<i>');
+});
+
+test('it fits a phone, in the dark too', async () => {
+  await page.context().close();
+  await open({ viewport: { width: 360, height: 740 }, colorScheme: 'dark', hasTouch: true });
+  await ask('What is 12 + 30?');
+  await finished(0);
+  const { wide, dark } = await page.evaluate(() => ({
+    wide: document.documentElement.scrollWidth,
+    dark: getComputedStyle(document.body).backgroundColor,
+  }));
+  assert.ok(wide <= 360, `${wide} px wide`);
+  assert.equal(dark, 'rgb(13, 21, 27)');
+  for (const name of ['Send', 'New chat'])
+    assert.ok(await page.getByRole('button', { name }).isVisible());
+  await picture('phone');
+});
