@@ -11,7 +11,7 @@ import sys
 import time
 
 CLIENTS = 64
-REQUESTS = 320
+REQUESTS = 200
 PATIENCE = 240
 
 
