@@ -224,12 +224,12 @@ enum status answer_tokens(struct gateway *gateway, const struct record_tokens *r
 /* The finish reason to tell; NULL: there is no answer to speak of, *error says why. */
 static const char *finish_of(const struct request *request, enum finish_reason reason,
                              struct api_error *error) {
+    /* The unit may have ended it for a reason of its own before it heard of our CANCEL. */
+    if (request->ending == ENDING_STOP_STRING) return "stop";
+    if (request->ending == ENDING_TOO_LONG) return "insufficient_system_resource";
     switch (reason) {
     case FINISH_STOP_TOKEN: return "stop";
     case FINISH_LENGTH: return "length";
-    case FINISH_CANCELLED:
-        if (request->ending == ENDING_STOP_STRING) return "stop";
-        break;
     case FINISH_REFUSED_QUEUE:
         api_error_set(error, 429, NULL, "queue_full",
                       "The queue of the model is full. Try again later.");
@@ -243,6 +243,7 @@ static const char *finish_of(const struct request *request, enum finish_reason r
         api_error_set(error, 503, NULL, "draining", "The server is shutting down.");
         error->retry_after_seconds = 1;
         return NULL;
+    case FINISH_CANCELLED:
     case FINISH_FAILED:
     case FINISH_REASON_COUNT: break;
     }
@@ -299,9 +300,10 @@ static enum status end_whole(struct gateway *gateway, struct request *request,
 static enum status end_request(struct gateway *gateway, struct request *request,
                                const struct record_finished *record) {
     struct api_error error = {0};
+    /* Tokens beyond a stop string, computed before the unit heard of it, are not the client's. */
     struct api_usage usage = {.prompt_tokens = request->prompt_tokens,
                               .prompt_hit_tokens = record->prompt_hit_tokens,
-                              .completion_tokens = record->output_tokens,
+                              .completion_tokens = request->output_tokens,
                               .reasoning_tokens = request->words.reasoning_tokens};
     struct event event = {.request = request,
                           .finish = finish_of(request, record->reason, &error),

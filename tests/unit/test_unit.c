@@ -31,7 +31,7 @@ struct world {
     uint32_t submitted;
     struct step_plan *plan; /* copy of the step in flight; NULL: none */
     struct record_unit_load load;
-    uint32_t hellos, page_count;
+    uint32_t hellos, page_count, fulls;
     int64_t now_ns;
 };
 
@@ -146,6 +146,7 @@ static enum status send(struct world *world, const void *record) {
 
 static void must_send(struct world *world, const void *record) {
     if (send(world, record) == STATUS_OK) return;
+    world->fulls++;
     drain(world); /* an empty outbox takes anything */
     assert_int_equal(send(world, record), STATUS_OK);
 }
@@ -386,12 +387,13 @@ static struct unit_options random_options(void) {
  * Whatever happens: one ending each, tokens in order, pages back, tables empty. */
 static void every_life_ends_once_and_returns_its_pages(void **state) {
     (void)state;
-    uint32_t reasons[FINISH_REASON_COUNT] = {0};
+    uint32_t reasons[FINISH_REASON_COUNT] = {0}, fulls = 0;
     for (seed_now = 0; seed_now < 300; seed_now++) {
         draws = 0;
         struct unit_options options = random_options();
         struct world *world = world_open(&options);
         uint32_t turns = 200 + below(400), failures = below(2) ? 10 : 0;
+        uint32_t drain_odds = 1 + below(60);
         for (uint32_t turn = 0; turn < turns; turn++) {
             world->now_ns += below(1000);
             uint32_t act = below(10);
@@ -404,14 +406,16 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
             else if (act == 7 && below(200) == 0)
                 must_send(world, make(RECORD_DRAIN, sizeof(struct record_drain)));
             step(world);
-            if (below(3)) drain(world);
+            if (below(drain_odds) == 0) drain(world);
         }
         run_until_idle(world);
         assert_empty(world);
         for (uint32_t i = 0; i < world->submitted; i++) reasons[world->known[i].reason]++;
+        fulls += world->fulls;
         world_close(world);
     }
     for (int i = 0; i < FINISH_REASON_COUNT; i++) assert_true(reasons[i] > 0); /* all were met */
+    assert_true(fulls > 20);
 }
 
 int main(void) {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * HTTP bodies into the API parser: the first byte chooses the endpoint, the rest is the body. What is
+ * accepted is then walked, so that a slice that points outside is read; what is refused must come with a
+ * status and an error body that is JSON again.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/tree.h"
+#include "gateway/api_request.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint64_t sum;
+
+static void walk(struct bytes text) {
+    for (size_t i = 0; i < text.count; i++) sum += (uint8_t)text.data[i];
+}
+
+static void walk_request(const struct api_request *request) {
+    for (size_t i = 0; i < request->message_count; i++) {
+        const struct chat_message *message = &request->messages[i];
+        check(message->role < CHAT_ROLE_COUNT);
+        check(message->has_content || message->role == CHAT_ASSISTANT);
+        walk(message->content);
+        for (size_t c = 0; c < message->tool_call_count; c++) {
+            walk(message->tool_calls[c].type);
+            walk(message->tool_calls[c].name);
+            walk(message->tool_calls[c].arguments);
+        }
+    }
+    walk(request->prompt_text);
+    for (size_t i = 0; i < request->prompt_token_count; i++)
+        check(request->prompt_tokens[i] < LIMIT_VOCAB);
+    check(request->sampling.temperature >= 0 && request->sampling.temperature <= 2);
+    check(request->sampling.top_p >= 0 && request->sampling.top_p <= 1);
+    check(!request->stops || request->stops->count <= LIMIT_STOP_STRINGS);
+    check(request->endpoint == API_CHAT ? request->message_count > 0 : request->message_count == 0);
+}
+
+static void check_error(const struct api_error *error) {
+    static char memory[1 << 16], text[8192];
+    struct json_writer writer = {.out = text, .room = sizeof text};
+    struct arena arena;
+    const struct tree *root;
+    struct error reason;
+    api_error_write(&writer, error);
+    check(json_writer_fits(&writer));
+    arena_over(&arena, memory, sizeof memory);
+    check(tree_parse(&arena, (struct bytes){text, writer.count}, "error", &root, &reason) ==
+          STATUS_OK);
+    check(error->http_status >= 400 && error->http_status < 500 && error->message[0]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static char memory[1 << 20];
+    static const struct api_defaults defaults = {.sampling = {.temperature = 1, .top_p = 1},
+                                                 .model_name = {"m", 1}};
+    if (size == 0) return 0;
+    /* A copy of its own size, so that a read past its end is seen. */
+    char *copy = malloc(size);
+    check(copy);
+    memcpy(copy, data, size);
+    struct arena arena;
+    struct api_request request = {0};
+    struct api_error error = {0};
+    arena_over(&arena, memory, sizeof memory);
+    enum api_endpoint endpoint = copy[0] & 1 ? API_CHAT : API_COMPLETIONS;
+    if (api_request_parse(&arena, endpoint, (struct bytes){copy + 1, size - 1}, &defaults, &request,
+                          &error))
+        walk_request(&request);
+    else
+        check_error(&error);
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Gateway and unit together in virtual time, over many seeds: random requests, good and bad; clients that
+ * leave; failed steps; outboxes so small and so rarely emptied that FULL is met everywhere; a drain.
+ *
+ * What must hold: every client that stays gets exactly one whole answer, in the right form, whose text is
+ * that of the engine's tokens; nothing is said to one that left; pages and tables are empty at the end;
+ * every record is valid (world.c looks). And a seed gives the same run again, byte for byte.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/random.h"
+#include "base/sha256.h"
+#include "base/tree.h"
+#include "world.h"
+
+struct asked { /* what the test knows of each client's request */
+    bool good, chat, stream, usage, leaves, ignore_eos;
+    uint32_t max_tokens;
+    uint64_t seed;
+    const char *stop; /* NULL: none */
+};
+
+static struct asked asked[WORLD_CLIENTS_MAX];
+static uint64_t seed_now;
+static uint32_t draws;
+static uint32_t finishes[4]; /* stop, length, insufficient, error: all must be met */
+static uint64_t fulls;
+static bool had_faults, had_drain, scarce; /* scarce: answers may run out of memory */
+
+static uint32_t below(uint32_t bound) {
+    return (uint32_t)(random_uniform(seed_now, 5, draws++) * bound);
+}
+
+/* ---- asking ------------------------------------------------------------------------------------- */
+
+static size_t write_prompt(char *body, size_t room, const struct asked *request) {
+    static const char *const texts[] = {"hi", "How many r in strawberry?",
+                                        "Tell me a story about a fox. ", "\\u00e9\\n\\\"x\\\""};
+    const char *text = texts[below(4)];
+    if (!request->chat && below(2)) return format_text(body, room, "\"prompt\":[5,6,%u]", below(4096));
+    size_t at = format_text(body, room, request->chat
+                                            ? "\"messages\":[{\"role\":\"user\",\"content\":\""
+                                            : "\"prompt\":\"");
+    for (uint32_t n = 1 + (below(8) ? 0 : below(200)); n; n--) /* some beyond inline_text_bytes */
+        at += format_text(body + at, room - at, "%s", text);
+    return at + format_text(body + at, room - at, request->chat ? "\"}]" : "\"");
+}
+
+static void ask_good(struct world *world) {
+    static char body[20000];
+    static const char *const stops[] = {NULL, NULL, " ", "the", "qz"};
+    struct asked request = {.good = true, .chat = below(2), .stream = below(2), .usage = below(2),
+                            .ignore_eos = below(3) == 0, .max_tokens = 1 + below(40),
+                            .seed = below(100000), .stop = stops[below(5)]};
+    size_t at = format_text(body, sizeof body,
+                            "{\"seed\":%u,\"max_tokens\":%u,\"stream\":%s,\"ignore_eos\":%s,"
+                            "\"stream_options\":{\"include_usage\":%s},",
+                            (uint32_t)request.seed, request.max_tokens,
+                            request.stream ? "true" : "false",
+                            request.ignore_eos ? "true" : "false", request.usage ? "true" : "false");
+    if (request.stop) at += format_text(body + at, sizeof body - at, "\"stop\":\"%s\",", request.stop);
+    at += write_prompt(body + at, sizeof body - at - 2, &request);
+    format_text(body + at, sizeof body - at, "}");
+    uint32_t client = world_post(world, request.chat ? "/chat/completions" : "/v1/completions", body);
+    asked[client] = request;
+}
+
+static void ask_bad(struct world *world) {
+    static const char *const bodies[] = {"{", "{\"prompt\":[99999]}", "{\"prompt\":\"\"}",
+                                         "{\"prompt\":[1],\"max_tokens\":99999}", "{\"prompt\":4}"};
+    static const char *const paths[] = {"/v1/completions", "/chat/completions", "/v1/models/x"};
+    uint32_t client = world_post(world, paths[below(3)], bodies[below(5)]);
+    asked[client] = (struct asked){0};
+}
+
+static void ask_service(struct world *world) {
+    static const char *const paths[] = {"/health", "/metrics", "/v1/models"};
+    asked[world_get(world, paths[below(3)])] = (struct asked){.good = true};
+}
+
+/* ---- judging ------------------------------------------------------------------------------------ */
+
+struct text {
+    char bytes[1 << 16];
+    size_t count;
+};
+
+static void text_add(struct text *text, struct bytes piece) {
+    check(text->count + piece.count <= sizeof text->bytes);
+    if (piece.count) memcpy(text->bytes + text->count, piece.data, piece.count);
+    text->count += piece.count;
+}
+
+struct answer {
+    struct text reasoning, content;
+    char finish[64]; /* "error": an error instead of an answer */
+    char code[64];   /* of the error */
+    int64_t completion_tokens; /* -1: not told */
+    uint32_t roles;
+};
+
+static struct answer got, expected;
+
+static void sink(void *context, enum token_stream_part part, struct bytes piece) {
+    struct answer *answer = context;
+    text_add(part == TOKEN_STREAM_REASONING ? &answer->reasoning : &answer->content, piece);
+}
+
+/* What the engine's tokens say, straight through the token stream. */
+static void expect(const struct world *world, const struct asked *request) {
+    struct token_stream stream;
+    struct stop_strings stops = {0};
+    struct error error;
+    expected = (struct answer){.finish = "length"};
+    if (request->stop) assert_int_equal(stop_strings_add(&stops, bytes_of(request->stop), &error), 0);
+    token_stream_open(&stream, world->tokenizer, request->stop ? &stops : NULL,
+                      request->chat ? TOKEN_STREAM_IN_REASONING : TOKEN_STREAM_PLAIN);
+    uint32_t position = 0;
+    bool ends = false;
+    while (!ends && position < request->max_tokens) {
+        uint32_t token = world_token(request->seed, position++);
+        ends = token_stream_push(&stream, token, sink, &expected) ||
+               (token == 1 && !request->ignore_eos);
+    }
+    if (ends) strcpy(expected.finish, "stop");
+    token_stream_finish(&stream, sink, &expected);
+    expected.completion_tokens = position;
+}
+
+static char tree_memory[4 << 20];
+static struct arena tree_arena;
+
+static const struct tree *parse(struct bytes text) {
+    const struct tree *root;
+    struct error error;
+    arena_over(&tree_arena, tree_memory, sizeof tree_memory);
+    if (tree_parse(&tree_arena, text, "answer", &root, &error))
+        fail_msg("%s: %.*s", error.text, (int)text.count, text.data);
+    return root;
+}
+
+static bool take(const struct tree *object, const char *key, struct text *into) {
+    struct bytes piece;
+    if (!object || !tree_get_string(tree_member(object, key), &piece)) return false;
+    text_add(into, piece);
+    return true;
+}
+
+static void take_usage(const struct tree *root) {
+    const struct tree *usage = tree_member(root, "usage");
+    int64_t prompt, completion, total, hit, miss;
+    if (!usage || tree_is_null(usage)) return;
+    assert_true(tree_get_integer(tree_member(usage, "prompt_tokens"), &prompt) &&
+                tree_get_integer(tree_member(usage, "completion_tokens"), &completion) &&
+                tree_get_integer(tree_member(usage, "total_tokens"), &total) &&
+                tree_get_integer(tree_member(usage, "prompt_cache_hit_tokens"), &hit) &&
+                tree_get_integer(tree_member(usage, "prompt_cache_miss_tokens"), &miss));
+    assert_true(prompt > 0 && total == prompt + completion && hit + miss == prompt);
+    got.completion_tokens = completion;
+}
+
+/* One JSON text of an answer: the whole of it, or a chunk. */
+static void take_json(struct bytes json) {
+    const struct tree *root = parse(json);
+    struct text finish = {0};
+    if (tree_member(root, "error")) {
+        assert_string_equal(got.finish, "");
+        strcpy(got.finish, "error");
+        assert_true(take(tree_member(root, "error"), "code", &finish));
+        format_text(got.code, sizeof got.code, "%.*s", (int)finish.count, finish.bytes);
+        return;
+    }
+    take_usage(root);
+    const struct tree *choice = tree_at(tree_member(root, "choices"), 0);
+    if (!choice) return;
+    assert_string_equal(got.finish, ""); /* nothing comes after the finish */
+    const struct tree *message = tree_member(choice, "message");
+    const struct tree *delta = message ? message : tree_member(choice, "delta");
+    got.roles += delta && tree_member(delta, "role");
+    size_t content_before = got.content.count;
+    bool reasons = take(delta, "reasoning_content", &got.reasoning);
+    bool answers = take(delta, "content", &got.content) || take(choice, "text", &got.content);
+    assert_true(reasons || answers);
+    if (!message && reasons && got.reasoning.count) assert_int_equal(content_before, 0);
+    if (!take(choice, "finish_reason", &finish)) return;
+    format_text(got.finish, sizeof got.finish, "%.*s", (int)finish.count, finish.bytes);
+}
+
+static void take_stream(const struct client *client) {
+    const char *text = client->data;
+    bool done = false;
+    while (*text) {
+        const char *end = strstr(text, "\n\n");
+        assert_false(done);
+        assert_non_null(end);
+        struct bytes event = {text, (size_t)(end - text)};
+        text = end + 2;
+        if (bytes_equal(event, BYTES_LITERAL(": keep-alive"))) {
+            assert_int_equal(got.reasoning.count + got.content.count, 0);
+            continue;
+        }
+        assert_true(bytes_start_with(event, BYTES_LITERAL("data: ")));
+        done = bytes_equal(event, BYTES_LITERAL("data: [DONE]"));
+        if (!done) take_json((struct bytes){event.data + 6, event.count - 6});
+    }
+    assert_true(done);
+}
+
+static void assert_same(const struct text *a, const struct text *b) {
+    assert_int_equal(a->count, b->count);
+    assert_memory_equal(a->bytes, b->bytes, a->count);
+}
+
+static void judge_answer(const struct world *world, const struct asked *request) {
+    expect(world, request);
+    if (strcmp(got.finish, "insufficient_system_resource") == 0) {
+        finishes[2]++;
+        assert_true(had_faults || scarce);
+        assert_true(got.content.count <= expected.content.count + 3);
+        return;
+    }
+    assert_string_equal(got.finish, expected.finish);
+    finishes[strcmp(got.finish, "length") == 0]++;
+    assert_same(&got.reasoning, &expected.reasoning);
+    assert_same(&got.content, &expected.content);
+    assert_int_equal(got.roles, request->chat);
+    bool told = !request->stream || request->usage;
+    assert_int_equal(got.completion_tokens, told ? expected.completion_tokens : -1);
+}
+
+/* A good request is refused only for these reasons, each with its status unless the stream has begun. */
+static void judge_refusal(const struct client *client) {
+    static const struct {
+        const char *code;
+        uint32_t http_status;
+    } reasons[] = {{"queue_full", 429}, {"context_length_exceeded", 400}, {"out_of_memory", 503},
+                   {"draining", 503},   {"engine_failed", 503}};
+    size_t i = 0;
+    while (i < ARRAY_COUNT(reasons) && strcmp(got.code, reasons[i].code) != 0) i++;
+    if (i == ARRAY_COUNT(reasons)) fail_msg("refused: %s", got.code);
+    assert_int_equal(client->http_status, client->begun ? 200 : reasons[i].http_status);
+    if (i == 3) assert_true(had_drain);
+    if (i == 4) assert_true(had_faults);
+}
+
+static void judge(const struct world *world, uint32_t index) {
+    const struct client *client = &world->clients[index];
+    const struct asked *request = &asked[index];
+    if (client->gone) return;
+    assert_true(client->ended);
+    got = (struct answer){.completion_tokens = -1};
+    if (client->begun) {
+        take_stream(client);
+    } else if (client->content_type == CONTENT_JSON) {
+        take_json((struct bytes){client->data, client->count});
+    }
+    bool refused = strcmp(got.finish, "error") == 0;
+    if (!request->good) {
+        assert_true(refused && client->http_status >= 400);
+    } else if (refused) {
+        finishes[3]++;
+        judge_refusal(client);
+    } else if (request->max_tokens) {
+        assert_int_equal(client->http_status, 200);
+        assert_int_equal(client->begun, request->stream);
+        judge_answer(world, request);
+    }
+}
+
+/* ---- one life ----------------------------------------------------------------------------------- */
+
+static struct world_options random_options(void) {
+    struct world_options options = {0};
+    options.gateway.requests_max = 1 + below(20);
+    options.gateway.inline_text_bytes = 200 + below(2000);
+    options.gateway.keep_alive_ns = 1 + below(3000);
+    options.gateway.request_bytes = (1 + below(20)) * POOL_CHUNK_BYTES;
+    scarce = options.gateway.request_bytes < options.gateway.requests_max * POOL_CHUNK_BYTES;
+    options.unit.requests_max = 1 + below(16);
+    options.unit.page_count = 16 + below(60);
+    options.unit.step_rows_max = 1 + below(8);
+    options.unit.step_tokens_max = options.unit.step_rows_max + KV_BLOCK_TOKENS + below(400);
+    return options;
+}
+
+static void act(struct world *world) {
+    uint32_t what = below(100);
+    if (world->client_count + 1 < WORLD_CLIENTS_MAX && what < 12)
+        what < 9 ? ask_good(world) : what < 11 ? ask_bad(world) : ask_service(world);
+    else if (what < 15 && world->client_count)
+        world_hang_up(world, below(world->client_count));
+    else if (what < 35)
+        world_deliver_to_gateway(world);
+    else if (what < 55)
+        world_deliver_to_unit(world);
+    else if (what < 75)
+        world_compute(world, had_faults && below(30) == 0);
+    else if (what < 80)
+        world_tokenize(world);
+    else
+        world_step(world);
+}
+
+/* Runs one seed; digest_out sees every byte that clients got. */
+static void live(uint64_t seed, uint8_t digest_out[SHA256_BYTES]) {
+    seed_now = seed;
+    draws = 0;
+    had_faults = below(3) == 0;
+    struct world_options options = random_options();
+    struct world *world = world_open(&options);
+    /* Just enough for one answer's frame: FULL is met all the time. */
+    world->gateway_machine.outbox->capacity = 56 << 10;
+    uint32_t turns = 500 + below(2500), carry_odds = 1 + below(below(2) ? 8 : 120);
+    uint32_t drain_at = below(3) ? turns : below(turns);
+    had_drain = drain_at < turns;
+    for (uint32_t turn = 0; turn < turns; turn++) {
+        world->now_ns += below(300);
+        if (turn == drain_at) world_drain(world);
+        act(world);
+        if (below(carry_odds) == 0) world_carry(world);
+    }
+    world_settle(world);
+    assert_int_equal(gateway_request_count(world->gateway), 0);
+    assert_int_equal(unit_request_count(world->unit), 0);
+    gateway_audit(world->gateway);
+    unit_audit(world->unit);
+    struct sha256 hash;
+    sha256_init(&hash);
+    for (uint32_t i = 0; i < world->client_count; i++) {
+        judge(world, i);
+        sha256_update(&hash, world->clients[i].data, world->clients[i].count);
+    }
+    sha256_final(&hash, digest_out);
+    fulls += world->fulls;
+    world_close(world);
+}
+
+static void every_request_has_one_whole_ending(void **state) {
+    (void)state;
+    const char *asked_for = getenv("FATHOM_SEEDS"); /* "first count", for longer runs */
+    unsigned long first = 0, count = 120;
+    if (asked_for) {
+        char *rest;
+        first = strtoul(asked_for, &rest, 10);
+        count = strtoul(rest, NULL, 10);
+    }
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        uint8_t digest[SHA256_BYTES];
+        live(seed, digest);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(finishes); i++) assert_true(finishes[i] > 0 || asked_for);
+    assert_true(fulls > 100 || asked_for);
+}
+
+static void a_seed_gives_the_same_run_again(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        uint8_t first[SHA256_BYTES], second[SHA256_BYTES];
+        live(seed, first);
+        live(seed, second);
+        assert_memory_equal(first, second, sizeof first);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_request_has_one_whole_ending),
+        cmocka_unit_test(a_seed_gives_the_same_run_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/random.h"
+#include "contract/step_plan.h"
+
+struct parcel {
+    struct parcel *next;
+    struct record *record;
+};
+
+/* ---- queues ------------------------------------------------------------------------------------ */
+
+static void enqueue(struct parcel **queue, const void *record) {
+    const struct record *source = record;
+    struct parcel *parcel = malloc(sizeof *parcel);
+    parcel->record = malloc(source->bytes);
+    memcpy(parcel->record, source, source->bytes);
+    parcel->next = NULL;
+    while (*queue) queue = &(*queue)->next;
+    *queue = parcel;
+}
+
+static void dequeue(struct parcel **queue) {
+    struct parcel *first = *queue;
+    *queue = first->next;
+    free(first->record);
+    free(first);
+}
+
+static _Alignas(8) char make_memory[20 << 20];
+static struct outbox made = {.memory = make_memory, .capacity = sizeof make_memory};
+
+static void *make(enum record_kind kind, size_t bytes) {
+    outbox_clear(&made);
+    void *record = outbox_put(&made, kind, bytes);
+    check(record);
+    return record;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------ */
+
+static struct arena take_arena(struct world *world, size_t bytes) {
+    struct arena arena;
+    void *memory = malloc(bytes);
+    check(memory && world->memory_count < ARRAY_COUNT(world->memories));
+    world->memories[world->memory_count++] = memory;
+    arena_over(&arena, memory, bytes);
+    return arena;
+}
+
+static struct bytes read_whole(struct world *world, const char *name) {
+    char path[512];
+    const char *source = getenv("FATHOM_SOURCE");
+    format_text(path, sizeof path, "%s/models/tiny-r1/%s", source ? source : ".", name);
+    FILE *file = fopen(path, "rb");
+    if (!file) fail_msg("cannot open %s; set FATHOM_SOURCE to the source tree", path);
+    struct arena arena = take_arena(world, 1 << 18);
+    char *text = arena_take(&arena, 200000);
+    size_t count = fread(text, 1, 200000, file);
+    fclose(file);
+    return (struct bytes){text, count};
+}
+
+static void open_text(struct world *world) {
+    struct bytes json = read_whole(world, "tokenizer.json");
+    struct bytes config = read_whole(world, "tokenizer_config.json");
+    struct arena arena = take_arena(world, tokenizer_arena_bytes(json.count) + (1 << 16));
+    size_t scratch_bytes = tokenizer_open_scratch_bytes(json.count) + (1 << 20);
+    struct arena scratch;
+    void *scratch_memory = malloc(scratch_bytes);
+    struct error error;
+    arena_over(&scratch, scratch_memory, scratch_bytes);
+    if (tokenizer_open(&arena, &scratch, json, "tokenizer.json", &world->tokenizer, &error))
+        fail_msg("%s", error.text);
+    arena_clear(&scratch);
+    if (chat_template_open(&arena, &scratch, config, "tokenizer_config.json", &world->chat_template,
+                           &error))
+        fail_msg("%s", error.text);
+    free(scratch_memory);
+}
+
+static struct gateway_options gateway_defaults(const struct world *world,
+                                               struct gateway_options options) {
+    options.tokenizer = world->tokenizer;
+    options.chat_template = world->tokenizer ? &world->chat_template : NULL;
+    options.model_name = "tiny-r1";
+    options.model_created = 1700000000;
+    options.version = "0.1.0";
+    options.sampling = (struct sampling){.temperature = 0.6f, .top_p = 0.95f};
+    options.stop_tokens[0] = 1;
+    options.stop_token_count = 1;
+    if (!options.requests_max) options.requests_max = 16;
+    if (!options.body_bytes_max) options.body_bytes_max = 1 << 16;
+    return options;
+}
+
+static struct unit_options unit_defaults(struct unit_options options) {
+    static const uint8_t model_id[32] = {1};
+    options.model_id = model_id;
+    options.numerics_id = "test.v1";
+    options.vocab_count = 4096;
+    if (!options.requests_max) options.requests_max = 8;
+    if (!options.page_count) options.page_count = 64;
+    if (!options.context_tokens_max) options.context_tokens_max = 2048;
+    if (!options.step_rows_max) options.step_rows_max = 4;
+    if (!options.step_tokens_max) options.step_tokens_max = 512;
+    return options;
+}
+
+struct world *world_open(const struct world_options *options) {
+    struct world *world = calloc(1, sizeof *world);
+    struct error error;
+    if (!options->no_tokenizer) open_text(world);
+    struct gateway_options gateway = gateway_defaults(world, options->gateway);
+    struct arena arena = take_arena(world, gateway_memory_bytes(&gateway));
+    if (gateway_create(&arena, &gateway, &world->gateway, &error)) fail_msg("%s", error.text);
+    world->gateway_machine = gateway_machine(world->gateway);
+    if (options->no_unit) return world;
+    struct unit_options unit = unit_defaults(options->unit);
+    arena = take_arena(world, unit_memory_bytes(&unit));
+    if (unit_create(&arena, &unit, &world->unit, &error)) fail_msg("%s", error.text);
+    world->unit_machine = unit_machine(world->unit);
+    world_settle(world);
+    return world;
+}
+
+void world_close(struct world *world) {
+    while (world->to_gateway) dequeue(&world->to_gateway);
+    while (world->to_unit) dequeue(&world->to_unit);
+    while (world->to_engine) dequeue(&world->to_engine);
+    while (world->to_tokenize) dequeue(&world->to_tokenize);
+    for (uint32_t i = 0; i < world->client_count; i++) free(world->clients[i].data);
+    if (world->tokenizer) tokenizer_close(world->tokenizer);
+    while (world->memory_count) free(world->memories[--world->memory_count]);
+    free(world->last_submit);
+    free(world);
+}
+
+/* ---- clients ------------------------------------------------------------------------------------ */
+
+uint32_t world_request(struct world *world, enum http_method method, const char *path,
+                       const char *body, size_t body_bytes) {
+    size_t path_bytes = strlen(path), path_at = record_tail(sizeof(struct record_client_request));
+    size_t body_at = record_tail(path_at + path_bytes);
+    struct record_client_request *record = make(RECORD_CLIENT_REQUEST, body_at + body_bytes);
+    uint32_t client = world->client_count++;
+    check(client < WORLD_CLIENTS_MAX);
+    world->clients[client].asked_at_ns = (uint64_t)world->now_ns;
+    record->connection.value = client;
+    record->random[0] = 0x1000 + client;
+    record->random[1] = 77;
+    record->unix_time = 1700000001;
+    record->method = method;
+    record->path_bytes = (uint32_t)path_bytes;
+    record->body_bytes = (uint32_t)body_bytes;
+    memcpy((char *)record + path_at, path, path_bytes);
+    if (body_bytes) memcpy((char *)record + body_at, body, body_bytes);
+    world_tell_gateway(world, record);
+    return client;
+}
+
+uint32_t world_get(struct world *world, const char *path) {
+    return world_request(world, HTTP_GET, path, NULL, 0);
+}
+
+uint32_t world_post(struct world *world, const char *path, const char *body) {
+    return world_request(world, HTTP_POST, path, body, strlen(body));
+}
+
+void world_hang_up(struct world *world, uint32_t client) {
+    struct record_client_gone *record = make(RECORD_CLIENT_GONE, sizeof *record);
+    record->connection.value = client;
+    world_tell_gateway(world, record);
+}
+
+void world_drain(struct world *world) {
+    world_tell_gateway(world, make(RECORD_DRAIN, sizeof(struct record_drain)));
+    if (world->unit) enqueue(&world->to_unit, make(RECORD_DRAIN, sizeof(struct record_drain)));
+}
+
+static void hear(struct client *client, const void *record, size_t end, size_t bytes) {
+    client->data = realloc(client->data, client->count + bytes + 1);
+    if (bytes) memcpy(client->data + client->count, record_tail_at(record, end), bytes);
+    client->count += bytes;
+    client->data[client->count] = '\0';
+}
+
+/* Whatever is said to a client must fit what was said before. */
+static void say_to_client(struct world *world, const struct record *record) {
+    struct connection_id connection;
+    memcpy(&connection, (const char *)record + sizeof *record, sizeof connection);
+    assert_true(connection.value < world->client_count);
+    struct client *client = &world->clients[connection.value];
+    assert_false(client->ended);
+    assert_false(client->gone);
+    const struct record_respond *respond = (const void *)record;
+    const struct record_stream_data *data = (const void *)record;
+    switch (record->kind) {
+    case RECORD_RESPOND:
+        assert_false(client->begun);
+        client->ended = true;
+        client->http_status = respond->http_status;
+        client->content_type = respond->content_type;
+        client->retry_after_seconds = respond->retry_after_seconds;
+        hear(client, record, sizeof *respond, respond->body_bytes);
+        break;
+    case RECORD_STREAM_BEGIN:
+        assert_false(client->begun);
+        client->begun = true;
+        client->http_status = 200;
+        client->content_type = CONTENT_EVENTS;
+        break;
+    case RECORD_STREAM_DATA:
+        assert_true(client->begun && data->data_bytes > 0);
+        hear(client, record, sizeof *data, data->data_bytes);
+        break;
+    default:
+        assert_true(client->begun);
+        client->ended = true;
+    }
+}
+
+/* ---- the host ----------------------------------------------------------------------------------- */
+
+void world_tell_gateway(struct world *world, const void *record) {
+    assert_true(record_valid(record, ((const struct record *)record)->bytes));
+    enqueue(&world->to_gateway, record);
+}
+
+static void carry_one(struct world *world, const struct record *record) {
+    assert_true(record_valid(record, record->bytes));
+    switch (record->kind) {
+    case RECORD_SUBMIT:
+        world->submits++;
+        free(world->last_submit);
+        world->last_submit = malloc(record->bytes);
+        memcpy(world->last_submit, record, record->bytes);
+        if (world->unit) enqueue(&world->to_unit, record);
+        break;
+    case RECORD_CANCEL:
+        world->cancels++;
+        if (world->unit) enqueue(&world->to_unit, record);
+        break;
+    case RECORD_TOKENIZE: enqueue(&world->to_tokenize, record); break;
+    case RECORD_RUN_STEP:
+        assert_null(world->to_engine);
+        enqueue(&world->to_engine, record);
+        break;
+    case RECORD_UNIT_HELLO:
+    case RECORD_UNIT_LOAD:
+    case RECORD_TOKENS:
+    case RECORD_FINISHED: enqueue(&world->to_gateway, record); break;
+    default: say_to_client(world, record);
+    }
+}
+
+static void carry_from(struct world *world, struct outbox *outbox) {
+    for (const struct record *record = NULL; (record = outbox_next(outbox, record));)
+        carry_one(world, record);
+    outbox_clear(outbox);
+}
+
+void world_carry(struct world *world) {
+    carry_from(world, world->gateway_machine.outbox);
+    if (world->unit) carry_from(world, world->unit_machine.outbox);
+}
+
+static bool deliver(struct world *world, struct machine *machine, struct parcel **queue) {
+    if (!*queue) return false;
+    enum status status = machine->receive(machine->self, (*queue)->record, world->now_ns);
+    if (status == STATUS_FULL) { /* only ever because something lies in the outbox */
+        assert_true(machine->outbox->used > 0);
+        world->fulls++;
+        return true;
+    }
+    assert_int_equal(status, STATUS_OK);
+    dequeue(queue);
+    return true;
+}
+
+bool world_deliver_to_gateway(struct world *world) {
+    struct record *first = world->to_gateway ? world->to_gateway->record : NULL;
+    bool hangs_up = first && first->kind == RECORD_CLIENT_GONE;
+    uint64_t who = hangs_up ? ((struct record_client_gone *)first)->connection.value : 0;
+    bool moved = deliver(world, &world->gateway_machine, &world->to_gateway);
+    bool taken = hangs_up && (!world->to_gateway || world->to_gateway->record != first);
+    if (taken) {
+        world_carry(world); /* what was said before it left still arrives, or is lost */
+        world->clients[who].gone = true;
+    }
+    return moved;
+}
+
+bool world_deliver_to_unit(struct world *world) {
+    return world->unit && deliver(world, &world->unit_machine, &world->to_unit);
+}
+
+uint32_t world_token(uint64_t seed, uint32_t position) {
+    if (random_uniform(seed, 1, position) < 0.01) return 1; /* end of sentence */
+    return (uint32_t)(random_uniform(seed, 0, position) * 4096);
+}
+
+bool world_compute(struct world *world, bool failed) {
+    if (!world->to_engine) return false;
+    const struct step_plan *plan = (const void *)world->to_engine->record;
+    uint32_t row_count = failed ? 0 : plan->row_count;
+    struct step_result *result =
+        make(RECORD_STEP_DONE, sizeof *result + row_count * sizeof(struct step_result_row));
+    struct step_result_row *rows = record_tail_at(result, sizeof *result);
+    result->step = plan->step;
+    result->compute_ns = 1000;
+    result->row_count = row_count;
+    result->failed = failed;
+    for (uint32_t i = 0; i < row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        rows[i].slot = row->slot;
+        rows[i].token = row->sample ? world_token(row->sampling.seed, row->output_position)
+                                    : UINT32_MAX;
+    }
+    enqueue(&world->to_unit, result);
+    dequeue(&world->to_engine);
+    return true;
+}
+
+bool world_tokenize(struct world *world) {
+    if (!world->to_tokenize) return false;
+    const struct record_tokenize *asked = (const void *)world->to_tokenize->record;
+    struct bytes text = {record_tail_at(asked, sizeof *asked), asked->text_bytes};
+    size_t bytes = tokenizer_scratch_bytes(text.count), count = 0;
+    void *memory = malloc(bytes);
+    uint32_t *ids = malloc((text.count + 1) * sizeof *ids);
+    struct arena arena;
+    arena_over(&arena, memory, bytes);
+    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, text.count);
+    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, text, asked->parse_special, ids,
+                                      text.count + 1, &count),
+                     STATUS_OK);
+    struct record_tokenized *done = make(RECORD_TOKENIZED, sizeof *done + count * sizeof *ids);
+    done->request = asked->request;
+    done->token_count = (uint32_t)count;
+    memcpy(record_tail_at(done, sizeof *done), ids, count * sizeof *ids);
+    world_tell_gateway(world, done);
+    free(memory);
+    free(ids);
+    dequeue(&world->to_tokenize);
+    return true;
+}
+
+void world_step(struct world *world) {
+    world->gateway_machine.step(world->gateway_machine.self, world->now_ns);
+    if (world->unit) world->unit_machine.step(world->unit_machine.self, world->now_ns);
+    gateway_audit(world->gateway);
+    if (world->unit) unit_audit(world->unit);
+}
+
+void world_settle(struct world *world) {
+    for (int turn = 0; turn < 1000000; turn++) {
+        world_carry(world);
+        bool moved = world_deliver_to_gateway(world);
+        moved |= world_deliver_to_unit(world);
+        if (!world->to_gateway && !world->to_unit) world_step(world);
+        moved |= world_compute(world, false);
+        moved |= world_tokenize(world);
+        moved |= world->gateway_machine.outbox->used > 0 ||
+                 (world->unit && world->unit_machine.outbox->used > 0);
+        if (!moved) return;
+    }
+    fail_msg("the world does not come to rest");
+}
