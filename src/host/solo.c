@@ -78,6 +78,11 @@ void solo_reset(struct solo *solo, uint32_t sequence) {
     solo->lengths[sequence] = 0;
 }
 
+void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length) {
+    check(sequence < solo->sequences && length <= solo->lengths[sequence]);
+    solo->lengths[sequence] = length;
+}
+
 /* Sequences' pages lie interleaved and from the end backwards. */
 static struct page_id page_of(const struct solo *solo, uint32_t sequence, uint32_t index) {
     uint32_t all = solo->sequences * solo->pages_each;

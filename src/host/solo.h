@@ -30,8 +30,9 @@ void solo_close(struct solo *solo);
 
 struct model *solo_model(const struct solo *solo);
 
-/* Forgets a sequence's tokens. */
+/* Forgets a sequence's tokens, or those behind its first `length`. */
 void solo_reset(struct solo *solo, uint32_t sequence);
+void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length);
 
 /* One step; logits and probe as in model_step. */
 enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t row_count,

@@ -106,6 +106,13 @@ uint64_t model_page_bytes(const struct model *model) {
 uint64_t model_weight_bytes(const struct model *model) {
     return model->weights.bytes;
 }
+double model_step_bytes(const struct model *model, uint32_t tokens) {
+    double routed = (double)model->weights.slot_count * (double)model->weights.expert.slot_bytes;
+    double untouched = 1; /* chance that no token chose a given expert */
+    for (uint32_t i = 0; model->shape->experts && i < tokens; i++)
+        untouched *= 1 - (double)model->shape->experts_per_token / model->shape->experts;
+    return (double)model->weights.bytes - routed + routed * (1 - untouched);
+}
 const char *model_numerics_id(const struct model *model) {
     return model->numerics_id;
 }

@@ -40,6 +40,8 @@ const struct shape *model_shape(const struct model *model);
 uint32_t model_page_count(const struct model *model);
 uint64_t model_page_bytes(const struct model *model);   /* one KV block, header included */
 uint64_t model_weight_bytes(const struct model *model); /* packed */
+/* Bytes of weights that a step of `tokens` tokens reads, if experts are chosen evenly. */
+double model_step_bytes(const struct model *model, uint32_t tokens);
 /* Short text: kernels' numerics, activations and version, e.g. "fma1.bf16.v1". Enters block keys. */
 const char *model_numerics_id(const struct model *model);
 /* 32 bytes that identify the checkpoint. */

@@ -11,6 +11,8 @@ extern const struct option_table *const bench_option_tables[];
 extern const size_t bench_option_table_count;
 
 int bench_kernels(int argc, char **argv);
+int bench_model(int argc, char **argv);
 extern const struct option_table bench_kernels_options;
+extern const struct option_table bench_model_options;
 
 #endif
