@@ -124,8 +124,9 @@ static size_t start_bytes_max(const struct request *request) {
 
 /* False when the answer has outgrown what may be said. */
 static bool gather(struct gateway *gateway, struct request *request, struct bytes text) {
-    return answer_text_add(&request->text, &request->arena, text) &&
-           request->text.escaped_count <= reply_text_bytes_max(gateway);
+    size_t escaped_count = request->text.escaped_count + json_writer_escaped_count(text);
+    return escaped_count <= reply_text_bytes_max(gateway) &&
+           answer_text_add(&request->text, &request->arena, text);
 }
 
 static bool gather_ids(struct gateway *gateway, struct request *request, const uint32_t *tokens,
@@ -221,12 +222,14 @@ enum status answer_tokens(struct gateway *gateway, const struct record_tokens *r
 
 /* ---- the end ----------------------------------------------------------------------------------- */
 
+#define FINISH_CUT "insufficient_system_resource"
+
 /* The finish reason to tell; NULL: there is no answer to speak of, *error says why. */
 static const char *finish_of(const struct request *request, enum finish_reason reason,
                              struct api_error *error) {
     /* The unit may have ended it for a reason of its own before it heard of our CANCEL. */
     if (request->ending == ENDING_STOP_STRING) return "stop";
-    if (request->ending == ENDING_TOO_LONG) return "insufficient_system_resource";
+    if (request->ending == ENDING_TOO_LONG) return FINISH_CUT;
     switch (reason) {
     case FINISH_STOP_TOKEN: return "stop";
     case FINISH_LENGTH: return "length";
@@ -247,7 +250,7 @@ static const char *finish_of(const struct request *request, enum finish_reason r
     case FINISH_FAILED:
     case FINISH_REASON_COUNT: break;
     }
-    if (request->output_tokens) return "insufficient_system_resource";
+    if (request->output_tokens) return FINISH_CUT;
     api_error_set(error, 503, NULL, "engine_failed",
                   "The model could not compute an answer. Try again.");
     error->retry_after_seconds = 1;
@@ -286,14 +289,16 @@ static void write_whole(struct json_writer *writer, const void *context) {
 }
 
 static enum status end_whole(struct gateway *gateway, struct request *request,
-                             const struct event *event) {
+                             struct event *event) {
     struct reply reply = {.connection = request->connection,
                           .endpoint = request_endpoint(request),
                           .http_status = 200,
                           .content_type = CONTENT_JSON};
     struct pieces pieces = flush(gateway, request);
-    /* The last few bytes may not fit any more; the answer then ends before them. */
-    if (pieces.count) (void)gather_pieces(gateway, request, &pieces);
+    if (pieces.count && !gather_pieces(gateway, request, &pieces)) {
+        request->ending = ENDING_TOO_LONG; /* remembered, should the outbox be full now */
+        event->finish = FINISH_CUT;
+    }
     return reply_whole(gateway, &reply, write_whole, event);
 }
 

@@ -263,7 +263,7 @@ static void random_bytes_do_no_harm(void **state) {
         uint32_t bytes = record->bytes;
         for (uint32_t change = 0; change < 1 + turn % 3; change++) {
             uint32_t at = 8 + (uint32_t)(random_uniform(turn, change, 0) * (bytes - 8));
-            if (at < bytes) memory[at] = (char)(random_uniform(turn, change, 1) * 256);
+            if (at < bytes) memory[at] = (char)(uint8_t)(random_uniform(turn, change, 1) * 256);
         }
         accepted += record_valid(record, bytes);
     }

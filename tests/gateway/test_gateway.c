@@ -56,7 +56,7 @@ static void assert_text(const struct tree *root, const char *path, const char *e
 }
 
 static void assert_number(const struct tree *root, const char *path, int64_t expected) {
-    int64_t number;
+    int64_t number = -1;
     if (!at(root, path) || !tree_get_integer(at(root, path), &number)) fail_msg("none: %s", path);
     if (number != expected) fail_msg("%s: %lld", path, (long long)number);
 }

@@ -154,7 +154,7 @@ static bool take(const struct tree *object, const char *key, struct text *into) 
 
 static void take_usage(const struct tree *root) {
     const struct tree *usage = tree_member(root, "usage");
-    int64_t prompt, completion, total, hit, miss;
+    int64_t prompt = 0, completion = 0, total = 0, hit = 0, miss = 0;
     if (!usage || tree_is_null(usage)) return;
     assert_true(tree_get_integer(tree_member(usage, "prompt_tokens"), &prompt) &&
                 tree_get_integer(tree_member(usage, "completion_tokens"), &completion) &&
