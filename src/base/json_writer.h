@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Writing JSON text into memory of fixed size. The caller writes the punctuation as plain text; the
- * writer escapes strings. It never writes beyond its room but goes on counting, so that a text can be
- * measured first (room 0) and written second.
+ * writer escapes strings. It never writes beyond its room but goes on counting, so that a text can
+ * be measured first (room 0) and written second.
  */
 #ifndef BASE_JSON_WRITER_H
 #define BASE_JSON_WRITER_H
@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 
 struct json_writer {
-    char *out;   /* may be NULL if room is 0 */
+    char *out; /* may be NULL if room is 0 */
     size_t room;
     size_t count; /* bytes wanted so far; more than room: the text was cut */
 };
@@ -22,8 +22,8 @@ static inline bool json_writer_fits(const struct json_writer *writer) {
 void json_writer_text(struct json_writer *writer, const char *text);
 void json_writer_bytes(struct json_writer *writer, struct bytes text);
 
-/* The inside of a string: valid UTF-8, escaped as RFC 8259 asks. Pieces may follow each other if each
- * holds whole characters. */
+/* The inside of a string: valid UTF-8, escaped as RFC 8259 asks. Pieces may follow each other if
+ * each holds whole characters. */
 void json_writer_escaped(struct json_writer *writer, struct bytes text);
 
 /* "text", quotes included. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Linear probing, at most half full; removal shifts later entries back, so there are no tombstones and
- * lookups never slow down with age.
+ * Linear probing, at most half full; removal shifts later entries back, so there are no tombstones
+ * and lookups never slow down with age.
  */
 #include "base/map.h"
 
@@ -9,7 +9,8 @@
 static uint32_t entry_count_for(uint32_t capacity) {
     check(capacity > 0 && capacity <= (uint32_t)1 << 30);
     uint32_t count = 2;
-    while (count < 2 * capacity) count *= 2;
+    while (count < 2 * capacity)
+        count *= 2;
     return count;
 }
 
@@ -21,7 +22,8 @@ enum status map_open(struct map *map, struct arena *arena, uint32_t capacity) {
     uint32_t count = entry_count_for(capacity);
     struct map_entry *entries = arena_take(arena, count * sizeof *entries);
     if (!entries) return STATUS_NO_MEMORY;
-    for (uint32_t i = 0; i < count; i++) entries[i].value = MAP_NONE;
+    for (uint32_t i = 0; i < count; i++)
+        entries[i].value = MAP_NONE;
     *map = (struct map){.entries = entries, .entry_count = count, .capacity = capacity};
     return STATUS_OK;
 }

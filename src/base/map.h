@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A hash map of fixed capacity from keys of three words to small numbers (a request's id to its slot).
- * All memory is taken at the start. It offers no walk: nothing may ever depend on hash order.
+ * A hash map of fixed capacity from keys of three words to small numbers (a request's id to its
+ * slot). All memory is taken at the start. It offers no walk: nothing may ever depend on hash
+ * order.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
@@ -17,7 +18,7 @@ struct map {
     struct map_entry {
         struct map_key key;
         uint32_t value; /* MAP_NONE: empty */
-    } *entries;
+    } * entries;
     uint32_t entry_count; /* a power of two, at least twice the capacity */
     uint32_t capacity;
     uint32_t count;

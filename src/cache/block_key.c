@@ -49,7 +49,8 @@ struct block_key block_key_next(enum block_key_chain chain, const struct block_k
     struct sha256 hash;
     begin(&hash, chain, false);
     sha256_update(&hash, previous->bytes, sizeof previous->bytes);
-    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++) add_u32(&hash, tokens[i]);
+    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
+        add_u32(&hash, tokens[i]);
     if (chain == BLOCK_KEY_TRUE) sha256_update(&hash, forms, KV_BLOCK_TOKENS);
     return finish(&hash);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Names of KV blocks by what they hold. A block's key chains over everything its numbers depend on: the
- * key of the block before it, its 64 tokens and the form of each (prompt or generated, see
- * contract/step_plan.h), from a root of block format, model, numerics and tenant. So equal keys mean
- * equal bytes, and one tenant's keys say nothing about another's.
+ * Names of KV blocks by what they hold. A block's key chains over everything its numbers depend on:
+ * the key of the block before it, its 64 tokens and the form of each (prompt or generated, see
+ * contract/step_plan.h), from a root of block format, model, numerics and tenant. So equal keys
+ * mean equal bytes, and one tenant's keys say nothing about another's.
  *
- * A second chain leaves the forms out. It only finds candidates: text that was generated and comes back
- * in a later prompt. What it finds may be used only if its true key fits the use.
+ * A second chain leaves the forms out. It only finds candidates: text that was generated and comes
+ * back in a later prompt. What it finds may be used only if its true key fits the use.
  *
  *   root = SHA-256(domain, format version, model id, numerics id, salt bytes, salt)
  *   next = SHA-256(domain, previous key, 64 x token u32 LE, [64 x form u8])

@@ -53,7 +53,8 @@ bool page_table_claim(struct page_table *table, uint32_t owner, uint32_t count,
 
 void page_table_lease(struct page_table *table, uint32_t owner, const struct page_id *pages,
                       uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) held_page(table, owner, pages[i])->leases++;
+    for (uint32_t i = 0; i < count; i++)
+        held_page(table, owner, pages[i])->leases++;
     table->leases += count;
     check_ledger(table);
 }

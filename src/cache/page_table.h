@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV pages of one rank: which are free, which are held, by whom and how often. A page has one owner
- * (a unit's slot) and a lease count; it is free again when its last lease ends. The ledger
+ * The KV pages of one rank: which are free, which are held, by whom and how often. A page has one
+ * owner (a unit's slot) and a lease count; it is free again when its last lease ends. The ledger
  *     free + held = total
  * holds after every call, and the leases given equal the leases returned once nobody holds a page.
  *
@@ -22,7 +22,7 @@ struct page_table {
     struct page {
         uint32_t owner; /* PAGE_OWNER_NONE: free */
         uint32_t leases;
-    } *pages;
+    } * pages;
     struct page_id *free_pages; /* [free_count] a stack; the page freed last is claimed first */
 };
 

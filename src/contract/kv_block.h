@@ -6,12 +6,12 @@
  *   slice 0..n-1  one per layer, layer-major: [64][width] elements, padded to 4 KiB; then the MTP
  *                 layers' slices
  *
- * A row of a slice is the normalized latent, then the rotated shared key (forward pass, MLA). A main
- * layer keeps position p at row p % 64. An MTP layer computes position i from token i + 1, so its row
- * stands at the newest token's index i + 1: a block then depends on no token behind it.
+ * A row of a slice is the normalized latent, then the rotated shared key (forward pass, MLA). A
+ * main layer keeps position p at row p % 64. An MTP layer computes position i from token i + 1, so
+ * its row stands at the newest token's index i + 1: a block then depends on no token behind it.
  *
- * Checksums (XXH3-64 over a slice's rows 0..token_count-1) are filled in by whoever sends or stores a
- * block; in a live page they are stale, and checksum_valid is 0. Rows from token_count on hold
+ * Checksums (XXH3-64 over a slice's rows 0..token_count-1) are filled in by whoever sends or stores
+ * a block; in a live page they are stale, and checksum_valid is 0. Rows from token_count on hold
  * anything at all, NaNs included: no reader may let them matter.
  */
 #ifndef CONTRACT_KV_BLOCK_H

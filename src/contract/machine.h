@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A machine: gateway or unit. It takes records and time as arguments and answers by putting records
- * into its outbox. It never does I/O, reads a clock, starts a thread or allocates after start-up; so
- * host/ can run it in the real world and simulate/ in an invented one.
+ * into its outbox. It never does I/O, reads a clock, starts a thread or allocates after start-up;
+ * so host/ can run it in the real world and simulate/ in an invented one.
  */
 #ifndef CONTRACT_MACHINE_H
 #define CONTRACT_MACHINE_H
@@ -26,7 +26,8 @@ struct machine {
     enum status (*receive)(void *self, const struct record *record, int64_t now_ns);
     /* Does what is due: forms a step, sends timeouts. Called after receives and at next_wake_ns. */
     void (*step)(void *self, int64_t now_ns);
-    /* When step should be called at the latest; MACHINE_NEVER if only a record can change anything. */
+    /* When step should be called at the latest; MACHINE_NEVER if only a record can change anything.
+     */
     int64_t (*next_wake_ns)(const void *self);
 };
 
@@ -45,8 +46,9 @@ const struct record *outbox_next(const struct outbox *outbox, const struct recor
 /* Forgets all records. */
 void outbox_clear(struct outbox *outbox);
 
-/* True if `record` of `bytes` (aligned to 8) is whole: version, kind, fixed size, tails inside, enums
- * in range, padding zero, a plan's rows within the plan. For records from outside this process. */
+/* True if `record` of `bytes` (aligned to 8) is whole: version, kind, fixed size, tails inside,
+ * enums in range, padding zero, a plan's rows within the plan. For records from outside this
+ * process. */
 bool record_valid(const void *record, size_t bytes);
 
 #endif

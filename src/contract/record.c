@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * record_valid: the one place that judges bytes which claim to be a record. It checks form only: that
- * every field can be used without looking outside the record, that enums are in range, that padding
- * is zero (so that equal records are equal bytes). What a record means is for its receiver to judge.
+ * record_valid: the one place that judges bytes which claim to be a record. It checks form only:
+ * that every field can be used without looking outside the record, that enums are in range, that
+ * padding is zero (so that equal records are equal bytes). What a record means is for its receiver
+ * to judge.
  */
 #include <string.h>
 
 #include "contract/machine.h"
 #include "contract/step_plan.h"
 
-/* Walks the tails: `at` is where the record's known part ends, `whole` turns false at the first lie. */
+/* Walks the tails: `at` is where the record's known part ends, `whole` turns false at the first
+ * lie. */
 struct walk {
     const char *start;
     uint64_t bytes; /* the record's own */
@@ -148,33 +150,47 @@ static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
 
 static bool parts_valid(struct walk *walk, const struct record *record) {
     switch ((enum record_kind)record->kind) {
-    case RECORD_CLIENT_REQUEST: return client_request_valid(walk, (const void *)record);
-    case RECORD_RESPOND: return respond_valid(walk, (const void *)record);
-    case RECORD_STREAM_DATA: return stream_data_valid(walk, (const void *)record);
-    case RECORD_TOKENIZE: return tokenize_valid(walk, (const void *)record);
-    case RECORD_TOKENIZED: return tokenized_valid(walk, (const void *)record);
-    case RECORD_SUBMIT: return submit_valid(walk, (const void *)record);
+    case RECORD_CLIENT_REQUEST:
+        return client_request_valid(walk, (const void *)record);
+    case RECORD_RESPOND:
+        return respond_valid(walk, (const void *)record);
+    case RECORD_STREAM_DATA:
+        return stream_data_valid(walk, (const void *)record);
+    case RECORD_TOKENIZE:
+        return tokenize_valid(walk, (const void *)record);
+    case RECORD_TOKENIZED:
+        return tokenized_valid(walk, (const void *)record);
+    case RECORD_SUBMIT:
+        return submit_valid(walk, (const void *)record);
     case RECORD_CANCEL:
         return request_valid(((const struct record_cancel *)record)->request) && walk_ends(walk);
-    case RECORD_UNIT_HELLO: return hello_valid(walk, (const void *)record);
-    case RECORD_TOKENS: return tokens_valid(walk, (const void *)record);
-    case RECORD_FINISHED: return finished_valid(walk, (const void *)record);
-    case RECORD_RUN_STEP: return plan_valid(walk, (const void *)record);
-    case RECORD_STEP_DONE: return result_valid(walk, (const void *)record);
+    case RECORD_UNIT_HELLO:
+        return hello_valid(walk, (const void *)record);
+    case RECORD_TOKENS:
+        return tokens_valid(walk, (const void *)record);
+    case RECORD_FINISHED:
+        return finished_valid(walk, (const void *)record);
+    case RECORD_RUN_STEP:
+        return plan_valid(walk, (const void *)record);
+    case RECORD_STEP_DONE:
+        return result_valid(walk, (const void *)record);
     case RECORD_CLIENT_GONE:
     case RECORD_DRAIN:
     case RECORD_STREAM_BEGIN:
     case RECORD_STREAM_END:
-    case RECORD_UNIT_LOAD: return walk_ends(walk);
+    case RECORD_UNIT_LOAD:
+        return walk_ends(walk);
     case RECORD_NONE:
-    case RECORD_KIND_COUNT: break;
+    case RECORD_KIND_COUNT:
+        break;
     }
     return false;
 }
 
 bool record_valid(const void *bytes, size_t count) {
     const struct record *record = bytes;
-    if (((uintptr_t)bytes & 7) != 0 || count < sizeof *record || count > RECORD_BYTES_MAX) return false;
+    if (((uintptr_t)bytes & 7) != 0 || count < sizeof *record || count > RECORD_BYTES_MAX)
+        return false;
     if (record->version != RECORD_VERSION || record->kind >= RECORD_KIND_COUNT ||
         record->bytes != count || record->bytes % 8 != 0)
         return false;

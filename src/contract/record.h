@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Events and actions are records: one run of bytes that starts with struct record, versioned, free of
- * pointers, so that they can be queued, logged, replayed and sent. An action of one machine is often
- * the event of another (a gateway's SUBMIT is a unit's SUBMIT), hence one list of kinds.
+ * Events and actions are records: one run of bytes that starts with struct record, versioned, free
+ * of pointers, so that they can be queued, logged, replayed and sent. An action of one machine is
+ * often the event of another (a gateway's SUBMIT is a unit's SUBMIT), hence one list of kinds.
  *
- * Variable parts follow the fixed struct in the order of the struct's *_bytes / *_count fields, each
- * starting on a multiple of 8 bytes from the record's start (record_tail).
+ * Variable parts follow the fixed struct in the order of the struct's *_bytes / *_count fields,
+ * each starting on a multiple of 8 bytes from the record's start (record_tail).
  */
 #ifndef CONTRACT_RECORD_H
 #define CONTRACT_RECORD_H
@@ -68,9 +68,10 @@ enum http_method { HTTP_GET, HTTP_POST, HTTP_OTHER, HTTP_METHOD_COUNT };
 struct record_client_request {
     struct record record;
     struct connection_id connection;
-    uint64_t random[2]; /* fresh random bits from the host: the request's id and, if asked, its seed */
-    int64_t unix_time;  /* seconds, for the answer's "created" */
-    uint32_t method;    /* enum http_method */
+    uint64_t
+        random[2]; /* fresh random bits from the host: the request's id and, if asked, its seed */
+    int64_t unix_time; /* seconds, for the answer's "created" */
+    uint32_t method;   /* enum http_method */
     uint32_t path_bytes;
     uint32_t authorization_bytes;
     uint32_t body_bytes;
@@ -85,14 +86,20 @@ struct record_drain {
     struct record record;
 };
 
-enum content_type { CONTENT_JSON, CONTENT_TEXT, CONTENT_METRICS, CONTENT_EVENTS, CONTENT_TYPE_COUNT };
+enum content_type {
+    CONTENT_JSON,
+    CONTENT_TEXT,
+    CONTENT_METRICS,
+    CONTENT_EVENTS,
+    CONTENT_TYPE_COUNT
+};
 
 /* A whole answer. Tail: body. */
 struct record_respond {
     struct record record;
     struct connection_id connection;
     uint32_t http_status;
-    uint32_t content_type; /* enum content_type */
+    uint32_t content_type;        /* enum content_type */
     uint32_t retry_after_seconds; /* 0: no such header */
     uint32_t body_bytes;
 };
@@ -135,9 +142,9 @@ struct record_tokenized {
 /* How to choose a token. temperature 0 is greedy (ties: lowest id). */
 struct sampling {
     float temperature;
-    float top_p;         /* 1: off */
-    uint32_t top_k;      /* 0: off */
-    uint32_t choice;     /* index of the answer among n */
+    float top_p;     /* 1: off */
+    uint32_t top_k;  /* 0: off */
+    uint32_t choice; /* index of the answer among n */
     uint64_t seed;
 };
 
@@ -182,10 +189,10 @@ enum finish_reason {
     FINISH_STOP_TOKEN, /* the last token sent is one of the stop tokens */
     FINISH_LENGTH,
     FINISH_CANCELLED,
-    FINISH_REFUSED_QUEUE, /* the unit's queue is full: try again later */
+    FINISH_REFUSED_QUEUE,     /* the unit's queue is full: try again later */
     FINISH_REFUSED_TOO_LARGE, /* can never fit this unit's KV memory or context */
     FINISH_REFUSED_DRAINING,
-    FINISH_FAILED,        /* the engine could not run the step */
+    FINISH_FAILED, /* the engine could not run the step */
     FINISH_REASON_COUNT
 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The step plan: what the serving plane asks of the compute plane, and its answer. A row is a run of
- * consecutive tokens of one sequence; rows of all kinds share a step.
+ * The step plan: what the serving plane asks of the compute plane, and its answer. A row is a run
+ * of consecutive tokens of one sequence; rows of all kinds share a step.
  *
- * A token's *form* fixes the attention form that computes it (PROMPT: expanded, GENERATED: absorbed)
- * and enters the KV block key. It depends only on whether the token came with the prompt or was
- * generated, never on chunk, batch or speed: this is half of batch invariance (docs/architecture.md).
+ * A token's *form* fixes the attention form that computes it (PROMPT: expanded, GENERATED:
+ * absorbed) and enters the KV block key. It depends only on whether the token came with the prompt
+ * or was generated, never on chunk, batch or speed: this is half of batch invariance
+ * (docs/architecture.md).
  */
 #ifndef CONTRACT_STEP_PLAN_H
 #define CONTRACT_STEP_PLAN_H
@@ -19,11 +20,11 @@ struct step_row {
     uint32_t first_position; /* of the row's first token in its sequence */
     uint32_t token_count;    /* >= 1 */
     uint32_t token_index;    /* first token, in the plan's tokens */
-    uint32_t page_index;     /* first page, in the plan's pages: page i holds positions 64i..64i+63 */
-    uint32_t page_count;     /* covers first_position + token_count positions */
-    uint32_t logits_count;   /* logits wanted for the last so many tokens of the row; 0: none */
-    uint32_t sample;         /* 1: choose the next token from the last token's logits (logits_count
-                              * is then at least 1) */
+    uint32_t page_index;   /* first page, in the plan's pages: page i holds positions 64i..64i+63 */
+    uint32_t page_count;   /* covers first_position + token_count positions */
+    uint32_t logits_count; /* logits wanted for the last so many tokens of the row; 0: none */
+    uint32_t sample;       /* 1: choose the next token from the last token's logits (logits_count
+                            * is then at least 1) */
     uint32_t output_position; /* of the token to choose: 0 for the answer's first */
     struct sampling sampling;
 };
@@ -48,7 +49,8 @@ static inline size_t step_plan_tokens_at(uint32_t row_count) {
 static inline size_t step_plan_pages_at(uint32_t row_count, uint32_t token_count) {
     return record_tail(step_plan_tokens_at(row_count) + token_count * sizeof(uint32_t));
 }
-static inline size_t step_plan_bytes(uint32_t row_count, uint32_t token_count, uint32_t page_count) {
+static inline size_t step_plan_bytes(uint32_t row_count, uint32_t token_count,
+                                     uint32_t page_count) {
     return record_tail(step_plan_pages_at(row_count, token_count) +
                        page_count * sizeof(struct page_id));
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each function here first makes sure that the outbox can take all it may say, then acts: the state of
- * a token stream cannot be wound back.
+ * Each function here first makes sure that the outbox can take all it may say, then acts: the state
+ * of a token stream cannot be wound back.
  */
 #include "gateway/answer.h"
 
 #include "base/check.h"
 #include "gateway/reply.h"
 
-/* ---- pieces of text --------------------------------------------------------------------------- */
+/* ---- pieces of text ---------------------------------------------------------------------------
+ */
 
 struct pieces { /* what a run of tokens says: reasoning, and behind it content */
     char *text;
@@ -41,7 +42,8 @@ static size_t text_bytes_max(const struct gateway *gateway, const uint32_t *toke
 #define ESCAPED_PER_BYTE 6 /* \u0000 */
 #define JSON_BYTES_PER_ID 11
 
-/* ---- to a stream ------------------------------------------------------------------------------- */
+/* ---- to a stream -------------------------------------------------------------------------------
+ */
 
 struct event { /* arguments of the reply_writers below */
     const struct request *request;
@@ -120,7 +122,8 @@ static size_t start_bytes_max(const struct request *request) {
     return request->spoken ? 0 : REPLY_FRAME_BYTES + request->text.escaped_count;
 }
 
-/* ---- to a whole answer ------------------------------------------------------------------------- */
+/* ---- to a whole answer -------------------------------------------------------------------------
+ */
 
 /* False when the answer has outgrown what may be said. */
 static bool gather(struct gateway *gateway, struct request *request, struct bytes text) {
@@ -149,7 +152,8 @@ static bool gather_pieces(struct gateway *gateway, struct request *request,
     return fits && gather(gateway, request, pieces_part(pieces, TOKEN_STREAM_CONTENT));
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------ */
+/* ---- tokens ------------------------------------------------------------------------------------
+ */
 
 static void cancel(struct gateway *gateway, struct request *request, enum request_ending ending) {
     struct record_cancel *record = outbox_put(&gateway->outbox, RECORD_CANCEL, sizeof *record);
@@ -193,8 +197,7 @@ static void take_words(struct gateway *gateway, struct request *request, const u
     } else {
         fits = gather_pieces(gateway, request, &pieces);
     }
-    if (stopped || !fits)
-        cancel(gateway, request, stopped ? ENDING_STOP_STRING : ENDING_TOO_LONG);
+    if (stopped || !fits) cancel(gateway, request, stopped ? ENDING_STOP_STRING : ENDING_TOO_LONG);
 }
 
 enum status answer_tokens(struct gateway *gateway, const struct record_tokens *record) {
@@ -220,7 +223,8 @@ enum status answer_tokens(struct gateway *gateway, const struct record_tokens *r
     return STATUS_OK;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------- */
+/* ---- the end -----------------------------------------------------------------------------------
+ */
 
 #define FINISH_CUT "insufficient_system_resource"
 
@@ -231,8 +235,10 @@ static const char *finish_of(const struct request *request, enum finish_reason r
     if (request->ending == ENDING_STOP_STRING) return "stop";
     if (request->ending == ENDING_TOO_LONG) return FINISH_CUT;
     switch (reason) {
-    case FINISH_STOP_TOKEN: return "stop";
-    case FINISH_LENGTH: return "length";
+    case FINISH_STOP_TOKEN:
+        return "stop";
+    case FINISH_LENGTH:
+        return "length";
     case FINISH_REFUSED_QUEUE:
         api_error_set(error, 429, NULL, "queue_full",
                       "The queue of the model is full. Try again later.");
@@ -248,7 +254,8 @@ static const char *finish_of(const struct request *request, enum finish_reason r
         return NULL;
     case FINISH_CANCELLED:
     case FINISH_FAILED:
-    case FINISH_REASON_COUNT: break;
+    case FINISH_REASON_COUNT:
+        break;
     }
     if (request->output_tokens) return FINISH_CUT;
     api_error_set(error, 503, NULL, "engine_failed",
@@ -266,7 +273,8 @@ static struct pieces flush(struct gateway *gateway, struct request *request) {
     return pieces;
 }
 
-static enum status end_stream(struct gateway *gateway, struct request *request, struct event *event) {
+static enum status end_stream(struct gateway *gateway, struct request *request,
+                              struct event *event) {
     size_t room = 2 * REPLY_FRAME_BYTES + start_bytes_max(request) +
                   ESCAPED_PER_BYTE * 3 * TOKEN_STREAM_HELD_MAX;
     if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
@@ -341,8 +349,7 @@ enum status answer_client_gone(struct gateway *gateway, const struct record_clie
     if (!request) return STATUS_OK; /* it has had its answer */
     if (outbox_room(&gateway->outbox) < sizeof(struct record_cancel)) return STATUS_FULL;
     gateway->metrics.cancelled++;
-    if (!request->begun)
-        metrics_count_answer(&gateway->metrics, request_endpoint(request), 499);
+    if (!request->begun) metrics_count_answer(&gateway->metrics, request_endpoint(request), 499);
     if (request->state == REQUEST_TOKENIZING) {
         request_release(gateway, request);
         return STATUS_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From the unit's tokens to the client's text: as a stream, one event for the tokens of one step, or
- * gathered into a whole answer. Ends a request, whichever way it ends.
+ * From the unit's tokens to the client's text: as a stream, one event for the tokens of one step,
+ * or gathered into a whole answer. Ends a request, whichever way it ends.
  */
 #ifndef GATEWAY_ANSWER_H
 #define GATEWAY_ANSWER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The text of an answer that is not streamed, as it grows: blocks in the request's arena, each as large
- * as everything before it, so that long answers take few. Reasoning first, content behind it; for a
- * checkpoint without a tokenizer it holds the token ids as JSON text.
+ * The text of an answer that is not streamed, as it grows: blocks in the request's arena, each as
+ * large as everything before it, so that long answers take few. Reasoning first, content behind it;
+ * for a checkpoint without a tokenizer it holds the token ids as JSON text.
  */
 #ifndef GATEWAY_ANSWER_TEXT_H
 #define GATEWAY_ANSWER_TEXT_H

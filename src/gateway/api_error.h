@@ -27,8 +27,7 @@ struct api_error {
 /* Sets the error and returns false, so that a reader can `return api_error_set(...)`. `param` and
  * `code` may be NULL. The message may quote outside text: it is made valid UTF-8. */
 bool api_error_set(struct api_error *error, uint32_t http_status, const char *param,
-                   const char *code, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+                   const char *code, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 void api_error_write(struct json_writer *writer, const struct api_error *error);
 

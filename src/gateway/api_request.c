@@ -83,7 +83,8 @@ static bool read_sampling(struct reader *reader, struct api_request *out) {
     return read;
 }
 
-/* ---- what we do not do ------------------------------------------------------------------------ */
+/* ---- what we do not do ------------------------------------------------------------------------
+ */
 
 /* A value that asks for nothing: null, false, 0 (or `number`), "", [] or {}. */
 static bool is_neutral(const struct tree *value, double number) {
@@ -93,11 +94,16 @@ static bool is_neutral(const struct tree *value, double number) {
     double found;
     switch (tree_kind(value)) {
     case TREE_NULL:
-    case TREE_FALSE: return true;
-    case TREE_STRING: return tree_get_string(value, &text) && text.count == 0;
-    case TREE_ARRAY: return tree_count(value) == 0;
-    case TREE_OBJECT: return !tree_next_member(value, &cursor, &text, &member);
-    default: return tree_get_number(value, &found) && found == number;
+    case TREE_FALSE:
+        return true;
+    case TREE_STRING:
+        return tree_get_string(value, &text) && text.count == 0;
+    case TREE_ARRAY:
+        return tree_count(value) == 0;
+    case TREE_OBJECT:
+        return !tree_next_member(value, &cursor, &text, &member);
+    default:
+        return tree_get_number(value, &found) && found == number;
     }
 }
 
@@ -120,7 +126,8 @@ static bool refuse_unsupported(struct reader *reader) {
         {"functions", 0, "Functions are not supported yet."},
         {"logit_bias", 0, "'logit_bias' is not supported."},
         {"presence_penalty", 0, "'presence_penalty' is not supported yet; leave it out or send 0."},
-        {"frequency_penalty", 0, "'frequency_penalty' is not supported yet; leave it out or send 0."},
+        {"frequency_penalty", 0,
+         "'frequency_penalty' is not supported yet; leave it out or send 0."},
         {"repetition_penalty", 1, "'repetition_penalty' is not supported; leave it out or send 1."},
         {"suffix", 0, "Completion with a 'suffix' (fill in the middle) is not supported yet."},
     };
@@ -131,14 +138,15 @@ static bool refuse_unsupported(struct reader *reader) {
                                  rows[i].why);
     }
     const struct tree *format = given(reader->root, "response_format");
-    if (format && !is_text(tree_kind(format) == TREE_OBJECT ? tree_member(format, "type") : NULL,
-                           "text"))
+    if (format &&
+        !is_text(tree_kind(format) == TREE_OBJECT ? tree_member(format, "type") : NULL, "text"))
         return api_error_set(reader->error, 400, "response_format", "unsupported_parameter",
                              "Only the response format {\"type\": \"text\"} is supported yet.");
     return true;
 }
 
-/* ---- stop strings and model ------------------------------------------------------------------- */
+/* ---- stop strings and model -------------------------------------------------------------------
+ */
 
 static bool add_stop(struct reader *reader, struct stop_strings *stops, const struct tree *value) {
     struct bytes text;
@@ -193,7 +201,8 @@ static struct place place_of(size_t message, const char *rest) {
 
 static bool read_part(struct reader *reader, const struct tree *part, const char *place,
                       struct bytes *out) {
-    if (tree_kind(part) != TREE_OBJECT) return wrong_type(reader, place, "an array of objects", part);
+    if (tree_kind(part) != TREE_OBJECT)
+        return wrong_type(reader, place, "an array of objects", part);
     if (!is_text(tree_member(part, "type"), "text"))
         return api_error_set(reader->error, 400, place, "unsupported_parameter",
                              "'%s': only parts of the type 'text' are supported.", place);
@@ -262,10 +271,11 @@ static bool read_tool_calls(struct reader *reader, const struct tree *message, s
     if (!calls) return out_of_memory(reader);
     for (size_t i = 0; i < count; i++)
         if (!read_tool_call(tree_at(value, i), &calls[i]))
-            return api_error_set(reader->error, 400, place.text, "invalid_type",
-                                 "'%s': each call needs {\"type\": string, \"function\": {\"name\": "
-                                 "string, \"arguments\": string}}.",
-                                 place.text);
+            return api_error_set(
+                reader->error, 400, place.text, "invalid_type",
+                "'%s': each call needs {\"type\": string, \"function\": {\"name\": "
+                "string, \"arguments\": string}}.",
+                place.text);
     out->tool_calls = calls;
     out->tool_call_count = count;
     return true;
@@ -293,8 +303,7 @@ static bool read_message(struct reader *reader, const struct tree *message, size
     if (tree_kind(message) != TREE_OBJECT)
         return wrong_type(reader, place.text, "an object", message);
     if (!read_role(reader, message, index, &out->role) ||
-        !read_content(reader, message, index, out) ||
-        !read_tool_calls(reader, message, index, out))
+        !read_content(reader, message, index, out) || !read_tool_calls(reader, message, index, out))
         return false;
     const struct tree *prefix = tree_member(message, "prefix");
     if (!prefix || is_neutral(prefix, 0)) return true;
@@ -397,8 +406,7 @@ bool api_request_parse(struct arena *arena, enum api_endpoint endpoint, struct b
                 refuse_unsupported(&reader) && read_sampling(&reader, &request) &&
                 read_stops(&reader, &request) && read_stream(&reader, &request) &&
                 read_flag(&reader, reader.root, "ignore_eos", &request.ignore_eos) &&
-                (endpoint == API_CHAT ||
-                 read_flag(&reader, reader.root, "echo", &request.echo));
+                (endpoint == API_CHAT || read_flag(&reader, reader.root, "echo", &request.echo));
     if (read) *out = request;
     return read;
 }

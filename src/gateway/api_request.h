@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading the bodies of /chat/completions and /completions. Everything a body can ask for is checked
- * here, before the request takes any room: what we do not do is refused by name, fields that change
- * nothing about an answer (user, metadata, store, ...) and unknown fields are ignored.
+ * Reading the bodies of /chat/completions and /completions. Everything a body can ask for is
+ * checked here, before the request takes any room: what we do not do is refused by name, fields
+ * that change nothing about an answer (user, metadata, store, ...) and unknown fields are ignored.
  *
  * Extensions: top_k, ignore_eos (go on after the end-of-sentence token).
  */
@@ -27,7 +27,7 @@ struct api_request {
 
     struct sampling sampling; /* seed only if has_seed */
     bool has_seed;
-    uint32_t new_tokens_max; /* 0: not given */
+    uint32_t new_tokens_max;          /* 0: not given */
     const struct stop_strings *stops; /* NULL: none */
     bool stream;
     bool include_usage; /* stream_options.include_usage */

@@ -34,15 +34,15 @@ static void write_member(struct json_writer *writer, const char *name, uint64_t 
 static void write_usage(struct json_writer *writer, const struct api_usage *usage) {
     write_member(writer, "\"usage\":{\"prompt_tokens\":", usage->prompt_tokens);
     write_member(writer, ",\"completion_tokens\":", usage->completion_tokens);
-    write_member(writer, ",\"total_tokens\":",
-                 (uint64_t)usage->prompt_tokens + usage->completion_tokens);
+    write_member(writer,
+                 ",\"total_tokens\":", (uint64_t)usage->prompt_tokens + usage->completion_tokens);
     write_member(writer, ",\"prompt_cache_hit_tokens\":", usage->prompt_hit_tokens);
-    write_member(writer, ",\"prompt_cache_miss_tokens\":",
-                 usage->prompt_tokens - usage->prompt_hit_tokens);
-    write_member(writer, ",\"prompt_tokens_details\":{\"cached_tokens\":",
-                 usage->prompt_hit_tokens);
-    write_member(writer, "},\"completion_tokens_details\":{\"reasoning_tokens\":",
-                 usage->reasoning_tokens);
+    write_member(writer,
+                 ",\"prompt_cache_miss_tokens\":", usage->prompt_tokens - usage->prompt_hit_tokens);
+    write_member(writer,
+                 ",\"prompt_tokens_details\":{\"cached_tokens\":", usage->prompt_hit_tokens);
+    write_member(writer,
+                 "},\"completion_tokens_details\":{\"reasoning_tokens\":", usage->reasoning_tokens);
     json_writer_text(writer, "}}");
 }
 

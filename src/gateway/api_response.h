@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writing answers in the words of the OpenAI and DeepSeek APIs: whole JSON bodies, and the events of a
- * stream (server-sent events: "data: {json}\n\n", comments ": text\n\n", at last "data: [DONE]\n\n").
+ * Writing answers in the words of the OpenAI and DeepSeek APIs: whole JSON bodies, and the events
+ * of a stream (server-sent events: "data: {json}\n\n", comments ": text\n\n", at last "data:
+ * [DONE]\n\n").
  *
  * In chats the reasoning is told apart as DeepSeek does: message.reasoning_content; in a stream's
  * deltas `content` is null while reasoning comes and `reasoning_content` is null while the answer

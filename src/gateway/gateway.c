@@ -8,7 +8,8 @@
 #include "gateway/reply.h"
 #include "gateway/service.h"
 
-/* ---- creation ---------------------------------------------------------------------------------- */
+/* ---- creation ----------------------------------------------------------------------------------
+ */
 
 #define BODY_BYTES_DEFAULT ((size_t)8 << 20)
 #define INLINE_BYTES_DEFAULT ((size_t)16 << 10)
@@ -116,7 +117,8 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *gi
     return STATUS_OK;
 }
 
-/* ---- HTTP paths -------------------------------------------------------------------------------- */
+/* ---- HTTP paths --------------------------------------------------------------------------------
+ */
 
 struct path {
     struct bytes name;
@@ -164,16 +166,24 @@ static enum status receive_client_request(struct gateway *gateway,
     const struct path *path = find_path(text, &rest);
     if (!path || record->method != path->method) return refuse_path(gateway, record, text, path);
     switch (path->endpoint) {
-    case METRICS_CHAT: return intake_request(gateway, record, API_CHAT, now_ns);
-    case METRICS_COMPLETIONS: return intake_request(gateway, record, API_COMPLETIONS, now_ns);
-    case METRICS_MODELS: return service_models(gateway, record->connection, rest);
-    case METRICS_HEALTH: return service_health(gateway, record->connection);
-    case METRICS_METRICS: return service_metrics(gateway, record->connection, now_ns);
-    default: check(!"a path"); return STATUS_INVALID;
+    case METRICS_CHAT:
+        return intake_request(gateway, record, API_CHAT, now_ns);
+    case METRICS_COMPLETIONS:
+        return intake_request(gateway, record, API_COMPLETIONS, now_ns);
+    case METRICS_MODELS:
+        return service_models(gateway, record->connection, rest);
+    case METRICS_HEALTH:
+        return service_health(gateway, record->connection);
+    case METRICS_METRICS:
+        return service_metrics(gateway, record->connection, now_ns);
+    default:
+        check(!"a path");
+        return STATUS_INVALID;
     }
 }
 
-/* ---- the machine ------------------------------------------------------------------------------- */
+/* ---- the machine -------------------------------------------------------------------------------
+ */
 
 static enum status receive_hello(struct gateway *gateway, const struct record_unit_hello *hello) {
     gateway->unit = *hello;
@@ -188,18 +198,26 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = now_ns;
     switch ((enum record_kind)record->kind) {
     case RECORD_CLIENT_REQUEST:
-        return receive_client_request(gateway, (const struct record_client_request *)record, now_ns);
+        return receive_client_request(gateway, (const struct record_client_request *)record,
+                                      now_ns);
     case RECORD_CLIENT_GONE:
         return answer_client_gone(gateway, (const struct record_client_gone *)record);
     case RECORD_TOKENIZED:
         return intake_tokenized(gateway, (const struct record_tokenized *)record);
-    case RECORD_TOKENS: return answer_tokens(gateway, (const struct record_tokens *)record);
-    case RECORD_FINISHED: return answer_finished(gateway, (const struct record_finished *)record);
+    case RECORD_TOKENS:
+        return answer_tokens(gateway, (const struct record_tokens *)record);
+    case RECORD_FINISHED:
+        return answer_finished(gateway, (const struct record_finished *)record);
     case RECORD_UNIT_HELLO:
         return receive_hello(gateway, (const struct record_unit_hello *)record);
-    case RECORD_UNIT_LOAD: gateway->load = *(const struct record_unit_load *)record; break;
-    case RECORD_DRAIN: gateway->draining = true; break;
-    default: check(!"a kind that gateways take");
+    case RECORD_UNIT_LOAD:
+        gateway->load = *(const struct record_unit_load *)record;
+        break;
+    case RECORD_DRAIN:
+        gateway->draining = true;
+        break;
+    default:
+        check(!"a kind that gateways take");
     }
     return STATUS_OK;
 }

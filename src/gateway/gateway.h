@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The gateway: owns a request's life from its HTTP body to the last byte of its answer. It speaks the
- * OpenAI/DeepSeek API, renders chats, tokenizes short texts (long ones go out as TOKENIZE), submits
- * to the unit, turns tokens into text, and answers whole or as a stream. It never touches a socket.
+ * The gateway: owns a request's life from its HTTP body to the last byte of its answer. It speaks
+ * the OpenAI/DeepSeek API, renders chats, tokenizes short texts (long ones go out as TOKENIZE),
+ * submits to the unit, turns tokens into text, and answers whole or as a stream. It never touches a
+ * socket.
  *
- * Takes CLIENT_REQUEST, CLIENT_GONE, TOKENIZED, DRAIN, UNIT_HELLO, TOKENS, FINISHED, UNIT_LOAD. Puts
- * out RESPOND, STREAM_BEGIN/DATA/END, TOKENIZE, SUBMIT, CANCEL.
+ * Takes CLIENT_REQUEST, CLIENT_GONE, TOKENIZED, DRAIN, UNIT_HELLO, TOKENS, FINISHED, UNIT_LOAD.
+ * Puts out RESPOND, STREAM_BEGIN/DATA/END, TOKENIZE, SUBMIT, CANCEL.
  *
- * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one STREAM_END,
- * unless its client has gone; after CLIENT_GONE nothing more is said to that connection. receive()
- * answers STATUS_FULL only while the outbox holds records, and then has done nothing.
+ * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
+ * STREAM_END, unless its client has gone; after CLIENT_GONE nothing more is said to that
+ * connection. receive() answers STATUS_FULL only while the outbox holds records, and then has done
+ * nothing.
  *
- * Serves POST /v1/chat/completions, /v1/completions, GET /v1/models, /v1/models/<id> (each also without
- * /v1), GET /health, GET /metrics; any other path is answered with 404.
+ * Serves POST /v1/chat/completions, /v1/completions, GET /v1/models, /v1/models/<id> (each also
+ * without /v1), GET /health, GET /metrics; any other path is answered with 404.
  */
 #ifndef GATEWAY_GATEWAY_H
 #define GATEWAY_GATEWAY_H
@@ -34,14 +36,15 @@ struct gateway_options {
     uint32_t stop_token_count;
     bool prepend_bos; /* plain text prompts get bos_token in front (chats never) */
     uint32_t bos_token;
-    uint32_t new_tokens_default; /* when a request gives no max_tokens; 0: all that fit the context */
+    uint32_t
+        new_tokens_default; /* when a request gives no max_tokens; 0: all that fit the context */
 
-    uint32_t requests_max;   /* requests alive at the same time; 1..LIMIT_GATEWAY_REQUESTS */
-    size_t body_bytes_max;   /* longer ones get 413; 0: 8 MiB */
+    uint32_t requests_max;    /* requests alive at the same time; 1..LIMIT_GATEWAY_REQUESTS */
+    size_t body_bytes_max;    /* longer ones get 413; 0: 8 MiB */
     size_t inline_text_bytes; /* longer texts go out as TOKENIZE; 0: 16 KiB */
-    size_t request_bytes;    /* memory for all requests' answers; 0: a default by requests_max */
-    size_t outbox_bytes;     /* 0: a default by body_bytes_max; at least 1 MiB */
-    int64_t keep_alive_ns;   /* a queued stream gets a comment this often; 0: 5 s */
+    size_t request_bytes;     /* memory for all requests' answers; 0: a default by requests_max */
+    size_t outbox_bytes;      /* 0: a default by body_bytes_max; at least 1 MiB */
+    int64_t keep_alive_ns;    /* a queued stream gets a comment this often; 0: 5 s */
 };
 
 /* Arena bytes that suffice for gateway_create. */

@@ -34,8 +34,8 @@ static uint64_t tokens_max(const struct gateway *gateway) {
 }
 
 /* Settles the length of the answer, or refuses: nothing that can never run reaches the unit. */
-static enum status fit(const struct gateway *gateway, struct request *request, uint64_t prompt_count,
-                       struct api_error *error) {
+static enum status fit(const struct gateway *gateway, struct request *request,
+                       uint64_t prompt_count, struct api_error *error) {
     uint64_t most = tokens_max(gateway), wanted = request->new_tokens_max;
     if (prompt_count == 0)
         return refuse(error, 400, "prompt", "invalid_value", "The prompt has no tokens.");
@@ -97,10 +97,12 @@ static enum status submit(struct gateway *gateway, struct request *request, cons
     return STATUS_OK;
 }
 
-/* ---- text -> tokens --------------------------------------------------------------------------- */
+/* ---- text -> tokens ---------------------------------------------------------------------------
+ */
 
 static enum status send_to_tokenize(struct gateway *gateway, struct request *request,
-                                    struct bytes text, bool parse_special, struct api_error *error) {
+                                    struct bytes text, bool parse_special,
+                                    struct api_error *error) {
     size_t bytes = sizeof(struct record_tokenize) + text.count;
     if (record_tail(bytes) > gateway->outbox.capacity) return refuse_size(error);
     struct record_tokenize *record = outbox_put(&gateway->outbox, RECORD_TOKENIZE, bytes);
@@ -131,13 +133,14 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
                              const struct api_request *parsed, struct api_error *error) {
     const struct chat_template *chat_template = gateway->options.chat_template;
     if (!gateway->options.tokenizer || !chat_template || !chat_template->present)
-        return refuse(error, 400, NULL, "no_chat_template",
-                      "This checkpoint has no tokenizer or no chat template, so it cannot chat. Use "
-                      "/v1/completions.");
+        return refuse(
+            error, 400, NULL, "no_chat_template",
+            "This checkpoint has no tokenizer or no chat template, so it cannot chat. Use "
+            "/v1/completions.");
     struct chat_rendering rendering = {0};
     struct error reason = {0};
-    enum status status = chat_template_render(chat_template, parsed->messages, parsed->message_count,
-                                              true, NULL, 0, &rendering, &reason);
+    enum status status = chat_template_render(
+        chat_template, parsed->messages, parsed->message_count, true, NULL, 0, &rendering, &reason);
     char *text = NULL;
     if (status == STATUS_FULL) {
         text = arena_take(&gateway->scratch, rendering.count);
@@ -151,7 +154,8 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
     return take_text(gateway, request, (struct bytes){text, rendering.count}, error);
 }
 
-/* ---- plain prompts ---------------------------------------------------------------------------- */
+/* ---- plain prompts ----------------------------------------------------------------------------
+ */
 
 /* The prompt in front of the answer. */
 static enum status echo_prompt(struct gateway *gateway, struct request *request,
@@ -162,9 +166,8 @@ static enum status echo_prompt(struct gateway *gateway, struct request *request,
                       "This checkpoint has no tokenizer, so it cannot echo.");
     if (parsed->prompt_is_tokens) {
         size_t count = 0;
-        enum status status =
-            tokenizer_decode(gateway->options.tokenizer, parsed->prompt_tokens,
-                             parsed->prompt_token_count, false, NULL, 0, &count);
+        enum status status = tokenizer_decode(gateway->options.tokenizer, parsed->prompt_tokens,
+                                              parsed->prompt_token_count, false, NULL, 0, &count);
         char *out = arena_take(&gateway->scratch, count + 1);
         if (!out) return refuse_memory(error);
         if (status == STATUS_FULL)
@@ -190,13 +193,15 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
     if (parsed->prompt_is_tokens)
         return submit(gateway, request, parsed->prompt_tokens, parsed->prompt_token_count, error);
     if (!options->tokenizer)
-        return refuse(error, 400, "prompt", "no_tokenizer",
-                      "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
+        return refuse(
+            error, 400, "prompt", "no_tokenizer",
+            "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
     request->has_bos = options->prepend_bos;
     return take_text(gateway, request, parsed->prompt_text, error);
 }
 
-/* ---- the doors -------------------------------------------------------------------------------- */
+/* ---- the doors --------------------------------------------------------------------------------
+ */
 
 static enum status fill(struct gateway *gateway, struct request *request,
                         const struct api_request *parsed,
@@ -207,8 +212,8 @@ static enum status fill(struct gateway *gateway, struct request *request,
     request->sampling = parsed->sampling;
     request->sampling.choice = 0;
     if (!parsed->has_seed)
-        request->sampling.seed = record->random[0] ^ (record->random[1] << 32 |
-                                                      record->random[1] >> 32);
+        request->sampling.seed =
+            record->random[0] ^ (record->random[1] << 32 | record->random[1] >> 32);
     request->answer.endpoint = parsed->endpoint;
     request->answer.include_usage = parsed->include_usage;
     request->answer.token_ids = gateway->options.tokenizer == NULL;
@@ -257,8 +262,8 @@ static enum status begin(struct gateway *gateway, const struct record_client_req
 enum status intake_request(struct gateway *gateway, const struct record_client_request *record,
                            enum api_endpoint endpoint, int64_t now_ns) {
     enum metrics_endpoint counted = endpoint == API_CHAT ? METRICS_CHAT : METRICS_COMPLETIONS;
-    size_t body_at = record_tail(record_tail(sizeof *record) + record->path_bytes) +
-                     record->authorization_bytes;
+    size_t body_at =
+        record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
     struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
                                     .model_name = gateway->model_name};
@@ -308,7 +313,8 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     struct request *request = request_find(gateway, record->request);
     struct api_error error;
     enum status status = STATUS_OK;
-    if (!request || request->state != REQUEST_TOKENIZING) return STATUS_OK; /* its client has gone */
+    if (!request || request->state != REQUEST_TOKENIZING)
+        return STATUS_OK; /* its client has gone */
     if (record->token_count == 0)
         status = refuse(&error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
     if (!status)

@@ -11,14 +11,16 @@ void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoin
                           uint32_t http_status) {
     check(endpoint < METRICS_ENDPOINT_COUNT);
     uint32_t column = 0;
-    while (column < METRICS_STATUS_COUNT - 1 && statuses[column] != http_status) column++;
+    while (column < METRICS_STATUS_COUNT - 1 && statuses[column] != http_status)
+        column++;
     metrics->answers[endpoint][column]++;
 }
 
 static void write_family(struct json_writer *writer, const char *name, const char *type,
                          const char *help) {
     const char *const parts[] = {"# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n"};
-    for (size_t i = 0; i < ARRAY_COUNT(parts); i++) json_writer_text(writer, parts[i]);
+    for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
+        json_writer_text(writer, parts[i]);
 }
 
 static void write_sample(struct json_writer *writer, const char *name, uint64_t value) {
@@ -84,7 +86,8 @@ static void write_ended(struct json_writer *writer, const struct metrics *metric
 static void write_info(struct json_writer *writer, const struct metrics_gauges *gauges) {
     write_family(writer, "fathom_info", "gauge", "What is served.");
     json_writer_text(writer, "fathom_info{model=");
-    json_writer_string(writer, gauges->model); /* label values escape as JSON does, as far as names go */
+    json_writer_string(writer,
+                       gauges->model); /* label values escape as JSON does, as far as names go */
     json_writer_text(writer, ",version=");
     json_writer_string(writer, gauges->version);
     json_writer_text(writer, ",numerics=");

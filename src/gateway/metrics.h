@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the gateway counts, and GET /metrics: Prometheus' text format, version 0.0.4. Counters end in
- * _total and only grow; pages of KV memory: free + held = total, always.
+ * What the gateway counts, and GET /metrics: Prometheus' text format, version 0.0.4. Counters end
+ * in _total and only grow; pages of KV memory: free + held = total, always.
  */
 #ifndef GATEWAY_METRICS_H
 #define GATEWAY_METRICS_H
@@ -24,7 +24,7 @@ enum metrics_endpoint {
 struct metrics {
     uint64_t answers[METRICS_ENDPOINT_COUNT][METRICS_STATUS_COUNT];
     uint64_t prompt_tokens, prompt_hit_tokens, output_tokens; /* of requests that ended */
-    uint64_t cancelled; /* by their clients */
+    uint64_t cancelled;                                       /* by their clients */
     uint64_t ended[FINISH_REASON_COUNT];
 };
 

@@ -22,7 +22,8 @@ struct request *request_claim(struct gateway *gateway, const struct record_clien
     struct request *request = &gateway->requests[slot];
     check(request->state == REQUEST_FREE);
     struct request_id id = {.high = record->random[0], .low = record->random[1]};
-    while (map_find(&gateway->by_id, key_of_id(id)) != MAP_NONE) id.low++;
+    while (map_find(&gateway->by_id, key_of_id(id)) != MAP_NONE)
+        id.low++;
     request->answer.id = id;
     request->connection = record->connection;
     map_add(&gateway->by_id, key_of_id(id), slot);

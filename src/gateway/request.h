@@ -3,8 +3,9 @@
  *
  *   FREE -> TOKENIZING (long text, at the host) -> SUBMITTED -> (a stop string: ENDING) -> FREE
  *
- * A request stays until the unit's FINISHED has come, even when its client has gone or a stop string
- * has ended it: only then is its account complete. All its memory is its arena, cleared at the end.
+ * A request stays until the unit's FINISHED has come, even when its client has gone or a stop
+ * string has ended it: only then is its account complete. All its memory is its arena, cleared at
+ * the end.
  */
 #ifndef GATEWAY_REQUEST_H
 #define GATEWAY_REQUEST_H
@@ -18,10 +19,10 @@
 enum request_state { REQUEST_FREE, REQUEST_TOKENIZING, REQUEST_SUBMITTED, REQUEST_ENDING };
 
 enum request_ending { /* why the gateway has sent CANCEL */
-    ENDING_NONE,
-    ENDING_STOP_STRING,
-    ENDING_CLIENT_GONE,
-    ENDING_TOO_LONG /* the answer outgrew its memory */
+                      ENDING_NONE,
+                      ENDING_STOP_STRING,
+                      ENDING_CLIENT_GONE,
+                      ENDING_TOO_LONG /* the answer outgrew its memory */
 };
 
 struct request {
@@ -41,7 +42,7 @@ struct request {
     uint32_t new_tokens_max; /* 0: the default */
     uint32_t prompt_tokens, output_tokens;
     struct token_stream words;
-    struct answer_text text; /* stream: only what is echoed */
+    struct answer_text text;          /* stream: only what is echoed */
     const struct stop_strings *stops; /* in arena; NULL: none */
     struct arena arena;
 };

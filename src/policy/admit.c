@@ -43,10 +43,15 @@ enum admit admit_start(struct admit_need need, const struct admit_house *house) 
 
 enum finish_reason admit_finish_reason(enum admit refusal) {
     switch (refusal) {
-    case ADMIT_REFUSE_DRAINING: return FINISH_REFUSED_DRAINING;
-    case ADMIT_REFUSE_QUEUE: return FINISH_REFUSED_QUEUE;
+    case ADMIT_REFUSE_DRAINING:
+        return FINISH_REFUSED_DRAINING;
+    case ADMIT_REFUSE_QUEUE:
+        return FINISH_REFUSED_QUEUE;
     case ADMIT_REFUSE_CONTEXT:
-    case ADMIT_REFUSE_MEMORY: return FINISH_REFUSED_TOO_LARGE;
-    default: check(!"a refusal"); return FINISH_FAILED;
+    case ADMIT_REFUSE_MEMORY:
+        return FINISH_REFUSED_TOO_LARGE;
+    default:
+        check(!"a refusal");
+        return FINISH_FAILED;
     }
 }

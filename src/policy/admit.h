@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who may come in. A request that can never fit is refused on arrival; one that fits but not now waits;
- * one that starts has pages for its prompt and its longest answer reserved, so a running request can
- * never run out of memory. Pure: the same facts give the same answer.
+ * Who may come in. A request that can never fit is refused on arrival; one that fits but not now
+ * waits; one that starts has pages for its prompt and its longest answer reserved, so a running
+ * request can never run out of memory. Pure: the same facts give the same answer.
  */
 #ifndef POLICY_ADMIT_H
 #define POLICY_ADMIT_H

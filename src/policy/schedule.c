@@ -43,8 +43,10 @@ static void sift_down(const struct schedule_item *items, uint32_t *order, uint32
 
 /* Heap sort: in place, no recursion, same result everywhere. */
 static void sort_items(const struct schedule_item *items, uint32_t *order, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) order[i] = i;
-    for (uint32_t i = count / 2; i-- > 0;) sift_down(items, order, i, count);
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    for (uint32_t i = count / 2; i-- > 0;)
+        sift_down(items, order, i, count);
     for (uint32_t end = count; end > 1;) {
         uint32_t last = order[--end];
         order[end] = order[0];
@@ -72,11 +74,11 @@ static uint32_t chunk_tokens(const struct schedule_item *item, uint32_t tokens_l
 static struct schedule_choice choose_prompt(const struct schedule_item *item,
                                             const struct schedule_limits *limits,
                                             struct spending *left) {
-    struct schedule_choice choice = {.token_count =
-                                         chunk_tokens(item, left->tokens, limits->chunk_tokens_max)};
+    struct schedule_choice choice = {
+        .token_count = chunk_tokens(item, left->tokens, limits->chunk_tokens_max)};
     left->tokens -= choice.token_count;
     uint32_t end = item->computed_tokens + choice.token_count;
-    choice.reason = choice.token_count == 0         ? SCHEDULE_NO_TOKENS
+    choice.reason = choice.token_count == 0      ? SCHEDULE_NO_TOKENS
                     : end == item->prompt_tokens ? SCHEDULE_PROMPT_END
                                                  : SCHEDULE_CHUNK;
     return choice;
@@ -95,10 +97,18 @@ static struct schedule_choice choose_waiting(const struct schedule_item *item,
     };
     struct schedule_choice choice = {0};
     switch (admit_start(need, &house)) {
-    case ADMIT_NOW: choice = choose_prompt(item, limits, left); break;
-    case ADMIT_WAIT_TURN: choice.reason = SCHEDULE_WAITS_TURN; break;
-    case ADMIT_WAIT_ROWS: choice.reason = SCHEDULE_WAITS_ROWS; break;
-    default: choice.reason = SCHEDULE_WAITS_PAGES; break;
+    case ADMIT_NOW:
+        choice = choose_prompt(item, limits, left);
+        break;
+    case ADMIT_WAIT_TURN:
+        choice.reason = SCHEDULE_WAITS_TURN;
+        break;
+    case ADMIT_WAIT_ROWS:
+        choice.reason = SCHEDULE_WAITS_ROWS;
+        break;
+    default:
+        choice.reason = SCHEDULE_WAITS_PAGES;
+        break;
     }
     choice.starts = choice.token_count > 0;
     if (choice.starts) {
@@ -126,7 +136,8 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
     check(limits->tokens_max >= limits->rows_max + KV_BLOCK_TOKENS);
     check(limits->chunk_tokens_max >= KV_BLOCK_TOKENS);
     struct spending left = {.tokens = limits->tokens_max, .pages = limits->pages_free};
-    for (uint32_t i = 0; i < item_count; i++) left.rows_running += items[i].phase != SCHEDULE_WAITING;
+    for (uint32_t i = 0; i < item_count; i++)
+        left.rows_running += items[i].phase != SCHEDULE_WAITING;
     check(left.rows_running <= limits->rows_max);
     sort_items(items, order, item_count);
     uint32_t running = 0, idle = item_count;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the next step runs. First every request that generates gets its one token; what is left of the
- * step's tokens goes to prompts, the most urgent first, earlier before later, in chunks. A chunk ends
- * at the prompt's end or on a block boundary: half of the batch invariance promise rests on that
- * (docs/architecture.md). Waiting requests start in the same order and never overtake each other, so
- * a large one cannot starve.
+ * What the next step runs. First every request that generates gets its one token; what is left of
+ * the step's tokens goes to prompts, the most urgent first, earlier before later, in chunks. A
+ * chunk ends at the prompt's end or on a block boundary: half of the batch invariance promise rests
+ * on that (docs/architecture.md). Waiting requests start in the same order and never overtake each
+ * other, so a large one cannot starve.
  *
  * Pure: no state between calls, integers only, ties broken by the lowest slot.
  */
@@ -32,11 +32,11 @@ struct schedule_limits {
 };
 
 enum schedule_reason {
-    SCHEDULE_NEXT_TOKEN,   /* a decode row */
-    SCHEDULE_PROMPT_END,   /* the prompt, or the rest of it */
-    SCHEDULE_CHUNK,        /* a part of the prompt that ends on a block boundary */
-    SCHEDULE_NO_TOKENS,    /* the step has no room for a block of this prompt */
-    SCHEDULE_WAITS_TURN,   /* not started: the reasons of admit */
+    SCHEDULE_NEXT_TOKEN, /* a decode row */
+    SCHEDULE_PROMPT_END, /* the prompt, or the rest of it */
+    SCHEDULE_CHUNK,      /* a part of the prompt that ends on a block boundary */
+    SCHEDULE_NO_TOKENS,  /* the step has no room for a block of this prompt */
+    SCHEDULE_WAITS_TURN, /* not started: the reasons of admit */
     SCHEDULE_WAITS_ROWS,
     SCHEDULE_WAITS_PAGES,
     SCHEDULE_REASON_COUNT
@@ -52,8 +52,8 @@ struct schedule_choice {
     uint32_t reason;      /* enum schedule_reason */
 };
 
-/* Puts one choice per item into choices_out[item_count]: those that run first, in the order of their
- * rows, then those that do not. Returns how many run. `order` is scratch [item_count]. */
+/* Puts one choice per item into choices_out[item_count]: those that run first, in the order of
+ * their rows, then those that do not. Returns how many run. `order` is scratch [item_count]. */
 uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
                        const struct schedule_limits *limits, int64_t now_ns, uint32_t *order,
                        struct schedule_choice *choices_out);

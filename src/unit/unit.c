@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A request's way through the unit: SUBMIT -> waiting -> (pages reserved) prefill -> decode -> ends.
- * While a step is in flight its requests are not touched: a cancellation is noted and takes effect when
- * the step is done, because the engine still writes to the request's pages. Pages are reserved when a
- * request starts and go back in one place, request_end, whatever the reason.
+ * A request's way through the unit: SUBMIT -> waiting -> (pages reserved) prefill -> decode ->
+ * ends. While a step is in flight its requests are not touched: a cancellation is noted and takes
+ * effect when the step is done, because the engine still writes to the request's pages. Pages are
+ * reserved when a request starts and go back in one place, request_end, whatever the reason.
  */
 #include "unit/unit.h"
 
@@ -29,7 +29,7 @@ struct unit_request {
     uint32_t last_token; /* chosen, not yet computed */
     uint32_t stop_token_count;
     uint32_t stop_tokens[LIMIT_STOP_TOKENS];
-    uint32_t *prompt; /* [prompt_count] in arena */
+    uint32_t *prompt;      /* [prompt_count] in arena */
     struct page_id *pages; /* [page_count] in arena, once it has started */
     uint32_t page_count;
     uint64_t arrival;
@@ -43,10 +43,10 @@ struct unit {
     struct outbox outbox;
     struct page_table pages;
     struct pool pool;
-    struct map slots; /* request id -> slot */
-    struct unit_request *requests; /* [requests_max] */
-    uint32_t *free_slots;          /* [requests_max - held] stack */
-    uint32_t *step_slots;          /* [step_row_count] of the step in flight, in row order */
+    struct map slots;                /* request id -> slot */
+    struct unit_request *requests;   /* [requests_max] */
+    uint32_t *free_slots;            /* [requests_max - held] stack */
+    uint32_t *step_slots;            /* [step_row_count] of the step in flight, in row order */
     struct schedule_item *items;     /* [requests_max] scratch of one plan */
     struct schedule_choice *choices; /* [requests_max] scratch */
     uint32_t *order;                 /* [requests_max] scratch */
@@ -84,7 +84,8 @@ static size_t outbox_bytes(const struct unit_options *options) {
     return options->outbox_bytes ? options->outbox_bytes / 16 * 16 : outbox_bytes_min(options);
 }
 
-/* Default: one chunk for each request and eight full contexts, at most 1 GiB (touched when used). */
+/* Default: one chunk for each request and eight full contexts, at most 1 GiB (touched when used).
+ */
 static size_t prompt_bytes(const struct unit_options *options) {
     size_t context = round_up(options->context_tokens_max * sizeof(uint32_t), POOL_CHUNK_BYTES);
     size_t bytes = options->prompt_bytes;
@@ -247,8 +248,8 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit)
     uint32_t slot = unit->free_slots[unit->options.requests_max - unit->held_count - 1];
     struct unit_request *request = &unit->requests[slot];
     check(request->state == REQUEST_FREE);
-    uint64_t page_count = admit_pages(
-        (struct admit_need){submit->prompt_count, submit->new_tokens_max});
+    uint64_t page_count =
+        admit_pages((struct admit_need){submit->prompt_count, submit->new_tokens_max});
     size_t prompt_bytes = submit->prompt_count * sizeof(uint32_t);
     request->prompt = arena_take(&request->arena, prompt_bytes);
     request->pages = arena_take(&request->arena, page_count * sizeof *request->pages);
@@ -277,10 +278,11 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit)
 
 static enum status receive_submit(struct unit *unit, const struct record_submit *submit) {
     if (!can_put(unit, sizeof(struct record_finished))) return STATUS_FULL;
-    if (map_find(&unit->slots, key_of(submit->request)) != MAP_NONE) return STATUS_OK; /* a repeat */
+    if (map_find(&unit->slots, key_of(submit->request)) != MAP_NONE)
+        return STATUS_OK; /* a repeat */
     struct admit_house house = house_of(unit);
-    enum admit admit = admit_arrival(
-        (struct admit_need){submit->prompt_count, submit->new_tokens_max}, &house);
+    enum admit admit =
+        admit_arrival((struct admit_need){submit->prompt_count, submit->new_tokens_max}, &house);
     if (!admit_refuses(admit) && !request_begin(unit, submit)) admit = ADMIT_REFUSE_QUEUE;
     if (admit_refuses(admit)) put_refused(unit, submit, admit);
     return STATUS_OK;
@@ -402,10 +404,10 @@ static uint32_t view_requests(struct unit *unit) {
 
 static void request_start(struct unit *unit, struct unit_request *request) {
     check(request->state == REQUEST_WAITING);
-    request->page_count = (uint32_t)admit_pages(
-        (struct admit_need){request->prompt_count, request->new_tokens_max});
-    bool claimed = page_table_claim(&unit->pages, slot_of(unit, request), request->page_count,
-                                    request->pages);
+    request->page_count =
+        (uint32_t)admit_pages((struct admit_need){request->prompt_count, request->new_tokens_max});
+    bool claimed =
+        page_table_claim(&unit->pages, slot_of(unit, request), request->page_count, request->pages);
     check(claimed);
     request->state = REQUEST_PREFILL;
     unit->waiting_count--;
@@ -443,8 +445,8 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row, uin
         .output_position = request->output_count,
         .sampling = request->sampling,
     };
-    const uint32_t *tokens = decodes ? &request->last_token
-                                     : request->prompt + request->computed_count;
+    const uint32_t *tokens =
+        decodes ? &request->last_token : request->prompt + request->computed_count;
     memcpy(step_plan_tokens(plan) + *tokens_used, tokens, token_count * sizeof *tokens);
     memcpy(step_plan_pages(plan) + *pages_used, request->pages,
            page_count * sizeof *request->pages);
@@ -464,8 +466,8 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
         token_count += choice->token_count;
         page_count += row_page_count(request, choice->token_count);
     }
-    struct step_plan *plan = put(unit, RECORD_RUN_STEP,
-                                 step_plan_bytes(row_count, token_count, page_count));
+    struct step_plan *plan =
+        put(unit, RECORD_RUN_STEP, step_plan_bytes(row_count, token_count, page_count));
     plan->step = ++unit->step;
     plan->row_count = row_count;
     plan->token_count = token_count;
@@ -526,11 +528,18 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
     struct unit *unit = self;
     (void)now_ns;
     switch ((enum record_kind)record->kind) {
-    case RECORD_SUBMIT: return receive_submit(unit, (const struct record_submit *)record);
-    case RECORD_CANCEL: return receive_cancel(unit, (const struct record_cancel *)record);
-    case RECORD_STEP_DONE: return receive_step_done(unit, (const struct step_result *)record);
-    case RECORD_DRAIN: unit->draining = true; return STATUS_OK;
-    default: check(!"a kind that units take"); return STATUS_INVALID;
+    case RECORD_SUBMIT:
+        return receive_submit(unit, (const struct record_submit *)record);
+    case RECORD_CANCEL:
+        return receive_cancel(unit, (const struct record_cancel *)record);
+    case RECORD_STEP_DONE:
+        return receive_step_done(unit, (const struct step_result *)record);
+    case RECORD_DRAIN:
+        unit->draining = true;
+        return STATUS_OK;
+    default:
+        check(!"a kind that units take");
+        return STATUS_INVALID;
     }
 }
 

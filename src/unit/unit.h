@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The combined unit: prefill and decode in one machine, for one engine (EP1). It owns the KV pages and
- * the turn order of its requests: continuous batching, chunked prefill, stop tokens, length,
+ * The combined unit: prefill and decode in one machine, for one engine (EP1). It owns the KV pages
+ * and the turn order of its requests: continuous batching, chunked prefill, stop tokens, length,
  * cancellation. It never looks at text, never computes, never keeps a request's answer.
  *
  * Takes SUBMIT, CANCEL, STEP_DONE, DRAIN. Puts out UNIT_HELLO (once, with the first step), RUN_STEP
- * (at most one in flight), TOKENS, FINISHED (exactly one for each SUBMIT, whatever happens), UNIT_LOAD.
+ * (at most one in flight), TOKENS, FINISHED (exactly one for each SUBMIT, whatever happens),
+ * UNIT_LOAD.
  *
  * A step is formed only by step(), never by receive(): a host that hands over the records at hand
  * first, and then calls step(), lets cancellations and new arrivals into the very next step.
@@ -29,15 +30,15 @@ struct unit_options {
     size_t prompt_bytes; /* memory for the prompts held; 0: a default. When it is out, a SUBMIT is
                           * refused as with a full queue */
     size_t outbox_bytes; /* 0: what the largest reaction needs, which is also the least allowed */
-    const uint8_t *model_id;    /* [32], as model_identity() gives it */
-    const char *numerics_id;    /* up to 31 bytes, as model_numerics_id() gives it */
+    const uint8_t *model_id; /* [32], as model_identity() gives it */
+    const char *numerics_id; /* up to 31 bytes, as model_numerics_id() gives it */
 };
 
 /* Arena bytes that suffice for unit_create. */
 size_t unit_memory_bytes(const struct unit_options *options);
 
-/* Everything is taken from `arena`, and dies with it. STATUS_INVALID names the option that is out of
- * range; STATUS_NO_MEMORY. */
+/* Everything is taken from `arena`, and dies with it. STATUS_INVALID names the option that is out
+ * of range; STATUS_NO_MEMORY. */
 enum status unit_create(struct arena *arena, const struct unit_options *options,
                         struct unit **unit_out, struct error *error) MUST_USE;
 
@@ -49,7 +50,8 @@ uint32_t unit_request_count(const struct unit *unit);
 /* True while a RUN_STEP waits for its STEP_DONE. */
 bool unit_step_in_flight(const struct unit *unit);
 
-/* Recounts everything that is kept twice (pages, lists, indexes); check()s that they agree. Slow. */
+/* Recounts everything that is kept twice (pages, lists, indexes); check()s that they agree. Slow.
+ */
 void unit_audit(const struct unit *unit);
 
 #endif

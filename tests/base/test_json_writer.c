@@ -14,7 +14,8 @@ static void strings_survive_the_round_trip(void **state) {
     (void)state;
     static char memory[1 << 20];
     char text[160], out[1024];
-    for (int i = 0; i < 128; i++) text[i] = (char)i;
+    for (int i = 0; i < 128; i++)
+        text[i] = (char)i;
     static const char others[] = "é｜😀";
     memcpy(text + 128, others, sizeof others - 1);
     struct bytes all = {text, 128 + sizeof others - 1};

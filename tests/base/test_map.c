@@ -20,7 +20,8 @@ static void agrees_with_an_array(void **state) {
     assert_true(map_bytes(CAPACITY) <= sizeof memory);
     arena_over(&arena, memory, sizeof memory);
     assert_int_equal(map_open(&map, &arena, CAPACITY), STATUS_OK);
-    for (uint32_t i = 0; i < KEYS; i++) truth[i] = MAP_NONE;
+    for (uint32_t i = 0; i < KEYS; i++)
+        truth[i] = MAP_NONE;
     for (uint32_t turn = 0; turn < 20000; turn++) {
         uint32_t i = (uint32_t)(random_uniform(3, 0, turn) * KEYS);
         struct map_key key = {i / 50, i % 50, i % 3};

@@ -8,9 +8,8 @@
 #include <cmocka.h>
 
 static struct block_key_identity identity(const char *numerics, const char *salt) {
-    return (struct block_key_identity){.model_id = {1, 2, 3},
-                                       .numerics_id = bytes_of(numerics),
-                                       .tenant_salt = bytes_of(salt)};
+    return (struct block_key_identity){
+        .model_id = {1, 2, 3}, .numerics_id = bytes_of(numerics), .tenant_salt = bytes_of(salt)};
 }
 
 static void assert_differ(struct block_key a, struct block_key b) {
@@ -40,7 +39,8 @@ static void keys_are_those_of_the_formula(void **state) {
         keys[1] = block_key_next(chain, &keys[0], tokens, forms);
         for (int i = 0; i < 2; i++) {
             char text[65];
-            for (int b = 0; b < 32; b++) snprintf(text + 2 * b, 3, "%02x", keys[i].bytes[b]);
+            for (int b = 0; b < 32; b++)
+                snprintf(text + 2 * b, 3, "%02x", keys[i].bytes[b]);
             assert_string_equal(text, expected[2 * chain + i]);
         }
     }

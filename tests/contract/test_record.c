@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * record_valid stands between bytes from outside and code that trusts them. For each kind: a good one is
- * accepted; every cut, every longer or shorter claim and every broken field is refused.
+ * record_valid stands between bytes from outside and code that trusts them. For each kind: a good
+ * one is accepted; every cut, every longer or shorter claim and every broken field is refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -97,8 +97,12 @@ static void *good_plan(void) {
     plan->page_count = 3;
     struct step_row *rows = step_plan_rows(plan);
     rows[0] = (struct step_row){.token_count = 70, .page_count = 2, .logits_count = 1, .sample = 1};
-    rows[1] = (struct step_row){.form = TOKEN_GENERATED, .first_position = 9, .token_count = 1,
-                                .token_index = 70, .page_index = 2, .page_count = 1};
+    rows[1] = (struct step_row){.form = TOKEN_GENERATED,
+                                .first_position = 9,
+                                .token_count = 1,
+                                .token_index = 70,
+                                .page_index = 2,
+                                .page_count = 1};
     return plan;
 }
 
@@ -125,10 +129,9 @@ static void *good_load(void) {
 }
 
 static void *(*const good[])(void) = {
-    good_client_request, good_respond, good_stream_data, good_tokenize, good_tokenized,
-    good_submit,         good_cancel,  good_hello,       good_tokens,   good_finished,
-    good_plan,           good_result,  good_gone,        good_drain,    good_begin,
-    good_end,            good_load,
+    good_client_request, good_respond, good_stream_data, good_tokenize, good_tokenized, good_submit,
+    good_cancel,         good_hello,   good_tokens,      good_finished, good_plan,      good_result,
+    good_gone,           good_drain,   good_begin,       good_end,      good_load,
 };
 
 /* There is a good example of every kind, so that no kind goes untested. */
@@ -141,7 +144,8 @@ static void every_kind_has_a_valid_form(void **state) {
         assert_true(record_valid(record, record->bytes));
         seen[record->kind] = true;
     }
-    for (int kind = 1; kind < RECORD_KIND_COUNT; kind++) assert_true(seen[kind]);
+    for (int kind = 1; kind < RECORD_KIND_COUNT; kind++)
+        assert_true(seen[kind]);
 }
 
 static void cut_or_stretched_records_are_refused(void **state) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * HTTP bodies into the API parser: the first byte chooses the endpoint, the rest is the body. What is
- * accepted is then walked, so that a slice that points outside is read; what is refused must come with a
- * status and an error body that is JSON again.
+ * HTTP bodies into the API parser: the first byte chooses the endpoint, the rest is the body. What
+ * is accepted is then walked, so that a slice that points outside is read; what is refused must
+ * come with a status and an error body that is JSON again.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static uint64_t sum;
 
 static void walk(struct bytes text) {
-    for (size_t i = 0; i < text.count; i++) sum += (uint8_t)text.data[i];
+    for (size_t i = 0; i < text.count; i++)
+        sum += (uint8_t)text.data[i];
 }
 
 static void walk_request(const struct api_request *request) {

@@ -15,7 +15,8 @@ static void pieces_become_one_text(void **state) {
     size_t count = 0;
     arena_over(&arena, memory, sizeof memory);
     for (size_t size = 0; count + size <= sizeof expected; size = size * 2 % 9973 + 1) {
-        for (size_t i = 0; i < size; i++) expected[count + i] = (char)("ab\"\nc"[(count + i) % 5]);
+        for (size_t i = 0; i < size; i++)
+            expected[count + i] = (char)("ab\"\nc"[(count + i) % 5]);
         assert_true(answer_text_add(&text, &arena, (struct bytes){expected + count, size}));
         count += size;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each thing a body can say, and each thing it can say wrongly: with the status, the parameter and the
- * code that the client gets to see.
+ * Each thing a body can say, and each thing it can say wrongly: with the status, the parameter and
+ * the code that the client gets to see.
  */
 #include "gateway/api_request.h"
 
@@ -144,7 +144,8 @@ static void a_chat_is_read_whole(void **state) {
         "{\"role\":\"developer\",\"content\":\"\"},"
         "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
         "{\"type\":\"text\",\"text\":\"bc\"}],\"name\":\"joe\"},"
-        "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\","
+        "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"type\":"
+        "\"function\","
         "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},"
         "{\"role\":\"tool\",\"content\":\"4\",\"tool_call_id\":\"1\"}],"
         "\"temperature\":0,\"top_p\":1,\"top_k\":40,\"seed\":-1,\"max_tokens\":5,"
@@ -213,7 +214,8 @@ static void memory_has_an_end(void **state) {
     (void)state;
     static char body[200000];
     strcpy(body, "{\"messages\":[");
-    for (size_t at = strlen(body); at + 8 < sizeof body; at += 3) strcpy(body + at, "[],");
+    for (size_t at = strlen(body); at + 8 < sizeof body; at += 3)
+        strcpy(body + at, "[],");
     assert_false(parse(API_CHAT, body));
     assert_int_equal(error.http_status, 413);
 }

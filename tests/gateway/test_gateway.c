@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a client sees, promise by promise. Where the words matter, the test plays the unit by hand; else
- * the real unit runs over an invented engine.
+ * What a client sees, promise by promise. Where the words matter, the test plays the unit by hand;
+ * else the real unit runs over an invented engine.
  */
 #include "gateway/gateway.h"
 
@@ -15,7 +15,8 @@
 #include "base/tree.h"
 #include "world.h"
 
-/* ---- reading what clients got ------------------------------------------------------------------- */
+/* ---- reading what clients got -------------------------------------------------------------------
+ */
 
 static char tree_memory[8 << 20];
 static struct arena tree_arena;
@@ -80,7 +81,8 @@ enum { EVENTS_MAX = 64 };
 static const struct tree *events[EVENTS_MAX];
 static uint32_t keep_alives;
 
-/* Parses a whole stream: comments, JSON events, and [DONE] at its end. Returns the number of events. */
+/* Parses a whole stream: comments, JSON events, and [DONE] at its end. Returns the number of
+ * events. */
 static uint32_t events_of(const struct world *world, uint32_t client) {
     const char *text = world->clients[client].data;
     uint32_t count = 0;
@@ -106,7 +108,8 @@ static uint32_t events_of(const struct world *world, uint32_t client) {
     return count;
 }
 
-/* ---- playing the unit --------------------------------------------------------------------------- */
+/* ---- playing the unit ---------------------------------------------------------------------------
+ */
 
 static _Alignas(8) char record_memory[1 << 16];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
@@ -150,9 +153,9 @@ static uint32_t encode(const struct world *world, const char *text, uint32_t *id
     size_t count;
     arena_over(&arena, memory, sizeof memory);
     struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 4096);
-    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, bytes_of(text), true, ids, 4096,
-                                      &count),
-                     STATUS_OK);
+    assert_int_equal(
+        tokenizer_encode(world->tokenizer, scratch, bytes_of(text), true, ids, 4096, &count),
+        STATUS_OK);
     return (uint32_t)count;
 }
 
@@ -163,7 +166,8 @@ static void tell_text(struct world *world, const char *text, bool at_once) {
     if (at_once)
         tell_ids(world, ids, count);
     else
-        for (uint32_t i = 0; i < count; i++) tell_ids(world, &ids[i], 1);
+        for (uint32_t i = 0; i < count; i++)
+            tell_ids(world, &ids[i], 1);
 }
 
 static void tell_finished(struct world *world, enum finish_reason reason) {
@@ -187,7 +191,8 @@ static uint32_t ask(struct world *world, const char *path, const char *body) {
     return client;
 }
 
-/* ---- paths -------------------------------------------------------------------------------------- */
+/* ---- paths --------------------------------------------------------------------------------------
+ */
 
 static void paths_answer_their_methods_only(void **state) {
     (void)state;
@@ -197,14 +202,22 @@ static void paths_answer_their_methods_only(void **state) {
         const char *path;
         uint32_t http_status;
     } cases[] = {
-        {HTTP_GET, "/v1/models", 200},   {HTTP_GET, "/models", 200},
-        {HTTP_GET, "/health", 200},      {HTTP_GET, "/metrics", 200},
-        {HTTP_GET, "/v1/models/tiny-r1", 200}, {HTTP_GET, "/models/default", 200},
-        {HTTP_GET, "/v1/models/gpt-4", 404}, {HTTP_GET, "/nothing", 404},
-        {HTTP_GET, "", 404},             {HTTP_POST, "/v1", 404},
-        {HTTP_GET, "/v1/models/", 404},  {HTTP_GET, CHAT, 405},
-        {HTTP_OTHER, COMPLETIONS, 405},  {HTTP_POST, "/v1/models", 405},
-        {HTTP_POST, "/health", 405},     {HTTP_POST, "/chat/completions", 400},
+        {HTTP_GET, "/v1/models", 200},
+        {HTTP_GET, "/models", 200},
+        {HTTP_GET, "/health", 200},
+        {HTTP_GET, "/metrics", 200},
+        {HTTP_GET, "/v1/models/tiny-r1", 200},
+        {HTTP_GET, "/models/default", 200},
+        {HTTP_GET, "/v1/models/gpt-4", 404},
+        {HTTP_GET, "/nothing", 404},
+        {HTTP_GET, "", 404},
+        {HTTP_POST, "/v1", 404},
+        {HTTP_GET, "/v1/models/", 404},
+        {HTTP_GET, CHAT, 405},
+        {HTTP_OTHER, COMPLETIONS, 405},
+        {HTTP_POST, "/v1/models", 405},
+        {HTTP_POST, "/health", 405},
+        {HTTP_POST, "/chat/completions", 400},
         {HTTP_POST, "/completions", 400},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
@@ -250,7 +263,8 @@ static void metrics_add_up(void **state) {
     world_close(world);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------ */
+/* ---- answers ------------------------------------------------------------------------------------
+ */
 
 static void a_chat_is_answered_whole(void **state) {
     (void)state;
@@ -333,15 +347,17 @@ static void plain_text_is_completed(void **state) {
     world_close(world);
 }
 
-/* The text ends before the stop string, the unit is told, and the account waits for its last word. */
+/* The text ends before the stop string, the unit is told, and the account waits for its last word.
+ */
 static void stop_strings_end_the_answer(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
     for (int stream = 0; stream < 2; stream++) {
         uint32_t cancels = world->cancels;
-        uint32_t client = ask(world, COMPLETIONS,
-                              stream ? "{\"prompt\":\"a\",\"stop\":[\"zz\",\"END\"],\"stream\":true}"
-                                     : "{\"prompt\":\"a\",\"stop\":[\"zz\",\"END\"]}");
+        uint32_t client =
+            ask(world, COMPLETIONS,
+                stream ? "{\"prompt\":\"a\",\"stop\":[\"zz\",\"END\"],\"stream\":true}"
+                       : "{\"prompt\":\"a\",\"stop\":[\"zz\",\"END\"]}");
         tell_text(world, "one two ENDthree", false);
         assert_int_equal(world->cancels, cancels + 1);
         assert_false(world->clients[client].ended);
@@ -364,7 +380,8 @@ static void stop_strings_end_the_answer(void **state) {
     world_close(world);
 }
 
-/* ---- what reaches the unit ---------------------------------------------------------------------- */
+/* ---- what reaches the unit ----------------------------------------------------------------------
+ */
 
 static void the_unit_gets_what_was_asked_for(void **state) {
     (void)state;
@@ -410,13 +427,16 @@ static void long_text_is_tokenized_elsewhere(void **state) {
     for (int i = 0; i < 400; i++)
         at_byte += format_text(body + at_byte, sizeof body - at_byte, "word%d ", i % 10);
     format_text(body + at_byte, sizeof body - at_byte, "\"}");
-    uint32_t first = world_post(world, COMPLETIONS, body), gone = world_post(world, COMPLETIONS, body);
-    while (world_deliver_to_gateway(world)) {}
+    uint32_t first = world_post(world, COMPLETIONS, body),
+             gone = world_post(world, COMPLETIONS, body);
+    while (world_deliver_to_gateway(world)) {
+    }
     world_carry(world);
     assert_int_equal(world->submits, 0);
     assert_non_null(world->to_tokenize);
     world_hang_up(world, gone);
-    while (world_deliver_to_gateway(world)) {}
+    while (world_deliver_to_gateway(world)) {
+    }
     world_settle(world);
     assert_int_equal(world->submits, 1);
     assert_int_equal(world->clients[first].http_status, 200);
@@ -424,7 +444,8 @@ static void long_text_is_tokenized_elsewhere(void **state) {
     assert_int_equal(gateway_request_count(world->gateway), 0);
 
     uint32_t failed = world_post(world, COMPLETIONS, body);
-    while (world_deliver_to_gateway(world)) {}
+    while (world_deliver_to_gateway(world)) {
+    }
     struct record_tokenized *none = make(RECORD_TOKENIZED, sizeof *none);
     world_carry(world);
     none->request.high = 0x1000 + failed;
@@ -436,7 +457,8 @@ static void long_text_is_tokenized_elsewhere(void **state) {
     world_close(world);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------------- */
+/* ---- refusals -----------------------------------------------------------------------------------
+ */
 
 static void what_cannot_fit_is_refused_with_numbers(void **state) {
     (void)state;
@@ -513,7 +535,8 @@ static void a_draining_gateway_finishes_what_runs(void **state) {
     world_close(world);
 }
 
-/* ---- misfortunes -------------------------------------------------------------------------------- */
+/* ---- misfortunes --------------------------------------------------------------------------------
+ */
 
 static void a_failed_engine_is_told_apart(void **state) {
     (void)state;
@@ -549,15 +572,15 @@ static void clients_that_leave_are_cancelled(void **state) {
 
 static void waiting_streams_are_kept_alive(void **state) {
     (void)state;
-    struct world *world =
-        open_by_hand((struct world_options){.gateway = {.keep_alive_ns = 1000}});
+    struct world *world = open_by_hand((struct world_options){.gateway = {.keep_alive_ns = 1000}});
     const struct machine *machine = &world->gateway_machine;
     uint32_t whole = ask(world, CHAT, "{" HI "}");
     assert_true(machine->next_wake_ns(machine->self) == MACHINE_NEVER);
     tell_finished(world, FINISH_LENGTH);
     uint32_t client = ask(world, CHAT, "{" HI ",\"stream\":true}");
     assert_int_equal(machine->next_wake_ns(machine->self), 1000);
-    for (world->now_ns = 999; world->now_ns < 2500; world->now_ns += 500) world_settle(world);
+    for (world->now_ns = 999; world->now_ns < 2500; world->now_ns += 500)
+        world_settle(world);
     tell_text(world, "Hm", true);
     assert_true(machine->next_wake_ns(machine->self) == MACHINE_NEVER);
     tell_finished(world, FINISH_STOP_TOKEN);
@@ -580,7 +603,8 @@ static void endless_answers_are_cut(void **state) {
     struct world *world = open_by_hand((struct world_options){0});
     world->gateway_machine.outbox->capacity = 40000; /* 7,232 bytes of answer */
     uint32_t client = ask(world, COMPLETIONS, "{\"prompt\":\"a\"}");
-    for (int i = 0; i < 2000 && world->cancels == 0; i++) tell_text(world, "words and words ", true);
+    for (int i = 0; i < 2000 && world->cancels == 0; i++)
+        tell_text(world, "words and words ", true);
     assert_int_equal(world->cancels, 1);
     tell_finished(world, FINISH_CANCELLED);
     assert_text(body_of(world, client), "choices.0.finish_reason", "insufficient_system_resource");
@@ -605,7 +629,8 @@ static void repeated_tokens_are_dropped(void **state) {
     world_close(world);
 }
 
-/* ---- no tokenizer ------------------------------------------------------------------------------- */
+/* ---- no tokenizer -------------------------------------------------------------------------------
+ */
 
 static void without_a_tokenizer_ids_go_in_and_out(void **state) {
     (void)state;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Gateway and unit together in virtual time, over many seeds: random requests, good and bad; clients that
- * leave; failed steps; outboxes so small and so rarely emptied that FULL is met everywhere; a drain.
+ * Gateway and unit together in virtual time, over many seeds: random requests, good and bad;
+ * clients that leave; failed steps; outboxes so small and so rarely emptied that FULL is met
+ * everywhere; a drain.
  *
- * What must hold: every client that stays gets exactly one whole answer, in the right form, whose text is
- * that of the engine's tokens; nothing is said to one that left; pages and tables are empty at the end;
- * every record is valid (world.c looks). And a seed gives the same run again, byte for byte.
+ * What must hold: every client that stays gets exactly one whole answer, in the right form, whose
+ * text is that of the engine's tokens; nothing is said to one that left; pages and tables are empty
+ * at the end; every record is valid (world.c looks). And a seed gives the same run again, byte for
+ * byte.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,16 +39,18 @@ static uint32_t below(uint32_t bound) {
     return (uint32_t)(random_uniform(seed_now, 5, draws++) * bound);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------- */
+/* ---- asking -------------------------------------------------------------------------------------
+ */
 
 static size_t write_prompt(char *body, size_t room, const struct asked *request) {
     static const char *const texts[] = {"hi", "How many r in strawberry?",
                                         "Tell me a story about a fox. ", "\\u00e9\\n\\\"x\\\""};
     const char *text = texts[below(4)];
-    if (!request->chat && below(2)) return format_text(body, room, "\"prompt\":[5,6,%u]", below(4096));
-    size_t at = format_text(body, room, request->chat
-                                            ? "\"messages\":[{\"role\":\"user\",\"content\":\""
-                                            : "\"prompt\":\"");
+    if (!request->chat && below(2))
+        return format_text(body, room, "\"prompt\":[5,6,%u]", below(4096));
+    size_t at = format_text(body, room,
+                            request->chat ? "\"messages\":[{\"role\":\"user\",\"content\":\""
+                                          : "\"prompt\":\"");
     for (uint32_t n = 1 + (below(8) ? 0 : below(200)); n; n--) /* some beyond inline_text_bytes */
         at += format_text(body + at, room - at, "%s", text);
     return at + format_text(body + at, room - at, request->chat ? "\"}]" : "\"");
@@ -55,19 +59,26 @@ static size_t write_prompt(char *body, size_t room, const struct asked *request)
 static void ask_good(struct world *world) {
     static char body[20000];
     static const char *const stops[] = {NULL, NULL, " ", "the", "qz"};
-    struct asked request = {.good = true, .chat = below(2), .stream = below(2), .usage = below(2),
-                            .ignore_eos = below(3) == 0, .max_tokens = 1 + below(40),
-                            .seed = below(100000), .stop = stops[below(5)]};
-    size_t at = format_text(body, sizeof body,
-                            "{\"seed\":%u,\"max_tokens\":%u,\"stream\":%s,\"ignore_eos\":%s,"
-                            "\"stream_options\":{\"include_usage\":%s},",
-                            (uint32_t)request.seed, request.max_tokens,
-                            request.stream ? "true" : "false",
-                            request.ignore_eos ? "true" : "false", request.usage ? "true" : "false");
-    if (request.stop) at += format_text(body + at, sizeof body - at, "\"stop\":\"%s\",", request.stop);
+    struct asked request = {.good = true,
+                            .chat = below(2),
+                            .stream = below(2),
+                            .usage = below(2),
+                            .ignore_eos = below(3) == 0,
+                            .max_tokens = 1 + below(40),
+                            .seed = below(100000),
+                            .stop = stops[below(5)]};
+    size_t at =
+        format_text(body, sizeof body,
+                    "{\"seed\":%u,\"max_tokens\":%u,\"stream\":%s,\"ignore_eos\":%s,"
+                    "\"stream_options\":{\"include_usage\":%s},",
+                    (uint32_t)request.seed, request.max_tokens, request.stream ? "true" : "false",
+                    request.ignore_eos ? "true" : "false", request.usage ? "true" : "false");
+    if (request.stop)
+        at += format_text(body + at, sizeof body - at, "\"stop\":\"%s\",", request.stop);
     at += write_prompt(body + at, sizeof body - at - 2, &request);
     format_text(body + at, sizeof body - at, "}");
-    uint32_t client = world_post(world, request.chat ? "/chat/completions" : "/v1/completions", body);
+    uint32_t client =
+        world_post(world, request.chat ? "/chat/completions" : "/v1/completions", body);
     asked[client] = request;
 }
 
@@ -84,7 +95,8 @@ static void ask_service(struct world *world) {
     asked[world_get(world, paths[below(3)])] = (struct asked){.good = true};
 }
 
-/* ---- judging ------------------------------------------------------------------------------------ */
+/* ---- judging ------------------------------------------------------------------------------------
+ */
 
 struct text {
     char bytes[1 << 16];
@@ -99,8 +111,8 @@ static void text_add(struct text *text, struct bytes piece) {
 
 struct answer {
     struct text reasoning, content;
-    char finish[64]; /* "error": an error instead of an answer */
-    char code[64];   /* of the error */
+    char finish[64];           /* "error": an error instead of an answer */
+    char code[64];             /* of the error */
     int64_t completion_tokens; /* -1: not told */
     uint32_t roles;
 };
@@ -118,7 +130,8 @@ static void expect(const struct world *world, const struct asked *request) {
     struct stop_strings stops = {0};
     struct error error;
     expected = (struct answer){.finish = "length"};
-    if (request->stop) assert_int_equal(stop_strings_add(&stops, bytes_of(request->stop), &error), 0);
+    if (request->stop)
+        assert_int_equal(stop_strings_add(&stops, bytes_of(request->stop), &error), 0);
     token_stream_open(&stream, world->tokenizer, request->stop ? &stops : NULL,
                       request->chat ? TOKEN_STREAM_IN_REASONING : TOKEN_STREAM_PLAIN);
     uint32_t position = 0;
@@ -234,15 +247,20 @@ static void judge_answer(const struct world *world, const struct asked *request)
     assert_int_equal(got.completion_tokens, told ? expected.completion_tokens : -1);
 }
 
-/* A good request is refused only for these reasons, each with its status unless the stream has begun. */
+/* A good request is refused only for these reasons, each with its status unless the stream has
+ * begun. */
 static void judge_refusal(const struct client *client) {
     static const struct {
         const char *code;
         uint32_t http_status;
-    } reasons[] = {{"queue_full", 429}, {"context_length_exceeded", 400}, {"out_of_memory", 503},
-                   {"draining", 503},   {"engine_failed", 503}};
+    } reasons[] = {{"queue_full", 429},
+                   {"context_length_exceeded", 400},
+                   {"out_of_memory", 503},
+                   {"draining", 503},
+                   {"engine_failed", 503}};
     size_t i = 0;
-    while (i < ARRAY_COUNT(reasons) && strcmp(got.code, reasons[i].code) != 0) i++;
+    while (i < ARRAY_COUNT(reasons) && strcmp(got.code, reasons[i].code) != 0)
+        i++;
     if (i == ARRAY_COUNT(reasons)) fail_msg("refused: %s", got.code);
     assert_int_equal(client->http_status, client->begun ? 200 : reasons[i].http_status);
     if (i == 3) assert_true(had_drain);
@@ -273,7 +291,8 @@ static void judge(const struct world *world, uint32_t index) {
     }
 }
 
-/* ---- one life ----------------------------------------------------------------------------------- */
+/* ---- one life -----------------------------------------------------------------------------------
+ */
 
 static struct world_options random_options(void) {
     struct world_options options = {0};
@@ -354,7 +373,8 @@ static void every_request_has_one_whole_ending(void **state) {
         uint8_t digest[SHA256_BYTES];
         live(seed, digest);
     }
-    for (size_t i = 0; i < ARRAY_COUNT(finishes); i++) assert_true(finishes[i] > 0 || asked_for);
+    for (size_t i = 0; i < ARRAY_COUNT(finishes); i++)
+        assert_true(finishes[i] > 0 || asked_for);
     assert_true(fulls > 100 || asked_for);
 }
 

@@ -18,7 +18,8 @@ struct parcel {
     struct record *record;
 };
 
-/* ---- queues ------------------------------------------------------------------------------------ */
+/* ---- queues ------------------------------------------------------------------------------------
+ */
 
 static void enqueue(struct parcel **queue, const void *record) {
     const struct record *source = record;
@@ -26,7 +27,8 @@ static void enqueue(struct parcel **queue, const void *record) {
     parcel->record = malloc(source->bytes);
     memcpy(parcel->record, source, source->bytes);
     parcel->next = NULL;
-    while (*queue) queue = &(*queue)->next;
+    while (*queue)
+        queue = &(*queue)->next;
     *queue = parcel;
 }
 
@@ -47,7 +49,8 @@ static void *make(enum record_kind kind, size_t bytes) {
     return record;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------ */
+/* ---- opening ------------------------------------------------------------------------------------
+ */
 
 static struct arena take_arena(struct world *world, size_t bytes) {
     struct arena arena;
@@ -135,18 +138,25 @@ struct world *world_open(const struct world_options *options) {
 }
 
 void world_close(struct world *world) {
-    while (world->to_gateway) dequeue(&world->to_gateway);
-    while (world->to_unit) dequeue(&world->to_unit);
-    while (world->to_engine) dequeue(&world->to_engine);
-    while (world->to_tokenize) dequeue(&world->to_tokenize);
-    for (uint32_t i = 0; i < world->client_count; i++) free(world->clients[i].data);
+    while (world->to_gateway)
+        dequeue(&world->to_gateway);
+    while (world->to_unit)
+        dequeue(&world->to_unit);
+    while (world->to_engine)
+        dequeue(&world->to_engine);
+    while (world->to_tokenize)
+        dequeue(&world->to_tokenize);
+    for (uint32_t i = 0; i < world->client_count; i++)
+        free(world->clients[i].data);
     if (world->tokenizer) tokenizer_close(world->tokenizer);
-    while (world->memory_count) free(world->memories[--world->memory_count]);
+    while (world->memory_count)
+        free(world->memories[--world->memory_count]);
     free(world->last_submit);
     free(world);
 }
 
-/* ---- clients ------------------------------------------------------------------------------------ */
+/* ---- clients ------------------------------------------------------------------------------------
+ */
 
 uint32_t world_request(struct world *world, enum http_method method, const char *path,
                        const char *body, size_t body_bytes) {
@@ -230,7 +240,8 @@ static void say_to_client(struct world *world, const struct record *record) {
     }
 }
 
-/* ---- the host ----------------------------------------------------------------------------------- */
+/* ---- the host -----------------------------------------------------------------------------------
+ */
 
 void world_tell_gateway(struct world *world, const void *record) {
     assert_true(record_valid(record, ((const struct record *)record)->bytes));
@@ -251,7 +262,9 @@ static void carry_one(struct world *world, const struct record *record) {
         world->cancels++;
         if (world->unit) enqueue(&world->to_unit, record);
         break;
-    case RECORD_TOKENIZE: enqueue(&world->to_tokenize, record); break;
+    case RECORD_TOKENIZE:
+        enqueue(&world->to_tokenize, record);
+        break;
     case RECORD_RUN_STEP:
         assert_null(world->to_engine);
         enqueue(&world->to_engine, record);
@@ -259,8 +272,11 @@ static void carry_one(struct world *world, const struct record *record) {
     case RECORD_UNIT_HELLO:
     case RECORD_UNIT_LOAD:
     case RECORD_TOKENS:
-    case RECORD_FINISHED: enqueue(&world->to_gateway, record); break;
-    default: say_to_client(world, record);
+    case RECORD_FINISHED:
+        enqueue(&world->to_gateway, record);
+        break;
+    default:
+        say_to_client(world, record);
     }
 }
 
@@ -324,8 +340,8 @@ bool world_compute(struct world *world, bool failed) {
     for (uint32_t i = 0; i < row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         rows[i].slot = row->slot;
-        rows[i].token = row->sample ? world_token(row->sampling.seed, row->output_position)
-                                    : UINT32_MAX;
+        rows[i].token =
+            row->sample ? world_token(row->sampling.seed, row->output_position) : UINT32_MAX;
     }
     enqueue(&world->to_unit, result);
     dequeue(&world->to_engine);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An invented world for the gateway: clients that remember what they were told, a host that carries
- * records, an engine whose tokens are a function of (seed, position), and time that goes where the test
- * says. The unit is the real one, or absent (the test plays it by hand).
+ * records, an engine whose tokens are a function of (seed, position), and time that goes where the
+ * test says. The unit is the real one, or absent (the test plays it by hand).
  */
 #ifndef TESTS_GATEWAY_WORLD_H
 #define TESTS_GATEWAY_WORLD_H
@@ -33,8 +33,8 @@ struct world {
     struct parcel *to_gateway, *to_unit; /* queues, first to last */
     struct parcel *to_engine;            /* at most one */
     struct parcel *to_tokenize;
-    uint32_t submits, cancels; /* seen so far */
-    uint32_t fulls;            /* deliveries answered with FULL */
+    uint32_t submits, cancels;         /* seen so far */
+    uint32_t fulls;                    /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
     int64_t now_ns;
     void *memories[8];

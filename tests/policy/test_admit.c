@@ -11,8 +11,11 @@
 /* One row per reason, each at its boundary. */
 static void each_reason_has_its_boundary(void **state) {
     (void)state;
-    static const struct admit_house empty = {.context_tokens_max = 1000, .page_count = 10,
-                                             .pages_free = 10, .requests_max = 4, .rows_max = 2};
+    static const struct admit_house empty = {.context_tokens_max = 1000,
+                                             .page_count = 10,
+                                             .pages_free = 10,
+                                             .requests_max = 4,
+                                             .rows_max = 2};
     struct {
         struct admit_need need;
         struct admit_house house;

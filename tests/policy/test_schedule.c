@@ -33,9 +33,21 @@ static void decode_rows_come_first(void **state) {
     (void)state;
     const struct schedule_item items[] = {
         {.slot = 0, .phase = SCHEDULE_PREFILL, .priority = 9, .prompt_tokens = 700, .arrival = 0},
-        {.slot = 1, .phase = SCHEDULE_DECODE, .prompt_tokens = 5, .computed_tokens = 5, .arrival = 3},
-        {.slot = 2, .phase = SCHEDULE_WAITING, .prompt_tokens = 30, .new_tokens_max = 9, .arrival = 2},
-        {.slot = 3, .phase = SCHEDULE_DECODE, .prompt_tokens = 5, .computed_tokens = 5, .arrival = 1},
+        {.slot = 1,
+         .phase = SCHEDULE_DECODE,
+         .prompt_tokens = 5,
+         .computed_tokens = 5,
+         .arrival = 3},
+        {.slot = 2,
+         .phase = SCHEDULE_WAITING,
+         .prompt_tokens = 30,
+         .new_tokens_max = 9,
+         .arrival = 2},
+        {.slot = 3,
+         .phase = SCHEDULE_DECODE,
+         .prompt_tokens = 5,
+         .computed_tokens = 5,
+         .arrival = 1},
     };
     assert_int_equal(run(items, 4, roomy), 4);
     assert_choice(0, 3, 1, SCHEDULE_NEXT_TOKEN);
@@ -50,10 +62,26 @@ static void decode_rows_come_first(void **state) {
 static void prompts_go_by_priority_then_arrival(void **state) {
     (void)state;
     const struct schedule_item items[] = {
-        {.slot = 4, .phase = SCHEDULE_WAITING, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 7},
-        {.slot = 3, .phase = SCHEDULE_WAITING, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 7},
-        {.slot = 2, .phase = SCHEDULE_PREFILL, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 5},
-        {.slot = 1, .phase = SCHEDULE_WAITING, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 9,
+        {.slot = 4,
+         .phase = SCHEDULE_WAITING,
+         .prompt_tokens = 10,
+         .new_tokens_max = 1,
+         .arrival = 7},
+        {.slot = 3,
+         .phase = SCHEDULE_WAITING,
+         .prompt_tokens = 10,
+         .new_tokens_max = 1,
+         .arrival = 7},
+        {.slot = 2,
+         .phase = SCHEDULE_PREFILL,
+         .prompt_tokens = 10,
+         .new_tokens_max = 1,
+         .arrival = 5},
+        {.slot = 1,
+         .phase = SCHEDULE_WAITING,
+         .prompt_tokens = 10,
+         .new_tokens_max = 1,
+         .arrival = 9,
          .priority = 1},
     };
     assert_int_equal(run(items, 4, roomy), 4);
@@ -67,9 +95,21 @@ static void prompts_go_by_priority_then_arrival(void **state) {
 static void nobody_overtakes_the_first_that_waits(void **state) {
     (void)state;
     const struct schedule_item items[] = {
-        {.slot = 0, .phase = SCHEDULE_WAITING, .prompt_tokens = 640, .new_tokens_max = 1, .arrival = 0},
-        {.slot = 1, .phase = SCHEDULE_WAITING, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 1},
-        {.slot = 2, .phase = SCHEDULE_PREFILL, .prompt_tokens = 10, .new_tokens_max = 1, .arrival = 2},
+        {.slot = 0,
+         .phase = SCHEDULE_WAITING,
+         .prompt_tokens = 640,
+         .new_tokens_max = 1,
+         .arrival = 0},
+        {.slot = 1,
+         .phase = SCHEDULE_WAITING,
+         .prompt_tokens = 10,
+         .new_tokens_max = 1,
+         .arrival = 1},
+        {.slot = 2,
+         .phase = SCHEDULE_PREFILL,
+         .prompt_tokens = 10,
+         .new_tokens_max = 1,
+         .arrival = 2},
     };
     struct schedule_limits limits = roomy;
     limits.pages_free = 10;
@@ -131,8 +171,8 @@ static void check_chunk(const struct schedule_item *item, const struct schedule_
     }
 }
 
-/* Over random queues: every item is decided once, no limit is passed, chunks end on boundaries, every
- * decode row runs, and something runs if anything can. */
+/* Over random queues: every item is decided once, no limit is passed, chunks end on boundaries,
+ * every decode row runs, and something runs if anything can. */
 static void limits_hold_over_random_queues(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 3000; seed++) {
@@ -164,7 +204,8 @@ static void limits_hold_over_random_queues(void **state) {
 
 static void reasons_can_be_printed(void **state) {
     (void)state;
-    for (int i = 0; i < SCHEDULE_REASON_COUNT; i++) assert_non_null(schedule_reason_name(i));
+    for (int i = 0; i < SCHEDULE_REASON_COUNT; i++)
+        assert_non_null(schedule_reason_name(i));
 }
 
 int main(void) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The unit with an invented engine: first its promises one by one, then random lives over many seeds.
+ * The unit with an invented engine: first its promises one by one, then random lives over many
+ * seeds.
  */
 #include "unit/unit.h"
 
@@ -125,12 +126,23 @@ static void drain(struct world *world) {
     for (const struct record *r = NULL; (r = outbox_next(outbox, r));) {
         assert_true(record_valid(r, r->bytes));
         switch (r->kind) {
-        case RECORD_TOKENS: take_tokens(world, (const void *)r); break;
-        case RECORD_FINISHED: take_finished(world, (const void *)r); break;
-        case RECORD_RUN_STEP: take_plan(world, (const void *)r); break;
-        case RECORD_UNIT_HELLO: world->hellos++; break;
-        case RECORD_UNIT_LOAD: world->load = *(const struct record_unit_load *)r; break;
-        default: fail();
+        case RECORD_TOKENS:
+            take_tokens(world, (const void *)r);
+            break;
+        case RECORD_FINISHED:
+            take_finished(world, (const void *)r);
+            break;
+        case RECORD_RUN_STEP:
+            take_plan(world, (const void *)r);
+            break;
+        case RECORD_UNIT_HELLO:
+            world->hellos++;
+            break;
+        case RECORD_UNIT_LOAD:
+            world->load = *(const struct record_unit_load *)r;
+            break;
+        default:
+            fail();
         }
     }
     outbox_clear(outbox);
@@ -172,10 +184,11 @@ static uint32_t submit(struct world *world, uint32_t prompt_count, uint32_t new_
     record->new_tokens_max = new_tokens_max;
     record->stop_token_count = 1;
     uint32_t *prompt = (uint32_t *)((char *)record + prompt_at);
-    for (uint32_t i = 0; i < prompt_count; i++) prompt[i] = (number + i) % VOCAB;
+    for (uint32_t i = 0; i < prompt_count; i++)
+        prompt[i] = (number + i) % VOCAB;
     *(uint32_t *)((char *)record + stop_at) = STOP_TOKEN;
-    world->known[number] = (struct known){.prompt_count = prompt_count,
-                                          .new_tokens_max = new_tokens_max};
+    world->known[number] =
+        (struct known){.prompt_count = prompt_count, .new_tokens_max = new_tokens_max};
     must_send(world, record);
     return number;
 }
@@ -219,8 +232,8 @@ static void complete(struct world *world, bool failed) {
         }
         known->computed += row->token_count;
         rows[i].slot = row->slot;
-        rows[i].token = row->sample ? engine_token(row->sampling.seed, row->output_position)
-                                    : UINT32_MAX;
+        rows[i].token =
+            row->sample ? engine_token(row->sampling.seed, row->output_position) : UINT32_MAX;
     }
     must_send(world, result);
     free(plan);
@@ -244,10 +257,12 @@ static void assert_empty(struct world *world) {
     assert_int_equal(unit_request_count(world->unit), 0);
     assert_int_equal(world->load.pages_held, 0);
     assert_int_equal(world->load.requests_waiting + world->load.requests_running, 0);
-    for (uint32_t i = 0; i < world->submitted; i++) assert_int_equal(world->known[i].endings, 1);
+    for (uint32_t i = 0; i < world->submitted; i++)
+        assert_int_equal(world->known[i].endings, 1);
 }
 
-/* ---- promises ---------------------------------------------------------------------------------- */
+/* ---- promises ----------------------------------------------------------------------------------
+ */
 
 static void it_introduces_itself_once(void **state) {
     (void)state;
@@ -268,7 +283,8 @@ static void requests_of_all_sizes_end_well(void **state) {
     struct unit_options options = small_options();
     struct world *world = world_open(&options);
     static const uint32_t sizes[][2] = {{1, 1}, {64, 1}, {65, 64}, {700, 40}, {128, 300}, {999, 1}};
-    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) submit(world, sizes[i][0], sizes[i][1]);
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++)
+        submit(world, sizes[i][0], sizes[i][1]);
     run_until_idle(world);
     for (uint32_t i = 0; i < world->submitted; i++)
         assert_true(world->known[i].reason == FINISH_LENGTH ||
@@ -287,7 +303,8 @@ static void what_cannot_run_is_refused_at_once(void **state) {
     drain(world);
     assert_int_equal(world->known[context].reason, FINISH_REFUSED_TOO_LARGE);
     assert_int_equal(world->known[memory].reason, FINISH_REFUSED_TOO_LARGE);
-    for (int i = 0; i < 12; i++) submit(world, 60, 4);
+    for (int i = 0; i < 12; i++)
+        submit(world, 60, 4);
     uint32_t late = submit(world, 60, 4);
     drain(world);
     assert_int_equal(world->known[late].reason, FINISH_REFUSED_QUEUE);
@@ -303,7 +320,8 @@ static void what_cannot_run_is_refused_at_once(void **state) {
     world_close(world);
 }
 
-/* The engine still writes to the pages of a running request: they may go back only after the step. */
+/* The engine still writes to the pages of a running request: they may go back only after the step.
+ */
 static void a_request_cancelled_in_a_step_frees_its_pages_after_it(void **state) {
     (void)state;
     struct unit_options options = small_options();
@@ -363,7 +381,8 @@ static void options_out_of_range_are_named(void **state) {
     assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_NO_MEMORY);
 }
 
-/* ---- random lives ------------------------------------------------------------------------------ */
+/* ---- random lives ------------------------------------------------------------------------------
+ */
 
 static uint64_t seed_now;
 static uint32_t draws;
@@ -383,8 +402,8 @@ static struct unit_options random_options(void) {
     return options;
 }
 
-/* Everything at random moments: arrivals, cancellations, failed steps, undrained outboxes (FULL), a drain.
- * Whatever happens: one ending each, tokens in order, pages back, tables empty. */
+/* Everything at random moments: arrivals, cancellations, failed steps, undrained outboxes (FULL), a
+ * drain. Whatever happens: one ending each, tokens in order, pages back, tables empty. */
 static void every_life_ends_once_and_returns_its_pages(void **state) {
     (void)state;
     uint32_t reasons[FINISH_REASON_COUNT] = {0}, fulls = 0;
@@ -410,11 +429,13 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
         }
         run_until_idle(world);
         assert_empty(world);
-        for (uint32_t i = 0; i < world->submitted; i++) reasons[world->known[i].reason]++;
+        for (uint32_t i = 0; i < world->submitted; i++)
+            reasons[world->known[i].reason]++;
         fulls += world->fulls;
         world_close(world);
     }
-    for (int i = 0; i < FINISH_REASON_COUNT; i++) assert_true(reasons[i] > 0); /* all were met */
+    for (int i = 0; i < FINISH_REASON_COUNT; i++)
+        assert_true(reasons[i] > 0); /* all were met */
     assert_true(fulls > 20);
 }
 
