@@ -10,6 +10,10 @@ size_t error_write(struct error *error, const char *format, ...) {
     va_start(arguments, format);
     size_t written = format_va(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
+    /* Names and quoted pieces of outside text may hold anything; a message is one line all the
+     * same. */
+    for (char *at = error->text; *at; at++)
+        if ((unsigned char)*at < 32 || *at == 127) *at = '?';
     return written;
 }
 

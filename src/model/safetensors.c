@@ -51,8 +51,6 @@ uint32_t tensor_type_bytes(enum tensor_type type) {
 
 const char *safetensors_shown(const char *name, char out[SAFETENSORS_SHOWN_BYTES]) {
     format_text(out, SAFETENSORS_SHOWN_BYTES, "%s", name);
-    for (char *at = out; *at; at++)
-        if ((unsigned char)*at < 32 || *at == 127) *at = '?';
     return out;
 }
 
@@ -112,12 +110,10 @@ static enum status read_type(const struct place *place, const struct tree *value
             *bits_out = types[i].bits;
             return STATUS_OK;
         }
-    char name[32];
-    format_text(name, sizeof name, "%.*s", (int)(text.count < 24 ? text.count : 24), text.data);
-    char shown[SAFETENSORS_SHOWN_BYTES];
     return error_set(place->error, STATUS_UNSUPPORTED,
-                     "%s: tensor '%s': dtype: expected BF16, F16, F32 or F8_E4M3, found '%s'",
-                     place->file, place->tensor, safetensors_shown(name, shown));
+                     "%s: tensor '%s': dtype: expected BF16, F16, F32 or F8_E4M3, found '%.*s'",
+                     place->file, place->tensor, (int)(text.count < 24 ? text.count : 24),
+                     text.data);
 }
 
 /* Also the size that the shape asks for, in bytes. */

@@ -54,7 +54,7 @@ enum status safetensors_read(struct bytes file, const char *name, struct arena *
 const char *tensor_type_name(enum tensor_type type);
 uint32_t tensor_type_bytes(enum tensor_type type);
 
-/* A tensor's name fit for a one-line message: cut, control characters replaced. */
+/* A tensor's name cut to fit a message. */
 #define SAFETENSORS_SHOWN_BYTES 128
 const char *safetensors_shown(const char *name, char out[SAFETENSORS_SHOWN_BYTES]);
 

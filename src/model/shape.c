@@ -43,8 +43,6 @@ static const char *describe(const struct tree *value, char out[96]) {
         format_text(out, 96, "%g", number);
     else
         format_text(out, 96, "%s", tree_kind_name(tree_kind(value)));
-    for (char *at = out; *at; at++)
-        if ((unsigned char)*at < 32) *at = '?';
     return out;
 }
 

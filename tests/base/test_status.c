@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects messages: always terminated, cut when too long, and a name for every status.
+ * Protects messages: always terminated, one line, cut when too long, and a name for every status.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,11 +37,18 @@ static void test_long_messages_are_cut(void **state) {
     assert_int_equal(strlen(error.text), sizeof error.text - 1);
 }
 
+static void test_messages_are_one_line(void **state) {
+    struct error error;
+    assert_int_equal(error_set(&error, STATUS_IO, "%s: no file", "a\nb\x1b[1m\x7f"), STATUS_IO);
+    assert_string_equal(error.text, "a?b?[1m?: no file");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_status_has_a_name),
         cmocka_unit_test(test_error_set_returns_its_status),
         cmocka_unit_test(test_long_messages_are_cut),
+        cmocka_unit_test(test_messages_are_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
