@@ -7,8 +7,7 @@
 #include "base/check.h"
 #include "gateway/reply.h"
 
-/* ---- pieces of text ---------------------------------------------------------------------------
- */
+/* ---- pieces of text ------------------------------------------------------------------------- */
 
 struct pieces { /* what a run of tokens says: reasoning, and behind it content */
     char *text;
@@ -42,8 +41,7 @@ static size_t text_bytes_max(const struct gateway *gateway, const uint32_t *toke
 #define ESCAPED_PER_BYTE 6 /* \u0000 */
 #define JSON_BYTES_PER_ID 11
 
-/* ---- to a stream -------------------------------------------------------------------------------
- */
+/* ---- to a stream ---------------------------------------------------------------------------- */
 
 struct event { /* arguments of the reply_writers below */
     const struct request *request;
@@ -122,8 +120,7 @@ static size_t start_bytes_max(const struct request *request) {
     return request->spoken ? 0 : REPLY_FRAME_BYTES + request->text.escaped_count;
 }
 
-/* ---- to a whole answer -------------------------------------------------------------------------
- */
+/* ---- to a whole answer ---------------------------------------------------------------------- */
 
 /* False when the answer has outgrown what may be said. */
 static bool gather(struct gateway *gateway, struct request *request, struct bytes text) {
@@ -152,8 +149,7 @@ static bool gather_pieces(struct gateway *gateway, struct request *request,
     return fits && gather(gateway, request, pieces_part(pieces, TOKEN_STREAM_CONTENT));
 }
 
-/* ---- tokens ------------------------------------------------------------------------------------
- */
+/* ---- tokens --------------------------------------------------------------------------------- */
 
 static void cancel(struct gateway *gateway, struct request *request, enum request_ending ending) {
     struct record_cancel *record = outbox_put(&gateway->outbox, RECORD_CANCEL, sizeof *record);
@@ -223,8 +219,7 @@ enum status answer_tokens(struct gateway *gateway, const struct record_tokens *r
     return STATUS_OK;
 }
 
-/* ---- the end -----------------------------------------------------------------------------------
- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 #define FINISH_CUT "insufficient_system_resource"
 

@@ -83,8 +83,7 @@ static bool read_sampling(struct reader *reader, struct api_request *out) {
     return read;
 }
 
-/* ---- what we do not do ------------------------------------------------------------------------
- */
+/* ---- what we do not do ---------------------------------------------------------------------- */
 
 /* A value that asks for nothing: null, false, 0 (or `number`), "", [] or {}. */
 static bool is_neutral(const struct tree *value, double number) {
@@ -145,8 +144,7 @@ static bool refuse_unsupported(struct reader *reader) {
     return true;
 }
 
-/* ---- stop strings and model -------------------------------------------------------------------
- */
+/* ---- stop strings and model ----------------------------------------------------------------- */
 
 static bool add_stop(struct reader *reader, struct stop_strings *stops, const struct tree *value) {
     struct bytes text;

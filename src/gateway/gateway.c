@@ -8,8 +8,7 @@
 #include "gateway/reply.h"
 #include "gateway/service.h"
 
-/* ---- creation ----------------------------------------------------------------------------------
- */
+/* ---- creation ------------------------------------------------------------------------------- */
 
 #define BODY_BYTES_DEFAULT ((size_t)8 << 20)
 #define INLINE_BYTES_DEFAULT ((size_t)16 << 10)
@@ -23,6 +22,8 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
     if (!options.inline_text_bytes) options.inline_text_bytes = INLINE_BYTES_DEFAULT;
     if (!options.keep_alive_ns) options.keep_alive_ns = KEEP_ALIVE_NS_DEFAULT;
     if (!options.outbox_bytes) options.outbox_bytes = 2 * options.body_bytes_max + OUTBOX_BYTES_MIN;
+    if (!given->outbox_bytes && options.outbox_bytes > RECORD_BYTES_MAX)
+        options.outbox_bytes = RECORD_BYTES_MAX;
     if (!options.request_bytes) /* touched only by long answers and stop strings */
         options.request_bytes = (options.requests_max + (size_t)256) * POOL_CHUNK_BYTES;
     options.outbox_bytes = options.outbox_bytes / 16 * 16;
@@ -35,13 +36,12 @@ static size_t scratch_bytes(const struct gateway_options *options) {
     return 16 * options->body_bytes_max + options->outbox_bytes + ((size_t)1 << 20);
 }
 
-size_t gateway_memory_bytes(const struct gateway_options *given) {
-    struct gateway_options options = with_defaults(given);
+size_t gateway_memory_bytes(const struct gateway_options *options) {
+    struct gateway_options full = with_defaults(options);
     size_t per_request = sizeof(struct request) + sizeof(int64_t) + sizeof(uint32_t);
-    size_t tokenizer = options.tokenizer ? tokenizer_scratch_bytes(options.inline_text_bytes) : 0;
-    return sizeof(struct gateway) + options.outbox_bytes + options.request_bytes +
-           scratch_bytes(&options) + tokenizer + 2 * map_bytes(options.requests_max) +
-           options.requests_max * per_request + 512;
+    size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
+    return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes + scratch_bytes(&full) +
+           tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request + 512;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -100,25 +100,24 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     return status ? status : map_open(&gateway->by_connection, arena, o->requests_max);
 }
 
-enum status gateway_create(struct arena *arena, const struct gateway_options *given,
+enum status gateway_create(struct arena *arena, const struct gateway_options *options,
                            struct gateway **gateway_out, struct error *error) {
-    struct gateway_options options = with_defaults(given);
-    enum status status = options_check(&options, error);
+    struct gateway_options full = with_defaults(options);
+    enum status status = options_check(&full, error);
     if (status) return status;
     struct gateway *gateway = arena_take_zeroed(arena, sizeof *gateway);
-    if (gateway) gateway->options = options;
+    if (gateway) gateway->options = full;
     if (!gateway || take_tables(gateway, arena))
         return error_set(error, STATUS_NO_MEMORY, "gateway: %zu bytes of memory are not enough",
-                         gateway_memory_bytes(given));
-    gateway->model_name = bytes_of(options.model_name);
-    gateway->version = bytes_of(options.version);
+                         gateway_memory_bytes(options));
+    gateway->model_name = bytes_of(full.model_name);
+    gateway->version = bytes_of(full.version);
     gateway->started_ns = MACHINE_NEVER;
     *gateway_out = gateway;
     return STATUS_OK;
 }
 
-/* ---- HTTP paths --------------------------------------------------------------------------------
- */
+/* ---- HTTP paths ----------------------------------------------------------------------------- */
 
 struct path {
     struct bytes name;
@@ -182,8 +181,7 @@ static enum status receive_client_request(struct gateway *gateway,
     }
 }
 
-/* ---- the machine -------------------------------------------------------------------------------
- */
+/* ---- the machine ---------------------------------------------------------------------------- */
 
 static enum status receive_hello(struct gateway *gateway, const struct record_unit_hello *hello) {
     gateway->unit = *hello;

@@ -37,9 +37,10 @@ static uint64_t tokens_max(const struct gateway *gateway) {
 static enum status fit(const struct gateway *gateway, struct request *request,
                        uint64_t prompt_count, struct api_error *error) {
     uint64_t most = tokens_max(gateway), wanted = request->new_tokens_max;
+    uint64_t least = wanted ? wanted : 1, total = prompt_count + least;
     if (prompt_count == 0)
         return refuse(error, 400, "prompt", "invalid_value", "The prompt has no tokens.");
-    if (prompt_count + (wanted ? wanted : 1) <= most) {
+    if (total <= most) {
         uint64_t left = most - prompt_count, usual = gateway->options.new_tokens_default;
         if (!wanted) wanted = usual && usual < left ? usual : left;
         request->new_tokens_max = (uint32_t)wanted;
@@ -51,9 +52,8 @@ static enum status fit(const struct gateway *gateway, struct request *request,
                   "context_length_exceeded",
                   "%s at most %llu tokens. The request has %llu tokens: %llu in the prompt and "
                   "%llu for the answer. Shorten the prompt or ask for fewer tokens.",
-                  what, (unsigned long long)most,
-                  (unsigned long long)(prompt_count + (wanted ? wanted : 1)),
-                  (unsigned long long)prompt_count, (unsigned long long)(wanted ? wanted : 1));
+                  what, (unsigned long long)most, (unsigned long long)total,
+                  (unsigned long long)prompt_count, (unsigned long long)least);
     return STATUS_INVALID;
 }
 
@@ -97,8 +97,7 @@ static enum status submit(struct gateway *gateway, struct request *request, cons
     return STATUS_OK;
 }
 
-/* ---- text -> tokens ---------------------------------------------------------------------------
- */
+/* ---- text -> tokens ------------------------------------------------------------------------- */
 
 static enum status send_to_tokenize(struct gateway *gateway, struct request *request,
                                     struct bytes text, bool parse_special,
@@ -151,11 +150,10 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
     if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
     request->mode = rendering.stream;
     token_stream_open(&request->words, gateway->options.tokenizer, request->stops, request->mode);
-    return take_text(gateway, request, (struct bytes){text, rendering.count}, error);
+    return take_text(gateway, request, (struct bytes){text ? text : "", rendering.count}, error);
 }
 
-/* ---- plain prompts ----------------------------------------------------------------------------
- */
+/* ---- plain prompts -------------------------------------------------------------------------- */
 
 /* The prompt in front of the answer. */
 static enum status echo_prompt(struct gateway *gateway, struct request *request,
@@ -200,8 +198,7 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
     return take_text(gateway, request, parsed->prompt_text, error);
 }
 
-/* ---- the doors --------------------------------------------------------------------------------
- */
+/* ---- the doors ------------------------------------------------------------------------------ */
 
 static enum status fill(struct gateway *gateway, struct request *request,
                         const struct api_request *parsed,

@@ -18,8 +18,7 @@ struct parcel {
     struct record *record;
 };
 
-/* ---- queues ------------------------------------------------------------------------------------
- */
+/* ---- queues --------------------------------------------------------------------------------- */
 
 static void enqueue(struct parcel **queue, const void *record) {
     const struct record *source = record;
@@ -49,8 +48,7 @@ static void *make(enum record_kind kind, size_t bytes) {
     return record;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------
- */
+/* ---- opening -------------------------------------------------------------------------------- */
 
 static struct arena take_arena(struct world *world, size_t bytes) {
     struct arena arena;
@@ -155,8 +153,7 @@ void world_close(struct world *world) {
     free(world);
 }
 
-/* ---- clients ------------------------------------------------------------------------------------
- */
+/* ---- clients -------------------------------------------------------------------------------- */
 
 uint32_t world_request(struct world *world, enum http_method method, const char *path,
                        const char *body, size_t body_bytes) {
@@ -240,8 +237,7 @@ static void say_to_client(struct world *world, const struct record *record) {
     }
 }
 
-/* ---- the host -----------------------------------------------------------------------------------
- */
+/* ---- the host ------------------------------------------------------------------------------- */
 
 void world_tell_gateway(struct world *world, const void *record) {
     assert_true(record_valid(record, ((const struct record *)record)->bytes));

@@ -261,8 +261,7 @@ static void assert_empty(struct world *world) {
         assert_int_equal(world->known[i].endings, 1);
 }
 
-/* ---- promises ----------------------------------------------------------------------------------
- */
+/* ---- promises ------------------------------------------------------------------------------- */
 
 static void it_introduces_itself_once(void **state) {
     (void)state;
@@ -381,8 +380,7 @@ static void options_out_of_range_are_named(void **state) {
     assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_NO_MEMORY);
 }
 
-/* ---- random lives ------------------------------------------------------------------------------
- */
+/* ---- random lives --------------------------------------------------------------------------- */
 
 static uint64_t seed_now;
 static uint32_t draws;
