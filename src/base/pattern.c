@@ -15,6 +15,7 @@
 
 struct pattern {
     pcre2_code *code;
+    bool compiled; /* to machine code; where the kernel forbids that, matching is slower */
 };
 
 struct pattern_scratch {
@@ -40,19 +41,22 @@ enum status pattern_open(struct arena *arena, struct bytes text, bool literal, c
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_set_parens_nest_limit(context, 64);
     uint32_t options =
-        PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
+        PCRE2_UTF |
+        (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
     int code = 0;
     PCRE2_SIZE offset = 0;
-    pattern->code = pcre2_compile((PCRE2_SPTR)text.data, text.count, options, &code, &offset,
-                                  context);
+    pattern->code =
+        pcre2_compile((PCRE2_SPTR)text.data, text.count, options, &code, &offset, context);
     if (!pattern->code) {
         char reason[160];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)reason, sizeof reason);
         return error_set(error, STATUS_UNSUPPORTED, "%s: pattern cannot be used: at byte %zu: %s",
                          name, offset, reason);
     }
-    /* Without machine code (a hardened kernel may forbid it) matching is slower, not different. */
+    size_t machine_code_bytes = 0;
     (void)pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
+    (void)pcre2_pattern_info(pattern->code, PCRE2_INFO_JITSIZE, &machine_code_bytes);
+    pattern->compiled = machine_code_bytes > 0;
     *out = pattern;
     return STATUS_OK;
 }
@@ -80,8 +84,12 @@ enum pattern_result pattern_find(const struct pattern *pattern, struct pattern_s
                                  struct bytes subject, size_t from, size_t *start_out,
                                  size_t *end_out) {
     check(from <= subject.count);
-    int result = pcre2_match(pattern->code, (PCRE2_SPTR)subject.data, subject.count, from,
-                             PCRE2_NO_UTF_CHECK, scratch->match, scratch->context);
+    PCRE2_SPTR text = (PCRE2_SPTR)subject.data;
+    int result = pattern->compiled
+                     ? pcre2_jit_match(pattern->code, text, subject.count, from, PCRE2_NO_UTF_CHECK,
+                                       scratch->match, scratch->context)
+                     : pcre2_match(pattern->code, text, subject.count, from, PCRE2_NO_UTF_CHECK,
+                                   scratch->match, scratch->context);
     if (result == PCRE2_ERROR_NOMATCH) return PATTERN_ABSENT;
     if (result < 0) return PATTERN_GAVE_UP;
     const PCRE2_SIZE *place = pcre2_get_ovector_pointer(scratch->match);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom tokenize, fathom detokenize: text to token ids and back, with the tokenizer of a model
- * directory (of which only tokenizer.json is read). One text from the command line or standard input,
- * or, with --jsonl, one JSON object a line each way.
+ * directory (of which only tokenizer.json is read). One text from the command line or standard
+ * input, or, with --jsonl, one JSON object a line each way.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,10 +24,11 @@ struct tokenize_values {
 };
 
 #define MODEL_OPTION                                                                               \
-    {.name = "model",                                                                              \
-     .type = OPTION_TEXT,                                                                          \
-     .help = "directory with a tokenizer.json (default: the model that comes with Fathom)",                                         \
-     .offset = offsetof(struct tokenize_values, model)}
+    {                                                                                              \
+        .name = "model", .type = OPTION_TEXT,                                                      \
+        .help = "directory with a tokenizer.json (default: the model that comes with Fathom)",     \
+        .offset = offsetof(struct tokenize_values, model)                                          \
+    }
 
 static const struct option tokenize_rows[] = {
     MODEL_OPTION,
@@ -354,8 +355,8 @@ static int run(const struct option_table *table, int argc, char **argv, bool enc
         return command_misused(table, "--jsonl reads standard input, not an argument");
     enum status status = session_open(&session);
     if (!status)
-        status = session.values.jsonl ? run_lines(&session, encode)
-                                      : run_one(&session, &result, encode);
+        status =
+            session.values.jsonl ? run_lines(&session, encode) : run_one(&session, &result, encode);
     exit_code = status ? command_failed(table, status, &session.error) : command_end(table);
     session_close(&session);
     return exit_code;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Added tokens are found in raw text before anything else looks at it, leftmost first, the longest one
- * on a tie. As in the tokenizers library they come in two groups: those that are matched verbatim
- * (normalized: false) over the whole text, then the others in what is left. (There is no normalizer
- * here, so "normalized" text is the text.) Each group is a trie over bytes.
+ * Added tokens are found in raw text before anything else looks at it, leftmost first, the longest
+ * one on a tie. As in the tokenizers library they come in two groups: those that are matched
+ * verbatim (normalized: false) over the whole text, then the others in what is left. (There is no
+ * normalizer here, so "normalized" text is the text.) Each group is a trie over bytes.
  */
 #ifndef TEXT_ADDED_TOKENS_H
 #define TEXT_ADDED_TOKENS_H
@@ -17,7 +17,7 @@ struct added_trie {
         uint32_t child, sibling; /* 0: none (node 0 is the root, nobody's child) */
         uint32_t id;             /* of the token that ends here, or UINT32_MAX */
         uint8_t byte;
-    } *nodes;
+    } * nodes;
     uint32_t node_count;
     bool starts[256]; /* bytes that a token can start with */
 };

@@ -19,7 +19,8 @@ bool byte_level_decode(struct bytes text, char *out, size_t *count_out) {
         uint8_t lead = (uint8_t)text.data[i++];
         uint32_t character = lead;
         if (lead >= 0x80) {
-            if (lead > 0xDF || i == text.count) return false; /* three bytes or more: beyond U+0143 */
+            if (lead > 0xDF || i == text.count)
+                return false; /* three bytes or more: beyond U+0143 */
             character = (lead & 0x1Fu) << 6 | ((uint8_t)text.data[i++] & 0x3Fu);
         }
         int byte = byte_of(character);

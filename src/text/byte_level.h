@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The spelling of bytes as printable characters that byte-level vocabularies are written in (GPT-2's
- * bytes_to_unicode): '!'..'~', U+00A1..U+00AC and U+00AE..U+00FF stand for themselves, the other 68
- * bytes, in order, for U+0100..U+0143.
+ * The spelling of bytes as printable characters that byte-level vocabularies are written in
+ * (GPT-2's bytes_to_unicode): '!'..'~', U+00A1..U+00AC and U+00AE..U+00FF stand for themselves, the
+ * other 68 bytes, in order, for U+0100..U+0143.
  */
 #ifndef TEXT_BYTE_LEVEL_H
 #define TEXT_BYTE_LEVEL_H

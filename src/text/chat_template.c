@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The known family is written down once, below, in normal form and with its alternatives; a template
- * is matched against it from front to back. The rendering that follows is that program in C, line by
- * line.
+ * The known family is written down once, below, in normal form and with its alternatives; a
+ * template is matched against it from front to back. The rendering that follows is that program in
+ * C, line by line.
  */
 #include "text/chat_template.h"
 
@@ -30,6 +30,9 @@
     "{{'" before CALL_BEGIN "'+tool['type']+'" SEPARATOR "'+tool['function']['name']+'\\n'+"       \
     "'```json'+'\\n'+tool['function']['arguments']+'\\n'+'```'+'" CALL_END "'}}"
 
+#define FIRST_CALL_PROGRAM CALL_PROGRAM(ASSISTANT CALLS_BEGIN)
+#define LATER_CALL_PROGRAM CALL_PROGRAM("\\n'+'")
+
 static const char start_program[] =
     "{%if not add_generation_prompt is defined%}{%set add_generation_prompt=false%}{%endif%}"
     "{%set ns=namespace(is_first=false,is_tool=false,is_output_first=true,system_prompt=''";
@@ -47,13 +50,12 @@ static const char joined_systems_program[] =
 
 static const char turns_program[] =
     "{{bos_token}}{{ns.system_prompt}}{%for message in messages%}"
-    "{%if message['role']=='user'%}{%set ns.is_tool=false%}{{'" USER "'+message['content']}}{%endif%}"
+    "{%if message['role']=='user'%}{%set ns.is_tool=false%}"
+    "{{'" USER "'+message['content']}}{%endif%}"
     "{%if message['role']=='assistant'and message['content']is none%}{%set ns.is_tool=false%}"
     "{%for tool in message['tool_calls']%}"
-    "{%if not ns.is_first%}" CALL_PROGRAM(ASSISTANT CALLS_BEGIN) "{%set ns.is_first=true%}"
-    "{%else%}{{'\\n'+'" CALL_BEGIN "'+tool['type']+'" SEPARATOR "'+tool['function']['name']+'\\n'+"
-    "'```json'+'\\n'+tool['function']['arguments']+'\\n'+'```'+'" CALL_END "'}}"
-    "{{'" CALLS_END END_OF_SENTENCE "'}}{%endif%}{%endfor%}{%endif%}"
+    "{%if not ns.is_first%}" FIRST_CALL_PROGRAM "{%set ns.is_first=true%}"
+    "{%else%}" LATER_CALL_PROGRAM "{{'" CALLS_END END_OF_SENTENCE "'}}{%endif%}{%endfor%}{%endif%}"
     "{%if message['role']=='assistant'and message['content']is not none%}"
     "{%if ns.is_tool%}{{'" OUTPUTS_END "'+message['content']+'" END_OF_SENTENCE "'}}"
     "{%set ns.is_tool=false%}{%else%}";
@@ -255,8 +257,8 @@ static enum status read_token(struct arena *arena, const struct tree *root, cons
     struct bytes text = {"", 0};
     if (!tree_get_string(value, &text) && !tree_get_string(tree_member(value, "content"), &text) &&
         value && !tree_is_null(value))
-        return error_set(error, STATUS_INVALID, "%s: %s is %s, expected a string or an object", name,
-                         key, tree_kind_name(tree_kind(value)));
+        return error_set(error, STATUS_INVALID, "%s: %s is %s, expected a string or an object",
+                         name, key, tree_kind_name(tree_kind(value)));
     *out = arena_copy(arena, text);
     return out->data ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "%s: no memory", name);
 }

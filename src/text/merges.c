@@ -65,9 +65,9 @@ static enum status measure(const struct tree *list, const char *name, size_t *lo
     for (size_t i = 0; i < tree_count(list); i++) {
         struct bytes left, right;
         if (!sides_of(tree_at(list, i), &left, &right))
-            return error_set(error, STATUS_INVALID,
-                             "%s: model.merges[%zu]: expected two tokens, \"a b\" or [\"a\", \"b\"]",
-                             name, i);
+            return error_set(
+                error, STATUS_INVALID,
+                "%s: model.merges[%zu]: expected two tokens, \"a b\" or [\"a\", \"b\"]", name, i);
         if (left.count + right.count > *longest) *longest = left.count + right.count;
     }
     return STATUS_OK;
@@ -79,10 +79,11 @@ static enum status find_bytes(const struct vocabulary *vocabulary, const char *n
         char text = (char)byte;
         out->byte_ids[byte] = vocabulary_find(vocabulary, (struct bytes){&text, 1});
         if (out->byte_ids[byte] == VOCABULARY_NONE)
-            return error_set(error, STATUS_UNSUPPORTED,
-                             "%s: model.vocab has no token for byte 0x%02X; only complete byte-level "
-                             "vocabularies are supported",
-                             name, byte);
+            return error_set(
+                error, STATUS_UNSUPPORTED,
+                "%s: model.vocab has no token for byte 0x%02X; only complete byte-level "
+                "vocabularies are supported",
+                name, byte);
     }
     return STATUS_OK;
 }
@@ -151,8 +152,8 @@ static size_t merge_short(const struct merges *merges, struct bytes word, uint32
     return count;
 }
 
-/* The tournament: node 1 is the root, node n's children are 2n and 2n+1, nodes leaf_count + i are the
- * positions. Ties go to the smaller position, so the shape of the tree does not matter. */
+/* The tournament: node 1 is the root, node n's children are 2n and 2n+1, nodes leaf_count + i are
+ * the positions. Ties go to the smaller position, so the shape of the tree does not matter. */
 static uint32_t winner_of(const struct merges_scratch *s, uint32_t node, uint32_t leaf_count) {
     return node >= leaf_count ? node - leaf_count : s->winners[node];
 }
@@ -206,7 +207,8 @@ static size_t merge_long(const struct merges *merges, struct merges_scratch *s, 
     return kept;
 }
 
-size_t merges_apply(const struct merges *merges, struct merges_scratch *scratch, struct bytes word) {
+size_t merges_apply(const struct merges *merges, struct merges_scratch *scratch,
+                    struct bytes word) {
     check(word.count > 0 && word.count <= scratch->bytes_max);
     return word.count <= MERGES_SHORT_BYTES ? merge_short(merges, word, scratch->ids)
                                             : merge_long(merges, scratch, word);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Byte-pair merging: a word starts as one token a byte; of all neighbouring pairs that have a merge,
- * the one of lowest rank is merged (the leftmost on a tie), until none has. A short word is scanned
- * for its best pair; a long one keeps its pairs in a tournament tree, so that n bytes take
+ * Byte-pair merging: a word starts as one token a byte; of all neighbouring pairs that have a
+ * merge, the one of lowest rank is merged (the leftmost on a tie), until none has. A short word is
+ * scanned for its best pair; a long one keeps its pairs in a tournament tree, so that n bytes take
  * O(n log n), whatever they are.
  */
 #ifndef TEXT_MERGES_H
@@ -16,7 +16,7 @@ struct merges {
     struct merge_slot {
         uint32_t left, right;
         uint32_t rank; /* UINT32_MAX: the slot is free */
-    } *slots;          /* [slot_mask + 1] */
+    } * slots;         /* [slot_mask + 1] */
     uint32_t slot_mask;
     uint32_t *results; /* [rank] token made by the merge */
 };

@@ -29,8 +29,9 @@ static enum status add_pass(struct reader *reader, struct bytes pattern, bool li
 }
 
 static enum status unsupported(struct reader *reader, const char *what, struct bytes value) {
-    return error_set(reader->error, STATUS_UNSUPPORTED, "%s: pre_tokenizer: %s '%.*s' is not supported",
-                     reader->name, what, (int)(value.count < 64 ? value.count : 64), value.data);
+    return error_set(reader->error, STATUS_UNSUPPORTED,
+                     "%s: pre_tokenizer: %s '%.*s' is not supported", reader->name, what,
+                     (int)(value.count < 64 ? value.count : 64), value.data);
 }
 
 static enum status read_split(struct reader *reader, const struct tree *step) {
@@ -125,8 +126,8 @@ static size_t character_end(struct bytes text, size_t at) {
 
 /* Where a pass stands in a piece. */
 struct progress {
-    size_t done;    /* text before this is cut; the end of the last match, if there was one */
-    size_t from;    /* where to look for the next match */
+    size_t done; /* text before this is cut; the end of the last match, if there was one */
+    size_t from; /* where to look for the next match */
     bool had_match;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The pre-tokenizer: cuts text into the words that byte pairs are merged in. It is a sequence of
- * passes, each a pattern; a pass cuts every piece that the previous ones left at the start and the end
- * of each of its matches, seeing nothing beyond the piece (so \s+(?!\S) takes a piece's end for the
- * end of the text). This is "Split" with behaviour "Isolated", which is all that DeepSeek's
+ * passes, each a pattern; a pass cuts every piece that the previous ones left at the start and the
+ * end of each of its matches, seeing nothing beyond the piece (so \s+(?!\S) takes a piece's end for
+ * the end of the text). This is "Split" with behaviour "Isolated", which is all that DeepSeek's
  * tokenizers use, together with "Digits" (a pattern in disguise) and the closing "ByteLevel".
  */
 #ifndef TEXT_SPLITTER_H

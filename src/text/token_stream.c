@@ -27,8 +27,9 @@ struct output {
 enum status stop_strings_add(struct stop_strings *stops, struct bytes text, struct error *error) {
     if (text.count == 0) return error_set(error, STATUS_INVALID, "a stop string is empty");
     if (text.count > LIMIT_STOP_STRING_BYTES)
-        return error_set(error, STATUS_TOO_LARGE, "a stop string has %zu bytes, expected at most %d",
-                         text.count, LIMIT_STOP_STRING_BYTES);
+        return error_set(error, STATUS_TOO_LARGE,
+                         "a stop string has %zu bytes, expected at most %d", text.count,
+                         LIMIT_STOP_STRING_BYTES);
     if (stops->count == LIMIT_STOP_STRINGS)
         return error_set(error, STATUS_TOO_LARGE, "more than %d stop strings", LIMIT_STOP_STRINGS);
     if (utf8_valid_prefix(text) < text.count)
@@ -46,8 +47,8 @@ enum status stop_strings_add(struct stop_strings *stops, struct bytes text, stru
     return STATUS_OK;
 }
 
-/* Moves every automaton on by one byte. Returns the length of the longest stop string that ends here;
- * *hold_out is the longest start of one that the text now ends with. */
+/* Moves every automaton on by one byte. Returns the length of the longest stop string that ends
+ * here; *hold_out is the longest start of one that the text now ends with. */
 static uint32_t stops_advance(struct token_stream *stream, char byte, uint32_t *hold_out) {
     uint32_t ended = 0, hold = 0;
     for (uint32_t i = 0; i < stream->stops->count; i++) {
@@ -69,7 +70,8 @@ static uint32_t stops_advance(struct token_stream *stream, char byte, uint32_t *
 static void put(struct output *output, struct bytes text) {
     bool content = output->stream->place >= PLACE_CONTENT_HEAD;
     if (text.count > 0)
-        output->sink(output->context, content ? TOKEN_STREAM_CONTENT : TOKEN_STREAM_REASONING, text);
+        output->sink(output->context, content ? TOKEN_STREAM_CONTENT : TOKEN_STREAM_REASONING,
+                     text);
 }
 
 /* What was held back is text after all. */
@@ -82,8 +84,8 @@ static void put_held_tag(struct output *output, const char *tag) {
     stream->tag_progress = 0;
 }
 
-/* Each of the following takes what it can from the start of `text`, at least one byte or a change of
- * place, and returns how many bytes it took. */
+/* Each of the following takes what it can from the start of `text`, at least one byte or a change
+ * of place, and returns how many bytes it took. */
 
 static size_t take_start(struct output *output, struct bytes text) {
     struct token_stream *stream = output->stream;
@@ -162,8 +164,8 @@ static void think(struct output *output, struct bytes text) {
 
 /* --- the stop stage --- */
 
-/* Passes on all of the held text but its last `keep` bytes. These are the start of a stop string, so
- * the cut never falls inside a character. */
+/* Passes on all of the held text but its last `keep` bytes. These are the start of a stop string,
+ * so the cut never falls inside a character. */
 static void release(struct output *output, uint32_t keep) {
     struct token_stream *stream = output->stream;
     uint32_t count = stream->held_bytes - keep;

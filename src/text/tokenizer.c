@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Encoding is three nested cuts, each feeding the next without storing its pieces: added tokens cut the
- * text into segments, the splitter cuts a segment into words, merging turns a word into tokens. Words
- * repeat, so a scratch remembers the tokens of short ones in a direct-mapped cache; it changes the
- * speed, never the result.
+ * Encoding is three nested cuts, each feeding the next without storing its pieces: added tokens cut
+ * the text into segments, the splitter cuts a segment into words, merging turns a word into tokens.
+ * Words repeat, so a scratch remembers the tokens of short ones in a direct-mapped cache; it
+ * changes the speed, never the result.
  */
 #include "text/tokenizer.h"
 
@@ -69,16 +69,17 @@ static enum status unsupported(const struct tree *value, const char *what, const
                                const char *name, struct error *error) {
     struct bytes type = {"?", 1};
     (void)tree_get_string(tree_member(value, "type"), &type);
-    return error_set(error, STATUS_UNSUPPORTED, "%s: %s of type '%.*s' is not supported, expected %s",
-                     name, what, (int)(type.count < 64 ? type.count : 64), type.data, expected);
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s: %s of type '%.*s' is not supported, expected %s", name, what,
+                     (int)(type.count < 64 ? type.count : 64), type.data, expected);
 }
 
-/* The parts around the model must be those of plain byte-level BPE. Truncation and padding are left to
- * the callers, as transformers does. */
+/* The parts around the model must be those of plain byte-level BPE. Truncation and padding are left
+ * to the callers, as transformers does. */
 static enum status check_parts(const struct tree *root, const char *name, struct error *error) {
     const struct tree *normalizer = tree_member(root, "normalizer");
-    bool empty = has_type(normalizer, "Sequence") &&
-                 tree_count(tree_member(normalizer, "normalizers")) == 0;
+    bool empty =
+        has_type(normalizer, "Sequence") && tree_count(tree_member(normalizer, "normalizers")) == 0;
     if (!absent(normalizer) && !empty)
         return unsupported(normalizer, "normalizer", "none or an empty Sequence", name, error);
     const struct tree *post = tree_member(root, "post_processor");
@@ -124,7 +125,8 @@ enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct by
     if (tree_kind(root) != TREE_OBJECT)
         return error_set(error, STATUS_INVALID, "%s: is %s, expected an object", name,
                          tree_kind_name(tree_kind(root)));
-    const struct tree *model = tree_member(root, "model"), *added = tree_member(root, "added_tokens");
+    const struct tree *model = tree_member(root, "model"),
+                      *added = tree_member(root, "added_tokens");
     status = check_parts(root, name, error);
     if (!status) status = check_model(model, name, error);
     if (!status)
@@ -148,8 +150,8 @@ void tokenizer_close(struct tokenizer *tokenizer) {
     splitter_close(&tokenizer->splitter);
 }
 
-/* Tables for LIMIT_VOCAB ids and the patterns do not depend on the file's length; the rest is at most
- * a few words for each six bytes of JSON. Most of it is never touched. */
+/* Tables for LIMIT_VOCAB ids and the patterns do not depend on the file's length; the rest is at
+ * most a few words for each six bytes of JSON. Most of it is never touched. */
 size_t tokenizer_arena_bytes(size_t json_bytes) {
     return ((size_t)16 << 20) + 10 * json_bytes;
 }
@@ -238,8 +240,8 @@ static bool put_word(void *context, struct bytes word) {
             return true;
         }
     }
-    uint32_t whole = tokenizer->ignore_merges ? vocabulary_find(&tokenizer->vocabulary, word)
-                                              : VOCABULARY_NONE;
+    uint32_t whole =
+        tokenizer->ignore_merges ? vocabulary_find(&tokenizer->vocabulary, word) : VOCABULARY_NONE;
     const uint32_t *ids = &whole;
     size_t count = 1;
     if (whole == VOCABULARY_NONE) {
@@ -257,8 +259,8 @@ static bool put_word(void *context, struct bytes word) {
 }
 
 static bool encode_segment(struct encoding *encoding, struct bytes text) {
-    return splitter_split(&encoding->tokenizer->splitter, encoding->scratch->pattern, text, put_word,
-                          encoding);
+    return splitter_split(&encoding->tokenizer->splitter, encoding->scratch->pattern, text,
+                          put_word, encoding);
 }
 
 /* Cuts the text at the added tokens of one group after the other. */
@@ -311,8 +313,9 @@ static void put_text(void *context, struct bytes text) {
     decoding->count += text.count;
 }
 
-enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids, size_t id_count,
-                             bool skip_special, char *out, size_t capacity, size_t *count_out) {
+enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids,
+                             size_t id_count, bool skip_special, char *out, size_t capacity,
+                             size_t *count_out) {
     struct decoding decoding = {out, capacity, 0};
     struct utf8_joiner joiner = {0};
     for (size_t i = 0; i < id_count; i++) {

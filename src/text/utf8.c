@@ -83,8 +83,8 @@ enum status utf8_repair(struct bytes text, char *out, size_t capacity, size_t *c
 
 static const struct bytes replacement = {UTF8_REPLACEMENT, UTF8_REPLACEMENT_BYTES};
 
-/* Adds bytes of `piece` to the pending ones until they are a character or cannot become one; returns
- * how many it took. The byte that spoils a character starts the next one. */
+/* Adds bytes of `piece` to the pending ones until they are a character or cannot become one;
+ * returns how many it took. The byte that spoils a character starts the next one. */
 static size_t complete_pending(struct utf8_joiner *joiner, struct bytes piece, utf8_sink *sink,
                                void *context) {
     for (size_t i = 0; i < piece.count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * UTF-8: finding characters, and what is not one. An invalid part is as long as the Unicode standard
- * recommends (section 3.9, "substitution of maximal subparts"; the WHATWG decoder and Rust's
- * from_utf8_lossy do the same), so one U+FFFD stands for each part.
+ * UTF-8: finding characters, and what is not one. An invalid part is as long as the Unicode
+ * standard recommends (section 3.9, "substitution of maximal subparts"; the WHATWG decoder and
+ * Rust's from_utf8_lossy do the same), so one U+FFFD stands for each part.
  */
 #ifndef TEXT_UTF8_H
 #define TEXT_UTF8_H
@@ -26,8 +26,8 @@ enum utf8_kind utf8_next(struct bytes text, size_t *bytes_out);
 /* Bytes of the longest valid prefix. */
 size_t utf8_valid_prefix(struct bytes text);
 
-/* Copies `text` with U+FFFD for each invalid part, the cut one at the end included. STATUS_FULL when
- * capacity is short. *count_out is, in both cases, the bytes needed. */
+/* Copies `text` with U+FFFD for each invalid part, the cut one at the end included. STATUS_FULL
+ * when capacity is short. *count_out is, in both cases, the bytes needed. */
 enum status utf8_repair(struct bytes text, char *out, size_t capacity, size_t *count_out) MUST_USE;
 
 /* Joins text that comes in pieces of any length: puts out whole characters, in runs as long as they

@@ -13,7 +13,8 @@ static uint32_t hash_of(struct bytes bytes) {
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct bytes bytes) {
     for (uint32_t at = hash_of(bytes);; at++) {
         uint32_t id = vocabulary->slots[at & vocabulary->slot_mask];
-        if (id == VOCABULARY_NONE || bytes_equal(vocabulary_bytes(vocabulary, id), bytes)) return id;
+        if (id == VOCABULARY_NONE || bytes_equal(vocabulary_bytes(vocabulary, id), bytes))
+            return id;
     }
 }
 
@@ -26,8 +27,8 @@ static void enter(struct vocabulary *vocabulary, uint32_t id) {
 
 static enum status check_id(int64_t id, struct bytes token, const char *name, struct error *error) {
     if (id >= 0 && id < LIMIT_VOCAB) return STATUS_OK;
-    return error_set(error, STATUS_TOO_LARGE, "%s: token '%.*s' has id %lld, expected 0 to %d", name,
-                     (int)(token.count < 64 ? token.count : 64), token.data, (long long)id,
+    return error_set(error, STATUS_TOO_LARGE, "%s: token '%.*s' has id %lld, expected 0 to %d",
+                     name, (int)(token.count < 64 ? token.count : 64), token.data, (long long)id,
                      LIMIT_VOCAB - 1);
 }
 
@@ -91,7 +92,8 @@ static enum status reserve(struct arena *arena, struct extent extent, const char
     return STATUS_OK;
 }
 
-/* Gives `id` its bytes: those it spells, or its own text if it spells none. True if it spells some. */
+/* Gives `id` its bytes: those it spells, or its own text if it spells none. True if it spells some.
+ */
 static bool spell(struct vocabulary *vocabulary, uint32_t id, struct bytes token, size_t *used) {
     size_t count = 0;
     char *text = vocabulary->text + *used;
@@ -125,8 +127,7 @@ static enum status add(struct vocabulary *vocabulary, const struct tree *vocab,
                          "%s: added token '%.*s' has id %lld, which belongs to another token", name,
                          shown, content.data, (long long)id);
     if (!known) (void)spell(vocabulary, (uint32_t)id, content, used);
-    vocabulary->flags[id] |=
-        (uint8_t)(VOCABULARY_ADDED | (special ? VOCABULARY_SPECIAL : 0));
+    vocabulary->flags[id] |= (uint8_t)(VOCABULARY_ADDED | (special ? VOCABULARY_SPECIAL : 0));
     return STATUS_OK;
 }
 
@@ -145,8 +146,8 @@ enum status vocabulary_read(struct arena *arena, const struct tree *vocab,
         int64_t id = 0;
         if (!tree_get_integer(value, &id)) continue;
         if (out->flags[id])
-            return error_set(error, STATUS_INVALID, "%s: model.vocab: two tokens have id %lld", name,
-                             (long long)id);
+            return error_set(error, STATUS_INVALID, "%s: model.vocab: two tokens have id %lld",
+                             name, (long long)id);
         if (spell(out, (uint32_t)id, token, &used)) enter(out, (uint32_t)id);
     }
     for (size_t i = 0; i < tree_count(added_tokens) && !status; i++)

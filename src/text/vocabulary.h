@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The vocabulary of a tokenizer: which bytes an id stands for, what kind of token it is, and back.
- * Only tokens that are spelled at byte level can be found by their bytes: no other ones can come out
- * of merging bytes.
+ * Only tokens that are spelled at byte level can be found by their bytes: no other ones can come
+ * out of merging bytes.
  */
 #ifndef TEXT_VOCABULARY_H
 #define TEXT_VOCABULARY_H
@@ -21,7 +21,7 @@ struct vocabulary {
     uint32_t count; /* ids: 0..count-1 */
     struct vocabulary_entry {
         uint32_t offset, bytes; /* in text */
-    } *entries;                 /* [count] */
+    } * entries;                /* [count] */
     uint8_t *flags;             /* [count] enum vocabulary_flag */
     char *text;
     uint32_t *slots; /* [slot_mask + 1] hash table of ids by bytes, VOCABULARY_NONE = free */

@@ -54,6 +54,21 @@ static void test_finds_places(void **state) {
     finds(BYTES_LITERAL("a"), false, BYTES_LITERAL(""), 0, PATTERN_ABSENT, 0, 0);
 }
 
+/* The interpreter, which takes over where machine code is forbidden, works in the scratch's memory.
+ */
+static void test_finds_without_machine_code(void **state) {
+    static char long_run[100001];
+    memset(long_run, 'a', sizeof long_run - 1);
+    long_run[sizeof long_run - 1] = 'b';
+    FINDS("(*NO_JIT)(a|b)+c", "xababc", 0, 1, 6);
+    finds(BYTES_LITERAL("(*NO_JIT)[a-c]+b"), false, (struct bytes){long_run, sizeof long_run}, 0,
+          PATTERN_FOUND, 0, sizeof long_run);
+    for (int i = 0; i < 100; i++) /* takes more and more memory: there is an end to it */
+        finds(BYTES_LITERAL("(*NO_JIT)((a))+b"), false, (struct bytes){long_run, sizeof long_run},
+              0, PATTERN_GAVE_UP, 0, 0);
+    FINDS("(*NO_JIT)a+", "xaab", 0, 1, 3);
+}
+
 static void test_gives_up(void **state) {
     static char subject[64];
     memset(subject, 'a', sizeof subject - 1);
@@ -78,6 +93,7 @@ static void test_refuses_what_is_no_pattern(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_finds_places, set_up),
+        cmocka_unit_test_setup(test_finds_without_machine_code, set_up),
         cmocka_unit_test_setup(test_gives_up, set_up),
         cmocka_unit_test_setup(test_refuses_what_is_no_pattern, set_up),
     };

@@ -111,7 +111,8 @@ static inline uint32_t *test_ids(const struct tree *array, size_t *count_out) {
     return ids;
 }
 
-/* The 256 byte tokens as members of model.vocab, id = byte: "\u0100":0, ... without a last comma. */
+/* The 256 byte tokens as members of model.vocab, id = byte: "\u0100":0, ... without a last comma.
+ */
 static inline const char *test_byte_vocab(void) {
     static char text[8192];
     size_t count = 0;
@@ -124,8 +125,7 @@ static inline const char *test_byte_vocab(void) {
     return text;
 }
 
-#define TEST_SPLIT_NOTHING                                                                         \
-    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}"
+#define TEST_SPLIT_NOTHING "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}"
 
 /* tokenizer.json with the byte tokens, and: more of model.vocab (",\"ab\":256"), model.merges
  * ("\"a b\""), added_tokens, the pre_tokenizer, and more members of the model and of the root. */

@@ -65,8 +65,8 @@ static void test_renders_the_goldens(void **state) {
         const struct tree *entry = tree_at(cases, i);
         bool prompt = false;
         assert_true(tree_get_bool(tree_member(entry, "add_generation_prompt"), &prompt));
-        struct chat_rendering rendering = renders(&v3, tree_member(entry, "messages"), prompt,
-                                                  test_string(entry, "text"));
+        struct chat_rendering rendering =
+            renders(&v3, tree_member(entry, "messages"), prompt, test_string(entry, "text"));
         assert_int_equal(rendering.stream, TOKEN_STREAM_PLAIN);
     }
 }
@@ -92,22 +92,23 @@ static void test_renders_r1(void **state) {
     assert_int_equal(renders_r1(true, false, chat, CHAT), TOKEN_STREAM_MAY_THINK);
     /* an answer to a tool is not searched for thoughts, and a tool's output gets no prompt */
     assert_int_equal(
-        renders_r1(true, true,
-                   "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"tool\",\"content\":\"1\"},"
-                   "{\"role\":\"assistant\",\"content\":\"a</think>b\"},"
-                   "{\"role\":\"tool\",\"content\":\"2\"}]",
-                   BOS "<｜User｜>q<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>1<｜tool▁output▁end｜>"
-                       "<｜tool▁outputs▁end｜>a</think>b" EOS
-                       "\n<｜tool▁output▁begin｜>2<｜tool▁output▁end｜><｜tool▁outputs▁end｜>"),
+        renders_r1(
+            true, true,
+            "[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"tool\",\"content\":\"1\"},"
+            "{\"role\":\"assistant\",\"content\":\"a</think>b\"},"
+            "{\"role\":\"tool\",\"content\":\"2\"}]",
+            BOS "<｜User｜>q<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>1<｜tool▁output▁end｜>"
+                "<｜tool▁outputs▁end｜>a</think>b" EOS
+                "\n<｜tool▁output▁begin｜>2<｜tool▁output▁end｜><｜tool▁outputs▁end｜>"),
         TOKEN_STREAM_MAY_THINK);
     assert_int_equal(renders_r1(true, true, "[]", BOS "<｜Assistant｜><think>\n"),
                      TOKEN_STREAM_IN_REASONING);
 }
 
 static void test_measures_and_refuses(void **state) {
-    struct chat_message messages[2] = {{.role = CHAT_USER, .has_content = true,
-                                        .content = BYTES_LITERAL("hello")},
-                                       {.role = CHAT_TOOL}};
+    struct chat_message messages[2] = {
+        {.role = CHAT_USER, .has_content = true, .content = BYTES_LITERAL("hello")},
+        {.role = CHAT_TOOL}};
     struct chat_template none = {0};
     struct chat_rendering rendering = {0};
     for (size_t room = 0; room < 60; room++) {
@@ -185,10 +186,14 @@ static void test_knows_the_first_r1s(void **state) {
 /* Other spellings that Jinja renders alike. */
 static void test_knows_other_spellings(void **state) {
     static const char *const spellings[][2] = {
-        {"'\\\\n'", "'\\n'"},         {"{{bos_token}}", "{{ bos_token }}"},
-        {"{%- endif %}", "{% endif %}"}, {"'role'", "\\\"role\\\""},
-        {"== 'user'", "==\\n  'user'"}, {"{%- endfor %}", "\\n   {%- endfor %}"},
-        {"{% endif %}", "{% endif %}\\n"}, {"{%- else %}", "  {%- else -%}  "},
+        {"'\\\\n'", "'\\n'"},
+        {"{{bos_token}}", "{{ bos_token }}"},
+        {"{%- endif %}", "{% endif %}"},
+        {"'role'", "\\\"role\\\""},
+        {"== 'user'", "==\\n  'user'"},
+        {"{%- endfor %}", "\\n   {%- endfor %}"},
+        {"{% endif %}", "{% endif %}\\n"},
+        {"{%- else %}", "  {%- else -%}  "},
     };
     struct chat_template found;
     struct bytes config = tiny_config();
@@ -241,10 +246,9 @@ static void test_reads_the_rest_of_the_file(void **state) {
     assert_int_equal(opens(BYTES_LITERAL("{\"chat_template\":\"\"}"), &found), STATUS_UNSUPPORTED);
     assert_int_equal(opens(BYTES_LITERAL("{\"chat_template\":\"{{ 'x\"}"), &found),
                      STATUS_UNSUPPORTED);
-    struct bytes named =
-        replaced(tiny_config(), "\"chat_template\": ",
-                 "\"chat_template\": [{\"name\":\"tool_use\",\"template\":\"x\"},"
-                 "{\"name\":\"default\",\"template\":");
+    struct bytes named = replaced(tiny_config(), "\"chat_template\": ",
+                                  "\"chat_template\": [{\"name\":\"tool_use\",\"template\":\"x\"},"
+                                  "{\"name\":\"default\",\"template\":");
     assert_int_equal(opens(replaced(named, "%}\"\n}", "%}\"}]}"), &found), STATUS_OK);
     assert_true(found.present);
 }

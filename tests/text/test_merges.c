@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the order of merging: on random vocabularies and words of all lengths, both ways of merging
- * (scan and tournament) give what the definition gives, applied literally.
+ * Protects the order of merging: on random vocabularies and words of all lengths, both ways of
+ * merging (scan and tournament) give what the definition gives, applied literally.
  */
 #include "support.h"
 #include "text/merges.h"
@@ -41,10 +41,11 @@ static void sample_make(struct sample *sample, uint64_t *random, bool arrays) {
         char text[128];
         snprintf(text, sizeof text, "%s%s", text_of(sample, sides[0]), text_of(sample, sides[1]));
         if (strlen(text) > 60 || !is_new(sample, text)) continue;
-        vocab_bytes += (size_t)sprintf(vocab + vocab_bytes, ",\"%s\":%u", text, 256 + sample->count);
-        merges_bytes += (size_t)sprintf(merges + merges_bytes, arrays ? "%s[\"%s\",\"%s\"]" : "%s\"%s %s\"",
-                                        sample->count ? "," : "", text_of(sample, sides[0]),
-                                        text_of(sample, sides[1]));
+        vocab_bytes +=
+            (size_t)sprintf(vocab + vocab_bytes, ",\"%s\":%u", text, 256 + sample->count);
+        merges_bytes += (size_t)sprintf(
+            merges + merges_bytes, arrays ? "%s[\"%s\",\"%s\"]" : "%s\"%s %s\"",
+            sample->count ? "," : "", text_of(sample, sides[0]), text_of(sample, sides[1]));
         sample->left[sample->count] = sides[0];
         sample->right[sample->count] = sides[1];
         strcpy(sample->texts[sample->count++], text);
@@ -53,9 +54,9 @@ static void sample_make(struct sample *sample, uint64_t *random, bool arrays) {
         test_tree(test_json((struct test_parts){.vocab = vocab, .merges = merges})), "model");
     struct arena *arena = test_arena(1 << 20);
     struct error error;
-    assert_int_equal(vocabulary_read(arena, tree_member(model, "vocab"), NULL, "t",
-                                     &sample->vocabulary, &error),
-                     STATUS_OK);
+    assert_int_equal(
+        vocabulary_read(arena, tree_member(model, "vocab"), NULL, "t", &sample->vocabulary, &error),
+        STATUS_OK);
     assert_int_equal(merges_read(arena, test_arena(1 << 16), tree_member(model, "merges"),
                                  &sample->vocabulary, "t", &sample->merges, &error),
                      STATUS_OK);

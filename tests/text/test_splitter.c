@@ -13,8 +13,8 @@ static char joined[4096]; /* words, with | between them */
 
 static bool join(void *context, struct bytes word) {
     assert_true(word.count > 0);
-    snprintf(joined + strlen(joined), sizeof joined - strlen(joined), "%s%.*s", joined[0] ? "|" : "",
-             (int)word.count, word.data);
+    snprintf(joined + strlen(joined), sizeof joined - strlen(joined), "%s%.*s",
+             joined[0] ? "|" : "", (int)word.count, word.data);
     return true;
 }
 
@@ -33,7 +33,8 @@ static void splits(const char *pre_tokenizer, const char *text, const char *expe
 
 static void test_cuts_pass_after_pass(void **state) {
     splits(TEST_SPLIT_NOTHING, "any text", "any text");
-    splits(SEQUENCE(SPLIT("Regex", "\\\\p{N}{1,3}") TEST_SPLIT_NOTHING), "a12345b6", "a|123|45|b|6");
+    splits(SEQUENCE(SPLIT("Regex", "\\\\p{N}{1,3}") TEST_SPLIT_NOTHING), "a12345b6",
+           "a|123|45|b|6");
     /* the second pass sees a piece's end where the first one cut */
     splits(SEQUENCE(SPLIT("Regex", "[0-9]") SPLIT("Regex", "\\\\s+(?!\\\\S)|\\\\s+")
                         TEST_SPLIT_NOTHING),
@@ -58,7 +59,9 @@ static void test_cuts_digits(void **state) {
 
 /* Unicode classes, and line ends as the library's engine has them. */
 static void test_speaks_the_dialect(void **state) {
-    splits(SEQUENCE(SPLIT("Regex", "\\\\s") TEST_SPLIT_NOTHING), "a\u3000b\xC2\x85" "c\uFEFFd",
+    splits(SEQUENCE(SPLIT("Regex", "\\\\s") TEST_SPLIT_NOTHING),
+           "a\u3000b\xC2\x85"
+           "c\uFEFFd",
            "a|\u3000|b|\xC2\x85|c\uFEFFd");
     splits(SEQUENCE(SPLIT("Regex", "a$") TEST_SPLIT_NOTHING), "ba\nca", "b|a|\nc|a");
     splits(SEQUENCE(SPLIT("Regex", "\\\\w+") TEST_SPLIT_NOTHING), "été-über", "été|-|über");
@@ -79,8 +82,9 @@ static void test_refuses(void **state) {
         {SEQUENCE("{\"type\":\"Metaspace\"}," TEST_SPLIT_NOTHING), "step 'Metaspace'"},
         {SEQUENCE(TEST_SPLIT_NOTHING "," TEST_SPLIT_NOTHING), "ByteLevel must be the last"},
         {"{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", "add_prefix_space"},
-        {SEQUENCE("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Removed\"},"
-                  TEST_SPLIT_NOTHING), "behavior 'Removed'"},
+        {SEQUENCE("{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":\"Removed\"}"
+                  "," TEST_SPLIT_NOTHING),
+         "behavior 'Removed'"},
         {SEQUENCE("{\"type\":\"Split\",\"behavior\":\"Isolated\"}," TEST_SPLIT_NOTHING),
          "neither a Regex nor a String"},
         {SEQUENCE(SPLIT("Regex", "(a") TEST_SPLIT_NOTHING), "at byte 2"},

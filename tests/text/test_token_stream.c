@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects what a reader sees of an answer: never half a character, the same text however the tokens
- * fall, stop strings found across tokens and cut off, and reasoning parted from content.
+ * Protects what a reader sees of an answer: never half a character, the same text however the
+ * tokens fall, stop strings found across tokens and cut off, and reasoning parted from content.
  */
 #include "support.h"
 #include "text/token_stream.h"
@@ -98,7 +98,8 @@ static struct stop_strings stops_of(const char *const *texts) {
     return stops;
 }
 
-static void stops_at(const char *text, const char *const *texts, const char *expected, bool stopped) {
+static void stops_at(const char *text, const char *const *texts, const char *expected,
+                     bool stopped) {
     struct gathered all;
     struct stop_strings stops = stops_of(texts);
     assert_int_equal(run(bytes_of(text), &stops, TOKEN_STREAM_PLAIN, &all), stopped);
@@ -149,9 +150,8 @@ static void test_refuses_bad_stop_strings(void **state) {
     memset(long_text, 'x', sizeof long_text);
     assert_int_equal(stop_strings_add(&stops, BYTES_LITERAL(""), &error), STATUS_INVALID);
     assert_int_equal(stop_strings_add(&stops, BYTES_LITERAL("\xE4\xB8"), &error), STATUS_INVALID);
-    assert_int_equal(
-        stop_strings_add(&stops, (struct bytes){long_text, sizeof long_text}, &error),
-        STATUS_TOO_LARGE);
+    assert_int_equal(stop_strings_add(&stops, (struct bytes){long_text, sizeof long_text}, &error),
+                     STATUS_TOO_LARGE);
     for (int i = 0; i < LIMIT_STOP_STRINGS; i++)
         assert_int_equal(
             stop_strings_add(&stops, (struct bytes){long_text, LIMIT_STOP_STRING_BYTES}, &error),
@@ -160,11 +160,12 @@ static void test_refuses_bad_stop_strings(void **state) {
     stops_at("yxx", STOPS("xxx"), "yxx", false);
 }
 
-/* Random bytes (characters, halves of them, tags, newlines) against the plain definition: decode, cut
- * at the stop string that is whole first. */
+/* Random bytes (characters, halves of them, tags, newlines) against the plain definition: decode,
+ * cut at the stop string that is whole first. */
 static void test_equals_decoding_at_once(void **state) {
-    static const char *const parts[] = {"中", "\xE4\xB8", "a", "ab", "\n", "\xF0\x9F", "é",
-                                        "<", "</think>", "<think>", "aab", "\xFF", " ", "b"};
+    static const char *const parts[] = {"中",       "\xE4\xB8", "a", "ab",       "\n",
+                                        "\xF0\x9F", "é",        "<", "</think>", "<think>",
+                                        "aab",      "\xFF",     " ", "b"};
     static const char *const choices[] = {"aa", "ab\n", "中a", "b", "aabaa", "\n\n", "é<"};
     uint64_t random = 11;
     for (int round = 0; round < 20000; round++) {
@@ -181,11 +182,11 @@ static void test_equals_decoding_at_once(void **state) {
         struct stop_strings stops = {.count = 0};
         for (size_t i = 0; i < stop_count; i++)
             assert_int_equal(
-                stop_strings_add(&stops,
-                                 bytes_of(choices[test_random(&random) % ARRAY_COUNT(choices)]), NULL),
+                stop_strings_add(
+                    &stops, bytes_of(choices[test_random(&random) % ARRAY_COUNT(choices)]), NULL),
                 STATUS_OK);
-        assert_int_equal(
-            tokenizer_decode(tiny, ids, bytes, true, decoded, sizeof decoded, &count), STATUS_OK);
+        assert_int_equal(tokenizer_decode(tiny, ids, bytes, true, decoded, sizeof decoded, &count),
+                         STATUS_OK);
         bool stopped = false;
         for (size_t end = 1; end <= count && !stopped; end++) {
             size_t longest = 0;
@@ -200,7 +201,8 @@ static void test_equals_decoding_at_once(void **state) {
             stopped = true;
         }
         struct gathered all;
-        assert_int_equal(run((struct bytes){text, bytes}, &stops, TOKEN_STREAM_PLAIN, &all), stopped);
+        assert_int_equal(run((struct bytes){text, bytes}, &stops, TOKEN_STREAM_PLAIN, &all),
+                         stopped);
         assert_int_equal(all.content_bytes, count);
         assert_memory_equal(all.content, decoded, count);
     }
@@ -217,7 +219,8 @@ static void test_does_not_depend_on_the_tokens(void **state) {
         size_t count = 0, bytes = 0;
         if (round % 2) bytes += (size_t)sprintf(text, "<think>\nA thought. ");
         bytes += test_random_text(&random, test_random(&random) % 200, text + bytes);
-        bytes += (size_t)sprintf(text + bytes, "\n</think>\n\nan answer%s", round % 3 ? "" : " and then");
+        bytes += (size_t)sprintf(text + bytes, "\n</think>\n\nan answer%s",
+                                 round % 3 ? "" : " and then");
         bytes += test_random_text(&random, test_random(&random) % 50, text + bytes);
         enum token_stream_mode mode = (enum token_stream_mode)(round % TOKEN_STREAM_MODE_COUNT);
         struct gathered expected, got = {.pieces = 0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the tokenizer as a whole on the embedded model's file and on small made-up ones: what goes
- * in comes out again, added tokens come first, limits and short buffers are statuses, long words take
- * no quadratic time, and what a file asks for in vain is refused by name.
+ * Protects the tokenizer as a whole on the embedded model's file and on small made-up ones: what
+ * goes in comes out again, added tokens come first, limits and short buffers are statuses, long
+ * words take no quadratic time, and what a file asks for in vain is refused by name.
  */
 #include <time.h>
 
@@ -97,8 +97,8 @@ static void test_obeys_ignore_merges(void **state) {
     static const char vocab[] = ",\"ab\":256,\"bc\":257,\"abc\":258", merges[] = "\"b c\",\"a b\"";
     struct tokenizer *merging = small((struct test_parts){.vocab = vocab, .merges = merges});
     GIVES(merging, "abc", true, 'a', 257);
-    struct tokenizer *whole = small((struct test_parts){
-        .vocab = vocab, .merges = merges, .model = ",\"ignore_merges\":true"});
+    struct tokenizer *whole = small(
+        (struct test_parts){.vocab = vocab, .merges = merges, .model = ",\"ignore_merges\":true"});
     GIVES(whole, "abc", true, 258);
     GIVES(merging, "abc", true, 'a', 257); /* the scratch keeps nothing of another tokenizer */
     tokenizer_close(merging);
@@ -123,10 +123,11 @@ static void test_refuses_more_than_its_scratch(void **state) {
         tokenizer_scratch_create(test_arena(tokenizer_scratch_bytes(100)), 100);
     size_t count = 0;
     memset(out, 'x', 101);
-    assert_int_equal(tokenizer_encode(tiny, tight, (struct bytes){out, 101}, true, ids, 200, &count),
-                     STATUS_TOO_LARGE);
-    assert_int_equal(tokenizer_encode(tiny, tight, (struct bytes){out, 100}, true, ids, 200, &count),
-                     STATUS_OK);
+    assert_int_equal(
+        tokenizer_encode(tiny, tight, (struct bytes){out, 101}, true, ids, 200, &count),
+        STATUS_TOO_LARGE);
+    assert_int_equal(
+        tokenizer_encode(tiny, tight, (struct bytes){out, 100}, true, ids, 200, &count), STATUS_OK);
     memset(out, 0xFF, 34); /* 102 bytes once repaired */
     assert_int_equal(tokenizer_encode(tiny, tight, (struct bytes){out, 34}, true, ids, 200, &count),
                      STATUS_TOO_LARGE);
@@ -141,7 +142,7 @@ static double now(void) {
 
 /* Words of a megabyte: a quadratic step anywhere would take minutes. */
 static void test_takes_long_words(void **state) {
-    static const char *const units[] = {"a",  " ",    "\n",   "1",  "!",   "中",
+    static const char *const units[] = {"a", " ",   "\n",  "1",    "!",  "中",
                                         "é", " \t", "<｜", "\r\n", "zq", "\xCC\x81"};
     for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
         size_t unit = strlen(units[i]), bytes = 0, got = 0;
@@ -202,9 +203,16 @@ static void test_refuses_what_it_cannot_do(void **state) {
 
 static void test_refuses_what_is_no_tokenizer(void **state) {
     static const char *const texts[] = {
-        "",  "{", "[]", "{}", "7", "{\"model\":{\"type\":\"BPE\"},\"decoder\":{\"type\":\"ByteLevel\"}}",
-        "{\"model\":{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]},\"decoder\":{\"type\":\"ByteLevel\"}}",
-        "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"decoder\":{\"type\":\"ByteLevel\"}}",
+        "",
+        "{",
+        "[]",
+        "{}",
+        "7",
+        "{\"model\":{\"type\":\"BPE\"},\"decoder\":{\"type\":\"ByteLevel\"}}",
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]},\"decoder\":{\"type\":"
+        "\"ByteLevel\"}}",
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"decoder\":{\"type\":"
+        "\"ByteLevel\"}}",
         "{\"model\":{\"type\":\"Unigram\"},\"decoder\":{\"type\":\"ByteLevel\"}}"};
     for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
         struct tokenizer *tokenizer = NULL;
@@ -224,11 +232,12 @@ static void test_survives_short_memory(void **state) {
         struct tokenizer *tokenizer = NULL;
         struct error error;
         struct arena *short_arena = test_arena(bytes + 1);
-        enum status status = tokenizer_open(short_arena, test_arena(1 << 20), json, "t.json",
-                                            &tokenizer, &error);
+        enum status status =
+            tokenizer_open(short_arena, test_arena(1 << 20), json, "t.json", &tokenizer, &error);
         assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
         if (!status) tokenizer_close(tokenizer);
-        status = tokenizer_open(test_arena(1 << 20), short_arena, json, "t.json", &tokenizer, &error);
+        status =
+            tokenizer_open(test_arena(1 << 20), short_arena, json, "t.json", &tokenizer, &error);
         assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
         if (!status) tokenizer_close(tokenizer);
     }

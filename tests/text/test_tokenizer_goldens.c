@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects equality with the tokenizers library on DeepSeek-V3's tokenizer: 3,000 texts in 40 scripts
- * and styles, 300 decodings of random ids, and the chats, which were made with that library.
+ * Protects equality with the tokenizers library on DeepSeek-V3's tokenizer: 3,000 texts in 40
+ * scripts and styles, 300 decodings of random ids, and the chats, which were made with that
+ * library.
  */
 #include "support.h"
 

@@ -20,7 +20,8 @@ static void repairs(const char *text, size_t count, const char *expected) {
 /* Unicode 15, section 3.9, tables 3-8 to 3-11, and the edges of each range. */
 static void test_replaces_maximal_parts(void **state) {
     REPAIRS("", "");
-    REPAIRS("caf\xC3\xA9 \xE4\xB8\xAD \xF0\x9F\x98\x80", "caf\xC3\xA9 \xE4\xB8\xAD \xF0\x9F\x98\x80");
+    REPAIRS("caf\xC3\xA9 \xE4\xB8\xAD \xF0\x9F\x98\x80",
+            "caf\xC3\xA9 \xE4\xB8\xAD \xF0\x9F\x98\x80");
     REPAIRS("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41", R R R R R R R R "A");
     REPAIRS("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41", R R R R R R R R "A");
     REPAIRS("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42", R R R R R "A" R R "B");
@@ -70,7 +71,8 @@ static void gather(void *context, struct bytes text) {
 static void test_joins_any_pieces(void **state) {
     uint64_t random = 1;
     for (int round = 0; round < 20000; round++) {
-        static const char alphabet[] = "\xE4\xB8\xAD\xF0\x9F\x98\x80\xC3\xA9z\xED\xA0\xF4\x8F\xFF\xE0";
+        static const char alphabet[] =
+            "\xE4\xB8\xAD\xF0\x9F\x98\x80\xC3\xA9z\xED\xA0\xF4\x8F\xFF\xE0";
         char text[40], expected[160];
         size_t count = test_random(&random) % sizeof text, wanted = 0;
         for (size_t i = 0; i < count; i++)
@@ -85,7 +87,8 @@ static void test_joins_any_pieces(void **state) {
         }
         utf8_join_end(&joiner, gather, &gathered);
         assert_int_equal(
-            utf8_repair((struct bytes){text, count}, expected, sizeof expected, &wanted), STATUS_OK);
+            utf8_repair((struct bytes){text, count}, expected, sizeof expected, &wanted),
+            STATUS_OK);
         assert_int_equal(gathered.count, wanted);
         assert_memory_equal(gathered.text, expected, wanted);
     }

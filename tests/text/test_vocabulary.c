@@ -12,7 +12,8 @@ static struct error error;
 static enum status reads(const char *vocab, const char *added) {
     memset(&error, 0, sizeof error);
     return vocabulary_read(test_arena(1 << 20), test_tree(bytes_of(vocab)),
-                           added ? test_tree(bytes_of(added)) : NULL, "t.json", &vocabulary, &error);
+                           added ? test_tree(bytes_of(added)) : NULL, "t.json", &vocabulary,
+                           &error);
 }
 
 static void has(uint32_t id, const char *bytes, size_t count) {
