@@ -9,6 +9,8 @@
 
 #include "base/check.h"
 
+#include "../keep.h"
+
 const char *golden_home(void) {
     const char *home = getenv("FATHOM_TEST_GOLDENS");
     check(home);
@@ -28,15 +30,14 @@ const struct tree *golden_read(const char *directory, const char *name) {
     fclose(file);
     struct arena arena;
     size_t arena_bytes = 64 * bytes + 4096;
-    void *memory = malloc(arena_bytes);
-    check(memory);
-    arena_over(&arena, memory, arena_bytes);
+    arena_over(&arena, test_keep(malloc(arena_bytes)), arena_bytes);
     const struct tree *root = NULL;
     struct error error;
     if (tree_parse(&arena, (struct bytes){text, bytes}, path, &root, &error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         abort();
     }
+    free(text);
     return root;
 }
 

@@ -13,6 +13,8 @@
 #include "base/tree.h"
 #include "kernels/tables.h"
 
+#include "../keep.h"
+
 static struct arena arena;
 static const struct tree *root;
 
@@ -38,10 +40,11 @@ static int read_goldens(void **unused) {
     size_t count = fread(text, 1, room, file);
     fclose(file);
     assert_true(count > 0 && count < room);
-    arena_over(&arena, malloc(arena_bytes), arena_bytes);
+    arena_over(&arena, test_keep(malloc(arena_bytes)), arena_bytes);
     struct error error;
     if (tree_parse(&arena, (struct bytes){text, count}, "ops.json", &root, &error) != STATUS_OK)
         fail_msg("%s", error.text);
+    free(text);
     return 0;
 }
 

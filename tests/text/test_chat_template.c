@@ -141,8 +141,7 @@ static enum status opens(struct bytes config, struct chat_template *out) {
 /* Replaces every `from` in `text`; at least one must be there. */
 static struct bytes replaced(struct bytes text, const char *from, const char *to) {
     size_t from_bytes = strlen(from), to_bytes = strlen(to), count = 0, hits = 0;
-    char *out = malloc(text.count * (to_bytes + 1) + 1);
-    assert_non_null(out);
+    char *out = test_keep(malloc(text.count * (to_bytes + 1) + 1));
     for (size_t i = 0; i < text.count;) {
         if (text.count - i >= from_bytes && !memcmp(text.data + i, from, from_bytes)) {
             memcpy(out + count, to, to_bytes);
