@@ -237,7 +237,7 @@ static void write_header(struct writer *writer, uint32_t shard) {
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
     check(memory);
-    uint64_t offset = 0;
+    unsigned long long offset = 0;
     fprintf(memory, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (size_t i = 0; i < writer->part_count; i++) {
         const struct part *part = &writer->parts[i];
@@ -246,8 +246,7 @@ static void write_header(struct writer *writer, uint32_t shard) {
                 tensor_type_name(part->type), (unsigned long long)part->tensor.rows);
         if (part->tensor.dims == 2)
             fprintf(memory, ",%llu", (unsigned long long)part->tensor.columns);
-        fprintf(memory, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)offset,
-                (unsigned long long)(offset + part->bytes));
+        fprintf(memory, "],\"data_offsets\":[%llu,%llu]}", offset, offset + part->bytes);
         offset += part->bytes;
     }
     fprintf(memory, "}");
@@ -340,7 +339,7 @@ static enum status prepare(struct writer *writer, struct error *error) {
     if (unlink(writer->path) && errno != ENOENT)
         return error_set(error, STATUS_IO, "%s: %s", writer->path, strerror(errno));
     writer->rows = malloc(writer->row_room * QUANT_GROUP * sizeof(float));
-    writer->coded = malloc(writer->row_room * QUANT_GROUP * sizeof(float));
+    writer->coded = malloc(writer->row_room * QUANT_GROUP * tensor_type_bytes(TENSOR_F32));
     writer->scales = malloc((writer->scale_room + 1) * sizeof(float));
     check(writer->rows && writer->coded && writer->scales);
     return STATUS_OK;
