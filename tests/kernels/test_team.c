@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -19,6 +20,7 @@
 
 struct ledger {
     uint32_t grain, threads;
+    bool slow; /* members dawdle, the caller does not: it must wait for them */
     _Atomic uint32_t bad_shares, bad_members;
     uint32_t runs[ITEMS_MAX]; /* plain on purpose: team_run must order these writes (TSan looks) */
 };
@@ -27,6 +29,10 @@ static void note(void *context, uint32_t first, uint32_t count, uint32_t member)
     struct ledger *ledger = context;
     if (count == 0 || count > ledger->grain) atomic_fetch_add(&ledger->bad_shares, 1);
     if (member >= ledger->threads) atomic_fetch_add(&ledger->bad_members, 1);
+    if (ledger->slow && member) {
+        struct timespec pause = {0, 200000};
+        nanosleep(&pause, NULL);
+    }
     for (uint32_t i = first; i < first + count; i++)
         ledger->runs[i]++;
 }
@@ -42,6 +48,7 @@ static void run_loops(uint32_t threads, uint32_t loops) {
     for (uint32_t loop = 0; loop < loops; loop++) {
         uint32_t count = loop * 37 % (ITEMS_MAX + 1);
         ledger.grain = 1 + loop % 9;
+        ledger.slow = loop % 16 == 15;
         memset(ledger.runs, 0, sizeof ledger.runs);
         team_run(team, note, &ledger, count, ledger.grain);
         for (uint32_t i = 0; i < ITEMS_MAX; i++)
