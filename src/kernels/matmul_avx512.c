@@ -2,6 +2,8 @@
  * Matrix products with AVX-512: up to 12 rows by 32 outputs stay in registers over a block of 128
  * channels. FP8 becomes float through half-floats: sign-extended to 16 bits and moved left by 7, a
  * code is a half-float of its value times 2^-8, subnormal codes included, and VCVTPH2PS is exact.
+ * For a few rows the half-floats pass through a buffer, because VCVTPH2PS from memory saves
+ * operations on the vector ports; for many rows weights are decoded to floats once.
  */
 #include "kernels/tables.h"
 
@@ -15,27 +17,27 @@
 #define DIRECT_ROWS 6
 #define PREFETCH_BYTES 1024
 
-/* 32 weights of one channel. */
-ALWAYS_INLINE void load_channel(enum weight_type type, const char *w, size_t k, __m512 *out) {
-    if (type == WEIGHT_FP8) {
-        __m256i codes = _mm256_loadu_si256((const __m256i *)(const void *)(w + k * 32));
-        __m512i half = _mm512_slli_epi16(_mm512_cvtepi8_epi16(codes), 7);
-        half = _mm512_and_si512(half, _mm512_set1_epi16((short)0xBF80));
-        out[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(half));
-        out[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(half, 1));
-    } else if (type == WEIGHT_BF16) {
-        const char *at = w + k * 64;
-        for (int v = 0; v < 2; v++) {
-            __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(at + v * 32));
-            out[v] = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
-        }
-    } else {
-        out[0] = _mm512_loadu_ps(w + k * 128);
-        out[1] = _mm512_loadu_ps(w + k * 128 + 64);
-    }
+/* What a tile reads: a packed panel of BF16 or F32, decoded weights (F32), or half-floats of FP8.
+ */
+enum source { SOURCE_HALF, SOURCE_BF16, SOURCE_F32 };
+
+/* 32 codes to half-floats of their values times 2^-8. */
+ALWAYS_INLINE __m512i halves_of(const char *codes) {
+    __m256i code = _mm256_loadu_si256((const __m256i *)(const void *)codes);
+    __m512i half = _mm512_slli_epi16(_mm512_cvtepi8_epi16(code), 7);
+    return _mm512_and_si512(half, _mm512_set1_epi16((short)0xBF80));
 }
 
-ALWAYS_INLINE void tile(enum weight_type type, int rows, int panels, const struct matmul_tile *t) {
+/* 16 weights: vector v of channel k. */
+ALWAYS_INLINE __m512 load_weights(enum source source, const char *w, size_t k, size_t v) {
+    size_t at = k * 2 + v;
+    if (source == SOURCE_F32) return _mm512_loadu_ps(w + at * 64);
+    __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(w + at * 32));
+    if (source == SOURCE_HALF) return _mm512_cvtph_ps(bits);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+ALWAYS_INLINE void tile(enum source source, int rows, int panels, const struct matmul_tile *t) {
     __m512 part[ROWS][2 * TILE_PANELS_MAX];
     const float *x = t->x;
     const char *w = t->w;
@@ -49,10 +51,13 @@ ALWAYS_INLINE void tile(enum weight_type type, int rows, int panels, const struc
         __m512 weights[2 * TILE_PANELS_MAX];
 #pragma GCC unroll 2
         for (int p = 0; p < panels; p++) {
-            load_channel(type, w + p * t->panel_bytes, k, weights + 2 * p);
-            if (t->prefetch)
-                _mm_prefetch(w + p * t->panel_bytes + k * 32 * weight_type_bytes(type) +
-                                 PREFETCH_BYTES,
+            const char *panel = w + p * t->panel_bytes;
+            weights[2 * p] = load_weights(source, panel, k, 0);
+            weights[2 * p + 1] = load_weights(source, panel, k, 1);
+            if (source == SOURCE_HALF)
+                _mm_prefetch(t->ahead + p * t->ahead_stride + k * MATMUL_PANEL, _MM_HINT_T0);
+            else if (t->prefetch)
+                _mm_prefetch(panel + k * (source == SOURCE_F32 ? 128 : 64) + PREFETCH_BYTES,
                              _MM_HINT_T0);
         }
 #pragma GCC unroll 12
@@ -73,39 +78,52 @@ ALWAYS_INLINE void tile(enum weight_type type, int rows, int panels, const struc
         }
 }
 
-ALWAYS_INLINE void tile_of_type(enum weight_type type, const struct matmul_tile *t) {
+ALWAYS_INLINE void tile_of_source(enum source source, const struct matmul_tile *t) {
     /* clang-format off */
     switch (t->panels == 2 ? t->rows + 100 : t->rows) {
-    case 1: tile(type, 1, 1, t); break;
-    case 2: tile(type, 2, 1, t); break;
-    case 3: tile(type, 3, 1, t); break;
-    case 4: tile(type, 4, 1, t); break;
-    case 5: tile(type, 5, 1, t); break;
-    case 6: tile(type, 6, 1, t); break;
-    case 7: tile(type, 7, 1, t); break;
-    case 8: tile(type, 8, 1, t); break;
-    case 9: tile(type, 9, 1, t); break;
-    case 10: tile(type, 10, 1, t); break;
-    case 11: tile(type, 11, 1, t); break;
-    case 12: tile(type, 12, 1, t); break;
-    case 101: tile(type, 1, 2, t); break;
-    case 102: tile(type, 2, 2, t); break;
-    case 103: tile(type, 3, 2, t); break;
-    case 104: tile(type, 4, 2, t); break;
-    case 105: tile(type, 5, 2, t); break;
-    case 106: tile(type, 6, 2, t); break;
+    case 1: tile(source, 1, 1, t); break;
+    case 2: tile(source, 2, 1, t); break;
+    case 3: tile(source, 3, 1, t); break;
+    case 4: tile(source, 4, 1, t); break;
+    case 5: tile(source, 5, 1, t); break;
+    case 6: tile(source, 6, 1, t); break;
+    case 7: tile(source, 7, 1, t); break;
+    case 8: tile(source, 8, 1, t); break;
+    case 9: tile(source, 9, 1, t); break;
+    case 10: tile(source, 10, 1, t); break;
+    case 11: tile(source, 11, 1, t); break;
+    case 12: tile(source, 12, 1, t); break;
+    case 101: tile(source, 1, 2, t); break;
+    case 102: tile(source, 2, 2, t); break;
+    case 103: tile(source, 3, 2, t); break;
+    case 104: tile(source, 4, 2, t); break;
+    case 105: tile(source, 5, 2, t); break;
+    case 106: tile(source, 6, 2, t); break;
     default: __builtin_unreachable();
     }
     /* clang-format on */
 }
 
+static void run_codes(const struct matmul_tile *t) {
+    _Alignas(64) uint16_t half[TILE_PANELS_MAX][QUANT_GROUP * MATMUL_PANEL];
+    struct matmul_tile of_half = *t;
+    of_half.w = half;
+    of_half.panel_bytes = sizeof half[0];
+    for (uint32_t p = 0; p < t->panels; p++) {
+        const char *codes = (const char *)t->w + p * t->panel_bytes;
+        for (size_t k = 0; k < t->count; k++)
+            _mm512_store_si512(half[p] + k * MATMUL_PANEL, halves_of(codes + k * MATMUL_PANEL));
+    }
+    tile_of_source(SOURCE_HALF, &of_half);
+}
+
 static void run_tile(const struct matmul_tile *t) {
     if (t->decoded || t->type == WEIGHT_F32)
-        tile_of_type(WEIGHT_F32, t);
+        tile_of_source(SOURCE_F32, t);
     else if (t->type == WEIGHT_FP8)
-        tile_of_type(WEIGHT_FP8, t);
+        run_codes(t);
     else
-        tile_of_type(WEIGHT_BF16, t);
+        tile_of_source(SOURCE_BF16, t);
 }
 
 static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
@@ -117,20 +135,18 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
     }
 }
 
-ALWAYS_INLINE void decode_type(enum weight_type type, float *out, const char *w, uint32_t count) {
-    for (size_t k = 0; k < count; k++) {
-        __m512 weights[2];
-        load_channel(type, w, k, weights);
-        _mm512_storeu_ps(out + k * MATMUL_PANEL, weights[0]);
-        _mm512_storeu_ps(out + k * MATMUL_PANEL + 16, weights[1]);
-    }
-}
-
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
-    if (type == WEIGHT_FP8)
-        decode_type(WEIGHT_FP8, out, w, count);
-    else
-        decode_type(WEIGHT_BF16, out, w, count);
+    float *to = out;
+    for (size_t k = 0; k < count; k++, to += MATMUL_PANEL) {
+        if (type == WEIGHT_BF16) {
+            _mm512_storeu_ps(to, load_weights(SOURCE_BF16, w, k, 0));
+            _mm512_storeu_ps(to + 16, load_weights(SOURCE_BF16, w, k, 1));
+            continue;
+        }
+        __m512i half = halves_of((const char *)w + k * MATMUL_PANEL);
+        _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm512_castsi512_si256(half)));
+        _mm512_storeu_ps(to + 16, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(half, 1)));
+    }
 }
 
 void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {

@@ -41,22 +41,29 @@ static float block_scale(const struct matmul *job, uint32_t row, uint32_t panel,
     return job->x_scales ? job->x_scales[row * job->x_scale_stride + block] * w_scale : w_scale;
 }
 
+static const char *block_weights(const struct run *run, uint32_t panel, uint32_t block) {
+    const struct packed_matrix *weights = run->job->weights;
+    return (const char *)weights->data + panel * run->panel_bytes +
+           (size_t)block * QUANT_GROUP * MATMUL_PANEL * weight_type_bytes(weights->type);
+}
+
 static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t panels,
                      uint32_t first, uint32_t rows, bool decoded) {
     const struct matmul *job = run->job;
-    enum weight_type type = job->weights->type;
+    uint32_t blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
     struct matmul_tile tile = {
-        .type = type,
+        .type = job->weights->type,
         .decoded = decoded,
         .prefetch = !decoded && first == 0,
         .rows = rows,
         .panels = panels,
         .count = block_channels(run, block),
         .x = run->x[first],
-        .w = decoded ? (const void *)run->w
-                     : (const char *)job->weights->data + panel * run->panel_bytes +
-                           (size_t)block * QUANT_GROUP * MATMUL_PANEL * weight_type_bytes(type),
+        .w = decoded ? (const void *)run->w : block_weights(run, panel, block),
         .panel_bytes = run->panel_bytes,
+        .ahead = block + 1 < blocks ? block_weights(run, panel, block + 1)
+                                    : block_weights(run, panel + panels, 0),
+        .ahead_stride = run->panel_bytes,
         .y = job->y + (run->row_first + first) * job->y_stride + (size_t)panel * MATMUL_PANEL,
         .y_stride = job->y_stride,
         .first = block == 0,
@@ -88,10 +95,7 @@ static void run_many_rows(struct run *run, uint32_t panel_first, uint32_t panel_
         pack_rows(run, block);
         for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++) {
             if (decoded)
-                run->leaf->decode(run->w, weights->type,
-                                  (const char *)weights->data + panel * run->panel_bytes +
-                                      (size_t)block * QUANT_GROUP * MATMUL_PANEL *
-                                          weight_type_bytes(weights->type),
+                run->leaf->decode(run->w, weights->type, block_weights(run, panel, block),
                                   block_channels(run, block));
             for (uint32_t t = 0; t < tiles; t++) { /* of even size: a tile of one row is slow */
                 uint32_t first = run->rows * t / tiles, end = run->rows * (t + 1) / tiles;

@@ -25,7 +25,9 @@ struct matmul_tile {
     const void *x;      /* [rows][128] as the leaf's pack_x wrote them */
     const void *w;      /* [count][32] */
     size_t panel_bytes; /* from one panel to the next */
-    float *y;           /* [rows][y_stride], 32 columns a panel */
+    const char *ahead;  /* what the next tile of few rows will read: may be fetched already */
+    size_t ahead_stride;
+    float *y; /* [rows][y_stride], 32 columns a panel */
     size_t y_stride;
     bool first; /* y starts from 0 */
     float s[TILE_PANELS_MAX][TILE_ROWS_MAX];
