@@ -170,7 +170,7 @@ test('refusals have the types and statuses that the client knows', async () => {
   await refused(chat({ messages: [{ role: 'wizard', content: 'x' }] }),
     OpenAI.UnprocessableEntityError, 422, /role/);
   await refused(client.completions.create({ model: 'default', prompt: [99999999] }),
-    OpenAI.BadRequestError, 400, /99999999|token/);
+    OpenAI.UnprocessableEntityError, 422, /99999999/);
 });
 
 test('a prompt that is too long is refused, short and long text alike', async () => {
