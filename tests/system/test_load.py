@@ -67,6 +67,14 @@ async def client(port, numbers, seen):
 
 async def main(fathom):
     server, port = await start(fathom)
+    try:
+        await check(server, port)
+    finally:
+        if server.returncode is None:
+            server.kill()
+
+
+async def check(server, port):
     seen = {"answered": 0, "left": 0}
     numbers = list(range(REQUESTS))
     await asyncio.wait_for(
