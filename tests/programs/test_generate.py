@@ -41,10 +41,21 @@ def check_golden(prompt):
         assert found["routing"][layer] == sorted(routed["experts"])
 
 
+def check_bench():
+    figures = json.loads(run("bench", "model", "--model", case, "--prompt", "70", "--gen", "3", "--batch", "2,1",
+                             "--runs", "1", "--json"))
+    assert figures["weight_bytes"] > 1000000 and figures["peak_rss_bytes"] > figures["weight_bytes"], figures
+    assert figures["prefill"]["tokens"] == 70 and figures["prefill"]["tokens_per_second"] > 0, figures
+    assert [row["batch"] for row in figures["decode"]] == [2, 1], figures
+    assert all(row["tokens_per_second"] > 0 for row in figures["decode"]), figures
+    assert "--batch" in run("bench", "model", "--model", case, "--batch", "0", code=1)
+
+
 def main():
     with open(case + "/golden.json", encoding="utf-8") as file:
         for prompt in json.load(file)["prompts"][1:5]:
             check_golden(prompt)
+    check_bench()
     by_seed = [run("generate", "--model", case, "--tokens", "5,9", "--max-new", "12", "--seed", seed)
                for seed in ("1", "1", "2")]
     assert by_seed[0] == by_seed[1] != by_seed[2], by_seed
