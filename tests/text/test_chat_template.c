@@ -12,7 +12,7 @@ static struct error error;
 /* --- conversations from JSON --- */
 
 static struct chat_tool_call *calls_of(const struct tree *list) {
-    struct chat_tool_call *calls = calloc(tree_count(list) + 1, sizeof *calls);
+    struct chat_tool_call *calls = test_keep(calloc(tree_count(list) + 1, sizeof *calls));
     assert_non_null(calls);
     for (size_t i = 0; i < tree_count(list); i++) {
         const struct tree *function = tree_member(tree_at(list, i), "function");
