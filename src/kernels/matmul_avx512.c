@@ -19,7 +19,12 @@
 
 /* What a tile reads: a packed panel of BF16 or F32, decoded weights (F32), or half-floats of FP8.
  */
-enum source { SOURCE_HALF, SOURCE_BF16, SOURCE_F32 };
+enum source {
+    SOURCE_HALF,
+    SOURCE_HALF_NEXT, /* and the next block's codes take the place of each channel that is read */
+    SOURCE_BF16,
+    SOURCE_F32
+};
 
 /* 32 codes to half-floats of their values times 2^-8. */
 ALWAYS_INLINE __m512i halves_of(const char *codes) {
@@ -33,8 +38,16 @@ ALWAYS_INLINE __m512 load_weights(enum source source, const char *w, size_t k, s
     size_t at = k * 2 + v;
     if (source == SOURCE_F32) return _mm512_loadu_ps(w + at * 64);
     __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(w + at * 32));
-    if (source == SOURCE_HALF) return _mm512_cvtph_ps(bits);
+    if (source == SOURCE_HALF || source == SOURCE_HALF_NEXT) return _mm512_cvtph_ps(bits);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+/* Half-floats of the next block's channel k into the buffer. */
+ALWAYS_INLINE void stage(const struct matmul_tile *t, size_t panel, size_t k) {
+    const char *codes = t->ahead + panel * t->ahead_stride + k * MATMUL_PANEL;
+    uint16_t *half = (uint16_t *)t->scratch + (panel * QUANT_GROUP + k) * MATMUL_PANEL;
+    _mm512_store_si512(half, halves_of(codes));
+    _mm_prefetch(codes + PREFETCH_BYTES, _MM_HINT_T0);
 }
 
 ALWAYS_INLINE void tile(enum source source, int rows, int panels, const struct matmul_tile *t) {
@@ -54,7 +67,9 @@ ALWAYS_INLINE void tile(enum source source, int rows, int panels, const struct m
             const char *panel = w + p * t->panel_bytes;
             weights[2 * p] = load_weights(source, panel, k, 0);
             weights[2 * p + 1] = load_weights(source, panel, k, 1);
-            if (source == SOURCE_HALF)
+            if (source == SOURCE_HALF_NEXT)
+                stage(t, p, k);
+            else if (source == SOURCE_HALF)
                 _mm_prefetch(t->ahead + p * t->ahead_stride + k * MATMUL_PANEL, _MM_HINT_T0);
             else if (t->prefetch)
                 _mm_prefetch(panel + k * (source == SOURCE_F32 ? 128 : 64) + PREFETCH_BYTES,
@@ -105,16 +120,20 @@ ALWAYS_INLINE void tile_of_source(enum source source, const struct matmul_tile *
 }
 
 static void run_codes(const struct matmul_tile *t) {
-    _Alignas(64) uint16_t half[TILE_PANELS_MAX][QUANT_GROUP * MATMUL_PANEL];
     struct matmul_tile of_half = *t;
-    of_half.w = half;
-    of_half.panel_bytes = sizeof half[0];
-    for (uint32_t p = 0; p < t->panels; p++) {
-        const char *codes = (const char *)t->w + p * t->panel_bytes;
-        for (size_t k = 0; k < t->count; k++)
-            _mm512_store_si512(half[p] + k * MATMUL_PANEL, halves_of(codes + k * MATMUL_PANEL));
+    of_half.w = t->scratch;
+    of_half.panel_bytes = QUANT_GROUP * MATMUL_PANEL * sizeof(uint16_t);
+    if (!t->staged) {
+        struct matmul_tile of_codes = *t;
+        of_codes.ahead = t->w;
+        for (uint32_t p = 0; p < t->panels; p++)
+            for (size_t k = 0; k < t->count; k++)
+                stage(&of_codes, p, k);
     }
-    tile_of_source(SOURCE_HALF, &of_half);
+    if (t->stage_next)
+        tile_of_source(SOURCE_HALF_NEXT, &of_half);
+    else
+        tile_of_source(SOURCE_HALF, &of_half);
 }
 
 static void run_tile(const struct matmul_tile *t) {

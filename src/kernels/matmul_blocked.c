@@ -64,6 +64,9 @@ static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t p
         .ahead = block + 1 < blocks ? block_weights(run, panel, block + 1)
                                     : block_weights(run, panel + panels, 0),
         .ahead_stride = run->panel_bytes,
+        .scratch = run->w,
+        .staged = block > 0 && block_channels(run, block) == QUANT_GROUP,
+        .stage_next = block + 1 < blocks && block_channels(run, block + 1) == QUANT_GROUP,
         .y = job->y + (run->row_first + first) * job->y_stride + (size_t)panel * MATMUL_PANEL,
         .y_stride = job->y_stride,
         .first = block == 0,

@@ -25,8 +25,13 @@ struct matmul_tile {
     const void *x;      /* [rows][128] as the leaf's pack_x wrote them */
     const void *w;      /* [count][32] */
     size_t panel_bytes; /* from one panel to the next */
-    const char *ahead;  /* what the next tile of few rows will read: may be fetched already */
-    size_t ahead_stride;
+    /* Few rows only, and for the leaf to use or not: what the next tile will read, room that lasts
+     * from tile to tile of a panel, and whether that already holds what the leaf made of this
+     * tile's w, or may take the next one's (as many channels as this one). */
+    const char *ahead;
+    size_t ahead_stride; /* from one panel to the next */
+    void *scratch;       /* [2][128][32] of up to 2 bytes, aligned to 64 */
+    bool staged, stage_next;
     float *y; /* [rows][y_stride], 32 columns a panel */
     size_t y_stride;
     bool first; /* y starts from 0 */
