@@ -2,9 +2,9 @@
  * jansson allocates through a hook; while a text is parsed, the hook hands out the caller's arena.
  * Nothing is ever freed one by one: reference counts are never touched, the arena is dropped whole.
  *
- * When the arena is full, the hook jumps out of jansson instead of returning NULL: jansson 2.14 does
- * not survive that everywhere (its lexer ignores that a text buffer could not grow, then reads and
- * writes past its end). There is nothing to unwind: all that jansson holds lies in the arena.
+ * When the arena is full, the hook jumps out of jansson instead of returning NULL: jansson 2.14
+ * does not survive that everywhere (its lexer ignores that a text buffer could not grow, then reads
+ * and writes past its end). There is nothing to unwind: all that jansson holds lies in the arena.
  */
 #include "base/tree.h"
 
@@ -44,8 +44,8 @@ enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
     parse_arena = arena;
     if (setjmp(out_of_memory)) {
         parse_arena = NULL;
-        return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to parse %zu bytes of JSON",
-                         name, text.count);
+        return error_set(error, STATUS_NO_MEMORY,
+                         "%s: not enough memory to parse %zu bytes of JSON", name, text.count);
     }
     json_t *root = json_loadb(text.data ? text.data : "", text.count,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &reason);
@@ -69,9 +69,9 @@ enum tree_kind tree_kind(const struct tree *value) {
 
 const char *tree_kind_name(enum tree_kind kind) {
     static const char *const names[] = {
-        [TREE_OBJECT] = "an object", [TREE_ARRAY] = "an array", [TREE_STRING] = "a string",
+        [TREE_OBJECT] = "an object",   [TREE_ARRAY] = "an array",     [TREE_STRING] = "a string",
         [TREE_INTEGER] = "an integer", [TREE_REAL] = "a real number", [TREE_TRUE] = "true",
-        [TREE_FALSE] = "false",      [TREE_NULL] = "null",
+        [TREE_FALSE] = "false",        [TREE_NULL] = "null",
     };
     return names[kind];
 }
@@ -83,8 +83,8 @@ const struct tree *tree_member(const struct tree *object, const char *key) {
 bool tree_next_member(const struct tree *object, struct tree_cursor *cursor, struct bytes *key_out,
                       const struct tree **value_out) {
     json_t *json = (json_t *)(uintptr_t)object;
-    void *place = cursor->place ? json_object_iter_next(json, cursor->place)
-                                : json_object_iter(json);
+    void *place =
+        cursor->place ? json_object_iter_next(json, cursor->place) : json_object_iter(json);
     if (!place) return false;
     cursor->place = place;
     *key_out = (struct bytes){json_object_iter_key(place), json_object_iter_key_len(place)};

@@ -47,8 +47,9 @@ enum token_stream_part { TOKEN_STREAM_REASONING, TOKEN_STREAM_CONTENT, TOKEN_STR
  * push may put out several pieces. */
 typedef void token_stream_sink(void *context, enum token_stream_part part, struct bytes text);
 
-#define TOKEN_STREAM_NEWLINES_MAX 16 /* held back before "</think>"; more than these are put out   \
-                                      */
+#define TOKEN_STREAM_NEWLINES_MAX                                                                  \
+    16 /* held back before "</think>"; more than these are put out                                 \
+        */
 
 struct token_stream {
     const struct tokenizer *tokenizer;
