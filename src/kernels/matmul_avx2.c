@@ -14,17 +14,19 @@
 #define DIRECT_ROWS 2
 #define PREFETCH_BYTES 1024
 
+/* What a tile reads: packed weights, which it fetches ahead of time, or floats that are near. */
+enum source { SOURCE_FP8, SOURCE_BF16, SOURCE_F32, SOURCE_DECODED };
+
 /* 16 weights of one channel, from output `first` of the panel on. */
-ALWAYS_INLINE void load_half(enum weight_type type, const char *w, size_t k, int first,
-                             __m256 *out) {
+ALWAYS_INLINE void load_half(enum source source, const char *w, size_t k, int first, __m256 *out) {
     size_t at = k * MATMUL_PANEL + (size_t)first;
-    if (type == WEIGHT_FP8) {
+    if (source == SOURCE_FP8) {
         __m128i codes = _mm_loadu_si128((const __m128i *)(const void *)(w + at));
         __m256i half = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
         half = _mm256_and_si256(half, _mm256_set1_epi16((short)0xBF80));
         out[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(half));
         out[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1));
-    } else if (type == WEIGHT_BF16) {
+    } else if (source == SOURCE_BF16) {
         for (size_t v = 0; v < 2; v++) {
             __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(w + 2 * at + 16 * v));
             out[v] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
@@ -35,8 +37,12 @@ ALWAYS_INLINE void load_half(enum weight_type type, const char *w, size_t k, int
     }
 }
 
+ALWAYS_INLINE size_t channel_bytes(enum source source) {
+    return source == SOURCE_FP8 ? 32 : source == SOURCE_BF16 ? 64 : 128;
+}
+
 /* Outputs [first, first + 16 * halves) of the panel. */
-ALWAYS_INLINE void tile(enum weight_type type, int rows, int halves, int first,
+ALWAYS_INLINE void tile(enum source source, int rows, int halves, int first,
                         const struct matmul_tile *t) {
     __m256 part[ROWS][4];
     const float *x = t->x;
@@ -46,14 +52,14 @@ ALWAYS_INLINE void tile(enum weight_type type, int rows, int halves, int first,
 #pragma GCC unroll 4
         for (int v = 0; v < 2 * halves; v++)
             part[r][v] = _mm256_setzero_ps();
+#pragma GCC unroll 2
     for (size_t k = 0; k < t->count; k++) {
         __m256 weights[4];
 #pragma GCC unroll 2
         for (int h = 0; h < halves; h++)
-            load_half(type, w, k, first + 16 * h, weights + 2 * h);
-        if (t->prefetch)
-            _mm_prefetch(w + k * MATMUL_PANEL * weight_type_bytes(type) + PREFETCH_BYTES,
-                         _MM_HINT_T0);
+            load_half(source, w, k, first + 16 * h, weights + 2 * h);
+        if (source != SOURCE_DECODED)
+            _mm_prefetch(w + k * channel_bytes(source) + PREFETCH_BYTES, _MM_HINT_T0);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             __m256 factor = _mm256_broadcast_ss(x + r * QUANT_GROUP + k);
@@ -72,22 +78,22 @@ ALWAYS_INLINE void tile(enum weight_type type, int rows, int halves, int first,
         }
 }
 
-ALWAYS_INLINE void tile_of_type(enum weight_type type, const struct matmul_tile *t) {
+ALWAYS_INLINE void tile_of_source(enum source source, const struct matmul_tile *t) {
     if (t->rows == 1) {
-        tile(type, 1, 2, 0, t);
+        tile(source, 1, 2, 0, t);
         return;
     }
     if (t->rows == 2) {
-        tile(type, 2, 2, 0, t);
+        tile(source, 2, 2, 0, t);
         return;
     }
     for (int first = 0; first < MATMUL_PANEL; first += 16) {
         /* clang-format off */
         switch (t->rows) {
-        case 3: tile(type, 3, 1, first, t); break;
-        case 4: tile(type, 4, 1, first, t); break;
-        case 5: tile(type, 5, 1, first, t); break;
-        case 6: tile(type, 6, 1, first, t); break;
+        case 3: tile(source, 3, 1, first, t); break;
+        case 4: tile(source, 4, 1, first, t); break;
+        case 5: tile(source, 5, 1, first, t); break;
+        case 6: tile(source, 6, 1, first, t); break;
         default: __builtin_unreachable();
         }
         /* clang-format on */
@@ -95,12 +101,14 @@ ALWAYS_INLINE void tile_of_type(enum weight_type type, const struct matmul_tile 
 }
 
 static void run_tile(const struct matmul_tile *t) {
-    if (t->decoded || t->type == WEIGHT_F32)
-        tile_of_type(WEIGHT_F32, t);
+    if (t->decoded || !t->prefetch)
+        tile_of_source(SOURCE_DECODED, t);
+    else if (t->type == WEIGHT_F32)
+        tile_of_source(SOURCE_F32, t);
     else if (t->type == WEIGHT_FP8)
-        tile_of_type(WEIGHT_FP8, t);
+        tile_of_source(SOURCE_FP8, t);
     else
-        tile_of_type(WEIGHT_BF16, t);
+        tile_of_source(SOURCE_BF16, t);
 }
 
 static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
@@ -113,11 +121,11 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
         to[i] = x[i] * factor;
 }
 
-ALWAYS_INLINE void decode_type(enum weight_type type, float *out, const char *w, uint32_t count) {
+ALWAYS_INLINE void decode_source(enum source source, float *out, const char *w, uint32_t count) {
     for (size_t k = 0; k < count; k++)
         for (int first = 0; first < MATMUL_PANEL; first += 16) {
             __m256 weights[2];
-            load_half(type, w, k, first, weights);
+            load_half(source, w, k, first, weights);
             _mm256_storeu_ps(out + k * MATMUL_PANEL + first, weights[0]);
             _mm256_storeu_ps(out + k * MATMUL_PANEL + first + 8, weights[1]);
         }
@@ -125,9 +133,9 @@ ALWAYS_INLINE void decode_type(enum weight_type type, float *out, const char *w,
 
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
     if (type == WEIGHT_FP8)
-        decode_type(WEIGHT_FP8, out, w, count);
+        decode_source(SOURCE_FP8, out, w, count);
     else
-        decode_type(WEIGHT_BF16, out, w, count);
+        decode_source(SOURCE_BF16, out, w, count);
 }
 
 void matmul_avx2_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {

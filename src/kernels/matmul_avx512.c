@@ -23,7 +23,8 @@ enum source {
     SOURCE_HALF,
     SOURCE_HALF_NEXT, /* and the next block's codes take the place of each channel that is read */
     SOURCE_BF16,
-    SOURCE_F32
+    SOURCE_F32,
+    SOURCE_DECODED /* as F32, and near already */
 };
 
 /* 32 codes to half-floats of their values times 2^-8. */
@@ -36,7 +37,7 @@ ALWAYS_INLINE __m512i halves_of(const char *codes) {
 /* 16 weights: vector v of channel k. */
 ALWAYS_INLINE __m512 load_weights(enum source source, const char *w, size_t k, size_t v) {
     size_t at = k * 2 + v;
-    if (source == SOURCE_F32) return _mm512_loadu_ps(w + at * 64);
+    if (source == SOURCE_F32 || source == SOURCE_DECODED) return _mm512_loadu_ps(w + at * 64);
     __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(w + at * 32));
     if (source == SOURCE_HALF || source == SOURCE_HALF_NEXT) return _mm512_cvtph_ps(bits);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
@@ -71,7 +72,7 @@ ALWAYS_INLINE void tile(enum source source, int rows, int panels, const struct m
                 stage(t, p, k);
             else if (source == SOURCE_HALF)
                 _mm_prefetch(t->ahead + p * t->ahead_stride + k * MATMUL_PANEL, _MM_HINT_T0);
-            else if (t->prefetch)
+            else if (source != SOURCE_DECODED)
                 _mm_prefetch(panel + k * (source == SOURCE_F32 ? 128 : 64) + PREFETCH_BYTES,
                              _MM_HINT_T0);
         }
@@ -137,7 +138,9 @@ static void run_codes(const struct matmul_tile *t) {
 }
 
 static void run_tile(const struct matmul_tile *t) {
-    if (t->decoded || t->type == WEIGHT_F32)
+    if (t->decoded || !t->prefetch)
+        tile_of_source(SOURCE_DECODED, t);
+    else if (t->type == WEIGHT_F32)
         tile_of_source(SOURCE_F32, t);
     else if (t->type == WEIGHT_FP8)
         run_codes(t);

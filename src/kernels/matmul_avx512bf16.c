@@ -106,7 +106,7 @@ ALWAYS_INLINE void tile(enum weight_type type, bool decoded, int rows, int panel
         for (int p = 0; p < panels; p++) {
             const char *panel = w + p * t->panel_bytes;
             load_pairs(type, decoded, panel, k, t->count, weights + 2 * p);
-            if (t->prefetch)
+            if (!decoded)
                 _mm_prefetch(panel + k * MATMUL_PANEL * weight_type_bytes(type) + PREFETCH_BYTES,
                              _MM_HINT_T0);
         }

@@ -18,7 +18,7 @@
 struct matmul_tile {
     enum weight_type type;
     bool decoded;       /* w is what the leaf's decode wrote */
-    bool prefetch;      /* w is read for the first and last time */
+    bool prefetch;      /* w comes from memory; else it is near, and decoded or F32 */
     uint32_t rows;      /* 1..leaf's tile_rows */
     uint32_t panels;    /* 1, or 2 for at most leaf's pair_rows rows */
     uint32_t count;     /* channels: 1..128 */
