@@ -204,6 +204,7 @@ struct record_finished {
     uint32_t prompt_hit_tokens;
     uint32_t prompt_miss_tokens; /* hit + miss = prompt */
     uint32_t output_tokens;
+    int64_t queue_ns; /* from SUBMIT to the first step that computes it; -1: none did */
 };
 
 /* Load report, after each step and on change. KV pages: free + held = total, always. */

@@ -196,7 +196,8 @@ static void take_words(struct gateway *gateway, struct request *request, const u
     if (stopped || !fits) cancel(gateway, request, stopped ? ENDING_STOP_STRING : ENDING_TOO_LONG);
 }
 
-enum status answer_tokens(struct gateway *gateway, const struct record_tokens *record) {
+enum status answer_tokens(struct gateway *gateway, const struct record_tokens *record,
+                          int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
     if (!request || request->state != REQUEST_SUBMITTED) return STATUS_OK;
     check(record->first_output_position <= request->output_tokens);
@@ -211,6 +212,7 @@ enum status answer_tokens(struct gateway *gateway, const struct record_tokens *r
     if (request->stream) room += REPLY_FRAME_BYTES + start_bytes_max(request) + said;
     check(room <= gateway->outbox.capacity);
     if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
+    metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     if (request->stream) start_stream(gateway, request);
     if (gateway->options.tokenizer)
         take_words(gateway, request, tokens, count);
@@ -324,17 +326,16 @@ static enum status end_request(struct gateway *gateway, struct request *request,
     return reply_error(gateway, request->connection, request_endpoint(request), &error);
 }
 
-enum status answer_finished(struct gateway *gateway, const struct record_finished *record) {
+enum status answer_finished(struct gateway *gateway, const struct record_finished *record,
+                            int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
     if (!request) return STATUS_OK;
     check(request->state == REQUEST_SUBMITTED || request->state == REQUEST_ENDING);
     check(record->reason < FINISH_REASON_COUNT);
     enum status status = end_request(gateway, request, record);
     if (status) return status;
-    gateway->metrics.ended[record->reason]++;
-    gateway->metrics.prompt_tokens += request->prompt_tokens;
-    gateway->metrics.prompt_hit_tokens += record->prompt_hit_tokens;
-    gateway->metrics.output_tokens += record->output_tokens;
+    metrics_count_end(&gateway->metrics, &request->times, record,
+                      request->ending == ENDING_STOP_STRING, now_ns);
     request_release(gateway, request);
     return STATUS_OK;
 }

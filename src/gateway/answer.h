@@ -7,9 +7,11 @@
 
 #include "gateway/request.h"
 
-enum status answer_tokens(struct gateway *gateway, const struct record_tokens *record) MUST_USE;
+enum status answer_tokens(struct gateway *gateway, const struct record_tokens *record,
+                          int64_t now_ns) MUST_USE;
 
-enum status answer_finished(struct gateway *gateway, const struct record_finished *record) MUST_USE;
+enum status answer_finished(struct gateway *gateway, const struct record_finished *record,
+                            int64_t now_ns) MUST_USE;
 
 /* The client has closed its connection. */
 enum status answer_client_gone(struct gateway *gateway,

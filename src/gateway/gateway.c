@@ -203,12 +203,14 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     case RECORD_TOKENIZED:
         return intake_tokenized(gateway, (const struct record_tokenized *)record);
     case RECORD_TOKENS:
-        return answer_tokens(gateway, (const struct record_tokens *)record);
+        return answer_tokens(gateway, (const struct record_tokens *)record, now_ns);
     case RECORD_FINISHED:
-        return answer_finished(gateway, (const struct record_finished *)record);
+        return answer_finished(gateway, (const struct record_finished *)record, now_ns);
     case RECORD_UNIT_HELLO:
         return receive_hello(gateway, (const struct record_unit_hello *)record);
     case RECORD_UNIT_LOAD:
+        metrics_count_step(&gateway->metrics, &gateway->load,
+                           (const struct record_unit_load *)record);
         gateway->load = *(const struct record_unit_load *)record;
         break;
     case RECORD_DRAIN:

@@ -275,6 +275,7 @@ enum status intake_request(struct gateway *gateway, const struct record_client_r
 
     struct request *request = request_claim(gateway, record);
     check(request);
+    request->times.arrived_ns = now_ns;
     status = begin(gateway, record, &parsed, request, &error);
     if (status) {
         request_release(gateway, request);

@@ -16,6 +16,43 @@ void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoin
     metrics->answers[endpoint][column]++;
 }
 
+void metrics_count_tokens(struct metrics *metrics, struct metrics_times *times, int64_t now_ns) {
+    if (!times->has_token) {
+        times->has_token = true;
+        times->first_token_ns = now_ns;
+        histogram_add(&metrics->first_token_ns, &histogram_times,
+                      (uint64_t)(now_ns - times->arrived_ns));
+    }
+    times->last_token_ns = now_ns;
+}
+
+void metrics_count_end(struct metrics *metrics, const struct metrics_times *times,
+                       const struct record_finished *record, bool stopped, int64_t now_ns) {
+    metrics->ended[record->reason]++;
+    metrics->prompt_hit_tokens += record->prompt_hit_tokens;
+    metrics->prompt_miss_tokens += record->prompt_miss_tokens;
+    metrics->output_tokens += record->output_tokens;
+    if (record->queue_ns >= 0)
+        histogram_add(&metrics->queue_ns, &histogram_times, (uint64_t)record->queue_ns);
+    if (!stopped && record->reason != FINISH_STOP_TOKEN && record->reason != FINISH_LENGTH) return;
+    histogram_add(&metrics->whole_ns, &histogram_times, (uint64_t)(now_ns - times->arrived_ns));
+    histogram_add(&metrics->prompt_lengths, &histogram_counts,
+                  (uint64_t)record->prompt_hit_tokens + record->prompt_miss_tokens);
+    histogram_add(&metrics->output_lengths, &histogram_counts, record->output_tokens);
+    if (record->output_tokens > 1 && times->has_token)
+        histogram_add(&metrics->token_ns, &histogram_times,
+                      (uint64_t)(times->last_token_ns - times->first_token_ns) /
+                          (record->output_tokens - 1));
+}
+
+void metrics_count_step(struct metrics *metrics, const struct record_unit_load *before,
+                        const struct record_unit_load *load) {
+    if (load->steps_total == before->steps_total) return;
+    histogram_add(&metrics->step_ns, &histogram_times, (uint64_t)load->last_step_ns);
+    histogram_add(&metrics->step_rows, &histogram_counts, load->last_step_rows);
+    histogram_add(&metrics->step_tokens, &histogram_counts, load->last_step_tokens);
+}
+
 static void write_family(struct json_writer *writer, const char *name, const char *type,
                          const char *help) {
     const char *const parts[] = {"# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n"};
@@ -43,6 +80,63 @@ static void write_seconds(struct json_writer *writer, const char *name, const ch
     format_text(text, sizeof text, "%s %lld.%06lld\n", name, (long long)(ns / 1000000000),
                 (long long)(ns % 1000000000 / 1000));
     json_writer_text(writer, text);
+}
+
+#define NS_PER_SECOND 1000000000ull
+
+/* In buckets as Prometheus wants them: each counts all values up to its bound. `unit`: 1, or
+ * NS_PER_SECOND for nanoseconds that are shown as seconds. */
+static void write_histogram(struct json_writer *writer, const char *name, const char *help,
+                            const struct histogram *histogram, const struct histogram_scale *scale,
+                            uint64_t unit) {
+    char text[160];
+    uint64_t below = 0, total = histogram_total(histogram), sum = histogram->sum;
+    write_family(writer, name, "histogram", help);
+    for (uint32_t i = 0; i < scale->bound_count; i++) {
+        below += histogram->counts[i];
+        format_text(text, sizeof text, "%s_bucket{le=\"%.9g\"} %llu\n", name,
+                    (double)scale->bounds[i] / (double)unit, (unsigned long long)below);
+        json_writer_text(writer, text);
+    }
+    format_text(text, sizeof text, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %llu", name,
+                (unsigned long long)total, name, (unsigned long long)(sum / unit));
+    json_writer_text(writer, text);
+    if (unit == NS_PER_SECOND)
+        format_text(text, sizeof text, ".%09llu", (unsigned long long)(sum % unit));
+    json_writer_text(writer, unit == NS_PER_SECOND ? text : "");
+    format_text(text, sizeof text, "\n%s_count %llu\n", name, (unsigned long long)total);
+    json_writer_text(writer, text);
+}
+
+static void write_times(struct json_writer *writer, const char *name, const char *help,
+                        const struct histogram *histogram) {
+    write_histogram(writer, name, help, histogram, &histogram_times, NS_PER_SECOND);
+}
+
+static void write_counts(struct json_writer *writer, const char *name, const char *help,
+                         const struct histogram *histogram) {
+    write_histogram(writer, name, help, histogram, &histogram_counts, 1);
+}
+
+static void write_histograms(struct json_writer *writer, const struct metrics *metrics) {
+    write_times(writer, "fathom_time_to_first_token_seconds",
+                "From a request's arrival to its first token.", &metrics->first_token_ns);
+    write_times(writer, "fathom_time_per_output_token_seconds",
+                "Mean time from token to token of each answer, after its first.",
+                &metrics->token_ns);
+    write_times(writer, "fathom_request_seconds", "From a request's arrival to its answer's end.",
+                &metrics->whole_ns);
+    write_times(writer, "fathom_queue_seconds",
+                "From a request's submission to the first step that computes it.",
+                &metrics->queue_ns);
+    write_counts(writer, "fathom_prompt_length_tokens", "Prompt tokens of each answered request.",
+                 &metrics->prompt_lengths);
+    write_counts(writer, "fathom_output_length_tokens", "Tokens of each answer.",
+                 &metrics->output_lengths);
+    write_times(writer, "fathom_step_compute_seconds", "Time each step took to compute.",
+                &metrics->step_ns);
+    write_counts(writer, "fathom_step_batch_rows", "Requests in each step.", &metrics->step_rows);
+    write_counts(writer, "fathom_step_batch_tokens", "Tokens in each step.", &metrics->step_tokens);
 }
 
 static void write_answers(struct json_writer *writer, const struct metrics *metrics) {
@@ -131,10 +225,14 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
               "Requests whose client left before the end.", metrics->cancelled);
     write_ended(writer, metrics);
     write_one(writer, "fathom_prompt_tokens_total", "counter", "Prompt tokens of ended requests.",
-              metrics->prompt_tokens);
+              metrics->prompt_hit_tokens + metrics->prompt_miss_tokens);
     write_one(writer, "fathom_prompt_cache_hit_tokens_total", "counter",
               "Prompt tokens found in the cache, of ended requests.", metrics->prompt_hit_tokens);
+    write_one(writer, "fathom_prompt_cache_miss_tokens_total", "counter",
+              "Prompt tokens that had to be computed, of ended requests.",
+              metrics->prompt_miss_tokens);
     write_one(writer, "fathom_output_tokens_total", "counter",
               "Tokens generated for ended requests.", metrics->output_tokens);
     write_load(writer, &gauges->load, gauges->page_count);
+    write_histograms(writer, metrics);
 }

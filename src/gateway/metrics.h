@@ -5,6 +5,7 @@
 #ifndef GATEWAY_METRICS_H
 #define GATEWAY_METRICS_H
 
+#include "base/histogram.h"
 #include "base/json_writer.h"
 #include "contract/record.h"
 
@@ -23,9 +24,21 @@ enum metrics_endpoint {
 
 struct metrics {
     uint64_t answers[METRICS_ENDPOINT_COUNT][METRICS_STATUS_COUNT];
-    uint64_t prompt_tokens, prompt_hit_tokens, output_tokens; /* of requests that ended */
-    uint64_t cancelled;                                       /* by their clients */
+    uint64_t prompt_hit_tokens, prompt_miss_tokens, output_tokens; /* of requests that ended */
+    uint64_t cancelled;                                            /* by their clients */
     uint64_t ended[FINISH_REASON_COUNT];
+    struct histogram first_token_ns;                 /* of requests, at their first token */
+    struct histogram queue_ns;                       /* of requests that were computed at all */
+    struct histogram token_ns, whole_ns;             /* of answers that came to their end */
+    struct histogram prompt_lengths, output_lengths; /* of those, too */
+    struct histogram step_ns, step_rows, step_tokens;
+};
+
+/* A request's moments, as the gateway saw them. */
+struct metrics_times {
+    int64_t arrived_ns;
+    int64_t first_token_ns, last_token_ns;
+    bool has_token; /* those two are set */
 };
 
 struct metrics_gauges { /* the present moment */
@@ -38,6 +51,17 @@ struct metrics_gauges { /* the present moment */
 
 void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoint,
                           uint32_t http_status);
+
+/* Tokens have come for the request. */
+void metrics_count_tokens(struct metrics *metrics, struct metrics_times *times, int64_t now_ns);
+
+/* The unit's last word on the request; `stopped`: the gateway had ended it at a stop string. */
+void metrics_count_end(struct metrics *metrics, const struct metrics_times *times,
+                       const struct record_finished *record, bool stopped, int64_t now_ns);
+
+/* The step that lies between two load reports, if one does. */
+void metrics_count_step(struct metrics *metrics, const struct record_unit_load *before,
+                        const struct record_unit_load *load);
 
 void metrics_write(struct json_writer *writer, const struct metrics *metrics,
                    const struct metrics_gauges *gauges);

@@ -41,6 +41,7 @@ struct request {
     struct sampling sampling;
     uint32_t new_tokens_max; /* 0: the default */
     uint32_t prompt_tokens, output_tokens;
+    struct metrics_times times;
     struct token_stream words;
     struct answer_text text;          /* stream: only what is echoed */
     const struct stop_strings *stops; /* in arena; NULL: none */

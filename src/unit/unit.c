@@ -33,6 +33,8 @@ struct unit_request {
     struct page_id *pages; /* [page_count] in arena, once it has started */
     uint32_t page_count;
     uint64_t arrival;
+    int64_t arrived_ns;
+    int64_t queue_ns; /* until its first step; -1: it has not begun */
     struct arena arena;
 };
 
@@ -198,6 +200,7 @@ static void put_refused(struct unit *unit, const struct record_submit *submit, e
     finished->request = submit->request;
     finished->reason = admit_finish_reason(refusal);
     finished->prompt_miss_tokens = submit->prompt_count;
+    finished->queue_ns = -1;
 }
 
 static uint32_t slot_of(const struct unit *unit, const struct unit_request *request) {
@@ -213,6 +216,7 @@ static void request_end(struct unit *unit, struct unit_request *request,
     finished->reason = reason;
     finished->prompt_miss_tokens = request->prompt_count;
     finished->output_tokens = request->output_count;
+    finished->queue_ns = request->queue_ns;
     if (request->state == REQUEST_WAITING)
         unit->waiting_count--;
     else
@@ -244,7 +248,8 @@ static struct admit_house house_of(const struct unit *unit) {
 }
 
 /* Copies the submission into a free slot; false when the prompts' memory is out. */
-static bool request_begin(struct unit *unit, const struct record_submit *submit) {
+static bool request_begin(struct unit *unit, const struct record_submit *submit,
+                          int64_t now_ns) {
     uint32_t slot = unit->free_slots[unit->options.requests_max - unit->held_count - 1];
     struct unit_request *request = &unit->requests[slot];
     check(request->state == REQUEST_FREE);
@@ -269,6 +274,8 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit)
     request->new_tokens_max = submit->new_tokens_max;
     request->stop_token_count = submit->stop_token_count;
     request->arrival = unit->arrivals++;
+    request->arrived_ns = now_ns;
+    request->queue_ns = -1;
     map_add(&unit->slots, key_of(request->id), slot);
     unit->held_count++;
     unit->waiting_count++;
@@ -276,14 +283,15 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit)
     return true;
 }
 
-static enum status receive_submit(struct unit *unit, const struct record_submit *submit) {
+static enum status receive_submit(struct unit *unit, const struct record_submit *submit,
+                                  int64_t now_ns) {
     if (!can_put(unit, sizeof(struct record_finished))) return STATUS_FULL;
     if (map_find(&unit->slots, key_of(submit->request)) != MAP_NONE)
         return STATUS_OK; /* a repeat */
     struct admit_house house = house_of(unit);
     enum admit admit =
         admit_arrival((struct admit_need){submit->prompt_count, submit->new_tokens_max}, &house);
-    if (!admit_refuses(admit) && !request_begin(unit, submit)) admit = ADMIT_REFUSE_QUEUE;
+    if (!admit_refuses(admit) && !request_begin(unit, submit, now_ns)) admit = ADMIT_REFUSE_QUEUE;
     if (admit_refuses(admit)) put_refused(unit, submit, admit);
     return STATUS_OK;
 }
@@ -457,12 +465,13 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row, uin
     unit->step_slots[row] = slot;
 }
 
-static void put_plan(struct unit *unit, uint32_t row_count) {
+static void put_plan(struct unit *unit, uint32_t row_count, int64_t now_ns) {
     uint32_t token_count = 0, page_count = 0;
     for (uint32_t i = 0; i < row_count; i++) {
         const struct schedule_choice *choice = &unit->choices[i];
         struct unit_request *request = &unit->requests[unit->items[choice->item].slot];
         if (choice->starts) request_start(unit, request);
+        if (request->queue_ns < 0) request->queue_ns = now_ns - request->arrived_ns;
         token_count += choice->token_count;
         page_count += row_page_count(request, choice->token_count);
     }
@@ -493,7 +502,7 @@ static void plan_step(struct unit *unit, int64_t now_ns) {
                                        unit->order, unit->choices);
     /* A request always fits an empty unit, so an idle step means that somebody else runs: never. */
     check(row_count > 0 || unit->held_count == 0);
-    if (row_count) put_plan(unit, row_count);
+    if (row_count) put_plan(unit, row_count, now_ns);
 }
 
 /* ---- the machine --------------------------------------------------------------------------- */
@@ -526,10 +535,9 @@ static void unit_step(void *self, int64_t now_ns) {
 
 static enum status unit_receive(void *self, const struct record *record, int64_t now_ns) {
     struct unit *unit = self;
-    (void)now_ns;
     switch ((enum record_kind)record->kind) {
     case RECORD_SUBMIT:
-        return receive_submit(unit, (const struct record_submit *)record);
+        return receive_submit(unit, (const struct record_submit *)record, now_ns);
     case RECORD_CANCEL:
         return receive_cancel(unit, (const struct record_cancel *)record);
     case RECORD_STEP_DONE:

@@ -94,6 +94,8 @@ static void take_finished(struct world *world, const struct record_finished *rec
     known->reason = record->reason;
     assert_int_equal(known->endings, 1);
     assert_int_equal(record->output_tokens, known->received);
+    if (known->received) assert_true(record->queue_ns >= 0);
+    if (record->reason == FINISH_REFUSED_QUEUE) assert_int_equal(record->queue_ns, -1);
     assert_int_equal(record->prompt_hit_tokens + record->prompt_miss_tokens, known->prompt_count);
     if (record->reason == FINISH_LENGTH) assert_int_equal(known->received, known->new_tokens_max);
     if (record->reason == FINISH_STOP_TOKEN)
