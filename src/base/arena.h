@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arenas. A `struct pool` is one big block of memory taken at start-up and cut into chunks; an arena
- * borrows chunks from it and gives all of them back at once. Nothing here calls the system after
- * pool_open, so the pure rooms may use it: when the pool is empty, arena_take returns NULL and the
- * caller refuses the request.
+ * Arenas. A `struct pool` is one big block of memory taken at start-up and cut into chunks; an
+ * arena borrows chunks from it and gives all of them back at once. Nothing here calls the system
+ * after pool_open, so the pure rooms may use it: when the pool is empty, arena_take returns NULL
+ * and the caller refuses the request.
  *
  * An arena over plain memory (arena_over) serves tests and one-shot programs.
  */

@@ -5,23 +5,23 @@
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
-#define KV_BLOCK_TOKENS 64     /* tokens in a KV block, everywhere: page, host memory, wire, disk */
-#define KV_SLICE_ALIGN 4096    /* bytes; a layer's slice of a block starts and ends on it */
-#define QUANT_GROUP 128        /* channels in an activation group; side of an FP8 weight block */
-#define MATMUL_PANEL 32        /* output columns in a packed weight panel */
+#define KV_BLOCK_TOKENS 64  /* tokens in a KV block, everywhere: page, host memory, wire, disk */
+#define KV_SLICE_ALIGN 4096 /* bytes; a layer's slice of a block starts and ends on it */
+#define QUANT_GROUP 128     /* channels in an activation group; side of an FP8 weight block */
+#define MATMUL_PANEL 32     /* output columns in a packed weight panel */
 
-#define LIMIT_STEP_ROWS 512        /* sequences in one step plan */
-#define LIMIT_STEP_TOKENS 16384    /* tokens in one step plan */
-#define LIMIT_UNIT_REQUESTS 1024   /* requests a unit holds, waiting and running */
+#define LIMIT_STEP_ROWS 512         /* sequences in one step plan */
+#define LIMIT_STEP_TOKENS 16384     /* tokens in one step plan */
+#define LIMIT_UNIT_REQUESTS 1024    /* requests a unit holds, waiting and running */
 #define LIMIT_GATEWAY_REQUESTS 2048 /* requests a gateway holds */
-#define LIMIT_TOP_K_EXPERTS 32     /* num_experts_per_tok */
-#define LIMIT_EXPERTS 1024         /* n_routed_experts */
-#define LIMIT_LAYERS 256           /* layers, MTP layer included */
-#define LIMIT_STOP_STRINGS 16      /* per request, as the DeepSeek API */
+#define LIMIT_TOP_K_EXPERTS 32      /* num_experts_per_tok */
+#define LIMIT_EXPERTS 1024          /* n_routed_experts */
+#define LIMIT_LAYERS 256            /* layers, MTP layer included */
+#define LIMIT_STOP_STRINGS 16       /* per request, as the DeepSeek API */
 #define LIMIT_STOP_STRING_BYTES 256
 #define LIMIT_STOP_TOKENS 16
 #define LIMIT_VOCAB (1 << 20)
-#define LIMIT_CONTEXT (1 << 20)    /* tokens in a sequence */
+#define LIMIT_CONTEXT (1 << 20) /* tokens in a sequence */
 
 _Static_assert(LIMIT_UNIT_REQUESTS >= LIMIT_STEP_ROWS, "a unit holds at least what one step runs");
 _Static_assert(QUANT_GROUP % MATMUL_PANEL == 0, "a panel lies within one row of weight blocks");

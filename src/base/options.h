@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Options: one table per command; every row is a flag (`--kv-memory 2GiB`) and, for commands that take
- * `--config FILE`, a key of that YAML file. Unknown names are fatal. `fathom inspect options` prints
- * the tables. Values land in the caller's struct, at `offset`.
+ * Options: one table per command; every row is a flag (`--kv-memory 2GiB`) and, for commands that
+ * take
+ * `--config FILE`, a key of that YAML file. Unknown names are fatal. `fathom inspect options`
+ * prints the tables. Values land in the caller's struct, at `offset`.
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
@@ -23,12 +24,12 @@ enum option_type {
 };
 
 struct option {
-    const char *name;     /* "kv-memory" */
+    const char *name; /* "kv-memory" */
     enum option_type type;
     const char *fallback; /* as text; NULL: FLAG false, COUNT/NUMBER/BYTES 0, TEXT NULL */
     const char *help;     /* one line */
     size_t offset;
-    const char *choices;  /* OPTION_CHOICE */
+    const char *choices;     /* OPTION_CHOICE */
     double minimum, maximum; /* COUNT, NUMBER; both 0: no bound */
 };
 
@@ -49,18 +50,19 @@ struct option_result {
     const char *positional[OPTION_POSITIONAL_MAX];
 };
 
-/* Fills the fallbacks, then the configuration file if the table has a row "config" (OPTION_TEXT), it is
- * given and `read_config` is not NULL, then the flags (flags win). `--` ends the flags; argv[0] is the
- * command's name. STATUS_INVALID names the flag, what was expected and found, and the nearest known
- * name. Text values point into argv or into memory kept for the process's life. */
+/* Fills the fallbacks, then the configuration file if the table has a row "config" (OPTION_TEXT),
+ * it is given and `read_config` is not NULL, then the flags (flags win). `--` ends the flags;
+ * argv[0] is the command's name. STATUS_INVALID names the flag, what was expected and found, and
+ * the nearest known name. Text values point into argv or into memory kept for the process's life.
+ */
 typedef enum status options_read_config(const char *path, const struct option_table *table,
                                         void *values, struct error *error);
 enum status options_parse(const struct option_table *table, int argc, char **argv, void *values,
                           options_read_config *read_config, struct option_result *result_out,
                           struct error *error);
 
-/* Sets one option from text; for configuration readers. A text value is kept as it is: it must live as
- * long as the process. */
+/* Sets one option from text; for configuration readers. A text value is kept as it is: it must live
+ * as long as the process. */
 enum status options_set(const struct option_table *table, const char *name, const char *value,
                         void *values, struct error *error);
 

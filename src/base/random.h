@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Counter-based randomness: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2,
- * 3", SC 2011). The same (key, counter) gives the same numbers on every machine, in any order, so a
- * sampled token depends only on (seed, choice, output position).
+ * Counter-based randomness: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1,
+ * 2, 3", SC 2011). The same (key, counter) gives the same numbers on every machine, in any order,
+ * so a sampled token depends only on (seed, choice, output position).
  */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H

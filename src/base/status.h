@@ -30,8 +30,9 @@ struct error {
     char text[512];
 };
 
-/* error_set(error, status, format, ...): writes the message (cut at its end if too long) and returns
- * `status`. `error` may be NULL. A macro, so that compiler and analyzer see which status comes back. */
+/* error_set(error, status, format, ...): writes the message (cut at its end if too long) and
+ * returns `status`. `error` may be NULL. A macro, so that compiler and analyzer see which status
+ * comes back. */
 #define error_set(error, status, ...) error_returned(error_write((error), __VA_ARGS__), (status))
 
 size_t error_write(struct error *error, const char *format, ...)

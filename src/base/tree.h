@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading JSON (jansson behind it): strict UTF-8, no duplicate keys, no trailing bytes, at most 2,048
- * levels deep, U+0000 allowed in strings. The tree lives in the caller's arena and dies with it.
+ * Reading JSON (jansson behind it): strict UTF-8, no duplicate keys, no trailing bytes, at most
+ * 2,048 levels deep, U+0000 allowed in strings. The tree lives in the caller's arena and dies with
+ * it.
  */
 #ifndef BASE_TREE_H
 #define BASE_TREE_H
@@ -9,11 +10,20 @@
 
 struct tree; /* a value inside a tree */
 
-enum tree_kind { TREE_OBJECT, TREE_ARRAY, TREE_STRING, TREE_INTEGER, TREE_REAL, TREE_TRUE, TREE_FALSE,
-                 TREE_NULL };
+enum tree_kind {
+    TREE_OBJECT,
+    TREE_ARRAY,
+    TREE_STRING,
+    TREE_INTEGER,
+    TREE_REAL,
+    TREE_TRUE,
+    TREE_FALSE,
+    TREE_NULL
+};
 
-/* STATUS_INVALID with line, column and reason; STATUS_NO_MEMORY when the arena is too small (about 8
- * bytes per byte of text are plenty). `name` stands for the text in messages: a file, "request body". */
+/* STATUS_INVALID with line, column and reason; STATUS_NO_MEMORY when the arena is too small (about
+ * 8 bytes per byte of text are plenty). `name` stands for the text in messages: a file, "request
+ * body". */
 enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
                        const struct tree **root_out, struct error *error);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Expert exchange: carries each token's activations to the ranks that hold its experts, and their
- * results back. Begin and finish are separate so that an overlap schedule can put work between them.
+ * results back. Begin and finish are separate so that an overlap schedule can put work between
+ * them.
  *
- * Owns who computes which (token, expert) pair and the order in which results are summed: pairs come
- * back per token in ascending logical expert id, the same at one rank as at many, whatever the
+ * Owns who computes which (token, expert) pair and the order in which results are summed: pairs
+ * come back per token in ascending logical expert id, the same at one rank as at many, whatever the
  * placement. It never does arithmetic on activations: the model rounds results to the exchange type
  * before it hands them over, also here at one rank, where nothing is copied (`self`).
  */

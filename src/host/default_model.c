@@ -26,7 +26,8 @@ enum status default_model_find(char *path_out, size_t path_bytes, struct error *
         if (written > 0 && (size_t)written < path_bytes) return STATUS_OK;
     }
     return error_set(error, STATUS_NOT_FOUND,
-                     "no model " DEFAULT_MODEL " in %.180s/../models or ../share/fathom/models; name "
+                     "no model " DEFAULT_MODEL
+                     " in %.180s/../models or ../share/fathom/models; name "
                      "one with --model DIR",
                      directory);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Logits are kept for as many rows as a plan may have, which is what sampling needs: a row that asks
- * for more than its last token's logits is refused here (programs that study logits use the model).
+ * Logits are kept for as many rows as a plan may have, which is what sampling needs: a row that
+ * asks for more than its last token's logits is refused here (programs that study logits use the
+ * model).
  */
 #include "host/engine_cpu.h"
 
@@ -93,7 +94,7 @@ void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
     result->failed = run(engine, plan, step_result_rows(result), error) != STATUS_OK;
     if (result->failed)
         for (uint32_t i = 0; i < plan->row_count; i++)
-            step_result_rows(result)[i] = (struct step_result_row){
-                .slot = step_plan_rows(plan)[i].slot, .token = UINT32_MAX};
+            step_result_rows(result)[i] =
+                (struct step_result_row){.slot = step_plan_rows(plan)[i].slot, .token = UINT32_MAX};
     result->compute_ns = now_ns() - began_ns;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The engine on a CPU: the one place of the serving system where a step plan becomes tensors and a
- * token comes out. Synchronous: runs a plan and returns its result. Owns the model, the logits and the
- * sampler's room; the thread around it, and when it runs, is the caller's business.
+ * token comes out. Synchronous: runs a plan and returns its result. Owns the model, the logits and
+ * the sampler's room; the thread around it, and when it runs, is the caller's business.
  */
 #ifndef HOST_ENGINE_CPU_H
 #define HOST_ENGINE_CPU_H
@@ -17,8 +17,8 @@ void engine_cpu_close(struct engine_cpu *engine);
 /* What it runs: for the unit's hello and its page count. */
 const struct model *engine_cpu_model(const struct engine_cpu *engine);
 
-/* Runs the plan; `result` has room for step_result_bytes(plan->row_count). A plan that breaks a rule
- * gives a result with failed = 1, and the reason in *error. */
+/* Runs the plan; `result` has room for step_result_bytes(plan->row_count). A plan that breaks a
+ * rule gives a result with failed = 1, and the reason in *error. */
 void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
                     struct step_result *result, struct error *error);
 

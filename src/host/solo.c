@@ -26,8 +26,8 @@ static enum status count_pages(const struct solo_options *options, uint32_t *pag
     bool bf16 = options->model.activations == ACTIVATIONS_BF16 ||
                 options->model.activations == ACTIVATIONS_FP8;
     uint32_t slices = shape->layers + (options->model.mtp && shape->mtp_layers);
-    size_t page_bytes = kv_block_bytes(bf16 ? KV_ELEMENT_BF16 : KV_ELEMENT_F32,
-                                       shape_kv_width(shape), slices);
+    size_t page_bytes =
+        kv_block_bytes(bf16 ? KV_ELEMENT_BF16 : KV_ELEMENT_F32, shape_kv_width(shape), slices);
     /* one token more: an MTP row stands one behind its position */
     *pages_out = (uint32_t)divide_up((size_t)options->context_max + 1, KV_BLOCK_TOKENS);
     *bytes_out = (uint64_t)page_bytes * *pages_out * options->sequences;
@@ -54,8 +54,7 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
                                         solo->sequences * solo->pages_each));
     if (!solo->lengths || !solo->plan) {
         solo_close(solo);
-        return error_set(error, STATUS_NO_MEMORY, "no memory for %u sequences",
-                         options->sequences);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %u sequences", options->sequences);
     }
     *solo_out = solo;
     return STATUS_OK;
@@ -93,7 +92,8 @@ enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t r
                       float *logits, const struct model_probe *probe, struct error *error) {
     struct step_plan *plan = solo->plan;
     uint32_t tokens = 0;
-    for (uint32_t i = 0; i < row_count; i++) tokens += rows[i].token_count;
+    for (uint32_t i = 0; i < row_count; i++)
+        tokens += rows[i].token_count;
     check(row_count <= solo->sequences && tokens <= solo->step_tokens_max);
     size_t bytes = step_plan_bytes(row_count, tokens, row_count * solo->pages_each);
     *plan = (struct step_plan){
@@ -137,8 +137,7 @@ uint32_t solo_chunk(const struct solo *solo, uint32_t token_count, uint32_t done
 }
 
 enum status solo_prefill(struct solo *solo, uint32_t sequence, const uint32_t *tokens,
-                         uint32_t token_count, uint32_t chunk, float *logits,
-                         struct error *error) {
+                         uint32_t token_count, uint32_t chunk, float *logits, struct error *error) {
     for (uint32_t done = 0; done < token_count;) {
         uint32_t count = solo_chunk(solo, token_count, done, chunk);
         struct solo_row row = {.sequence = sequence,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs sequences on a model without a unit: for the command line, benchmarks and tests. Keeps each
- * sequence's length and pages (a fixed share each, deliberately not in order); the caller says which
- * tokens go into each step.
+ * sequence's length and pages (a fixed share each, deliberately not in order); the caller says
+ * which tokens go into each step.
  */
 #ifndef HOST_SOLO_H
 #define HOST_SOLO_H

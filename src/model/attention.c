@@ -41,7 +41,8 @@ static void normalize_input(void *context, uint32_t first, uint32_t count, uint3
         kernels->rmsnorm(normed, s->x + (size_t)token * hidden, pass->layer->attention.norm, hidden,
                          pass->model->shape->rms_epsilon);
         linear_prepare(kernels, q_kind, normed, hidden, &s->input, token);
-        if (kv_kind != q_kind) linear_prepare(kernels, kv_kind, normed, hidden, &s->input_shared, token);
+        if (kv_kind != q_kind)
+            linear_prepare(kernels, kv_kind, normed, hidden, &s->input_shared, token);
     }
 }
 
@@ -78,8 +79,8 @@ static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t 
                     kv + shape->kv_rank);
         const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
         uint32_t index = pass->batch->positions[token] + run->kv_shift;
-        void *slice = kv_pages_slice(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index,
-                                     pass->slice);
+        void *slice =
+            kv_pages_slice(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->slice);
         kv_pages_write(&model->kv, kernels, slice, index % KV_BLOCK_TOKENS, 0, kv,
                        shape_kv_width(shape));
         if (!shape->q_rank) continue;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Core attention of generated tokens, absorbed form: instead of expanding every latent, the query is
- * taken into the latent space once, and the weighted sum of latents back out of it.
+ * Core attention of generated tokens, absorbed form: instead of expanding every latent, the query
+ * is taken into the latent space once, and the weighted sum of latents back out of it.
  *
  *   q'[h] = W_k[h]^T q_nope[h];  score = scale * (q'[h].c[t] + q_pe[h].k_pe[t])
  *   u[h]  = sum_t p[t] c[t];     o[h]  = W_v[h] u[h]
  *
- * An item is one run and some of its heads; how many depends on the threads, which changes no result:
- * heads do not meet. Only rows up to the token's own position are ever read.
+ * An item is one run and some of its heads; how many depends on the threads, which changes no
+ * result: heads do not meet. Only rows up to the token's own position are ever read.
  */
 #include "model/forward.h"
 
@@ -28,10 +28,9 @@ static void take_in(const struct tile *tile) {
     for (uint32_t head = 0; head < shape->heads; head++) {
         const float *q = s->q + (size_t)tile->first * s->q_stride + head * shape_query_dim(shape);
         struct linear_input input = linear_plain(q, s->q_stride, model->rounds_bf16);
-        s->jobs[head] =
-            linear_job(&tile->pass->layer->attention.absorb_k[head], &input,
-                       s->absorb_q + (size_t)head * s->absorb_q_stride,
-                       (size_t)shape->heads * s->absorb_q_stride, tile->count);
+        s->jobs[head] = linear_job(&tile->pass->layer->attention.absorb_k[head], &input,
+                                   s->absorb_q + (size_t)head * s->absorb_q_stride,
+                                   (size_t)shape->heads * s->absorb_q_stride, tile->count);
     }
     linear_run(model->kernels, model->team, s->jobs, shape->heads);
 }
@@ -45,8 +44,7 @@ static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint
         const float *q = s->q + (size_t)(tile->first + i) * s->q_stride;
         for (uint32_t head = 0; head < shape->heads; head++) {
             float *absorbed = s->absorb_q + ((size_t)i * shape->heads + head) * s->absorb_q_stride;
-            if (model->rounds_bf16)
-                model->kernels->round_bf16(absorbed, absorbed, shape->kv_rank);
+            if (model->rounds_bf16) model->kernels->round_bf16(absorbed, absorbed, shape->kv_rank);
             memcpy(absorbed + shape->kv_rank, q + head * shape_query_dim(shape) + shape->nope_dim,
                    shape->rope_dim * sizeof(float));
         }
@@ -129,7 +127,8 @@ static void attend_run(const struct tile *tile, const struct run *run, uint32_t 
     uint32_t first = run->first > tile->first ? run->first : tile->first;
     uint32_t last = run_end < tile_end ? run_end : tile_end;
     uint32_t end = pass->batch->positions[last - 1] + run->kv_shift + 1;
-    for (uint32_t token = first; token < last; token++) begin_heads(tile, token, first_head, heads);
+    for (uint32_t token = first; token < last; token++)
+        begin_heads(tile, token, first_head, heads);
     for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
         struct kv_span span = attention_span(pass, run, block, end);
         if (!span.count) continue;

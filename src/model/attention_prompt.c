@@ -92,7 +92,8 @@ static void attend_tile(const struct pass *pass, const struct run *run, const st
         size_t state = (size_t)(token + i) * shape->heads + head;
         attention_softmax(model->kernels, scores, seen, shape->attention_scale,
                           &s->softmax_max[state], &s->softmax_sum[state], &factor);
-        if (factor != 1) model->kernels->scale(out + i * (size_t)out_stride, factor, shape->value_dim);
+        if (factor != 1)
+            model->kernels->scale(out + i * (size_t)out_stride, factor, shape->value_dim);
         memset(scores + seen, 0, (span->count - seen) * sizeof *scores);
     }
     struct gemm gather = {

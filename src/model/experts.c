@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A MoE layer: router, dispatch, shared expert, routed experts, combine.
  *
- *   y = sum over chosen e, ascending, of w_e * round(expert_e(x))  (F32, by fma from 0), then + shared(x)
+ *   y = sum over chosen e, ascending, of w_e * round(expert_e(x))  (F32, by fma from 0), then +
+ * shared(x)
  *
- * Each routed result is rounded to the exchange type (BF16; F32 in the f32 modes) before it is summed,
- * as if it had come over a wire, so that one rank and many give the same bits. The router reads the
- * unrounded f32 input; the experts' inputs are prepared once per token and gathered.
+ * Each routed result is rounded to the exchange type (BF16; F32 in the f32 modes) before it is
+ * summed, as if it had come over a wire, so that one rank and many give the same bits. The router
+ * reads the unrounded f32 input; the experts' inputs are prepared once per token and gathered.
  *
- * (token, expert) pairs are computed in waves of whole experts, a bounded number of pairs each: within
- * a wave the team's loop runs over all experts' panels, so a few tokens still fill all threads, while
- * a long prompt needs no room for all its pairs at once.
+ * (token, expert) pairs are computed in waves of whole experts, a bounded number of pairs each:
+ * within a wave the team's loop runs over all experts' panels, so a few tokens still fill all
+ * threads, while a long prompt needs no room for all its pairs at once.
  */
 #include "model/forward.h"
 
@@ -163,10 +164,10 @@ static void multiply_up(const struct wave *wave, struct mlp_weights *experts) {
         uint32_t row = group->first_row - wave->first_row;
         size_t at = (size_t)row * s->expert_stride;
         struct linear_input input = linear_prepared(routed_kind(wave->pass), &s->expert_input, row);
-        s->jobs[2 * i] = linear_job(&experts[i].gate, &input, s->expert_gate + at,
-                                    s->expert_stride, group->row_count);
-        s->jobs[2 * i + 1] = linear_job(&experts[i].up, &input, s->expert_up + at,
-                                        s->expert_stride, group->row_count);
+        s->jobs[2 * i] = linear_job(&experts[i].gate, &input, s->expert_gate + at, s->expert_stride,
+                                    group->row_count);
+        s->jobs[2 * i + 1] = linear_job(&experts[i].up, &input, s->expert_up + at, s->expert_stride,
+                                        group->row_count);
     }
     linear_run(model->kernels, model->team, s->jobs, 2 * wave->group_count);
 }
@@ -179,9 +180,9 @@ static void multiply_down(const struct wave *wave, struct mlp_weights *experts) 
         uint32_t row = group->first_row - wave->first_row;
         struct linear_input input =
             linear_prepared(middle_kind(wave->pass), &s->expert_middle, row);
-        s->jobs[i] = linear_job(&experts[i].down, &input,
-                                s->expert_y + (size_t)row * s->hidden_stride, s->hidden_stride,
-                                group->row_count);
+        s->jobs[i] =
+            linear_job(&experts[i].down, &input, s->expert_y + (size_t)row * s->hidden_stride,
+                       s->hidden_stride, group->row_count);
     }
     linear_run(model->kernels, model->team, s->jobs, wave->group_count);
 }
@@ -191,7 +192,8 @@ static void run_wave(struct wave *wave) {
     struct model *model = pass->model;
     struct mlp_weights experts[LIMIT_EXPERTS];
     struct exchange_returned returned;
-    for (uint32_t i = 0; i < wave->group_count; i++) experts[i] = expert_at(wave, i);
+    for (uint32_t i = 0; i < wave->group_count; i++)
+        experts[i] = expert_at(wave, i);
     forward_tokens(model, gather_rows, wave, wave->row_count);
     multiply_up(wave, experts);
     forward_tokens(model, activate, wave, wave->row_count);

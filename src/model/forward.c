@@ -148,8 +148,7 @@ static void probe_mtp(struct model *model, const struct model_probe *probe) {
     batch->token_count = batch->prompt_tokens = count;
     batch->run_count = batch->prompt_runs = 1;
     for (uint32_t i = 0; i < count; i++) {
-        batch->token_ids[i] =
-            i + 1 < count ? s->batch.token_ids[main_run->first + i + 1] : next;
+        batch->token_ids[i] = i + 1 < count ? s->batch.token_ids[main_run->first + i + 1] : next;
         batch->positions[i] = main_run->first_position + i;
         batch->token_run[i] = 0;
     }
@@ -186,10 +185,8 @@ enum status model_step(struct model *model, const struct step_plan *plan, float 
     rope_prepare(model->shape, batch);
     forward_tokens(model, embed, model, batch->token_count);
     for (uint32_t layer = 0; layer < model->shape->layers; layer++) {
-        struct pass pass = {.model = model,
-                            .batch = batch,
-                            .layer = &model->weights.layers[layer],
-                            .slice = layer};
+        struct pass pass = {
+            .model = model, .batch = batch, .layer = &model->weights.layers[layer], .slice = layer};
         forward_layer(&pass);
         probe_routing(model, probe, layer, pass.layer->is_moe);
     }

@@ -2,10 +2,10 @@
  * Inside of the model: what the stages of a forward pass share. Only src/model includes it.
  *
  * A step's tokens stand in one row of internal indices: those of prompt rows first, then those of
- * generated rows, so that each attention form has one contiguous range. Stages are loops of the team
- * over tokens, over panels of weights, or over (run, heads); between two loops everything is done.
- * Every loop's items are independent, and within an item the order of additions is fixed, so neither
- * the batch nor the threads change a result.
+ * generated rows, so that each attention form has one contiguous range. Stages are loops of the
+ * team over tokens, over panels of weights, or over (run, heads); between two loops everything is
+ * done. Every loop's items are independent, and within an item the order of additions is fixed, so
+ * neither the batch nor the threads change a result.
  *
  * The residual stream is float32 in all activation modes; what linears round is in linear.h.
  */
@@ -31,33 +31,33 @@ struct run {
 struct batch {
     uint32_t token_count, prompt_tokens; /* prompt form: internal indices 0..prompt_tokens-1 */
     uint32_t run_count, prompt_runs;
-    struct run *runs;     /* [run_count] */
-    uint32_t *token_ids;  /* [token_count] */
-    uint32_t *positions;  /* [token_count] */
-    uint32_t *token_run;  /* [token_count] run it belongs to */
-    float *angles;        /* [token_count][rope_dim]: cos of each pair, then sin of each pair */
+    struct run *runs;    /* [run_count] */
+    uint32_t *token_ids; /* [token_count] */
+    uint32_t *positions; /* [token_count] */
+    uint32_t *token_run; /* [token_count] run it belongs to */
+    float *angles;       /* [token_count][rope_dim]: cos of each pair, then sin of each pair */
 };
 
 /* A thread's room for one attention item. */
 struct attention_scratch {
-    float *rows;   /* [64][kv_width] a block's latents and keys */
+    float *rows;                  /* [64][kv_width] a block's latents and keys */
     struct input_buffer prepared; /* [64] rows of kv_b's input */
-    float *expanded; /* [64][expanded_stride] keys and values of a head group */
-    float *keys;   /* [kv_width or nope + rope][64] transposed keys */
-    float *scores; /* [max(tile, heads)][64] */
+    float *expanded;              /* [64][expanded_stride] keys and values of a head group */
+    float *keys;                  /* [kv_width or nope + rope][64] transposed keys */
+    float *scores;                /* [max(tile, heads)][64] */
 };
 
 /* Everything a step writes to; sized at model_open for step_tokens_max tokens. */
 struct scratch {
     struct batch batch, mtp_batch;
-    float *x;         /* [tokens][hidden] residual stream */
-    float *normed;    /* [tokens][hidden] */
+    float *x;                                /* [tokens][hidden] residual stream */
+    float *normed;                           /* [tokens][hidden] */
     struct input_buffer input, input_shared; /* [tokens] prepared inputs */
-    float *q_a;       /* [tokens][q_a_stride] */
-    float *q;         /* [tokens][q_stride] */
-    float *kv_a;      /* [tokens][kv_a_stride] */
-    float *attended;  /* [tokens][heads * value_dim] */
-    float *softmax_max, *softmax_sum; /* [tokens][heads] */
+    float *q_a;                              /* [tokens][q_a_stride] */
+    float *q;                                /* [tokens][q_stride] */
+    float *kv_a;                             /* [tokens][kv_a_stride] */
+    float *attended;                         /* [tokens][heads * value_dim] */
+    float *softmax_max, *softmax_sum;        /* [tokens][heads] */
     float *y;         /* [tokens][hidden_stride] a stage's result before it is added to x */
     float *shared_y;  /* [tokens][hidden_stride] the shared expert's result */
     float *gate, *up; /* [tokens][mlp_stride] */
@@ -65,21 +65,21 @@ struct scratch {
     float *hidden;    /* [tokens][hidden] MTP: the main model's output after the final norm */
     /* absorbed form, a tile of generated tokens at a time */
     uint32_t absorb_tile;
-    float *absorb_q;  /* [tile][heads][absorb_q_stride]: q' then the rope part */
-    float *absorb_u;  /* [tile][heads][absorb_u_stride]: weighted sum of latents */
-    float *absorb_o;  /* [tile][heads][value_stride] */
+    float *absorb_q; /* [tile][heads][absorb_q_stride]: q' then the rope part */
+    float *absorb_u; /* [tile][heads][absorb_u_stride]: weighted sum of latents */
+    float *absorb_o; /* [tile][heads][value_stride] */
     /* experts */
-    float *router_logits;      /* [tokens][experts_stride] */
-    uint32_t *experts;         /* [tokens][experts_per_token] ascending */
-    float *expert_weights;     /* [tokens][experts_per_token] */
-    uint32_t *returned_count;  /* [tokens] results already summed */
-    uint32_t wave_rows;        /* (token, expert) pairs computed at a time */
+    float *router_logits;                            /* [tokens][experts_stride] */
+    uint32_t *experts;                               /* [tokens][experts_per_token] ascending */
+    float *expert_weights;                           /* [tokens][experts_per_token] */
+    uint32_t *returned_count;                        /* [tokens] results already summed */
+    uint32_t wave_rows;                              /* (token, expert) pairs computed at a time */
     struct input_buffer expert_input, expert_middle; /* [wave_rows] */
-    float *expert_gate, *expert_up; /* [wave_rows][expert_stride] */
-    float *expert_y;           /* [wave_rows][hidden_stride] */
-    float *logits;             /* [LOGITS_TILE][vocab_stride] */
-    struct matmul *jobs;       /* [LINEAR_JOBS_MAX] */
-    struct attention_scratch *attention; /* [threads] */
+    float *expert_gate, *expert_up;                  /* [wave_rows][expert_stride] */
+    float *expert_y;                                 /* [wave_rows][hidden_stride] */
+    float *logits;                                   /* [LOGITS_TILE][vocab_stride] */
+    struct matmul *jobs;                             /* [LINEAR_JOBS_MAX] */
+    struct attention_scratch *attention;             /* [threads] */
     uint32_t q_a_stride, q_stride, kv_a_stride, hidden_stride, mlp_stride;
     uint32_t absorb_q_stride, absorb_u_stride, value_stride, experts_stride, expert_stride;
     uint32_t expanded_stride, vocab_stride;
@@ -88,8 +88,8 @@ struct scratch {
     size_t bytes;
 };
 
-#define LOGITS_TILE 16     /* rows of logits computed at a time */
-#define ATTENTION_TILE 64  /* queries that share one product with a block's keys */
+#define LOGITS_TILE 16    /* rows of logits computed at a time */
+#define ATTENTION_TILE 64 /* queries that share one product with a block's keys */
 
 struct model {
     struct checkpoint *checkpoint;
@@ -129,8 +129,8 @@ void attention_run(const struct pass *pass);
 void attention_run_prompt(const struct pass *pass);    /* expanded form -> scratch.attended */
 void attention_run_generated(const struct pass *pass); /* absorbed form -> scratch.attended */
 
-/* The online softmax over one block's scores: scores become exp(scale * s - scale * new maximum); the
- * caller multiplies what it has gathered so far by *factor_out. */
+/* The online softmax over one block's scores: scores become exp(scale * s - scale * new maximum);
+ * the caller multiplies what it has gathered so far by *factor_out. */
 void attention_softmax(const struct kernels *kernels, float *scores, uint32_t count, float scale,
                        float *max, float *sum, float *factor_out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV pages of one rank: a run of KV blocks (contract/kv_block.h) in one anonymous mapping, taken
- * at start-up. Knows addresses and formats; who owns a page is the unit's business.
+ * The KV pages of one rank: a run of KV blocks (contract/kv_block.h) in one anonymous mapping,
+ * taken at start-up. Knows addresses and formats; who owns a page is the unit's business.
  */
 #ifndef MODEL_KV_PAGES_H
 #define MODEL_KV_PAGES_H
@@ -19,8 +19,8 @@ struct kv_pages {
     enum kv_element element;
 };
 
-/* `mtp_count` of the slices belong to MTP layers. Takes as many whole pages as `bytes` hold; at least
- * one, or STATUS_TOO_LARGE. */
+/* `mtp_count` of the slices belong to MTP layers. Takes as many whole pages as `bytes` hold; at
+ * least one, or STATUS_TOO_LARGE. */
 enum status kv_pages_open(struct kv_pages *pages, enum kv_element element, uint32_t width,
                           uint32_t slice_count, uint32_t mtp_count, uint64_t bytes,
                           struct error *error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * See linear.h. The team's loop runs over all panels of all jobs, so that eight small experts keep as
- * many threads busy as one large matrix; which thread computes a panel never changes it.
+ * See linear.h. The team's loop runs over all panels of all jobs, so that eight small experts keep
+ * as many threads busy as one large matrix; which thread computes a panel never changes it.
  */
 #include "model/linear.h"
 
@@ -29,9 +29,8 @@ void linear_prepare(const struct kernels *kernels, enum input_kind kind, const f
         break;
     case INPUT_FP8:
     case INPUT_FP8_UE8M0:
-        kernels->quantize_e4m3(to,
-                               buffer->scales + row * divide_up(buffer->columns, QUANT_GROUP), x, n,
-                               kind == INPUT_FP8_UE8M0);
+        kernels->quantize_e4m3(to, buffer->scales + row * divide_up(buffer->columns, QUANT_GROUP),
+                               x, n, kind == INPUT_FP8_UE8M0);
         break;
     }
 }

@@ -30,8 +30,8 @@ struct linear_input {
 
 /* Room for prepared rows. */
 struct input_buffer {
-    float *x; /* [rows][columns] */
-    float *scales; /* [rows][columns / 128, rounded up] */
+    float *x;         /* [rows][columns] */
+    float *scales;    /* [rows][columns / 128, rounded up] */
     uint32_t columns; /* the widest input; also the stride */
 };
 

@@ -42,7 +42,8 @@ static enum status open_exchange(struct model *model, struct error *error) {
 
 static enum status open_parts(struct model *model, const struct model_options *options,
                               struct error *error) {
-    enum status status = checkpoint_open(options->directory, CHECKPOINT_WHOLE, &model->checkpoint, error);
+    enum status status =
+        checkpoint_open(options->directory, CHECKPOINT_WHOLE, &model->checkpoint, error);
     if (status != STATUS_OK) return status;
     model->shape = checkpoint_shape(model->checkpoint);
     checkpoint_identity(model->checkpoint, model->identity);
@@ -56,7 +57,8 @@ static enum status open_parts(struct model *model, const struct model_options *o
         status = kv_pages_open(&model->kv, f32 ? KV_ELEMENT_F32 : KV_ELEMENT_BF16,
                                shape_kv_width(model->shape), slices, mtp, options->kv_bytes, error);
     if (status == STATUS_OK)
-        status = weights_load(&model->weights, model->checkpoint, mtp, model->team, &progress, error);
+        status =
+            weights_load(&model->weights, model->checkpoint, mtp, model->team, &progress, error);
     if (status == STATUS_OK) status = scratch_open(&model->scratch, model, error);
     if (status == STATUS_OK) status = open_exchange(model, error);
     return status;
@@ -68,8 +70,8 @@ enum status model_open(const struct model_options *options, struct model **model
     struct model *model = calloc(1, sizeof *model);
     if (!model) return error_set(error, STATUS_NO_MEMORY, "no memory for the model");
     model->activations = options->activations;
-    model->rounds_bf16 = options->activations == ACTIVATIONS_BF16 ||
-                         options->activations == ACTIVATIONS_FP8;
+    model->rounds_bf16 =
+        options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
     model->step_tokens_max = options->step_tokens_max;
     model->step_rows_max = options->step_rows_max;
     enum status status = open_parts(model, options, error);

@@ -9,8 +9,13 @@
 #include "kernels/kernels.h"
 #include "model/shape.h"
 
-enum activations { ACTIVATIONS_F32, ACTIVATIONS_BF16, ACTIVATIONS_FP8, ACTIVATIONS_FP8_F32,
-                   ACTIVATIONS_COUNT };
+enum activations {
+    ACTIVATIONS_F32,
+    ACTIVATIONS_BF16,
+    ACTIVATIONS_FP8,
+    ACTIVATIONS_FP8_F32,
+    ACTIVATIONS_COUNT
+};
 
 /* "f32", "bf16", "fp8", "fp8-f32" */
 enum status activations_named(const char *name, enum activations *out, struct error *error);
@@ -20,11 +25,11 @@ struct model_options {
     const char *directory;
     enum activations activations;
     enum kernel_level level;
-    uint32_t threads;        /* 0: one per CPU */
-    uint64_t kv_bytes;       /* memory for KV pages; rounded down to whole pages */
+    uint32_t threads;         /* 0: one per CPU */
+    uint64_t kv_bytes;        /* memory for KV pages; rounded down to whole pages */
     uint32_t step_tokens_max; /* tokens in one step */
     uint32_t step_rows_max;
-    bool mtp;                /* load the MTP layer, keep its slice in each KV block */
+    bool mtp; /* load the MTP layer, keep its slice in each KV block */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_context;
@@ -42,7 +47,8 @@ uint64_t model_page_bytes(const struct model *model);   /* one KV block, header 
 uint64_t model_weight_bytes(const struct model *model); /* packed */
 /* Bytes of weights that a step of `tokens` tokens reads, if experts are chosen evenly. */
 double model_step_bytes(const struct model *model, uint32_t tokens);
-/* Short text: kernels' numerics, activations and version, e.g. "fma1.bf16.v1". Enters block keys. */
+/* Short text: kernels' numerics, activations and version, e.g. "fma1.bf16.v1". Enters block keys.
+ */
 const char *model_numerics_id(const struct model *model);
 /* 32 bytes that identify the checkpoint. */
 const uint8_t *model_identity(const struct model *model);
@@ -50,20 +56,22 @@ const uint8_t *model_identity(const struct model *model);
 /* What `fathom logits` may ask to see of one row's run; all pointers may be NULL. */
 struct model_probe {
     uint32_t row;
-    uint32_t *routing;     /* [layers][experts_per_token] of the row's last token; dense layers: UINT32_MAX */
-    uint32_t *mtp_argmax;  /* [row's token_count]: position i from h_i and token i+1; the last position
-                            * takes `mtp_next_token` */
+    uint32_t *
+        routing; /* [layers][experts_per_token] of the row's last token; dense layers: UINT32_MAX */
+    uint32_t *mtp_argmax;    /* [row's token_count]: position i from h_i and token i+1; the last
+                              * position    takes `mtp_next_token` */
     uint32_t mtp_next_token; /* UINT32_MAX: the greedy token of the last position's logits */
 };
 
 /* Runs the plan: KV pages written, logits computed. `logits`: the rows' wanted logits behind each
- * other in plan order, each [vocab] floats; room for the sum of logits_count rows. Deterministic and
- * batch invariant. STATUS_INVALID if the plan breaks a rule (that is the caller's bug, but it may come
- * from another process). */
+ * other in plan order, each [vocab] floats; room for the sum of logits_count rows. Deterministic
+ * and batch invariant. STATUS_INVALID if the plan breaks a rule (that is the caller's bug, but it
+ * may come from another process). */
 enum status model_step(struct model *model, const struct step_plan *plan, float *logits,
                        const struct model_probe *probe, struct error *error);
 
-/* model/sample.c: the next token for a row of logits. Same logits, sampling and position: same token. */
+/* model/sample.c: the next token for a row of logits. Same logits, sampling and position: same
+ * token. */
 uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling *sampling,
                       uint32_t output_position, float *scratch /* [2 * vocab] */);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The multi-token-prediction module, a draft head: at position i it takes the next token's embedding
- * and the main model's output h[i] (after the final norm) and predicts token i + 2.
+ * The multi-token-prediction module, a draft head: at position i it takes the next token's
+ * embedding and the main model's output h[i] (after the final norm) and predicts token i + 2.
  *
  *   u[i]   = eh_proj(rmsnorm(E[t[i+1]], enorm) | rmsnorm(h[i], hnorm))   embedding first
  *   z      = block(u), a full MoE block with a KV cache of its own, causal, position i
  *   logits = head(rmsnorm(z, shared_head.norm)); embedding and head are the main model's
  *
- * Its KV row of position i is stored at index i + 1, where token i + 1 stands (contract/kv_block.h).
+ * Its KV row of position i is stored at index i + 1, where token i + 1 stands
+ * (contract/kv_block.h).
  */
 #include "model/forward.h"
 
@@ -20,10 +21,9 @@ static void embed(void *context, uint32_t first, uint32_t count, uint32_t member
     enum input_kind kind = linear_input_kind(model->activations, mtp->projection.type, false);
     for (uint32_t i = first; i < first + count; i++) {
         float *pair = s->mtp_pair + (size_t)i * 2 * hidden;
-        tensor_to_float(model->weights.embedding,
-                        (uint64_t)s->mtp_batch.token_ids[i] * hidden, hidden, pair);
-        model->kernels->rmsnorm(pair, pair, mtp->embedding_norm, hidden,
-                                model->shape->rms_epsilon);
+        tensor_to_float(model->weights.embedding, (uint64_t)s->mtp_batch.token_ids[i] * hidden,
+                        hidden, pair);
+        model->kernels->rmsnorm(pair, pair, mtp->embedding_norm, hidden, model->shape->rms_epsilon);
         model->kernels->rmsnorm(pair + hidden, s->hidden + (size_t)i * hidden, mtp->hidden_norm,
                                 hidden, model->shape->rms_epsilon);
         linear_prepare(model->kernels, kind, pair, 2 * hidden, &s->input, i);

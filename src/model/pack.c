@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each job copies its rows to a thread's buffer first: file offsets may be unaligned, and the values
- * are looked through on the way. After a job its part of the mapping is dropped (MADV_DONTNEED); what
- * is needed again comes back from the page cache.
+ * Each job copies its rows to a thread's buffer first: file offsets may be unaligned, and the
+ * values are looked through on the way. After a job its part of the mapping is dropped
+ * (MADV_DONTNEED); what is needed again comes back from the page cache.
  */
 #include "model/pack.h"
 
@@ -19,7 +19,7 @@ struct pack_run {
     const struct pack_list *list;
     uint32_t first_job; /* of this round */
     size_t buffer_bytes;
-    char *buffers; /* [threads][buffer_bytes] */
+    char *buffers;      /* [threads][buffer_bytes] */
     uint32_t *bad_jobs; /* [threads] lowest index of a job with a value that is not finite, or
                          * UINT32_MAX; one each, so that nobody waits for anybody */
 };
@@ -71,13 +71,15 @@ void pack_list_free(struct pack_list *list) {
 /* Each returns true when all values are finite. */
 static bool codes_are_finite(const uint8_t *codes, size_t count) {
     uint8_t bad = 0;
-    for (size_t i = 0; i < count; i++) bad |= (codes[i] & 0x7F) == 0x7F;
+    for (size_t i = 0; i < count; i++)
+        bad |= (codes[i] & 0x7F) == 0x7F;
     return !bad;
 }
 
 static bool halves_are_finite(const uint16_t *values, size_t count) {
     uint16_t bad = 0;
-    for (size_t i = 0; i < count; i++) bad |= (values[i] & 0x7F80) == 0x7F80;
+    for (size_t i = 0; i < count; i++)
+        bad |= (values[i] & 0x7F80) == 0x7F80;
     return !bad;
 }
 
@@ -96,7 +98,8 @@ static void apply_scales(const struct pack_job *job, float *values) {
             float scale;
             tensor_to_float(job->scale, scale_row * scale_cols + c / QUANT_GROUP, 1, &scale);
             uint64_t end = c + QUANT_GROUP < cols ? c + QUANT_GROUP : cols;
-            for (uint64_t i = c; i < end; i++) values[r * cols + i] *= scale;
+            for (uint64_t i = c; i < end; i++)
+                values[r * cols + i] *= scale;
         }
     }
 }
@@ -177,11 +180,12 @@ static uint32_t lowest_bad_job(const struct pack_run *run, uint32_t threads) {
 
 static enum status bad_value(const struct pack_job *job, struct error *error) {
     const struct tensor *tensor = job->tensor;
-    return error_set(error, STATUS_CORRUPT,
-                     "%s: tensor %s, rows %llu to %llu: a value is NaN or infinite, expected finite "
-                     "numbers; the file is damaged, fetch it again",
-                     tensor->file, tensor->name, (unsigned long long)job->source_row,
-                     (unsigned long long)(job->source_row + job->row_count - 1));
+    return error_set(
+        error, STATUS_CORRUPT,
+        "%s: tensor %s, rows %llu to %llu: a value is NaN or infinite, expected finite "
+        "numbers; the file is damaged, fetch it again",
+        tensor->file, tensor->name, (unsigned long long)job->source_row,
+        (unsigned long long)(job->source_row + job->row_count - 1));
 }
 
 enum status pack_list_run(const struct pack_list *list, struct team *team,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Packing: turns tensors of the mapped checkpoint into the forms that kernels read, in parallel, and
- * lets go of the mapped pages behind it, so that the packed form replaces the raw one in memory.
- * Refuses NaN and infinite values, naming file and tensor.
+ * Packing: turns tensors of the mapped checkpoint into the forms that kernels read, in parallel,
+ * and lets go of the mapped pages behind it, so that the packed form replaces the raw one in
+ * memory. Refuses NaN and infinite values, naming file and tensor.
  */
 #ifndef MODEL_PACK_H
 #define MODEL_PACK_H
@@ -14,7 +14,7 @@ enum pack_form {
     PACK_PANELS,            /* rows of W, as panels (kernels/matmul.h) */
     PACK_PANELS_TRANSPOSED, /* the same rows, transposed first */
     PACK_FLOATS,            /* as floats, row-major */
-    PACK_SCAN,              /* nothing is kept: only looked through for values that are not finite */
+    PACK_SCAN, /* nothing is kept: only looked through for values that are not finite */
 };
 
 /* Rows [source_row, source_row + row_count) of a tensor. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rotary positions. Frequencies come with the shape (YaRN applied); angles are float32 products as in
- * DeepSeek's own code, their cosines and sines are taken in double once per step and token.
+ * Rotary positions. Frequencies come with the shape (YaRN applied); angles are float32 products as
+ * in DeepSeek's own code, their cosines and sines are taken in double once per step and token.
  *
- * Pairs are (2i, 2i+1) when the layout is interleaved, as DeepSeek stores its weights; (i, i + dim/2)
- * otherwise. Transformers permutes to halves first and rotates then: the same pairs, the same scores.
+ * Pairs are (2i, 2i+1) when the layout is interleaved, as DeepSeek stores its weights; (i, i +
+ * dim/2) otherwise. Transformers permutes to halves first and rotates then: the same pairs, the
+ * same scores.
  */
 #include "model/forward.h"
 

@@ -12,14 +12,17 @@
 static void score(const struct shape *shape, const float *logits, float *scores /* [experts] */) {
     uint32_t count = shape->experts;
     if (shape->scoring == ROUTER_SIGMOID) {
-        for (uint32_t e = 0; e < count; e++) scores[e] = 1.0f / (1.0f + kernels_exp(-logits[e]));
+        for (uint32_t e = 0; e < count; e++)
+            scores[e] = 1.0f / (1.0f + kernels_exp(-logits[e]));
         return;
     }
     float largest = logits[0], sum = 0;
     for (uint32_t e = 1; e < count; e++)
         if (logits[e] > largest) largest = logits[e];
-    for (uint32_t e = 0; e < count; e++) sum += scores[e] = kernels_exp(logits[e] - largest);
-    for (uint32_t e = 0; e < count; e++) scores[e] /= sum;
+    for (uint32_t e = 0; e < count; e++)
+        sum += scores[e] = kernels_exp(logits[e] - largest);
+    for (uint32_t e = 0; e < count; e++)
+        scores[e] /= sum;
 }
 
 /* Index of the largest value not yet taken, lowest index first; takes it. */
@@ -34,7 +37,8 @@ static uint32_t take_largest(const float *values, bool *taken, uint32_t count) {
 static float group_score(const float *choices, uint32_t count, bool two_largest) {
     float first = -INFINITY, second = -INFINITY;
     for (uint32_t e = 0; e < count; e++) {
-        /* The analyzer does not know that groups divide the experts. NOLINTNEXTLINE(clang-analyzer-*) */
+        /* The analyzer does not know that groups divide the experts.
+         * NOLINTNEXTLINE(clang-analyzer-*) */
         if (choices[e] > first) {
             second = first;
             first = choices[e];
@@ -62,11 +66,14 @@ static void weigh(const struct shape *shape, float *weights /* [experts_per_toke
     bool normalize = shape->normalize_weights && !(shape->is_v2 && count == 1);
     if (normalize) {
         float sum = 0;
-        for (uint32_t i = 0; i < count; i++) sum += weights[i];
-        for (uint32_t i = 0; i < count; i++) weights[i] /= sum + 1e-20f;
+        for (uint32_t i = 0; i < count; i++)
+            sum += weights[i];
+        for (uint32_t i = 0; i < count; i++)
+            weights[i] /= sum + 1e-20f;
     }
     if (!shape->is_v2 || !normalize)
-        for (uint32_t i = 0; i < count; i++) weights[i] *= shape->routed_scaling;
+        for (uint32_t i = 0; i < count; i++)
+            weights[i] *= shape->routed_scaling;
 }
 
 void router_choose(const struct shape *shape, const float *logits, const float *bias,

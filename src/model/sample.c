@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Choosing the next token. Greedy takes the largest logit (ties: lowest id). Otherwise candidates are
- * taken in descending logit order, ties by ascending id, cut by top-k, then by top-p over what top-k
- * left (the smallest run whose share reaches top_p), and one number from Philox (seed, choice, output
- * position) picks among them: the same logits, sampling and position give the same token anywhere.
+ * Choosing the next token. Greedy takes the largest logit (ties: lowest id). Otherwise candidates
+ * are taken in descending logit order, ties by ascending id, cut by top-k, then by top-p over what
+ * top-k left (the smallest run whose share reaches top_p), and one number from Philox (seed,
+ * choice, output position) picks among them: the same logits, sampling and position give the same
+ * token anywhere.
  *
- * A heap yields the candidates in order as they are needed, so a short nucleus out of 129,280 tokens
- * costs one pass, not a sort. Exponentials come from kernels_exp, which is the same on every CPU.
- * NaN counts as -inf; nothing in the logits can crash this.
+ * A heap yields the candidates in order as they are needed, so a short nucleus out of 129,280
+ * tokens costs one pass, not a sort. Exponentials come from kernels_exp, which is the same on every
+ * CPU. NaN counts as -inf; nothing in the logits can crash this.
  */
 #include "base/random.h"
 #include "model/model.h"
@@ -44,8 +45,8 @@ static void sift_down(const float *logits, uint32_t *heap, uint32_t count, uint3
     }
 }
 
-/* Takes the first candidate off the heap and leaves it behind the heap's end, so that afterwards the
- * candidates stand in heap[vocab-1], heap[vocab-2], ... */
+/* Takes the first candidate off the heap and leaves it behind the heap's end, so that afterwards
+ * the candidates stand in heap[vocab-1], heap[vocab-2], ... */
 static void take_first(const float *logits, uint32_t *heap, uint32_t count) {
     uint32_t id = heap[0];
     heap[0] = heap[count - 1];
@@ -66,7 +67,8 @@ uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling
         total += (double)weights[i];
         heap[i] = i;
     }
-    for (uint32_t i = vocab / 2; i-- > 0;) sift_down(logits, heap, vocab, i);
+    for (uint32_t i = vocab / 2; i-- > 0;)
+        sift_down(logits, heap, vocab, i);
 
     uint32_t limit = sampling->top_k && sampling->top_k < vocab ? sampling->top_k : vocab;
     double uniform = random_uniform(sampling->seed, sampling->choice, output_position);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The engine's scratch: one mapping, cut once at model_open. A first walk counts, a second hands out
- * addresses. Pages are touched when a step first needs them.
+ * The engine's scratch: one mapping, cut once at model_open. A first walk counts, a second hands
+ * out addresses. Pages are touched when a step first needs them.
  */
 #include "model/forward.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Laying out runs twice over the same code: the first walk has no memory and only counts, the second
- * fills in addresses and lists the packing jobs. So the mapping is exactly as large as it must be.
+ * Laying out runs twice over the same code: the first walk has no memory and only counts, the
+ * second fills in addresses and lists the packing jobs. So the mapping is exactly as large as it
+ * must be.
  */
 #include "model/weights.h"
 
@@ -108,15 +109,14 @@ static struct packed_matrix place_matrix(struct builder *builder, enum weight_ty
 
 static struct packed_matrix put_matrix(struct builder *builder, const struct tensor *tensor) {
     if (!tensor) return (struct packed_matrix){0};
-    struct packed_matrix matrix =
-        place_matrix(builder, type_kept(tensor), (uint32_t)tensor->shape[0],
-                     (uint32_t)tensor->shape[1]);
+    struct packed_matrix matrix = place_matrix(
+        builder, type_kept(tensor), (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
     fill_matrix(builder, &matrix, tensor);
     return matrix;
 }
 
-/* Rows [first, first + count) of a tensor as a matrix of their own, or transposed. FP8 survives if all
- * rows share a scale block (or, untransposed, start on one). */
+/* Rows [first, first + count) of a tensor as a matrix of their own, or transposed. FP8 survives if
+ * all rows share a scale block (or, untransposed, start on one). */
 static struct packed_matrix put_rows(struct builder *builder, const struct tensor *tensor,
                                      uint32_t first, uint32_t count, bool transposed) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
@@ -157,8 +157,8 @@ struct packed_matrix weights_row_view(const struct packed_matrix *whole, uint32_
     struct packed_matrix view = *whole;
     check(first % QUANT_GROUP == 0);
     view.rows = count;
-    view.data = (const char *)whole->data +
-                (size_t)first * whole->cols * weight_type_bytes(whole->type);
+    view.data =
+        (const char *)whole->data + (size_t)first * whole->cols * weight_type_bytes(whole->type);
     if (whole->scales)
         view.scales = whole->scales + first / QUANT_GROUP * divide_up(whole->cols, QUANT_GROUP);
     return view;
@@ -196,8 +196,7 @@ static void put_attention(struct builder *builder, uint32_t layer,
         attention->q_b =
             put_matrix(builder, layer_tensor(builder, layer, "self_attn.q_b_proj.weight"));
     } else {
-        attention->q =
-            put_matrix(builder, layer_tensor(builder, layer, "self_attn.q_proj.weight"));
+        attention->q = put_matrix(builder, layer_tensor(builder, layer, "self_attn.q_proj.weight"));
     }
     attention->kv_a =
         put_matrix(builder, layer_tensor(builder, layer, "self_attn.kv_a_proj_with_mqa.weight"));
@@ -227,8 +226,8 @@ static void put_experts(struct builder *builder, uint32_t layer, uint32_t first_
         struct packed_matrix *layout_matrix[] = {&layout->matrices.gate, &layout->matrices.up,
                                                  &layout->matrices.down};
         for (uint32_t part = 0; part < ARRAY_COUNT(parts); part++) {
-            const struct tensor *tensor = layer_tensor(builder, layer, "mlp.experts.%u.%s_proj.weight",
-                                                       expert, parts[part]);
+            const struct tensor *tensor =
+                layer_tensor(builder, layer, "mlp.experts.%u.%s_proj.weight", expert, parts[part]);
             if (!tensor) return;
             struct packed_matrix *matrix = layout_matrix[part];
             if (builder->base) {
@@ -258,8 +257,8 @@ static uint32_t put_layer(struct builder *builder, uint32_t layer, uint32_t firs
     }
     weights->router = put_matrix(builder, layer_tensor(builder, layer, "mlp.gate.weight"));
     if (shape->method == ROUTER_NOAUX_TC)
-        weights->router_bias = put_floats(
-            builder, layer_tensor(builder, layer, "mlp.gate.e_score_correction_bias"));
+        weights->router_bias =
+            put_floats(builder, layer_tensor(builder, layer, "mlp.gate.e_score_correction_bias"));
     if (shape->shared_experts) weights->shared = put_mlp(builder, layer, "mlp.shared_experts.");
     put_experts(builder, layer, first_slot, weights);
     return first_slot + shape->experts;
@@ -283,9 +282,9 @@ static void lay_out_slot(struct expert_layout *layout) {
 static struct packed_matrix in_slot(const struct packed_matrix *offsets, const char *slot) {
     struct packed_matrix matrix = *offsets;
     matrix.data = slot + (uintptr_t)offsets->data;
-    matrix.scales =
-        offsets->type == WEIGHT_FP8 ? (const float *)(const void *)(slot + (uintptr_t)offsets->scales)
-                                    : NULL;
+    matrix.scales = offsets->type == WEIGHT_FP8
+                        ? (const float *)(const void *)(slot + (uintptr_t)offsets->scales)
+                        : NULL;
     return matrix;
 }
 
@@ -305,8 +304,7 @@ static void put_mtp(struct builder *builder, uint32_t first_slot, struct mtp_wei
     put_layer(builder, layer, first_slot, &mtp->block);
     mtp->embedding_norm = put_floats(builder, layer_tensor(builder, layer, "enorm.weight"));
     mtp->hidden_norm = put_floats(builder, layer_tensor(builder, layer, "hnorm.weight"));
-    mtp->head_norm =
-        put_floats(builder, layer_tensor(builder, layer, "shared_head.norm.weight"));
+    mtp->head_norm = put_floats(builder, layer_tensor(builder, layer, "shared_head.norm.weight"));
     mtp->projection = put_matrix(builder, layer_tensor(builder, layer, "eh_proj.weight"));
 }
 
@@ -362,7 +360,8 @@ enum status weights_load(struct weights *weights, const struct checkpoint *check
     struct builder builder = {
         .checkpoint = checkpoint, .shape = shape, .weights = weights, .error = error};
     weights->layers = calloc(shape->layers, sizeof *weights->layers);
-    weights->slot_map = calloc((size_t)(shape->layers + 1) * (shape->experts + 1), sizeof(uint32_t));
+    weights->slot_map =
+        calloc((size_t)(shape->layers + 1) * (shape->experts + 1), sizeof(uint32_t));
     if (mtp) weights->mtp = calloc(1, sizeof *weights->mtp);
     if (!weights->layers || !weights->slot_map || (mtp && !weights->mtp))
         builder.status = error_set(error, STATUS_NO_MEMORY, "no memory for the layers' tables");

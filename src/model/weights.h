@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The weights in the forms that kernels read, all in one anonymous mapping: FP8 stays FP8, BF16 stays
- * BF16, F32 and F16 become F32. The embedding alone stays in the mapped file: a step reads only its
- * tokens' rows.
+ * The weights in the forms that kernels read, all in one anonymous mapping: FP8 stays FP8, BF16
+ * stays BF16, F32 and F16 become F32. The embedding alone stays in the mapped file: a step reads
+ * only its tokens' rows.
  *
  * Routed experts lie in slots of one fixed stride: gate, up and down with their scales at fixed
  * offsets, so that an expert moves by copying a slot. The slot map says where a logical expert is,
  * also at one rank. If experts differ in type among themselves, all are kept as F32.
  *
- * kv_b is kept as panels for the expanded attention form. The absorbed form multiplies by each head's
- * key half transposed, q' = W_k^T q, and by its value half, o = W_v u. The key halves are kept once
- * more, transposed; the value halves are views into kv_b's panels where a head's rows start on an
- * FP8 scale block (V3: always), else copies. A half whose scales cannot be cut out, because its rows
- * straddle scale blocks, is kept dequantized as F32.
+ * kv_b is kept as panels for the expanded attention form. The absorbed form multiplies by each
+ * head's key half transposed, q' = W_k^T q, and by its value half, o = W_v u. The key halves are
+ * kept once more, transposed; the value halves are views into kv_b's panels where a head's rows
+ * start on an FP8 scale block (V3: always), else copies. A half whose scales cannot be cut out,
+ * because its rows straddle scale blocks, is kept dequantized as F32.
  */
 #ifndef MODEL_WEIGHTS_H
 #define MODEL_WEIGHTS_H
@@ -23,15 +23,15 @@ struct mlp_weights {
 };
 
 struct attention_weights {
-    float *norm;               /* [hidden] input_layernorm */
-    struct packed_matrix q;    /* q_proj, if q_rank is 0 */
-    struct packed_matrix q_a;  /* [q_rank][hidden] */
-    float *q_a_norm;           /* [q_rank] */
-    struct packed_matrix q_b;  /* [heads * (nope + rope)][q_rank] */
-    struct packed_matrix kv_a; /* [kv_rank + rope][hidden] */
-    float *kv_a_norm;          /* [kv_rank] */
-    struct packed_matrix kv_b; /* [heads * (nope + value)][kv_rank] */
-    struct packed_matrix o;    /* [hidden][heads * value] */
+    float *norm;                    /* [hidden] input_layernorm */
+    struct packed_matrix q;         /* q_proj, if q_rank is 0 */
+    struct packed_matrix q_a;       /* [q_rank][hidden] */
+    float *q_a_norm;                /* [q_rank] */
+    struct packed_matrix q_b;       /* [heads * (nope + rope)][q_rank] */
+    struct packed_matrix kv_a;      /* [kv_rank + rope][hidden] */
+    float *kv_a_norm;               /* [kv_rank] */
+    struct packed_matrix kv_b;      /* [heads * (nope + value)][kv_rank] */
+    struct packed_matrix o;         /* [hidden][heads * value] */
     struct packed_matrix *absorb_k; /* [heads], each [kv_rank][nope] */
     struct packed_matrix *absorb_v; /* [heads], each [value][kv_rank] */
 };
@@ -84,7 +84,8 @@ void weights_close(struct weights *weights);
 /* The matrices of the expert in a slot. */
 struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot);
 
-/* Matrix of rows [first, first + count) of another; `first` is a multiple of 128 (of FP8 scales). */
+/* Matrix of rows [first, first + count) of another; `first` is a multiple of 128 (of FP8 scales).
+ */
 struct packed_matrix weights_row_view(const struct packed_matrix *whole, uint32_t first,
                                       uint32_t count);
 

@@ -17,7 +17,8 @@ static const struct {
     {"model", "prefill and decode of a whole model", bench_model},
 };
 
-const struct option_table *const bench_option_tables[] = {&bench_kernels_options, &bench_model_options};
+const struct option_table *const bench_option_tables[] = {&bench_kernels_options,
+                                                          &bench_model_options};
 const size_t bench_option_table_count = ARRAY_COUNT(bench_option_tables);
 
 static void print_help(FILE *out) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench model: prefill, time to the first token and decode of a whole model, as medians, beside
- * what the machine can do at most, measured in the same run. Tokens are random: speed does not depend
- * on what they say, but which experts they choose does, so every sequence has its own.
+ * fathom bench model: prefill, time to the first token and decode of a whole model, as medians,
+ * beside what the machine can do at most, measured in the same run. Tokens are random: speed does
+ * not depend on what they say, but which experts they choose does, so every sequence has its own.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -69,7 +69,8 @@ static const struct option bench_rows[] = {
 const struct option_table bench_model_options = {
     .command = "bench model",
     .arguments = "",
-    .description = "Times prefill and decode of a model, as fractions of the limits of this machine.",
+    .description =
+        "Times prefill and decode of a model, as fractions of the limits of this machine.",
     .options = bench_rows,
     .option_count = ARRAY_COUNT(bench_rows),
 };
@@ -99,7 +100,8 @@ static double linear_operations(const struct shape *shape) {
         total += heads * shape->value_dim * d;
         double width = shape->dense_width;
         if (shape_layer_is_moe(shape, layer)) {
-            width = (double)(shape->experts_per_token + shape->shared_experts) * shape->expert_width;
+            width =
+                (double)(shape->experts_per_token + shape->shared_experts) * shape->expert_width;
             total += d * shape->experts;
         }
         total += 3 * d * width;
@@ -110,8 +112,8 @@ static double linear_operations(const struct shape *shape) {
 /* Of a prompt: all tokens' linears (the head once), and scores and values over half the context. */
 static double prefill_operations(const struct shape *shape, double tokens) {
     double head = 2.0 * shape->vocab * shape->hidden;
-    double core = 2.0 * shape->layers * shape->heads *
-                  (shape_query_dim(shape) + shape->value_dim) * (tokens + 1) / 2;
+    double core = 2.0 * shape->layers * shape->heads * (shape_query_dim(shape) + shape->value_dim) *
+                  (tokens + 1) / 2;
     return tokens * (linear_operations(shape) - head + core) + head;
 }
 
@@ -172,8 +174,7 @@ static enum status measure_decode(struct bench *bench, uint32_t batch, double *s
                                             .token_count = 1,
                                             .logits_count = 1};
             }
-            enum status status =
-                solo_step(bench->solo, rows, batch, bench->logits, NULL, error);
+            enum status status = solo_step(bench->solo, rows, batch, bench->logits, NULL, error);
             if (status != STATUS_OK) return status;
         }
         seconds[run] = (machine_limits_now() - start) / (double)bench->values.gen;
@@ -262,8 +263,8 @@ static double decode_of_flops(const struct bench *bench, uint32_t index) {
 
 static void print_json(const struct bench *bench) {
     double prompt = (double)bench->values.prompt;
-    double of_flops = prefill_operations(bench->shape, prompt) / bench->prefill_seconds /
-                      peak_flops(bench);
+    double of_flops =
+        prefill_operations(bench->shape, prompt) / bench->prefill_seconds / peak_flops(bench);
     printf("{\"kernels\":\"%s\",\"numerics\":\"%s\",\"threads\":%u,\"load_seconds\":%.4g,"
            "\"weight_bytes\":%" PRIu64 ",\"load_peak_rss_bytes\":%" PRIu64
            ",\"peak_rss_bytes\":%" PRIu64 ",\n",
@@ -289,13 +290,14 @@ static void print_table(const struct bench *bench) {
            model_numerics_id(solo_model(bench->solo)), bench->limits.threads);
     printf("limits: %.1f GFLOP/s f32, %.1f bf16, %.1f GB/s read\n", bench->limits.fma_flops * 1e-9,
            bench->limits.bf16_flops * 1e-9, bench->limits.read_bytes * 1e-9);
-    printf("loaded in %.2f s; weights %.1f MiB, peak RSS %.1f MiB loading, %.1f running\n", bench->load_seconds,
-           (double)model_weight_bytes(solo_model(bench->solo)) / (1 << 20),
+    printf("loaded in %.2f s; weights %.1f MiB, peak RSS %.1f MiB loading, %.1f running\n",
+           bench->load_seconds, (double)model_weight_bytes(solo_model(bench->solo)) / (1 << 20),
            (double)bench->load_rss_bytes / (1 << 20), (double)bench->peak_rss_bytes / (1 << 20));
-    printf("prefill %.0f tokens: %.1f tokens/s, first token after %.3f s, %.0f%% of the arithmetic\n",
-           prompt, prompt / bench->prefill_seconds, bench->prefill_seconds,
-           100 * prefill_operations(bench->shape, prompt) / bench->prefill_seconds /
-               peak_flops(bench));
+    printf(
+        "prefill %.0f tokens: %.1f tokens/s, first token after %.3f s, %.0f%% of the arithmetic\n",
+        prompt, prompt / bench->prefill_seconds, bench->prefill_seconds,
+        100 * prefill_operations(bench->shape, prompt) / bench->prefill_seconds /
+            peak_flops(bench));
     for (uint32_t i = 0; i < bench->batch_count; i++)
         printf("decode batch %-3u %8.1f tokens/s, step %7.2f ms, %3.0f%% of the bandwidth, %3.0f%% "
                "of the arithmetic\n",

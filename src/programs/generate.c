@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom generate: one answer, straight from the model: to token ids, or (in builds with serving) to a
- * prompt in words, printed as it comes.
+ * fathom generate: one answer, straight from the model: to token ids, or (in builds with serving)
+ * to a prompt in words, printed as it comes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,8 +150,8 @@ static enum status run_tokens(struct answer *answer, struct error *error) {
     enum status status = solo_prefill(answer->solo, 0, answer->prompt, answer->prompt_count, 0,
                                       answer->logits, error);
     for (uint32_t i = 0; status == STATUS_OK; i++) {
-        uint32_t token = sample_token(answer->logits, answer->shape->vocab, &sampling, i,
-                                      answer->scratch);
+        uint32_t token =
+            sample_token(answer->logits, answer->shape->vocab, &sampling, i, answer->scratch);
         print_token(answer, token);
         if (is_end(answer, token) || i + 1 == values->max_new) return STATUS_OK;
         struct solo_row row = {
@@ -189,8 +189,8 @@ static enum status run(struct answer *answer, const char *prompt, struct error *
     enum status status = model_run_options(&answer->values.run, &model, error);
     if (status != STATUS_OK) return status;
     if (answer->values.tokens) {
-        status = model_run_tokens(answer->values.tokens, &answer->given, &answer->prompt_count,
-                                  error);
+        status =
+            model_run_tokens(answer->values.tokens, &answer->given, &answer->prompt_count, error);
         answer->prompt = answer->given;
     } else {
         status = read_prompt(answer, model.directory, prompt, error);

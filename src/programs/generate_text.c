@@ -35,8 +35,7 @@ static enum status open_tokenizer(struct generate_text *text, const char *direct
                                   struct error *error) {
     char path[4096];
     struct bytes json;
-    enum status status =
-        take_file(directory, "tokenizer.json", path, sizeof path, &json, error);
+    enum status status = take_file(directory, "tokenizer.json", path, sizeof path, &json, error);
     if (status != STATUS_OK) return status;
     size_t bytes = tokenizer_arena_bytes(json.count);
     size_t scratch_bytes = tokenizer_open_scratch_bytes(json.count);

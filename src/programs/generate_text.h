@@ -16,14 +16,14 @@ enum status generate_text_open(const char *directory, struct generate_text **tex
                                struct error *error) MUST_USE;
 void generate_text_close(struct generate_text *text);
 
-/* The prompt as a user's message (as it stands, behind bos, if the checkpoint has no chat template).
- * The tokens belong to `text`. */
+/* The prompt as a user's message (as it stands, behind bos, if the checkpoint has no chat
+ * template). The tokens belong to `text`. */
 enum status generate_text_prompt(struct generate_text *text, const char *prompt,
                                  const uint32_t **tokens_out, uint32_t *count_out,
                                  struct error *error) MUST_USE;
 
-/* Prints what the token makes certain: content to standard output, reasoning to standard error, dimmed, if
- * that is a terminal. */
+/* Prints what the token makes certain: content to standard output, reasoning to standard error,
+ * dimmed, if that is a terminal. */
 void generate_text_push(struct generate_text *text, uint32_t token);
 void generate_text_finish(struct generate_text *text);
 

@@ -24,7 +24,8 @@ static const struct {
     const struct option_table *options;
 } subjects[] = {
     {"cpu", "kernel levels, threads, caches, memory", inspect_cpu, &inspect_cpu_options},
-    {"model", "a checkpoint's shape, sizes, memory per rank", inspect_model, &inspect_model_options},
+    {"model", "a checkpoint's shape, sizes, memory per rank", inspect_model,
+     &inspect_model_options},
     {"options", "every option of every command", inspect_options, &inspect_options_options},
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom logits: what the model makes of given tokens: the largest logits at the last positions, the
- * experts chosen, the MTP head's predictions. For comparison with other implementations.
+ * fathom logits: what the model makes of given tokens: the largest logits at the last positions,
+ * the experts chosen, the MTP head's predictions. For comparison with other implementations.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -71,11 +71,11 @@ struct study {
     struct solo *solo;
     const struct shape *shape;
     uint32_t *tokens, token_count;
-    uint32_t last;  /* positions to print, at most token_count */
-    float *logits;  /* [last][vocab] */
+    uint32_t last;     /* positions to print, at most token_count */
+    float *logits;     /* [last][vocab] */
     uint32_t *routing; /* [layers][experts_per_token] */
-    uint32_t *mtp;  /* [token_count] */
-    uint32_t *order; /* [vocab] */
+    uint32_t *mtp;     /* [token_count] */
+    uint32_t *order;   /* [vocab] */
 };
 
 static enum status take_room(struct study *study, struct error *error) {
@@ -104,7 +104,8 @@ static enum status run_chunks(struct study *study, struct error *error) {
         uint32_t count =
             solo_chunk(study->solo, study->token_count, done, (uint32_t)study->values.chunk);
         uint32_t end = done + count;
-        uint32_t wanted = end <= first_wanted ? 0 : end - (done > first_wanted ? done : first_wanted);
+        uint32_t wanted =
+            end <= first_wanted ? 0 : end - (done > first_wanted ? done : first_wanted);
         struct model_probe probe = {
             .routing = study->values.routing ? study->routing : NULL,
             .mtp_argmax = study->values.mtp ? study->mtp + done : NULL,
@@ -115,8 +116,8 @@ static enum status run_chunks(struct study *study, struct error *error) {
                                .token_count = count,
                                .logits_count = wanted};
         enum status status =
-            solo_step(study->solo, &row, 1,
-                      study->logits + (size_t)printed * study->shape->vocab, &probe, error);
+            solo_step(study->solo, &row, 1, study->logits + (size_t)printed * study->shape->vocab,
+                      &probe, error);
         if (status != STATUS_OK) return status;
         printed += wanted;
         done = end;
@@ -135,8 +136,10 @@ static int by_logit(const void *a, const void *b) {
 
 static double log_sum_exp(const float *logits, uint32_t count) {
     double largest = -INFINITY, sum = 0;
-    for (uint32_t i = 0; i < count; i++) largest = fmax(largest, (double)logits[i]);
-    for (uint32_t i = 0; i < count; i++) sum += exp((double)logits[i] - largest);
+    for (uint32_t i = 0; i < count; i++)
+        largest = fmax(largest, (double)logits[i]);
+    for (uint32_t i = 0; i < count; i++)
+        sum += exp((double)logits[i] - largest);
     return largest + log(sum);
 }
 
@@ -145,7 +148,8 @@ static void print_position(struct study *study, uint32_t index) {
     const float *logits = study->logits + (size_t)index * vocab;
     uint32_t top = study->values.top < vocab ? (uint32_t)study->values.top : vocab;
     bool json = study->values.json;
-    for (uint32_t i = 0; i < vocab; i++) study->order[i] = i;
+    for (uint32_t i = 0; i < vocab; i++)
+        study->order[i] = i;
     sort_logits = logits;
     qsort(study->order, vocab, sizeof *study->order, by_logit);
     printf(json ? "%s{\"pos\":%u,\"logsumexp\":%.9g,\"top\":[" : "%sposition %u, logsumexp %.9g\n",
@@ -157,7 +161,8 @@ static void print_position(struct study *study, uint32_t index) {
 }
 
 static void print_list(const uint32_t *values, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) printf("%s%u", i ? "," : "", values[i]);
+    for (uint32_t i = 0; i < count; i++)
+        printf("%s%u", i ? "," : "", values[i]);
 }
 
 static void print_routing(const struct study *study) {
@@ -177,7 +182,8 @@ static void print_routing(const struct study *study) {
 
 static void print_study(struct study *study) {
     if (study->values.json) printf("{\"positions\":[");
-    for (uint32_t i = 0; i < study->last; i++) print_position(study, i);
+    for (uint32_t i = 0; i < study->last; i++)
+        print_position(study, i);
     if (study->values.json) printf("]");
     if (study->values.routing) print_routing(study);
     if (study->values.mtp) {
@@ -201,8 +207,8 @@ static enum status run(struct study *study, struct error *error) {
     status = model_run_open(&options, &study->solo, error);
     if (status != STATUS_OK) return status;
     study->shape = model_shape(solo_model(study->solo));
-    study->last = study->values.last < study->token_count ? (uint32_t)study->values.last
-                                                          : study->token_count;
+    study->last =
+        study->values.last < study->token_count ? (uint32_t)study->values.last : study->token_count;
     if (study->values.mtp && !study->shape->mtp_layers)
         return error_set(error, STATUS_UNSUPPORTED, "--mtp: this checkpoint has no MTP layer");
     status = check_tokens(study, error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What `generate`, `logits` and `bench model` share: the options that say which model runs how, lists
- * of token ids, and opening a model with its progress shown.
+ * What `generate`, `logits` and `bench model` share: the options that say which model runs how,
+ * lists of token ids, and opening a model with its progress shown.
  */
 #ifndef PROGRAMS_MODEL_RUN_H
 #define PROGRAMS_MODEL_RUN_H
@@ -38,11 +38,12 @@ struct model_run_values {
          .help = "highest instruction set to use",                                                 \
          .offset = offsetof(struct model_run_values, cpu_mask)},                                   \
     {                                                                                              \
-        .name = "threads", .type = OPTION_COUNT, .help = "threads; 0: one per CPU", .maximum = 1024, \
-        .offset = offsetof(struct model_run_values, threads)                                       \
+        .name = "threads", .type = OPTION_COUNT, .help = "threads; 0: one per CPU",                \
+        .maximum = 1024, .offset = offsetof(struct model_run_values, threads)                      \
     }
 
-/* Fills directory, activations, level and threads. The directory's text lives as long as the process. */
+/* Fills directory, activations, level and threads. The directory's text lives as long as the
+ * process. */
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) MUST_USE;
 

@@ -37,7 +37,8 @@ static void test_f16_every_code(void **state) {
     }
 }
 
-/* Every code comes back; halfway between neighbours goes to the even one, beyond it to the nearer. */
+/* Every code comes back; halfway between neighbours goes to the even one, beyond it to the nearer.
+ */
 static void test_f16_rounds_to_nearest_even(void **state) {
     for (uint32_t code = 0; code < 0x7C00; code++) {
         float low = float_from_f16((uint16_t)code), high = float_from_f16((uint16_t)(code + 1));
@@ -87,10 +88,8 @@ static void test_e4m3_rounds_to_nearest_even(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bf16_rounds_to_nearest_even),
-        cmocka_unit_test(test_f16_every_code),
-        cmocka_unit_test(test_f16_rounds_to_nearest_even),
-        cmocka_unit_test(test_e4m3_every_code),
+        cmocka_unit_test(test_bf16_rounds_to_nearest_even), cmocka_unit_test(test_f16_every_code),
+        cmocka_unit_test(test_f16_rounds_to_nearest_even),  cmocka_unit_test(test_e4m3_every_code),
         cmocka_unit_test(test_e4m3_rounds_to_nearest_even),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the exchange's order: groups by ascending expert, tokens ascending within, and each token's
- * rows in ascending expert id, which is the order of summation at any number of ranks.
+ * Protects the exchange's order: groups by ascending expert, tokens ascending within, and each
+ * token's rows in ascending expert id, which is the order of summation at any number of ranks.
  */
 #include <setjmp.h>
 #include <stdarg.h>

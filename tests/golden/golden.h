@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading the goldens: JSON files kept whole in memory, lists of numbers, and the folders with cases
- * (those of the tree, named by FATHOM_TEST_GOLDENS, and those that FATHOM_GOLDENS adds).
+ * Reading the goldens: JSON files kept whole in memory, lists of numbers, and the folders with
+ * cases (those of the tree, named by FATHOM_TEST_GOLDENS, and those that FATHOM_GOLDENS adds).
  */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H

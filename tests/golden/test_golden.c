@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the numbers: what the engine computes from a checkpoint is what DeepSeek's own code
- * computes. F32 within the goldens' tolerances, greedy tokens, routing and MTP predictions identical;
- * fp8-f32 by the pass rule for quantized activations; for bf16 and fp8, which round more than the
- * goldens do, a table, and a failure only if the difference is absurd.
+ * computes. F32 within the goldens' tolerances, greedy tokens, routing and MTP predictions
+ * identical; fp8-f32 by the pass rule for quantized activations; for bf16 and fp8, which round more
+ * than the goldens do, a table, and a failure only if the difference is absurd.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 #define NEW_TOKENS 24
 #define LAST_POSITIONS 8
 #define MTP_MARGIN_MIN 2e-3 /* below it two roundings may differ */
-#define QUIET 1e-4          /* noise of a position that may be compared under quantized activations */
+#define QUIET 1e-4 /* noise of a position that may be compared under quantized activations */
 
 struct bench {
     struct solo *solo;
@@ -87,8 +87,10 @@ static void compare_position(const struct bench *bench, const struct tree *top, 
 
 static double log_sum_exp(const float *logits, uint32_t count) {
     double largest = -INFINITY, sum = 0;
-    for (uint32_t i = 0; i < count; i++) largest = fmax(largest, (double)logits[i]);
-    for (uint32_t i = 0; i < count; i++) sum += exp((double)logits[i] - largest);
+    for (uint32_t i = 0; i < count; i++)
+        largest = fmax(largest, (double)logits[i]);
+    for (uint32_t i = 0; i < count; i++)
+        sum += exp((double)logits[i] - largest);
     return largest + log(sum);
 }
 
@@ -105,7 +107,8 @@ static void compare_routing(const struct bench *bench, const struct tree *prompt
         const uint32_t *found = routing + (size_t)strtoul(key.data, NULL, 10) * per_token;
         uint32_t common = 0;
         for (uint32_t i = 0; i < count; i++)
-            for (uint32_t k = 0; k < count; k++) common += found[k] == experts[i];
+            for (uint32_t k = 0; k < count; k++)
+                common += found[k] == experts[i];
         outcome->routing_wrong += common != count;
     }
 }
@@ -127,7 +130,8 @@ static void compare_mtp(const struct tree *expected, const struct tree *margins,
  * bench->logits. `noise`: per position, or NULL. */
 static void compare_prompt(struct bench *bench, const struct tree *prompt,
                            const struct golden_list *noise, struct outcome *outcome) {
-    static uint32_t tokens[CONTEXT_MAX], mtp[CONTEXT_MAX], routing[LIMIT_LAYERS * LIMIT_TOP_K_EXPERTS];
+    static uint32_t tokens[CONTEXT_MAX], mtp[CONTEXT_MAX],
+        routing[LIMIT_LAYERS * LIMIT_TOP_K_EXPERTS];
     struct golden_list lse;
     struct error error = {.text = ""};
     uint32_t vocab = bench->shape->vocab;
@@ -137,8 +141,8 @@ static void compare_prompt(struct bench *bench, const struct tree *prompt,
     golden_numbers(tree_member(tree_member(prompt, "stats"), "lse"), &lse);
     assert_int_equal(lse.count, count);
     solo_reset(bench->solo, 0);
-    struct solo_row row = {.form = TOKEN_PROMPT, .tokens = tokens, .token_count = count,
-                           .logits_count = last};
+    struct solo_row row = {
+        .form = TOKEN_PROMPT, .tokens = tokens, .token_count = count, .logits_count = last};
     struct model_probe probe = {.routing = routing,
                                 .mtp_argmax = bench->mtp && mtp_tree ? mtp : NULL,
                                 .mtp_next_token = UINT32_MAX};
@@ -165,29 +169,31 @@ static void compare_prompt(struct bench *bench, const struct tree *prompt,
     memmove(bench->logits, bench->logits + (size_t)(last - 1) * vocab, vocab * sizeof(float));
 }
 
-/* Goes on from compare_prompt: 24 greedy tokens, each fed back as a generated one. If a token is not the
- * golden's, the golden's is fed, so that each step is judged by itself. */
-static void compare_greedy(struct bench *bench, const struct tree *prompt, struct outcome *outcome) {
+/* Goes on from compare_prompt: 24 greedy tokens, each fed back as a generated one. If a token is
+ * not the golden's, the golden's is fed, so that each step is judged by itself. */
+static void compare_greedy(struct bench *bench, const struct tree *prompt,
+                           struct outcome *outcome) {
     uint32_t expected[NEW_TOKENS];
     struct error error = {.text = ""};
     struct sampling greedy = {.temperature = 0};
-    uint32_t count = golden_ids(tree_member(tree_member(prompt, "greedy"), "tokens"), expected,
-                                NEW_TOKENS);
+    uint32_t count =
+        golden_ids(tree_member(tree_member(prompt, "greedy"), "tokens"), expected, NEW_TOKENS);
     assert_int_equal(count, NEW_TOKENS);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t token =
             sample_token(bench->logits, bench->shape->vocab, &greedy, i, bench->scratch);
         outcome->greedy_equal += token == expected[i];
         outcome->greedy_count++;
-        struct solo_row row = {.form = TOKEN_GENERATED, .tokens = &expected[i], .token_count = 1,
-                               .logits_count = 1};
+        struct solo_row row = {
+            .form = TOKEN_GENERATED, .tokens = &expected[i], .token_count = 1, .logits_count = 1};
         if (solo_step(bench->solo, &row, 1, bench->logits, NULL, &error) != STATUS_OK)
             fail_msg("%s", error.text);
     }
 }
 
 /* The draft at each greedy step: MTP over the prompt and the answer as one run of tokens. */
-static void compare_drafts(struct bench *bench, const struct tree *prompt, struct outcome *outcome) {
+static void compare_drafts(struct bench *bench, const struct tree *prompt,
+                           struct outcome *outcome) {
     static uint32_t tokens[CONTEXT_MAX], drafts[CONTEXT_MAX];
     struct error error = {.text = ""};
     const struct tree *mtp = tree_member(prompt, "mtp");
@@ -246,7 +252,8 @@ static char cases[GOLDEN_CASES_MAX][512];
 static void test_f32_meets_every_golden(void **state) {
     uint32_t count = golden_cases(cases);
     assert_true(count >= 3);
-    for (uint32_t i = 0; i < count; i++) expect_exact(cases[i], kernels_detect());
+    for (uint32_t i = 0; i < count; i++)
+        expect_exact(cases[i], kernels_detect());
 }
 
 static void test_f32_meets_a_golden_at_every_level(void **state) {
@@ -290,7 +297,8 @@ static void test_rounded_modes_stay_near(void **state) {
         for (uint32_t i = 0; i < count; i++) {
             struct outcome outcome = run_case(cases[i], modes[mode], kernels_detect());
             print_outcome(cases[i], modes[mode], &outcome);
-            assert_true(outcome.logit_sum / outcome.logit_count <= 1); /* a random net has logits of 2.5 */
+            assert_true(outcome.logit_sum / outcome.logit_count <=
+                        1); /* a random net has logits of 2.5 */
             assert_true(outcome.greedy_equal * 2 >= outcome.greedy_count);
         }
 }

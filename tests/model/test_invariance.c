@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects batch invariance, a promise everything leans on: the logits of a sequence are bitwise the
- * same alone or in any batch, with any thread count, however its prompt is cut (chunks end on block
- * boundaries or at the prompt's end), whatever lay in the KV pages before; and at all CPU levels that
- * share a numerics text.
+ * Protects batch invariance, a promise everything leans on: the logits of a sequence are bitwise
+ * the same alone or in any batch, with any thread count, however its prompt is cut (chunks end on
+ * block boundaries or at the prompt's end), whatever lay in the KV pages before; and at all CPU
+ * levels that share a numerics text.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +72,8 @@ static void draw_sequences(uint32_t vocab, uint32_t prompt_max) {
         if (i == 0) sequence->prompt_count = KV_BLOCK_TOKENS; /* the edges, always */
         if (i == 1) sequence->prompt_count = 1;
         sequence->count = sequence->prompt_count + 1 + draw(GENERATED_MAX);
-        for (uint32_t k = 0; k < sequence->count; k++) sequence->tokens[k] = draw(vocab);
+        for (uint32_t k = 0; k < sequence->count; k++)
+            sequence->tokens[k] = draw(vocab);
         sequence->expected = malloc((size_t)TOKENS_MAX * vocab * sizeof(float));
         sequence->found = malloc((size_t)TOKENS_MAX * vocab * sizeof(float));
         check(sequence->expected && sequence->found);
@@ -116,7 +117,8 @@ static void run_alone(struct solo *solo, uint32_t vocab) {
     }
 }
 
-/* A random next piece of a sequence, or none: whole blocks or the prompt's rest; a few generated tokens. */
+/* A random next piece of a sequence, or none: whole blocks or the prompt's rest; a few generated
+ * tokens. */
 static uint32_t draw_piece(const struct sequence *sequence, uint32_t room) {
     uint32_t left = sequence->count - sequence->done;
     if (left == 0 || draw(4) == 0) return 0;
@@ -157,7 +159,8 @@ static uint32_t run_random_step(struct solo *solo, uint32_t vocab, float *logits
         logits += (size_t)rows[i].token_count * vocab;
         sequence->done += rows[i].token_count;
     }
-    for (uint32_t i = 0; i < SEQUENCES; i++) missing += sequences[i].count - sequences[i].done;
+    for (uint32_t i = 0; i < SEQUENCES; i++)
+        missing += sequences[i].count - sequences[i].done;
     return missing;
 }
 
@@ -183,13 +186,14 @@ static void expect_invariance(const char *directory, enum activations activation
     for (uint32_t i = 0; i < SEQUENCES; i++)
         for (uint32_t k = 0; k < sequences[i].count * vocab; k++)
             assert_true(sequences[i].expected[k] == sequences[i].expected[k]); /* no NaN */
-    uint32_t trials = level == KERNEL_LEVEL_C ? 1 : TRIALS; /* plain C is slow */
+    uint32_t trials = level == KERNEL_LEVEL_C ? 1 : TRIALS;                    /* plain C is slow */
     for (uint32_t trial = TRIALS - trials; trial < TRIALS; trial++) {
         struct solo *solo = open_solo(directory, activations, level, thread_counts[trial]);
         snprintf(what, sizeof what, "%s, %s, level %d, %u threads", directory,
                  activations_name(activations), (int)level, thread_counts[trial]);
         poison_pages(solo);
-        for (uint32_t i = 0; i < SEQUENCES; i++) sequences[i].done = 0;
+        for (uint32_t i = 0; i < SEQUENCES; i++)
+            sequences[i].done = 0;
         while (run_random_step(solo, vocab, logits)) {
         }
         expect_same(vocab, what);
@@ -207,8 +211,7 @@ static void test_any_batch_any_chunks_any_threads(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(directories); i++)
         for (int level = 0; level <= (int)kernels_detect(); level++)
             for (int mode = 0; mode < ACTIVATIONS_COUNT; mode++)
-                expect_invariance(directories[i], (enum activations)mode,
-                                  (enum kernel_level)level);
+                expect_invariance(directories[i], (enum activations)mode, (enum kernel_level)level);
 }
 
 static void test_levels_of_one_numerics_agree(void **state) {
@@ -218,9 +221,10 @@ static void test_levels_of_one_numerics_agree(void **state) {
         draw_sequences(vocab, 70);
         run_alone(plain, vocab);
         for (int level = 1; level <= (int)kernels_detect(); level++) {
-            struct solo *solo = open_solo(made, (enum activations)mode, (enum kernel_level)level, 2);
-            bool same_numerics = !strcmp(model_numerics_id(solo_model(solo)),
-                                         model_numerics_id(solo_model(plain)));
+            struct solo *solo =
+                open_solo(made, (enum activations)mode, (enum kernel_level)level, 2);
+            bool same_numerics =
+                !strcmp(model_numerics_id(solo_model(solo)), model_numerics_id(solo_model(plain)));
             for (uint32_t i = 0; i < SEQUENCES; i++) { /* found = the plain level's */
                 float *swap = sequences[i].found;
                 sequences[i].found = sequences[i].expected;
@@ -236,8 +240,8 @@ static void test_levels_of_one_numerics_agree(void **state) {
     }
 }
 
-/* Heads of 24 + 40 rows that straddle scale blocks, a rank of 80, ragged widths: nothing is a multiple
- * of a panel. */
+/* Heads of 24 + 40 rows that straddle scale blocks, a rank of 80, ragged widths: nothing is a
+ * multiple of a panel. */
 static int make_checkpoint(void **state) {
     static const char config[] =
         "{\"architectures\":[\"DeepseekV3ForCausalLM\"],\"model_type\":\"deepseek_v3\","
@@ -251,7 +255,8 @@ static int make_checkpoint(void **state) {
         "\"max_position_embeddings\":1024,\"vocab_size\":333,\"hidden_act\":\"silu\","
         "\"tie_word_embeddings\":false,\"num_nextn_predict_layers\":0,\"bos_token_id\":0,"
         "\"eos_token_id\":1,\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e4m3\","
-        "\"activation_scheme\":\"dynamic\",\"scale_fmt\":\"ue8m0\",\"weight_block_size\":[128,128]}}";
+        "\"activation_scheme\":\"dynamic\",\"scale_fmt\":\"ue8m0\",\"weight_block_size\":[128,128]}"
+        "}";
     struct error error = {.text = ""};
     snprintf(odd, sizeof odd, "%s/v3-fp8-odd-noq-g1-noyarn", getenv("FATHOM_TEST_GOLDENS"));
     snprintf(made, sizeof made, "%s/fathom-invariance-XXXXXX",

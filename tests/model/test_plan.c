@@ -28,15 +28,22 @@ static struct error error;
 static void make_plan(void) {
     memset(plan_memory, 0, sizeof plan_memory);
     *plan = (struct step_plan){.step = 9, .row_count = 2, .token_count = 4, .page_count = 2};
-    plan->record = (struct record){RECORD_VERSION, RECORD_RUN_STEP,
-                                   (uint32_t)step_plan_bytes(2, 4, 2)};
-    step_plan_rows(plan)[0] = (struct step_row){
-        .slot = 40, .token_count = 3, .page_count = 1, .logits_count = 1, .sample = 1,
-        .sampling = {.top_p = 1}};
-    step_plan_rows(plan)[1] = (struct step_row){
-        .slot = 41, .form = TOKEN_GENERATED, .token_count = 1, .token_index = 3, .page_index = 1,
-        .page_count = 1};
-    for (uint32_t i = 0; i < 4; i++) step_plan_tokens(plan)[i] = i + 1;
+    plan->record =
+        (struct record){RECORD_VERSION, RECORD_RUN_STEP, (uint32_t)step_plan_bytes(2, 4, 2)};
+    step_plan_rows(plan)[0] = (struct step_row){.slot = 40,
+                                                .token_count = 3,
+                                                .page_count = 1,
+                                                .logits_count = 1,
+                                                .sample = 1,
+                                                .sampling = {.top_p = 1}};
+    step_plan_rows(plan)[1] = (struct step_row){.slot = 41,
+                                                .form = TOKEN_GENERATED,
+                                                .token_count = 1,
+                                                .token_index = 3,
+                                                .page_index = 1,
+                                                .page_count = 1};
+    for (uint32_t i = 0; i < 4; i++)
+        step_plan_tokens(plan)[i] = i + 1;
     step_plan_pages(plan)[0].index = 2;
     step_plan_pages(plan)[1].index = 0;
 }
@@ -114,8 +121,11 @@ static int open_engine(void **state) {
     char directory[1024];
     snprintf(directory, sizeof directory, "%s/v3-fp8-odd-noq-g1-noyarn",
              getenv("FATHOM_TEST_GOLDENS"));
-    struct model_options options = {.directory = directory, .threads = 2, .kv_bytes = 1 << 20,
-                                    .step_tokens_max = 64, .step_rows_max = 4};
+    struct model_options options = {.directory = directory,
+                                    .threads = 2,
+                                    .kv_bytes = 1 << 20,
+                                    .step_tokens_max = 64,
+                                    .step_rows_max = 4};
     if (engine_cpu_open(&options, &engine, &error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return -1;
@@ -134,8 +144,11 @@ static void test_too_little_kv_memory(void **state) {
     struct engine_cpu *other = NULL;
     snprintf(directory, sizeof directory, "%s/v3-fp8-odd-noq-g1-noyarn",
              getenv("FATHOM_TEST_GOLDENS"));
-    struct model_options options = {.directory = directory, .threads = 1, .kv_bytes = 4096,
-                                    .step_tokens_max = 64, .step_rows_max = 4};
+    struct model_options options = {.directory = directory,
+                                    .threads = 1,
+                                    .kv_bytes = 4096,
+                                    .step_tokens_max = 64,
+                                    .step_rows_max = 4};
     assert_int_equal(engine_cpu_open(&options, &other, &error), STATUS_TOO_LARGE);
     assert_non_null(strstr(error.text, "--kv-memory"));
 }

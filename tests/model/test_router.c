@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the router: the goldens' cases of every kind, -inf for dropped groups, ties to the lowest
- * id, V2's rule of either normalizing or scaling, and that no logits can lead out of the table.
+ * Protects the router: the goldens' cases of every kind, -inf for dropped groups, ties to the
+ * lowest id, V2's rule of either normalizing or scaling, and that no logits can lead out of the
+ * table.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -52,7 +53,8 @@ static void expect_golden(const struct tree *golden) {
     struct golden_list list;
     float bias[LIMIT_EXPERTS], logits[LIMIT_EXPERTS];
     golden_numbers(tree_member(golden, "e_score_correction_bias"), &list);
-    for (uint32_t i = 0; i < list.count; i++) bias[i] = (float)list.values[i];
+    for (uint32_t i = 0; i < list.count; i++)
+        bias[i] = (float)list.values[i];
     bool has_bias = list.count > 0;
     const struct tree *tokens = tree_member(golden, "tokens");
     assert_true(tree_count(tokens) > 0);
@@ -60,15 +62,17 @@ static void expect_golden(const struct tree *golden) {
         uint32_t found[LIMIT_TOP_K_EXPERTS], expected[LIMIT_TOP_K_EXPERTS];
         float weights[LIMIT_TOP_K_EXPERTS];
         golden_numbers(tree_member(tree_at(tokens, t), "logits"), &list);
-        for (uint32_t i = 0; i < list.count; i++) logits[i] = (float)list.values[i];
+        for (uint32_t i = 0; i < list.count; i++)
+            logits[i] = (float)list.values[i];
         router_choose(&shape, logits, has_bias ? bias : NULL, found, weights);
-        uint32_t count = golden_ids(tree_member(tree_at(tokens, t), "experts"), expected,
-                                    LIMIT_TOP_K_EXPERTS);
+        uint32_t count =
+            golden_ids(tree_member(tree_at(tokens, t), "experts"), expected, LIMIT_TOP_K_EXPERTS);
         golden_numbers(tree_member(tree_at(tokens, t), "weights"), &list);
         assert_int_equal(count, shape.experts_per_token);
         for (uint32_t i = 0; i < count; i++) {
             uint32_t k = 0;
-            while (k < count && found[k] != expected[i]) k++;
+            while (k < count && found[k] != expected[i])
+                k++;
             assert_true(k < count);
             assert_true(fabs((double)weights[k] - list.values[i]) <= 1e-5 * (1 + list.values[i]));
         }
@@ -78,13 +82,15 @@ static void expect_golden(const struct tree *golden) {
 static void test_goldens(void **state) {
     const struct tree *routers = tree_member(golden_read(golden_home(), "ops.json"), "router");
     assert_true(tree_count(routers) >= 4);
-    for (size_t i = 0; i < tree_count(routers); i++) expect_golden(tree_at(routers, i));
+    for (size_t i = 0; i < tree_count(routers); i++)
+        expect_golden(tree_at(routers, i));
     const char *further = getenv("FATHOM_GOLDENS");
     if (!further) return;
     char directory[1024];
     snprintf(directory, sizeof directory, "%s/model", further);
     routers = tree_member(golden_read(directory, "ops.json"), "router");
-    for (size_t i = 0; i < tree_count(routers); i++) expect_golden(tree_at(routers, i));
+    for (size_t i = 0; i < tree_count(routers); i++)
+        expect_golden(tree_at(routers, i));
 }
 
 static const struct shape small = {.experts = 8,
@@ -119,8 +125,13 @@ static void test_a_dropped_group_cannot_win(void **state) {
 }
 
 static void test_v2_normalizes_or_scales(void **state) {
-    struct shape shape = {.is_v2 = true, .experts = 4, .experts_per_token = 2, .groups = 1,
-                          .groups_kept = 1, .scoring = ROUTER_SOFTMAX, .method = ROUTER_GREEDY,
+    struct shape shape = {.is_v2 = true,
+                          .experts = 4,
+                          .experts_per_token = 2,
+                          .groups = 1,
+                          .groups_kept = 1,
+                          .scoring = ROUTER_SOFTMAX,
+                          .method = ROUTER_GREEDY,
                           .routed_scaling = 16};
     const float logits[4] = {1, 1, 0, -INFINITY};
     uint32_t experts[2];
@@ -137,7 +148,8 @@ static void test_wild_logits_stay_inside(void **state) {
     for (uint32_t trial = 0; trial < 200; trial++) {
         float logits[8], weights[3];
         uint32_t experts[3];
-        for (uint32_t i = 0; i < 8; i++) logits[i] = wild[(trial * 7 + i * i * (trial % 5 + 1)) % 6];
+        for (uint32_t i = 0; i < 8; i++)
+            logits[i] = wild[(trial * 7 + i * i * (trial % 5 + 1)) % 6];
         router_choose(&small, logits, logits, experts, weights);
         assert_true(experts[0] < experts[1] && experts[1] < experts[2] && experts[2] < 8);
     }

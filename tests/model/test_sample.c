@@ -18,7 +18,8 @@
 static float logits[VOCAB], scratch[2 * VOCAB];
 
 static void set_logits(float value) {
-    for (uint32_t i = 0; i < VOCAB; i++) logits[i] = value;
+    for (uint32_t i = 0; i < VOCAB; i++)
+        logits[i] = value;
 }
 
 static uint32_t sample(struct sampling sampling, uint32_t position) {
@@ -65,12 +66,15 @@ static void test_frequencies_follow_probabilities(void **state) {
         {.temperature = 0.5f, .top_p = 1, .top_k = VOCAB - 1, .seed = 77},
     };
     set_logits(-100);
-    for (uint32_t i = 0; i < 8; i++) logits[i * 30] = (float)i * 0.2f;
+    for (uint32_t i = 0; i < 8; i++)
+        logits[i * 30] = (float)i * 0.2f;
     double total = 0;
-    for (uint32_t i = 0; i < 8; i++) total += exp((double)i * 0.4);
+    for (uint32_t i = 0; i < 8; i++)
+        total += exp((double)i * 0.4);
     for (size_t way = 0; way < sizeof ways / sizeof ways[0]; way++) {
         uint32_t counts[VOCAB] = {0};
-        for (uint32_t i = 0; i < 10000; i++) counts[sample(ways[way], i)]++;
+        for (uint32_t i = 0; i < 10000; i++)
+            counts[sample(ways[way], i)]++;
         for (uint32_t i = 0; i < 8; i++) {
             double expected = 10000 * exp((double)i * 0.4) / total;
             assert_true(fabs(counts[i * 30] - expected) < 5 * sqrt(expected));
@@ -80,9 +84,11 @@ static void test_frequencies_follow_probabilities(void **state) {
 
 static void test_the_same_choice_again(void **state) {
     uint32_t different = 0;
-    for (uint32_t i = 0; i < VOCAB; i++) logits[i] = (float)(i % 17) * 0.1f;
+    for (uint32_t i = 0; i < VOCAB; i++)
+        logits[i] = (float)(i % 17) * 0.1f;
     for (uint32_t i = 0; i < 100; i++) {
-        struct sampling sampling = {.temperature = 1, .top_p = 0.9f, .seed = i / 2, .choice = i % 2};
+        struct sampling sampling = {
+            .temperature = 1, .top_p = 0.9f, .seed = i / 2, .choice = i % 2};
         uint32_t token = sample(sampling, i);
         assert_int_equal(token, sample(sampling, i));
         different += token != sample(sampling, i + 1);
@@ -94,7 +100,8 @@ static void test_wild_logits(void **state) {
     static const float wild[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0, 1e-40f};
     static const float temperatures[] = {0, 1e-30f, 0.7f, 1e30f, NAN};
     for (uint32_t trial = 0; trial < 500; trial++) {
-        for (uint32_t i = 0; i < VOCAB; i++) logits[i] = wild[(trial + i * (trial % 6)) % 7];
+        for (uint32_t i = 0; i < VOCAB; i++)
+            logits[i] = wild[(trial + i * (trial % 6)) % 7];
         struct sampling sampling = {.temperature = temperatures[trial % 5],
                                     .top_p = trial % 3 ? 0.9f : 1,
                                     .top_k = trial % 4,

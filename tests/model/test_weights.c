@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects loading: a value that is NaN or infinite is refused by file and tensor, packed matrices give
- * the checkpoint's numbers back, and every expert is reached through the slot map.
+ * Protects loading: a value that is NaN or infinite is refused by file and tensor, packed matrices
+ * give the checkpoint's numbers back, and every expert is reached through the slot map.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -55,7 +55,8 @@ static void damage(const char *name, long offset, const void *bytes, size_t coun
     fclose(file);
 }
 
-static enum status load(struct weights *weights, struct checkpoint **checkpoint, struct team *team) {
+static enum status load(struct weights *weights, struct checkpoint **checkpoint,
+                        struct team *team) {
     const struct pack_progress progress = {NULL, NULL};
     enum status status = checkpoint_open(copy, CHECKPOINT_WHOLE, checkpoint, &error);
     if (status != STATUS_OK) fail_msg("%s", error.text);
@@ -109,7 +110,8 @@ static void expect_row(const struct checkpoint *checkpoint, const char *name,
     for (uint32_t c = 0; c < cols; c++) {
         float factor = 1;
         if (scale)
-            tensor_to_float(scale, row / QUANT_GROUP * scale->shape[1] + c / QUANT_GROUP, 1, &factor);
+            tensor_to_float(scale, row / QUANT_GROUP * scale->shape[1] + c / QUANT_GROUP, 1,
+                            &factor);
         assert_true(found[c] == codes[c] * factor);
     }
 }
@@ -129,9 +131,11 @@ static void test_packed_numbers_are_the_checkpoints(void **state) {
             expect_row(checkpoint, name, &l->attention.kv_b, row);
         for (uint32_t expert = 0; l->is_moe && expert < shape->experts; expert++) {
             struct mlp_weights mlp = weights_expert(&weights, l->slots[expert]);
-            snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%u.down_proj.weight", layer, expert);
+            snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%u.down_proj.weight", layer,
+                     expert);
             expect_row(checkpoint, name, &mlp.down, mlp.down.rows - 1);
-            snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%u.gate_proj.weight", layer, expert);
+            snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%u.gate_proj.weight", layer,
+                     expert);
             expect_row(checkpoint, name, &mlp.gate, 0);
         }
     }
