@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_load.py FATHOM: a server under 64 clients, of whom every tenth leaves in the middle of its answer.
+"""test_load.py FATHOM REQUESTS: a server under 64 clients, of whom every tenth leaves in the middle of its answer.
 Afterwards nothing may be left behind: no page held, no request waiting, running or held, every request
 accounted for; and the server ends when told to."""
 import asyncio
@@ -11,7 +11,7 @@ import sys
 import time
 
 CLIENTS = 64
-REQUESTS = 200
+REQUESTS = int(sys.argv[2])  # a multiple of 10
 PATIENCE = 240
 
 
@@ -39,7 +39,7 @@ def request(number, leaves):
     body = {"messages": [{"role": "user", "content": "What is %d + %d?" % (number, chance.randrange(999))}],
             "stream": chance.random() < 0.8 or leaves, "seed": number, "max_tokens": 200}
     if leaves:
-        body.update(ignore_eos=True, max_tokens=600)
+        body.update(ignore_eos=True, max_tokens=400)
     text = json.dumps(body)
     return ("POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)).encode()
 

@@ -100,7 +100,7 @@ test('an idle server ends at once on SIGTERM and on SIGINT, idle connections or 
 test('a busy server finishes its answers, refuses new ones, and then ends', async () => {
   const busy = await Server.start('--max-context', '2048');
   const running = busy.post('/v1/completions',
-    { prompt: 'once', max_tokens: 1500, ignore_eos: true, stream: true });
+    { prompt: 'once', max_tokens: 700, ignore_eos: true, stream: true });
   const stream = (await running).body.getReader();
   await stream.read();
   const stopped = busy.stop();
