@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The known family is written down once, below, in normal form and with its alternatives; a
- * template is matched against it from front to back. The rendering that follows is that program in
- * C, line by line.
+ * The known templates are written down once, below, in normal form and with their alternatives; a
+ * template is matched against them from front to back. The rendering that follows is these programs
+ * in C, line by line.
  */
 #include "text/chat_template.h"
 
@@ -23,7 +23,7 @@
 #define OUTPUT_BEGIN "<｜tool▁output▁begin｜>"
 #define OUTPUT_END "<｜tool▁output▁end｜>"
 
-/* --- the family --- */
+/* --- the known templates --- */
 
 /* {{ ... }} for one tool call, as the template spells it twice. */
 #define CALL_PROGRAM(before)                                                                       \
@@ -41,12 +41,14 @@ static const char last_system_program[] =
     ")%}{%for message in messages%}{%if message['role']=='system'%}"
     "{%set ns.system_prompt=message['content']%}{%endif%}{%endfor%}";
 
-static const char joined_systems_program[] =
-    ",is_first_sp=true)%}{%for message in messages%}{%if message['role']=='system'%}"
-    "{%if ns.is_first_sp%}{%set ns.system_prompt=ns.system_prompt+message['content']%}"
-    "{%set ns.is_first_sp=false%}{%else%}"
-    "{%set ns.system_prompt=ns.system_prompt+'\\n\\n'+message['content']%}"
-    "{%endif%}{%endif%}{%endfor%}";
+#define JOINED_SYSTEMS                                                                             \
+    "{%for message in messages%}{%if message['role']=='system'%}"                                  \
+    "{%if ns.is_first_sp%}{%set ns.system_prompt=ns.system_prompt+message['content']%}"            \
+    "{%set ns.is_first_sp=false%}{%else%}"                                                         \
+    "{%set ns.system_prompt=ns.system_prompt+'\\n\\n'+message['content']%}"                        \
+    "{%endif%}{%endif%}{%endfor%}"
+
+static const char joined_systems_program[] = ",is_first_sp=true)%}" JOINED_SYSTEMS;
 
 static const char turns_program[] =
     "{{bos_token}}{{ns.system_prompt}}{%for message in messages%}"
@@ -80,17 +82,139 @@ static const char tools_program[] =
 static const char prompt_program[] = "{{'" ASSISTANT "'}}{%endif%}";
 static const char thinking_prompt_program[] = "{{'" ASSISTANT "<think>\\n'}}{%endif%}";
 
+/* V3-0324 and R1-0528: one program, but for what they call a message's text and that R1 drops
+ * thoughts. */
+
+#define MARKED_USER "{%set ns.is_tool=false%}{%set ns.is_first=false%}{%set ns.is_last_user=true%}"
+
+#define CALL_TEXT                                                                                  \
+    CALL_BEGIN "'+tool['type']+'" SEPARATOR "'+tool['function']['name']+'\\n'+"                    \
+               "'```json'+'\\n'+tool['function']['arguments']+'\\n'+'```'+'" CALL_END "'}}"
+
+#define PLAIN_ANSWER                                                                               \
+    "{%if message['role']=='assistant'and(message['tool_calls']is not defined "                    \
+    "or message['tool_calls']is none)%}"
+
+#define MARKED_ANSWERS(content, content_is)                                                        \
+    "{%if message['role']=='assistant'and message['tool_calls']is defined "                        \
+    "and message['tool_calls']is not none%}{%set ns.is_last_user=false%}"                          \
+    "{%if ns.is_tool%}{{'" OUTPUTS_END "'}}{%endif%}{%set ns.is_first=false%}"                     \
+    "{%set ns.is_tool=false%}{%set ns.is_output_first=true%}"                                      \
+    "{%for tool in message['tool_calls']%}{%if not ns.is_first%}{%if " content_is " none%}"        \
+    "{{'" CALLS_BEGIN CALL_TEXT "{%else%}{{" content "+'" CALLS_BEGIN CALL_TEXT "{%endif%}"        \
+    "{%set ns.is_first=true%}{%else%}{{'\\n'+'" CALL_TEXT "{%endif%}{%endfor%}"                    \
+    "{{'" CALLS_END END_OF_SENTENCE "'}}{%endif%}" PLAIN_ANSWER "{%set ns.is_last_user=false%}"    \
+    "{%if ns.is_tool%}"
+
+#define MARKED_TOOLS(content)                                                                      \
+    "{%if message['role']=='tool'%}{%set ns.is_last_user=false%}{%set ns.is_tool=true%}"           \
+    "{%if ns.is_output_first%}{{'" OUTPUTS_BEGIN OUTPUT_BEGIN "'+" content "+'" OUTPUT_END "'}}"   \
+    "{%set ns.is_output_first=false%}{%else%}"                                                     \
+    "{{'\\n" OUTPUT_BEGIN "'+" content "+'" OUTPUT_END "'}}{%endif%}{%endif%}{%endfor%}"
+
+static const char marked_start_program[] =
+    ",is_first_sp=true,is_last_user=false)%}" JOINED_SYSTEMS
+    "{{bos_token}}{{ns.system_prompt}}{%for message in messages%}";
+
+/* clang-format off */
+#define MESSAGE "message['content']"
+
+static const char marked_turns_program[] =
+    "{%if message['role']=='user'%}" MARKED_USER
+    "{{'" USER "'+" MESSAGE "+'" ASSISTANT "'}}{%endif%}"
+    MARKED_ANSWERS(MESSAGE, MESSAGE "is")
+    "{{'" OUTPUTS_END "'+" MESSAGE "+'" END_OF_SENTENCE "'}}{%set ns.is_tool=false%}"
+    "{%else%}{%set content=" MESSAGE "%}{{content+'" END_OF_SENTENCE "'}}{%endif%}{%endif%}"
+    MARKED_TOOLS(MESSAGE);
+
+static const char marked_dropped_thoughts_program[] =
+    "{%set content=" MESSAGE "%}"
+    "{%if message['role']=='user'%}" MARKED_USER "{{'" USER "'+content+'" ASSISTANT "'}}{%endif%}"
+    "{%if message['role']=='assistant'%}{%if'</think>'in content%}"
+    "{%set content=content.split('</think>')[-1]%}{%endif%}{%endif%}"
+    MARKED_ANSWERS("content", "content is")
+    "{{'" OUTPUTS_END "'+content+'" END_OF_SENTENCE "'}}{%set ns.is_tool=false%}"
+    "{%else%}{{content+'" END_OF_SENTENCE "'}}{%endif%}{%endif%}"
+    MARKED_TOOLS("content");
+/* clang-format on */
+
+static const char marked_prompt_program[] =
+    "{%if ns.is_tool%}{{'" OUTPUTS_END "'}}{%endif%}"
+    "{%if add_generation_prompt and not ns.is_last_user and not ns.is_tool%}"
+    "{{'" ASSISTANT "'}}{%endif%}";
+
+/* V3.1: thinking is a wish of the caller's, here always absent; so is an answer's prefix. */
+
+#define SHORT_CALL_TEXT                                                                            \
+    CALL_BEGIN "'+tool['function']['name']+'" SEPARATOR                                            \
+               "'+tool['function']['arguments']+'" CALL_END "'}}"
+
+static const char closed_thought_program[] =
+    "{%if not add_generation_prompt is defined%}{%set add_generation_prompt=false%}{%endif%}"
+    "{%if not thinking is defined%}{%set thinking=false%}{%endif%}"
+    "{%set ns=namespace(is_first=false,is_tool=false,system_prompt='',is_first_sp=true,"
+    "is_last_user=false)%}" JOINED_SYSTEMS
+    "{{bos_token}}{{ns.system_prompt}}{%for message in messages%}"
+    "{%if message['role']=='user'%}" MARKED_USER "{{'" USER "'+message['content']}}{%endif%}"
+    "{%if message['role']=='assistant'and message['tool_calls']is defined "
+    "and message['tool_calls']is not none%}"
+    "{%if ns.is_last_user%}{{'" ASSISTANT "</think>'}}{%endif%}{%set ns.is_last_user=false%}"
+    "{%set ns.is_first=false%}{%set ns.is_tool=false%}"
+    "{%for tool in message['tool_calls']%}{%if not ns.is_first%}"
+    "{%if message['content']is none%}{{'" CALLS_BEGIN SHORT_CALL_TEXT
+    "{%else%}{{message['content']+'" CALLS_BEGIN SHORT_CALL_TEXT "{%endif%}"
+    "{%set ns.is_first=true%}{%else%}{{'" SHORT_CALL_TEXT "{%endif%}{%endfor%}"
+    "{{'" CALLS_END END_OF_SENTENCE "'}}{%endif%}" PLAIN_ANSWER
+    "{%if ns.is_last_user%}{{'" ASSISTANT "'}}"
+    "{%if message['prefix']is defined and message['prefix']and thinking%}{{'<think>'}}"
+    "{%else%}{{'</think>'}}{%endif%}{%endif%}{%set ns.is_last_user=false%}"
+    "{%if ns.is_tool%}{{message['content']+'" END_OF_SENTENCE "'}}{%set ns.is_tool=false%}"
+    "{%else%}{%set content=message['content']%}"
+    "{%if'</think>'in content%}{%set content=content.split('</think>',1)[1]%}{%endif%}"
+    "{{content+'" END_OF_SENTENCE "'}}{%endif%}{%endif%}"
+    "{%if message['role']=='tool'%}{%set ns.is_last_user=false%}{%set ns.is_tool=true%}"
+    "{{'" OUTPUT_BEGIN "'+message['content']+'" OUTPUT_END "'}}{%endif%}{%endfor%}"
+    "{%if add_generation_prompt and ns.is_last_user and not ns.is_tool%}{{'" ASSISTANT "'}}"
+    "{%if not thinking%}{{'</think>'}}{%else%}{{'<think>'}}{%endif%}{%endif%}";
+
+/* V2. */
+static const char words_program[] =
+    "{%if not add_generation_prompt is defined%}{%set add_generation_prompt=false%}{%endif%}"
+    "{{bos_token}}{%for message in messages%}"
+    "{%if message['role']=='user'%}{{'User: '+message['content']+'\\n\\n'}}"
+    "{%elif message['role']=='assistant'%}{{'Assistant: '+message['content']+eos_token}}"
+    "{%elif message['role']=='system'%}{{message['content']+'\\n\\n'}}{%endif%}{%endfor%}"
+    "{%if add_generation_prompt%}{{'Assistant:'}}{%endif%}";
+
+#define PASSAGES_MAX 6
+
 static const struct passage {
     const char *text;  /* this, or */
     const char *other; /* this, if not NULL, which sets the flag at `offset` */
     size_t offset;     /* in struct chat_template */
-} family[] = {
-    {start_program, NULL, 0},
-    {last_system_program, joined_systems_program, offsetof(struct chat_template, joins_systems)},
-    {turns_program, NULL, 0},
-    {verbatim_program, dropped_thoughts_program, offsetof(struct chat_template, drops_thoughts)},
-    {tools_program, NULL, 0},
-    {prompt_program, thinking_prompt_program, offsetof(struct chat_template, opens_thought)},
+} known[CHAT_FORM_COUNT][PASSAGES_MAX] = {
+    [CHAT_FORM_V3] =
+        {
+            {start_program, NULL, 0},
+            {last_system_program, joined_systems_program,
+             offsetof(struct chat_template, joins_systems)},
+            {turns_program, NULL, 0},
+            {verbatim_program, dropped_thoughts_program,
+             offsetof(struct chat_template, drops_thoughts)},
+            {tools_program, NULL, 0},
+            {prompt_program, thinking_prompt_program,
+             offsetof(struct chat_template, opens_thought)},
+        },
+    [CHAT_FORM_V3_0324] =
+        {
+            {start_program, NULL, 0},
+            {marked_start_program, NULL, 0},
+            {marked_turns_program, marked_dropped_thoughts_program,
+             offsetof(struct chat_template, drops_thoughts)},
+            {marked_prompt_program, NULL, 0},
+        },
+    [CHAT_FORM_V3_1] = {{closed_thought_program, NULL, 0}},
+    [CHAT_FORM_V2] = {{words_program, NULL, 0}},
 };
 
 /* --- the normal form --- */
@@ -223,18 +347,34 @@ static bool take(struct bytes *rest, const char *text) {
     return true;
 }
 
+/* Matches `source` with one form; `rest_out` is what does not. */
+static bool is_of_form(struct bytes source, enum chat_form form, struct chat_template *found,
+                       struct bytes *rest_out) {
+    const struct passage *passages = known[form];
+    bool fits = true;
+    found->form = form;
+    found->present = true;
+    for (size_t i = 0; i < PASSAGES_MAX && passages[i].text && fits; i++) {
+        bool other = passages[i].other && take(&source, passages[i].other);
+        if (other) memcpy((char *)found + passages[i].offset, &other, sizeof other);
+        fits = other || take(&source, passages[i].text);
+    }
+    *rest_out = source;
+    return fits && source.count == 0;
+}
+
 static enum status recognize(struct arena *scratch, struct bytes source, const char *name,
                              struct chat_template *out, struct error *error) {
-    struct bytes rest = {"", 0};
-    bool known = normalize(scratch, source, &rest);
-    for (size_t i = 0; i < ARRAY_COUNT(family) && known; i++) {
-        bool other = family[i].other && take(&rest, family[i].other);
-        if (other) memcpy((char *)out + family[i].offset, &other, sizeof other);
-        known = other || take(&rest, family[i].text);
-    }
-    if (known && rest.count == 0) {
-        out->present = true;
-        return STATUS_OK;
+    struct bytes program = {"", 0}, rest = {"", 0};
+    bool readable = normalize(scratch, source, &program);
+    for (int form = 0; form < CHAT_FORM_COUNT && readable; form++) {
+        struct chat_template found = *out;
+        struct bytes left;
+        if (is_of_form(program, (enum chat_form)form, &found, &left)) {
+            *out = found;
+            return STATUS_OK;
+        }
+        if (form == 0 || left.count < rest.count) rest = left; /* the form it is closest to */
     }
     int shown = (int)(rest.count < 60 ? rest.count : 60);
     for (int i = 0; i < shown; i++)
@@ -242,7 +382,7 @@ static enum status recognize(struct arena *scratch, struct bytes source, const c
     while (shown > 0 && ((uint8_t)rest.data[shown - 1] & 0x80))
         shown--; /* of whole characters */
     return error_set(error, STATUS_UNSUPPORTED,
-                     "%s: chat_template is none of DeepSeek-V3's and R1's that are known here: it "
+                     "%s: chat_template is none of DeepSeek's that are known here: it "
                      "departs from them near '%.*s'; without chat_template the model serves plain "
                      "prompts (/v1/completions)",
                      name, shown, rest.data);
@@ -310,7 +450,7 @@ struct rendering {
     char *text;
     size_t capacity, count;
     /* the template's namespace: set along the way, as it does, quirks included */
-    bool is_first, is_tool, is_output_later;
+    bool is_first, is_tool, is_output_later, is_last_user;
 };
 
 static void put(struct rendering *r, struct bytes text) {
@@ -324,45 +464,71 @@ static void put_text(struct rendering *r, const char *text) {
 }
 
 static void put_systems(struct rendering *r, const struct chat_message *messages, size_t count) {
+    bool joins = r->chat_template->joins_systems || r->chat_template->form != CHAT_FORM_V3;
     size_t last = count;
     for (size_t i = 0; i < count; i++) {
         if (messages[i].role != CHAT_SYSTEM) continue;
-        if (r->chat_template->joins_systems) {
+        if (joins) {
             if (last < count) put_text(r, "\n\n");
             put(r, messages[i].content);
         }
         last = i;
     }
-    if (!r->chat_template->joins_systems && last < count) put(r, messages[last].content);
+    if (!joins && last < count) put(r, messages[last].content);
 }
 
-static void put_call(struct rendering *r, const struct chat_tool_call *call) {
-    put_text(r, r->is_first ? "\n" CALL_BEGIN : ASSISTANT CALLS_BEGIN CALL_BEGIN);
+static void put_call_text(struct rendering *r, const struct chat_tool_call *call) {
+    put_text(r, CALL_BEGIN);
     put(r, call->type);
     put_text(r, SEPARATOR);
     put(r, call->name);
     put_text(r, "\n```json\n");
     put(r, call->arguments);
     put_text(r, "\n```" CALL_END);
-    if (r->is_first) put_text(r, CALLS_END END_OF_SENTENCE);
-    r->is_first = true;
 }
+
+static const struct bytes think_tag = {"</think>", 8};
 
 /* What follows the last "</think>", or all of it. */
 static struct bytes without_thoughts(struct bytes content) {
-    static const struct bytes tag = {"</think>", 8};
-    for (size_t at = content.count; at >= tag.count; at--)
-        if (!memcmp(content.data + at - tag.count, tag.data, tag.count))
+    for (size_t at = content.count; at >= think_tag.count; at--)
+        if (!memcmp(content.data + at - think_tag.count, think_tag.data, think_tag.count))
             return (struct bytes){content.data + at, content.count - at};
     return content;
 }
 
-static void put_assistant(struct rendering *r, const struct chat_message *message) {
+/* What follows the first "</think>", or all of it. */
+static struct bytes without_first_thought(struct bytes content) {
+    for (size_t at = 0; content.count - at >= think_tag.count; at++)
+        if (!memcmp(content.data + at, think_tag.data, think_tag.count))
+            return (struct bytes){content.data + at + think_tag.count,
+                                  content.count - at - think_tag.count};
+    return content;
+}
+
+static void put_tool(struct rendering *r, const struct chat_message *message) {
+    r->is_tool = true;
+    put_text(r, r->is_output_later ? "\n" OUTPUT_BEGIN : OUTPUTS_BEGIN OUTPUT_BEGIN);
+    put(r, message->content);
+    put_text(r, OUTPUT_END);
+    r->is_output_later = true;
+}
+
+/* --- rendering: V3, R1 --- */
+
+static void v3_put_call(struct rendering *r, const struct chat_tool_call *call) {
+    put_text(r, r->is_first ? "\n" : ASSISTANT CALLS_BEGIN);
+    put_call_text(r, call);
+    if (r->is_first) put_text(r, CALLS_END END_OF_SENTENCE);
+    r->is_first = true;
+}
+
+static void v3_put_assistant(struct rendering *r, const struct chat_message *message) {
     bool answers_tool = r->is_tool;
     r->is_tool = false;
     if (!message->has_content) {
         for (size_t i = 0; i < message->tool_call_count; i++)
-            put_call(r, &message->tool_calls[i]);
+            v3_put_call(r, &message->tool_calls[i]);
         return;
     }
     bool drop = r->chat_template->drops_thoughts && !answers_tool;
@@ -371,7 +537,7 @@ static void put_assistant(struct rendering *r, const struct chat_message *messag
     put_text(r, END_OF_SENTENCE);
 }
 
-static void put_message(struct rendering *r, const struct chat_message *message) {
+static void v3_put_message(struct rendering *r, const struct chat_message *message) {
     switch (message->role) {
     case CHAT_USER:
         r->is_tool = false;
@@ -379,19 +545,160 @@ static void put_message(struct rendering *r, const struct chat_message *message)
         put(r, message->content);
         break;
     case CHAT_ASSISTANT:
-        put_assistant(r, message);
+        v3_put_assistant(r, message);
         break;
     case CHAT_TOOL:
-        r->is_tool = true;
-        put_text(r, r->is_output_later ? "\n" OUTPUT_BEGIN : OUTPUTS_BEGIN OUTPUT_BEGIN);
-        put(r, message->content);
-        put_text(r, OUTPUT_END);
-        r->is_output_later = true;
+        put_tool(r, message);
         break;
     case CHAT_SYSTEM: /* stands at the front already */
     case CHAT_ROLE_COUNT:
         break;
     }
+}
+
+static bool v3_put_prompt(struct rendering *r, bool wanted) {
+    bool opens_thought = false;
+    if (r->is_tool) {
+        put_text(r, OUTPUTS_END);
+    } else if (wanted) {
+        opens_thought = r->chat_template->opens_thought;
+        put_text(r, opens_thought ? ASSISTANT "<think>\n" : ASSISTANT);
+    }
+    return opens_thought;
+}
+
+/* --- rendering: V3-0324, R1-0528 --- */
+
+static void marked_put_assistant(struct rendering *r, const struct chat_message *message) {
+    if (r->is_tool) put_text(r, OUTPUTS_END);
+    r->is_tool = r->is_last_user = false;
+    put(r,
+        r->chat_template->drops_thoughts ? without_thoughts(message->content) : message->content);
+    if (message->tool_call_count > 0) {
+        r->is_output_later = false;
+        for (size_t i = 0; i < message->tool_call_count; i++) {
+            put_text(r, i == 0 ? CALLS_BEGIN : "\n");
+            put_call_text(r, &message->tool_calls[i]);
+        }
+        put_text(r, CALLS_END);
+    }
+    put_text(r, END_OF_SENTENCE);
+}
+
+static void marked_put_message(struct rendering *r, const struct chat_message *message) {
+    switch (message->role) {
+    case CHAT_USER:
+        r->is_tool = false;
+        r->is_last_user = true;
+        put_text(r, USER);
+        put(r, message->content);
+        put_text(r, ASSISTANT);
+        break;
+    case CHAT_ASSISTANT:
+        marked_put_assistant(r, message);
+        break;
+    case CHAT_TOOL:
+        r->is_last_user = false;
+        put_tool(r, message);
+        break;
+    case CHAT_SYSTEM:
+    case CHAT_ROLE_COUNT:
+        break;
+    }
+}
+
+static bool marked_put_prompt(struct rendering *r, bool wanted) {
+    if (r->is_tool)
+        put_text(r, OUTPUTS_END);
+    else if (wanted && !r->is_last_user)
+        put_text(r, ASSISTANT);
+    return false;
+}
+
+/* --- rendering: V3.1 --- */
+
+static void v31_put_assistant(struct rendering *r, const struct chat_message *message) {
+    bool drop = message->tool_call_count == 0 && !r->is_tool;
+    if (r->is_last_user) put_text(r, ASSISTANT "</think>");
+    r->is_tool = r->is_last_user = false;
+    put(r, drop ? without_first_thought(message->content) : message->content);
+    for (size_t i = 0; i < message->tool_call_count; i++) {
+        put_text(r, i == 0 ? CALLS_BEGIN CALL_BEGIN : CALL_BEGIN);
+        put(r, message->tool_calls[i].name);
+        put_text(r, SEPARATOR);
+        put(r, message->tool_calls[i].arguments);
+        put_text(r, CALL_END);
+    }
+    put_text(r, message->tool_call_count > 0 ? CALLS_END END_OF_SENTENCE : END_OF_SENTENCE);
+}
+
+static void v31_put_message(struct rendering *r, const struct chat_message *message) {
+    switch (message->role) {
+    case CHAT_USER:
+        r->is_tool = false;
+        r->is_last_user = true;
+        put_text(r, USER);
+        put(r, message->content);
+        break;
+    case CHAT_ASSISTANT:
+        v31_put_assistant(r, message);
+        break;
+    case CHAT_TOOL:
+        r->is_last_user = false;
+        r->is_tool = true;
+        put_text(r, OUTPUT_BEGIN);
+        put(r, message->content);
+        put_text(r, OUTPUT_END);
+        break;
+    case CHAT_SYSTEM:
+    case CHAT_ROLE_COUNT:
+        break;
+    }
+}
+
+static bool v31_put_prompt(struct rendering *r, bool wanted) {
+    if (wanted && r->is_last_user) put_text(r, ASSISTANT "</think>");
+    return false;
+}
+
+/* --- rendering: V2 --- */
+
+static void v2_put_message(struct rendering *r, const struct chat_message *message) {
+    if (message->role == CHAT_TOOL) return; /* the template knows none */
+    put_text(r, message->role == CHAT_USER        ? "User: "
+                : message->role == CHAT_ASSISTANT ? "Assistant: "
+                                                  : "");
+    put(r, message->content);
+    if (message->role == CHAT_ASSISTANT)
+        put(r, r->chat_template->eos);
+    else
+        put_text(r, "\n\n");
+}
+
+static bool v2_put_prompt(struct rendering *r, bool wanted) {
+    if (wanted) put_text(r, "Assistant:");
+    return false;
+}
+
+/* --- rendering: all --- */
+
+static const struct form {
+    void (*put_message)(struct rendering *r, const struct chat_message *message);
+    bool (*put_prompt)(struct rendering *r, bool wanted); /* true: it opened the reasoning */
+    bool systems_first;                                   /* they stand in front of all else */
+} forms[CHAT_FORM_COUNT] = {
+    [CHAT_FORM_V3] = {v3_put_message, v3_put_prompt, true},
+    [CHAT_FORM_V3_0324] = {marked_put_message, marked_put_prompt, true},
+    [CHAT_FORM_V3_1] = {v31_put_message, v31_put_prompt, true},
+    [CHAT_FORM_V2] = {v2_put_message, v2_put_prompt, false},
+};
+
+/* Where the templates themselves fail: they add the content, null, to a text. */
+static bool lacks_content(const struct chat_template *chat_template,
+                          const struct chat_message *message) {
+    if (message->has_content) return false;
+    return message->role != CHAT_ASSISTANT ||
+           (chat_template->form != CHAT_FORM_V3 && message->tool_call_count == 0);
 }
 
 enum status chat_template_render(const struct chat_template *chat_template,
@@ -402,20 +709,15 @@ enum status chat_template_render(const struct chat_template *chat_template,
         return error_set(error, STATUS_UNSUPPORTED,
                          "this model has no chat template; use /v1/completions");
     for (size_t i = 0; i < message_count; i++)
-        if (!messages[i].has_content && messages[i].role != CHAT_ASSISTANT)
+        if (lacks_content(chat_template, &messages[i]))
             return error_set(error, STATUS_INVALID, "messages[%zu] has no content", i);
+    const struct form *form = &forms[chat_template->form];
     struct rendering r = {.chat_template = chat_template, .text = text, .capacity = capacity};
     put(&r, chat_template->bos);
-    put_systems(&r, messages, message_count);
+    if (form->systems_first) put_systems(&r, messages, message_count);
     for (size_t i = 0; i < message_count; i++)
-        put_message(&r, &messages[i]);
-    bool opens_thought = false;
-    if (r.is_tool) {
-        put_text(&r, OUTPUTS_END);
-    } else if (add_generation_prompt) {
-        opens_thought = chat_template->opens_thought;
-        put_text(&r, opens_thought ? ASSISTANT "<think>\n" : ASSISTANT);
-    }
+        form->put_message(&r, &messages[i]);
+    bool opens_thought = form->put_prompt(&r, add_generation_prompt);
     bool thinks = chat_template->drops_thoughts || chat_template->opens_thought;
     out->count = r.count;
     out->stream = opens_thought ? TOKEN_STREAM_IN_REASONING

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The chat templates of DeepSeek-V3 and R1, rendered natively. A checkpoint brings its template as
- * a Jinja program in tokenizer_config.json; we do not run Jinja. Instead the program is brought
- * into a normal form (whitespace inside tags, quoting and whitespace control removed by Jinja's own
- * rules) and compared, whole, with the family we know:
+ * DeepSeek's chat templates, rendered natively. A checkpoint brings its template as a Jinja program
+ * in tokenizer_config.json; we do not run Jinja. Instead the program is brought into a normal form
+ * (whitespace inside tags, quoting and whitespace control removed by Jinja's own rules) and
+ * compared, whole, with those we know:
  *
- *   system messages   the last one counts (R1, first V3) | all, joined by "\n\n" (V3)
- *   earlier answers   verbatim (V3) | only what follows the last "</think>" (R1)
- *   generation prompt "<｜Assistant｜>" (V3, first R1) | "<｜Assistant｜><think>\n" (R1)
+ *   V2, V2-Lite, V2.5's kin   "User: ", "Assistant: "; no tools
+ *   V3, R1 (January 2025)     systems: the last one counts (R1, first V3) | all, joined (V3);
+ * earlier answers: verbatim (V3) | what follows the last "</think>" (R1); the prompt:
+ * "<｜Assistant｜>" (V3, first R1) | "<｜Assistant｜><think>\n" (R1) V3-0324, R1-0528
+ * "<｜Assistant｜>" follows a user's text at once; answers as in V3 | R1 V3.1
+ * "<｜Assistant｜></think>": without thinking, the template's default
  *
  * Every combination is accepted, and nothing else: a template that differs in anything that could
  * change the text is refused, so that no model is ever prompted in a way that it was not trained
- * on. The templates' quirks are kept (docs: a single tool call is never closed; is_first and
- * is_output_first are never reset; no generation prompt after a tool message).
+ * on. The templates' quirks are kept (V3, R1: a single tool call is never closed; is_first and
+ * is_output_first are never reset; no generation prompt after a tool message. V2: tools' messages
+ * and calls are left out).
  */
 #ifndef TEXT_CHAT_TEMPLATE_H
 #define TEXT_CHAT_TEMPLATE_H
@@ -19,18 +23,22 @@
 #include "base/arena.h"
 #include "text/token_stream.h"
 
+/* Named for the first model that shipped it. */
+enum chat_form { CHAT_FORM_V3, CHAT_FORM_V3_0324, CHAT_FORM_V3_1, CHAT_FORM_V2, CHAT_FORM_COUNT };
+
 struct chat_template {
     bool present;        /* false: tokenizer_config.json has no template; only plain prompts work */
-    bool joins_systems;  /* false: the last system message counts */
+    bool joins_systems;  /* V3: false: the last system message counts */
     bool drops_thoughts; /* earlier answers lose everything up to "</think>" */
     bool opens_thought;  /* the generation prompt ends with "<think>\n" */
     bool adds_bos;       /* add_bos_token: plain prompts (never chats) get bos in front */
-    struct bytes bos;    /* text of bos_token, empty if there is none */
+    enum chat_form form;
+    struct bytes bos; /* text of bos_token, empty if there is none */
     struct bytes eos;
 };
 
 /* Reads tokenizer_config.json's bytes; bos and eos are copied into `arena`, `scratch` may be
- * cleared afterwards. STATUS_UNSUPPORTED: the template is not one of the known family. */
+ * cleared afterwards. STATUS_UNSUPPORTED: the template is none of the known ones. */
 enum status chat_template_open(struct arena *arena, struct arena *scratch, struct bytes config_json,
                                const char *name, struct chat_template *out,
                                struct error *error) MUST_USE;
@@ -51,7 +59,7 @@ struct chat_message {
     bool has_content; /* false: null; only an assistant's content may be null */
     struct bytes content;
     const struct chat_tool_call
-        *tool_calls; /* rendered only if content is null, as the template does */
+        *tool_calls; /* V3, R1: rendered only if content is null, as the template does */
     size_t tool_call_count;
 };
 
@@ -61,8 +69,8 @@ struct chat_rendering {
 };
 
 /* Renders the conversation, bos included: encode it with parse_special. STATUS_FULL: capacity is
- * short; out->count is then the bytes needed. STATUS_INVALID: a message other than an assistant's
- * has no content. STATUS_UNSUPPORTED: there is no template. */
+ * short; out->count is then the bytes needed. STATUS_INVALID: a message has no content, and is
+ * not an assistant's calls. STATUS_UNSUPPORTED: there is no template. */
 enum status chat_template_render(const struct chat_template *chat_template,
                                  const struct chat_message *messages, size_t message_count,
                                  bool add_generation_prompt, char *text, size_t capacity,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects prompts: the goldens (rendered with Jinja from DeepSeek-V3's template) come out byte for
+ * Protects prompts: the goldens (rendered with Jinja from DeepSeek's templates) come out byte for
  * byte, the R1 forms do what their templates say, templates are known in any spelling that Jinja
  * renders alike, and any other is refused.
  */
@@ -135,7 +135,7 @@ static struct bytes tiny_config(void) {
 
 static enum status opens(struct bytes config, struct chat_template *out) {
     memset(&error, 0, sizeof error);
-    return chat_template_open(test_arena(4096), test_arena(1 << 20), config, "c.json", out, &error);
+    return chat_template_open(test_arena(4096), test_arena(4 << 20), config, "c.json", out, &error);
 }
 
 /* Replaces every `from` in `text`; at least one must be there. */
@@ -180,6 +180,94 @@ static void test_knows_the_first_r1s(void **state) {
     struct chat_template found;
     assert_int_equal(opens(replaced(tiny_config(), "<think>\\\\n", ""), &found), STATUS_OK);
     assert_true(found.present && found.drops_thoughts && !found.opens_thought);
+}
+
+/* The files of goldens are tokenizer_config.json files of which we read one key more, "cases". */
+static const struct released {
+    const char *file;
+    enum chat_form form;
+    bool drops_thoughts;
+    enum token_stream_mode stream;
+} releases[] = {
+    {"tests/text/goldens/chat_v2.json", CHAT_FORM_V2, false, TOKEN_STREAM_PLAIN},
+    {"tests/text/goldens/chat_v3_0324.json", CHAT_FORM_V3_0324, false, TOKEN_STREAM_PLAIN},
+    {"tests/text/goldens/chat_r1_0528.json", CHAT_FORM_V3_0324, true, TOKEN_STREAM_MAY_THINK},
+    {"tests/text/goldens/chat_v3_1.json", CHAT_FORM_V3_1, false, TOKEN_STREAM_PLAIN},
+};
+
+static void test_knows_and_renders_the_other_releases(void **state) {
+    for (size_t i = 0; i < ARRAY_COUNT(releases); i++) {
+        struct bytes config = test_file(releases[i].file);
+        struct chat_template found;
+        assert_int_equal(opens(config, &found), STATUS_OK);
+        assert_true(found.present);
+        assert_int_equal(found.form, releases[i].form);
+        assert_int_equal(found.drops_thoughts, releases[i].drops_thoughts);
+        assert_false(found.opens_thought);
+        const struct tree *cases = tree_member(test_tree(config), "cases");
+        assert_int_equal(tree_count(cases), 54);
+        for (size_t k = 0; k < tree_count(cases); k++) {
+            const struct tree *entry = tree_at(cases, k);
+            const struct tree *conversation = tree_member(entry, "messages");
+            bool prompt = false;
+            struct bytes text;
+            assert_true(tree_get_bool(tree_member(entry, "add_generation_prompt"), &prompt));
+            if (tree_get_string(tree_member(entry, "text"), &text)) {
+                struct chat_rendering rendering = renders(&found, conversation, prompt, text);
+                assert_int_equal(rendering.stream, releases[i].stream);
+                continue;
+            }
+            /* an answer of null: here Jinja fails */
+            struct chat_message *messages = messages_of(conversation);
+            struct chat_rendering rendering;
+            assert_int_equal(chat_template_render(&found, messages, tree_count(conversation),
+                                                  prompt, text_out, sizeof text_out, &rendering,
+                                                  &error),
+                             STATUS_INVALID);
+            assert_non_null(strstr(error.text, "messages[1] has no content"));
+            free(messages);
+        }
+    }
+}
+
+/* No half of one release fits the other half of another, and each is matched to its end. */
+static void test_refuses_changed_releases(void **state) {
+    static const char *const changes[][2] = {
+        {"add_generation_prompt = false", "add_generation_prompt = true"},
+        {"{{ bos_token }}", "{{ bos_token }} "},
+        {"message['role'] == 'user'", "message['role'] == 'User'"},
+        {"\",\n \"cases\"", "x\",\n \"cases\""},
+        {"{% endif %}\",\n \"cases\"", "\",\n \"cases\""},
+    };
+    static const char *const pieces[][2] = {
+        {"'<｜User｜>' + content", "'<｜User｜>' + message['content']"},
+        {"{%- if content is none", "{%- if message['content'] is none"},
+        {"split('</think>')[-1]", "split('</think>', 1)[1]"},
+        {"is_first_sp=true, is_last_user=false", "is_first_sp=true"},
+        {"not thinking", "thinking"},
+        {"', 1)[1]", "')[-1]"},
+        {"eos_token }}", "'' }}"},
+        {"not ns.is_last_user and", ""},
+        {"'<｜Assistant｜></think>'", "'<｜Assistant｜><think>'"},
+        {"ns.is_output_first = true", "ns.is_output_first = false"},
+    };
+    struct chat_template found;
+    size_t changed = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(releases); i++) {
+        struct bytes config = test_file(releases[i].file);
+        for (size_t k = 0; k < ARRAY_COUNT(changes); k++)
+            if (opens(replaced(config, changes[k][0], changes[k][1]), &found) != STATUS_UNSUPPORTED)
+                fail_msg("%s, change %zu", releases[i].file, k);
+        for (size_t k = 0; k < ARRAY_COUNT(pieces); k++) {
+            if (!memmem(config.data, config.count, pieces[k][0], strlen(pieces[k][0]))) continue;
+            if (opens(replaced(config, pieces[k][0], pieces[k][1]), &found) != STATUS_UNSUPPORTED)
+                fail_msg("%s, piece %zu", releases[i].file, k);
+            assert_non_null(strstr(error.text, "c.json: chat_template"));
+            assert_null(strchr(error.text, '\n'));
+            changed++;
+        }
+    }
+    assert_int_equal(changed, 14);
 }
 
 /* Other spellings that Jinja renders alike. */
@@ -260,6 +348,8 @@ int main(void) {
         cmocka_unit_test(test_knows_the_embedded_models),
         cmocka_unit_test(test_knows_v3s),
         cmocka_unit_test(test_knows_the_first_r1s),
+        cmocka_unit_test(test_knows_and_renders_the_other_releases),
+        cmocka_unit_test(test_refuses_changed_releases),
         cmocka_unit_test(test_knows_other_spellings),
         cmocka_unit_test(test_refuses_other_templates),
         cmocka_unit_test(test_reads_the_rest_of_the_file),
