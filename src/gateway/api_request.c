@@ -276,6 +276,8 @@ static bool read_tool_calls(struct reader *reader, const struct tree *message, s
                 place.text);
     out->tool_calls = calls;
     out->tool_call_count = count;
+    if (count > 0 && out->content.count == 0) /* clients send "" for null */
+        out->has_content = false;
     return true;
 }
 

@@ -170,6 +170,23 @@ static void a_chat_is_read_whole(void **state) {
     assert_true(parsed.stream && parsed.include_usage && parsed.ignore_eos);
 }
 
+/* Clients send either beside tool calls; the templates render the calls only if it is null. */
+static void empty_content_beside_calls_is_null(void **state) {
+    (void)state;
+#define CALLS "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]"
+    assert_true(parse(API_CHAT, "{\"messages\":["
+                                "{\"role\":\"assistant\",\"content\":\"\"," CALLS "},"
+                                "{\"role\":\"assistant\",\"content\":[]," CALLS "},"
+                                "{\"role\":\"assistant\",\"content\":\"x\"," CALLS "},"
+                                "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[]},"
+                                "{\"role\":\"assistant\",\"content\":\"\"}]}"));
+    static const bool has_content[] = {false, false, true, true, true};
+    assert_int_equal(parsed.message_count, ARRAY_COUNT(has_content));
+    for (size_t i = 0; i < ARRAY_COUNT(has_content); i++)
+        assert_int_equal(parsed.messages[i].has_content, has_content[i]);
+    assert_int_equal(parsed.messages[0].tool_call_count, 1);
+}
+
 /* What is left out, or null, is the server's default. */
 static void absent_and_null_fields_mean_the_defaults(void **state) {
     (void)state;
@@ -224,6 +241,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_mistake_is_named),
         cmocka_unit_test(a_chat_is_read_whole),
+        cmocka_unit_test(empty_content_beside_calls_is_null),
         cmocka_unit_test(absent_and_null_fields_mean_the_defaults),
         cmocka_unit_test(prompts_come_in_four_forms),
         cmocka_unit_test(memory_has_an_end),

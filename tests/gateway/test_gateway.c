@@ -291,6 +291,41 @@ static void a_chat_is_answered_whole(void **state) {
     world_close(world);
 }
 
+/* R1-0528: the prompt ends before "<think>", which the model writes itself, or leaves out. */
+static void a_model_may_open_its_thought_itself(void **state) {
+    (void)state;
+    struct world *world = open_by_hand((struct world_options){0});
+    world->chat_template.form = CHAT_FORM_V3_0324;
+    world->chat_template.opens_thought = false;
+    uint32_t ids[64];
+    uint32_t client = ask(world, CHAT, "{" HI "}");
+    size_t count = encode(world, "<｜begin▁of▁sentence｜><｜User｜>hi<｜Assistant｜>", ids);
+    assert_int_equal(world->last_submit->prompt_count, count);
+    tell_text(world, "<think>\nHm\n</think>\n\nHi", false);
+    tell_finished(world, FINISH_STOP_TOKEN);
+    const struct tree *root = body_of(world, client);
+    assert_text(root, "choices.0.message.reasoning_content", "Hm");
+    assert_text(root, "choices.0.message.content", "Hi");
+    client = ask(world, CHAT, "{" HI "}");
+    tell_text(world, "Hi <think>", false);
+    tell_finished(world, FINISH_STOP_TOKEN);
+    root = body_of(world, client);
+    assert_true(at(root, "choices.0.message.reasoning_content") == NULL);
+    assert_text(root, "choices.0.message.content", "Hi <think>");
+    client = ask(world, CHAT, "{" HI ",\"stream\":true}");
+    tell_text(world, "<think>", true);
+    tell_text(world, "\nHm", true);
+    tell_text(world, "</think>\n\nHi", true);
+    tell_finished(world, FINISH_STOP_TOKEN);
+    assert_int_equal(events_of(world, client), 4);
+    assert_text(events[0], "choices.0.delta.role", "assistant");
+    assert_text(events[1], "choices.0.delta.reasoning_content", "Hm");
+    assert_null_at(events[1], "choices.0.delta.content");
+    assert_text(events[2], "choices.0.delta.content", "Hi");
+    assert_text(events[3], "choices.0.finish_reason", "stop");
+    world_close(world);
+}
+
 static void a_chat_is_streamed(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
@@ -656,6 +691,7 @@ int main(void) {
         cmocka_unit_test(paths_answer_their_methods_only),
         cmocka_unit_test(metrics_add_up),
         cmocka_unit_test(a_chat_is_answered_whole),
+        cmocka_unit_test(a_model_may_open_its_thought_itself),
         cmocka_unit_test(a_chat_is_streamed),
         cmocka_unit_test(plain_text_is_completed),
         cmocka_unit_test(stop_strings_end_the_answer),
