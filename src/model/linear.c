@@ -104,6 +104,10 @@ void linear_run(const struct kernels *kernels, struct team *team, const struct m
     uint32_t panels = first_panel[job_count];
     if (!panels) return;
     struct panel_loop loop = {kernels, jobs, job_count, first_panel};
-    uint32_t grain = panels / (team_threads(team) * 8);
-    team_run(team, run_panels, &loop, panels, grain ? grain : 1);
+    /* even shares: kernels take the panels of a few rows in pairs */
+    uint32_t grain = panels / (team_threads(team) * 16) * 2;
+    team_run(team, run_panels, &loop, panels,
+             grain                              ? grain
+             : panels >= team_threads(team) * 2 ? 2
+                                                : 1);
 }
