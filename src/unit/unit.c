@@ -248,8 +248,7 @@ static struct admit_house house_of(const struct unit *unit) {
 }
 
 /* Copies the submission into a free slot; false when the prompts' memory is out. */
-static bool request_begin(struct unit *unit, const struct record_submit *submit,
-                          int64_t now_ns) {
+static bool request_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
     uint32_t slot = unit->free_slots[unit->options.requests_max - unit->held_count - 1];
     struct unit_request *request = &unit->requests[slot];
     check(request->state == REQUEST_FREE);

@@ -29,6 +29,8 @@ def count_tap(path):
         return int(found[-1]) if found else 0
 
     passed, failed = figure("pass"), figure("fail") + figure("cancelled")
+    if not re.search(r"^# fail \d+$", text, re.MULTILINE):
+        failed += 1  # it died before its summary, or never began
     return passed, failed, figure("skipped") + figure("todo")
 
 

@@ -17,6 +17,7 @@ CASES = (  # runner failed, JUnit text, TAP text, last line, exit code
     ("0", GOOD, TAP % (3, 0), "5 passed, 0 failed", 0),
     ("0", GOOD, TAP % (2, 1), "4 passed, 1 failed", 1),
     ("0", BAD, TAP % (3, 0), "4 passed, 1 failed", 1),
+    ("1", BAD, "TAP version 13\nok 1 - x\n", "1 passed, 2 failed", 1),
     ("1", GOOD, None, "2 passed, 1 failed", 1),
     ("1", BAD, None, "1 passed, 1 failed", 1),
     ("0", None, TAP % (3, 0), "3 passed, 1 failed", 1),
