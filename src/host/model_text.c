@@ -156,12 +156,29 @@ static void find_bos(struct model_text *text) {
     text->prepend_bos = chat->adds_bos;
 }
 
+enum status model_text_open_tokenizer(const char *directory, struct model_text *out,
+                                      struct error *error) {
+    struct model_text text = {.sampling = {.temperature = 1, .top_p = 1}};
+    struct arena arena;
+    enum status status = open_tokenizer(directory, &text, &arena, error);
+    if (!status && !text.tokenizer)
+        status = error_set(error, STATUS_NOT_FOUND,
+                           "%.300s/tokenizer.json: cannot open it: it is not there", directory);
+    if (status)
+        model_text_close(&text);
+    else
+        *out = text;
+    return status;
+}
+
 enum status model_text_open(const char *directory, const struct shape *shape,
                             struct model_text *out, struct error *error) {
-    struct model_text text = {.sampling = {.temperature = 1, .top_p = 1},
-                              .stop_token_count = shape->eos_token_count,
-                              .bos_token = shape->bos_token};
+    static const struct shape none;
+    struct model_text text = {.sampling = {.temperature = 1, .top_p = 1}};
     struct arena arena;
+    if (!shape) shape = &none;
+    text.stop_token_count = shape->eos_token_count;
+    text.bos_token = shape->bos_token;
     memcpy(text.stop_tokens, shape->eos_tokens, sizeof text.stop_tokens);
     enum status status = open_tokenizer(directory, &text, &arena, error);
     if (!status) status = open_template(directory, &text, &arena, error);

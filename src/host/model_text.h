@@ -22,10 +22,14 @@ struct model_text {
     void *memory; /* what the above lies in */
 };
 
-/* `shape` gives the end-of-sentence tokens when generation_config.json does not. A file that is
- * there must be right: errors name it. */
+/* `shape` gives the end-of-sentence tokens when generation_config.json does not; NULL: none. A file
+ * that is there must be right: errors name it. */
 enum status model_text_open(const char *directory, const struct shape *shape,
                             struct model_text *out, struct error *error) MUST_USE;
+
+/* The tokenizer alone. STATUS_NOT_FOUND: there is no tokenizer.json. */
+enum status model_text_open_tokenizer(const char *directory, struct model_text *out,
+                                      struct error *error) MUST_USE;
 void model_text_close(struct model_text *text);
 
 #endif

@@ -1,89 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/generate_text.h"
 
-#include "host/file.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "host/model_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define TEXT_FILE_BYTES_MAX ((size_t)256 << 20)
 #define ADDED_BY_TEMPLATE_BYTES 4096
 
 struct generate_text {
-    struct tokenizer *tokenizer;
-    struct chat_template chat;
+    struct model_text model;
     struct token_stream stream;
-    void *tokenizer_memory, *chat_memory, *encode_memory;
+    void *encode_memory;
     char *rendered;
     uint32_t *tokens;
     bool shows_reasoning;
 };
-
-static enum status take_file(const char *directory, const char *name, char *path, size_t path_bytes,
-                             struct bytes *out, struct error *error) {
-    int length = snprintf(path, path_bytes, "%s/%s", directory, name);
-    if (length < 0 || (size_t)length >= path_bytes)
-        return error_set(error, STATUS_INVALID, "--model: the path is too long");
-    return file_take(path, TEXT_FILE_BYTES_MAX, out, error);
-}
-
-static enum status open_tokenizer(struct generate_text *text, const char *directory,
-                                  struct error *error) {
-    char path[4096];
-    struct bytes json;
-    enum status status = take_file(directory, "tokenizer.json", path, sizeof path, &json, error);
-    if (status != STATUS_OK) return status;
-    size_t bytes = tokenizer_arena_bytes(json.count);
-    size_t scratch_bytes = tokenizer_open_scratch_bytes(json.count);
-    void *scratch_memory = malloc(scratch_bytes);
-    text->tokenizer_memory = malloc(bytes);
-    if (scratch_memory && text->tokenizer_memory) {
-        struct arena arena, scratch;
-        arena_over(&arena, text->tokenizer_memory, bytes);
-        arena_over(&scratch, scratch_memory, scratch_bytes);
-        status = tokenizer_open(&arena, &scratch, json, path, &text->tokenizer, error);
-    } else {
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for the tokenizer");
-    }
-    free(scratch_memory);
-    free((void *)(uintptr_t)json.data);
-    return status;
-}
-
-static enum status open_chat(struct generate_text *text, const char *directory,
-                             struct error *error) {
-    char path[4096];
-    struct bytes json;
-    enum status status =
-        take_file(directory, "tokenizer_config.json", path, sizeof path, &json, error);
-    if (status != STATUS_OK) return status;
-    size_t bytes = 64 * json.count + (1 << 20);
-    void *scratch_memory = malloc(bytes);
-    text->chat_memory = malloc(bytes);
-    if (scratch_memory && text->chat_memory) {
-        struct arena arena, scratch;
-        arena_over(&arena, text->chat_memory, bytes);
-        arena_over(&scratch, scratch_memory, bytes);
-        status = chat_template_open(&arena, &scratch, json, path, &text->chat, error);
-    } else {
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for the chat template");
-    }
-    free(scratch_memory);
-    free((void *)(uintptr_t)json.data);
-    return status;
-}
 
 enum status generate_text_open(const char *directory, struct generate_text **text_out,
                                struct error *error) {
     struct generate_text *text = calloc(1, sizeof *text);
     if (!text) return error_set(error, STATUS_NO_MEMORY, "no memory");
     text->shows_reasoning = isatty(STDERR_FILENO);
-    enum status status = open_tokenizer(text, directory, error);
-    if (status == STATUS_OK) status = open_chat(text, directory, error);
+    enum status status = model_text_open(directory, NULL, &text->model, error);
+    if (status == STATUS_OK && !text->model.tokenizer)
+        status = error_set(error, STATUS_NOT_FOUND,
+                           "%.300s has no tokenizer.json; give the prompt as --tokens", directory);
     if (status != STATUS_OK) {
         generate_text_close(text);
         return status;
@@ -94,9 +38,7 @@ enum status generate_text_open(const char *directory, struct generate_text **tex
 
 void generate_text_close(struct generate_text *text) {
     if (!text) return;
-    if (text->tokenizer) tokenizer_close(text->tokenizer);
-    free(text->tokenizer_memory);
-    free(text->chat_memory);
+    model_text_close(&text->model);
     free(text->encode_memory);
     free(text->rendered);
     free(text->tokens);
@@ -106,20 +48,20 @@ void generate_text_close(struct generate_text *text) {
 /* What stands before the answer, as text. */
 static enum status render(struct generate_text *text, const char *prompt, size_t capacity,
                           size_t *count_out, struct error *error) {
+    const struct chat_template *chat = &text->model.chat_template;
     struct chat_message message = {
         .role = CHAT_USER, .has_content = true, .content = bytes_of(prompt)};
     struct chat_rendering rendering = {.stream = TOKEN_STREAM_PLAIN};
-    if (text->chat.present) {
-        enum status status = chat_template_render(&text->chat, &message, 1, true, text->rendered,
-                                                  capacity, &rendering, error);
+    if (chat->present) {
+        enum status status = chat_template_render(chat, &message, 1, true, text->rendered, capacity,
+                                                  &rendering, error);
         if (status != STATUS_OK) return status;
     } else {
         int length = snprintf(text->rendered, capacity, "%.*s%s",
-                              text->chat.adds_bos ? (int)text->chat.bos.count : 0,
-                              text->chat.bos.data, prompt);
+                              chat->adds_bos ? (int)chat->bos.count : 0, chat->bos.data, prompt);
         rendering.count = (size_t)length;
     }
-    token_stream_open(&text->stream, text->tokenizer, NULL, rendering.stream);
+    token_stream_open(&text->stream, text->model.tokenizer, NULL, rendering.stream);
     *count_out = rendering.count;
     return STATUS_OK;
 }
@@ -140,8 +82,8 @@ enum status generate_text_prompt(struct generate_text *text, const char *prompt,
     arena_over(&arena, text->encode_memory, scratch_bytes);
     struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 3 * capacity);
     if (!scratch) return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
-    status = tokenizer_encode(text->tokenizer, scratch, (struct bytes){text->rendered, bytes}, true,
-                              text->tokens, 3 * capacity, &count);
+    status = tokenizer_encode(text->model.tokenizer, scratch, (struct bytes){text->rendered, bytes},
+                              true, text->tokens, 3 * capacity, &count);
     if (status != STATUS_OK)
         return error_set(error, status, "cannot tokenize this prompt: a pattern gave up");
     *tokens_out = text->tokens;

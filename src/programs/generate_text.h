@@ -11,7 +11,7 @@
 
 struct generate_text;
 
-/* Reads tokenizer.json and tokenizer_config.json of a model directory. */
+/* Reads what a model directory has of text. STATUS_NOT_FOUND: it has no tokenizer.json. */
 enum status generate_text_open(const char *directory, struct generate_text **text_out,
                                struct error *error) MUST_USE;
 void generate_text_close(struct generate_text *text);

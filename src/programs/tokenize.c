@@ -8,13 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/json_writer.h"
 #include "base/tree.h"
 #include "host/default_model.h"
-#include "host/file.h"
+#include "host/model_text.h"
 #include "programs/command.h"
-#include "text/tokenizer.h"
 
-#define TOKENIZER_BYTES_MAX ((size_t)256 << 20)
 #define INPUT_BYTES_MAX ((size_t)1 << 30)
 
 struct tokenize_values {
@@ -78,11 +77,11 @@ const struct option_table detokenize_options[1] = {
 struct session {
     const struct option_table *table;
     struct tokenize_values values;
-    struct tokenizer *tokenizer;
+    struct model_text model_text; /* the tokenizer alone */
     struct tokenizer_scratch *scratch;
     size_t text_bytes_max; /* that scratch is made for */
-    void *arena_memory, *scratch_memory, *tree_memory, *out_memory;
-    size_t tree_bytes, out_bytes;
+    void *scratch_memory, *tree_memory, *out_memory, *json_memory;
+    size_t tree_bytes, out_bytes, json_bytes;
     struct error error;
 };
 
@@ -101,43 +100,23 @@ static enum status grow(struct session *session, void **memory, size_t *bytes, s
 }
 
 static enum status session_open(struct session *session) {
-    char folder[4096], path[4096];
+    char folder[4096];
     const char *model = session->values.model;
-    struct bytes json;
     enum status status = STATUS_OK;
     if (!model) {
         status = default_model_find(folder, sizeof folder, &session->error);
         model = folder;
     }
-    if (status) return status;
-    int length = snprintf(path, sizeof path, "%s/tokenizer.json", model);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return error_set(&session->error, STATUS_INVALID, "--model: the path is too long");
-    status = file_take(path, TOKENIZER_BYTES_MAX, &json, &session->error);
-    if (status) return status;
-    size_t arena_bytes = tokenizer_arena_bytes(json.count);
-    size_t tree_bytes = tokenizer_open_scratch_bytes(json.count);
-    void *tree_memory = malloc(tree_bytes);
-    session->arena_memory = malloc(arena_bytes);
-    if (!tree_memory || !session->arena_memory) {
-        status = no_memory(session);
-    } else {
-        struct arena arena, scratch;
-        arena_over(&arena, session->arena_memory, arena_bytes);
-        arena_over(&scratch, tree_memory, tree_bytes);
-        status = tokenizer_open(&arena, &scratch, json, path, &session->tokenizer, &session->error);
-    }
-    free(tree_memory);
-    free((void *)(uintptr_t)json.data);
+    if (!status) status = model_text_open_tokenizer(model, &session->model_text, &session->error);
     return status;
 }
 
 static void session_close(struct session *session) {
-    if (session->tokenizer) tokenizer_close(session->tokenizer);
-    free(session->arena_memory);
+    model_text_close(&session->model_text);
     free(session->scratch_memory);
     free(session->tree_memory);
     free(session->out_memory);
+    free(session->json_memory);
 }
 
 static enum status reserve_scratch(struct session *session, size_t text_bytes) {
@@ -164,8 +143,8 @@ static enum status print_ids(struct session *session, struct bytes text, bool sp
                       (capacity + 1) * sizeof(uint32_t));
     if (status) return status;
     uint32_t *ids = session->out_memory;
-    status = tokenizer_encode(session->tokenizer, session->scratch, text, special, ids, capacity,
-                              &count);
+    status = tokenizer_encode(session->model_text.tokenizer, session->scratch, text, special, ids,
+                              capacity, &count);
     if (status)
         return error_set(&session->error, status, "cannot tokenize this text: a pattern gave up");
     if (session->values.jsonl) printf("{\"ids\":[");
@@ -175,44 +154,39 @@ static enum status print_ids(struct session *session, struct bytes text, bool sp
     return STATUS_OK;
 }
 
-static void print_json_string(struct bytes text) {
-    putchar('"');
-    for (size_t i = 0; i < text.count; i++) {
-        unsigned char byte = (unsigned char)text.data[i];
-        if (byte == '"' || byte == '\\')
-            printf("\\%c", byte);
-        else if (byte == '\n')
-            printf("\\n");
-        else if (byte < 0x20)
-            printf("\\u%04x", byte);
-        else
-            putchar(byte);
-    }
-    putchar('"');
+static enum status print_json_string(struct session *session, struct bytes text) {
+    struct json_writer writer = {0};
+    json_writer_string(&writer, text); /* measures */
+    enum status status = grow(session, &session->json_memory, &session->json_bytes, writer.count);
+    if (status) return status;
+    writer = (struct json_writer){.out = session->json_memory, .room = session->json_bytes};
+    json_writer_string(&writer, text);
+    fwrite(writer.out, 1, writer.count, stdout);
+    return STATUS_OK;
 }
 
 static enum status print_text(struct session *session, const uint32_t *ids, size_t count,
                               bool skip_special) {
     char *text = session->out_memory;
     size_t bytes = 0;
-    if (tokenizer_decode(session->tokenizer, ids, count, skip_special, text, session->out_bytes,
-                         &bytes)) {
+    if (tokenizer_decode(session->model_text.tokenizer, ids, count, skip_special, text,
+                         session->out_bytes, &bytes)) {
         enum status status = grow(session, &session->out_memory, &session->out_bytes, 2 * bytes);
         if (status) return status;
         text = session->out_memory;
-        status = tokenizer_decode(session->tokenizer, ids, count, skip_special, text,
+        status = tokenizer_decode(session->model_text.tokenizer, ids, count, skip_special, text,
                                   session->out_bytes, &bytes);
         if (status) return error_set(&session->error, status, "cannot decode these tokens");
     }
-    if (session->values.jsonl) {
-        printf("{\"text\":");
-        print_json_string((struct bytes){text, bytes});
-        printf("}\n");
-    } else {
+    if (!session->values.jsonl) {
         fwrite(text, 1, bytes, stdout);
         putchar('\n');
+        return STATUS_OK;
     }
-    return STATUS_OK;
+    printf("{\"text\":");
+    enum status status = print_json_string(session, (struct bytes){text, bytes});
+    printf("}\n");
+    return status;
 }
 
 /* --- lines of JSON --- */

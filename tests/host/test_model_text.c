@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "host/file.h"
 #include "host/model_text.h"
 
 static char directory[64];
@@ -60,6 +61,34 @@ static void an_empty_directory_leaves_token_ids(void **state) {
     assert_int_equal(text.stop_tokens[0], 9);
     assert_int_equal(text.bos_token, 5);
     assert_true(text.sampling.temperature == 1 && text.sampling.top_p == 1);
+    model_text_close(&text);
+    assert_int_equal(model_text_open(directory, NULL, &text, &error), STATUS_OK);
+    assert_int_equal(text.stop_token_count, 0);
+    model_text_close(&text);
+    assert_int_equal(model_text_open_tokenizer(directory, &text, &error), STATUS_NOT_FOUND);
+    assert_non_null(strstr(error.text, directory));
+    assert_non_null(strstr(error.text, "tokenizer.json"));
+}
+
+/* What stands beside it does not matter, and is not read. */
+static void a_tokenizer_opens_alone(void **state) {
+    const char *source = getenv("FATHOM_SOURCE");
+    char path[512];
+    struct bytes json;
+    snprintf(path, sizeof path, "%s/models/tiny-r1/tokenizer.json", source ? source : ".");
+    assert_int_equal(file_take(path, 1 << 24, &json, &error), STATUS_OK);
+    char *copy = calloc(json.count + 1, 1);
+    memcpy(copy, json.data, json.count);
+    write_file("tokenizer.json", copy);
+    write_file("tokenizer_config.json", "{");
+    write_file("generation_config.json", "{");
+    free(copy);
+    free((void *)(uintptr_t)json.data);
+    assert_int_equal(model_text_open_tokenizer(directory, &text, &error), STATUS_OK);
+    assert_non_null(text.tokenizer);
+    assert_false(text.chat_template.present);
+    assert_int_equal(model_text_open(directory, NULL, &(struct model_text){0}, &error),
+                     STATUS_INVALID);
 }
 
 static void generation_config_sets_the_defaults(void **state) {
@@ -113,11 +142,9 @@ static void an_unknown_template_is_refused(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_directory, remove_directory)
     const struct CMUnitTest tests[] = {
-        CASE(an_empty_directory_leaves_token_ids),
-        CASE(generation_config_sets_the_defaults),
-        CASE(wrong_values_are_named),
-        CASE(a_broken_tokenizer_is_not_passed_over),
-        CASE(an_unknown_template_is_refused),
+        CASE(an_empty_directory_leaves_token_ids),   CASE(a_tokenizer_opens_alone),
+        CASE(generation_config_sets_the_defaults),   CASE(wrong_values_are_named),
+        CASE(a_broken_tokenizer_is_not_passed_over), CASE(an_unknown_template_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
