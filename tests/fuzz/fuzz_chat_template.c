@@ -31,10 +31,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check(!strncmp(error.text, "f.json: ", 8) && !found.present);
         return 0;
     }
+    const struct chat_tool_call calls[] = {
+        {BYTES_LITERAL("function"), BYTES_LITERAL("f"), BYTES_LITERAL("{}")},
+        {BYTES_LITERAL("function"), BYTES_LITERAL("g"), BYTES_LITERAL("{}")},
+    };
     const struct chat_message messages[] = {
         {.role = CHAT_SYSTEM, .has_content = true, .content = BYTES_LITERAL("s")},
         {.role = CHAT_USER, .has_content = true, .content = BYTES_LITERAL("u")},
         {.role = CHAT_ASSISTANT, .has_content = true, .content = BYTES_LITERAL("t</think>a")},
+        {.role = CHAT_ASSISTANT, .tool_calls = calls, .tool_call_count = ARRAY_COUNT(calls)},
+        {.role = CHAT_TOOL, .has_content = true, .content = BYTES_LITERAL("o")},
     };
     struct chat_rendering rendering = {0};
     enum status status = chat_template_render(&found, messages, ARRAY_COUNT(messages), true, text,
