@@ -19,7 +19,12 @@
 #define LIMIT_LAYERS 256            /* layers, MTP layer included */
 #define LIMIT_STOP_STRINGS 16       /* per request, as the DeepSeek API */
 #define LIMIT_STOP_STRING_BYTES 256
-#define LIMIT_STOP_TOKENS 16
+#define LIMIT_STOP_TOKENS 16   /* of the model; a request may bring as many of its own */
+#define LIMIT_LOGIT_BIASES 300 /* tokens in a request's logit_bias */
+#define LIMIT_ROW_BIASES (LIMIT_LOGIT_BIASES + 2 * LIMIT_STOP_TOKENS) /* and masked stop tokens */
+#define LIMIT_TOP_LOGPROBS 20      /* alternatives told with each token */
+#define LIMIT_CHOICES 16           /* answers to one request (n) */
+#define LIMIT_HISTORY_TOKENS 16384 /* penalties look at so many last tokens of a sequence */
 #define LIMIT_VOCAB (1 << 20)
 #define LIMIT_CONTEXT (1 << 20) /* tokens in a sequence */
 

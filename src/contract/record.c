@@ -4,6 +4,8 @@
  * padding is zero (so that equal records are equal bytes). What a record means is for its receiver
  * to judge.
  */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "contract/machine.h"
@@ -36,9 +38,30 @@ static bool walk_ends(const struct walk *walk) {
            zeroed(walk->start + walk->at, walk->bytes - walk->at);
 }
 
+/* False for NaN. */
+static bool within(float value, float low, float high) {
+    return value >= low && value <= high;
+}
+
 static bool sampling_valid(const struct sampling *sampling) {
-    return sampling->temperature >= 0 && sampling->temperature <= 100 && sampling->top_p >= 0 &&
-           sampling->top_p <= 1; /* false for NaN */
+    return within(sampling->temperature, 0, 100) && within(sampling->top_p, 0, 1) &&
+           within(sampling->min_p, 0, 1) && within(sampling->frequency_penalty, -2, 2) &&
+           within(sampling->presence_penalty, -2, 2) &&
+           within(sampling->repetition_penalty, 0, 100) &&
+           sampling->top_logprobs <= LIMIT_TOP_LOGPROBS &&
+           (sampling->flags & ~SAMPLING_FLAGS) == 0 && sampling->reserved == 0;
+}
+
+static bool biases_valid(const struct token_bias *biases, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (!within(biases[i].bias, -100, 100) && biases[i].bias != -INFINITY) return false;
+    return true;
+}
+
+static bool logprobs_valid(const struct token_logprob *logprobs, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        if (!within(logprobs[i].logprob, -FLT_MAX, 0)) return false;
+    return true;
 }
 
 static bool request_valid(struct request_id request) {
@@ -76,9 +99,16 @@ static bool tokenized_valid(struct walk *walk, const struct record_tokenized *re
 static bool submit_valid(struct walk *walk, const struct record_submit *record) {
     walk_tail(walk, (uint64_t)record->prompt_count * sizeof(uint32_t));
     walk_tail(walk, (uint64_t)record->stop_token_count * sizeof(uint32_t));
+    walk_tail(walk, (uint64_t)record->bias_count * sizeof(struct token_bias));
+    if (!walk_ends(walk)) return false;
+    const struct token_bias *biases =
+        (const void *)(walk->start +
+                       submit_biases_at(record->prompt_count, record->stop_token_count));
     return request_valid(record->request) && sampling_valid(&record->sampling) &&
            record->prompt_count > 0 && record->new_tokens_max > 0 &&
-           record->stop_token_count <= LIMIT_STOP_TOKENS && walk_ends(walk);
+           record->stop_token_count <= 2 * LIMIT_STOP_TOKENS &&
+           record->bias_count <= LIMIT_LOGIT_BIASES && biases_valid(biases, record->bias_count) &&
+           record->reserved == 0;
 }
 
 static bool hello_valid(struct walk *walk, const struct record_unit_hello *record) {
@@ -88,8 +118,14 @@ static bool hello_valid(struct walk *walk, const struct record_unit_hello *recor
 }
 
 static bool tokens_valid(struct walk *walk, const struct record_tokens *record) {
+    if (record->logprobs_each > STEP_ROW_LOGPROBS_MAX) return false;
+    uint64_t logprob_count = (uint64_t)record->token_count * record->logprobs_each;
     walk_tail(walk, (uint64_t)record->token_count * sizeof(uint32_t));
-    return request_valid(record->request) && record->token_count > 0 && walk_ends(walk);
+    walk_tail(walk, logprob_count * sizeof(struct token_logprob));
+    return walk_ends(walk) && request_valid(record->request) && record->token_count > 0 &&
+           record->reserved == 0 &&
+           logprobs_valid((const void *)(walk->start + tokens_logprobs_at(record->token_count)),
+                          logprob_count);
 }
 
 static bool finished_valid(struct walk *walk, const struct record_finished *record) {
@@ -97,34 +133,58 @@ static bool finished_valid(struct walk *walk, const struct record_finished *reco
            walk_ends(walk);
 }
 
+/* True if [index, index + count) lies within [0, total). */
+static bool inside(uint32_t index, uint32_t count, uint32_t total) {
+    return index <= total && count <= total - index;
+}
+
+static bool row_extras_valid(const struct step_plan *plan, const struct step_row *row) {
+    return inside(row->history_index, row->history_count, plan->history_count) &&
+           row->history_count <= LIMIT_HISTORY_TOKENS &&
+           row->history_prompt_count <= row->history_count &&
+           inside(row->bias_index, row->bias_count, plan->bias_count) &&
+           row->bias_count <= LIMIT_ROW_BIASES && row->reserved == 0;
+}
+
 /* A row may name only tokens, pages and positions that the plan holds. */
 static bool row_valid(const struct step_plan *plan, const struct step_row *row) {
     uint64_t end = (uint64_t)row->first_position + row->token_count;
     return row->form < TOKEN_FORM_COUNT && row->token_count > 0 && end <= LIMIT_CONTEXT &&
-           row->token_index <= plan->token_count &&
-           row->token_count <= plan->token_count - row->token_index &&
-           row->page_index <= plan->page_count &&
-           row->page_count <= plan->page_count - row->page_index &&
+           inside(row->token_index, row->token_count, plan->token_count) &&
+           inside(row->page_index, row->page_count, plan->page_count) &&
            end <= (uint64_t)row->page_count * KV_BLOCK_TOKENS &&
            row->logits_count <= row->token_count && row->sample <= 1 &&
-           row->sample <= row->logits_count && sampling_valid(&row->sampling);
+           row->sample <= row->logits_count && sampling_valid(&row->sampling) &&
+           row_extras_valid(plan, row);
 }
 
 static bool plan_valid(struct walk *walk, const struct step_plan *plan) {
     walk_tail(walk, (uint64_t)plan->row_count * sizeof(struct step_row));
     walk_tail(walk, (uint64_t)plan->token_count * sizeof(uint32_t));
     walk_tail(walk, (uint64_t)plan->page_count * sizeof(struct page_id));
+    walk_tail(walk, (uint64_t)plan->history_count * sizeof(uint32_t));
+    walk_tail(walk, (uint64_t)plan->bias_count * sizeof(struct token_bias));
     if (!walk_ends(walk) || plan->reserved || plan->row_count == 0 ||
         plan->row_count > LIMIT_STEP_ROWS || plan->token_count > LIMIT_STEP_TOKENS)
         return false;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (!row_valid(plan, &step_plan_rows(plan)[i])) return false;
-    return true;
+    return biases_valid(step_plan_biases(plan), plan->bias_count);
 }
 
 static bool result_valid(struct walk *walk, const struct step_result *result) {
     walk_tail(walk, (uint64_t)result->row_count * sizeof(struct step_result_row));
-    return result->failed <= 1 && result->row_count <= LIMIT_STEP_ROWS && walk_ends(walk);
+    walk_tail(walk, (uint64_t)result->logprob_count * sizeof(struct token_logprob));
+    if (!walk_ends(walk) || result->failed > 1 || result->reserved ||
+        result->row_count > LIMIT_STEP_ROWS)
+        return false;
+    for (uint32_t i = 0; i < result->row_count; i++) {
+        const struct step_result_row *row = &step_result_rows(result)[i];
+        if (row->logprob_count > STEP_ROW_LOGPROBS_MAX ||
+            !inside(row->logprob_index, row->logprob_count, result->logprob_count))
+            return false;
+    }
+    return logprobs_valid(step_result_logprobs(result), result->logprob_count);
 }
 
 /* Bytes of each kind's fixed struct; 0: no such kind. */

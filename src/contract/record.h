@@ -9,6 +9,7 @@
 #ifndef CONTRACT_RECORD_H
 #define CONTRACT_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -139,16 +140,46 @@ struct record_tokenized {
     uint32_t reserved;
 };
 
-/* How to choose a token. temperature 0 is greedy (ties: lowest id). */
+/* How to choose a token; model/sample.h has the order of it all. temperature 0 is greedy (ties:
+ * lowest id). Zeros everywhere but top_p mean: nothing special. */
 struct sampling {
     float temperature;
-    float top_p;     /* 1: off */
-    uint32_t top_k;  /* 0: off */
-    uint32_t choice; /* index of the answer among n */
+    float top_p;              /* 1: off */
+    float min_p;              /* 0: off */
+    float frequency_penalty;  /* -2..2; 0: off */
+    float presence_penalty;   /* -2..2; 0: off */
+    float repetition_penalty; /* 0 and 1: off */
+    uint32_t top_k;           /* 0: off */
+    uint32_t choice;          /* index of the answer among n */
+    uint32_t min_tokens;      /* the first so many tokens are no stop tokens */
+    uint32_t top_logprobs;    /* 0..LIMIT_TOP_LOGPROBS; only with SAMPLING_LOGPROBS */
+    uint32_t flags;           /* SAMPLING_... */
+    uint32_t reserved;        /* zero */
     uint64_t seed;
 };
 
-/* Tails: uint32_t prompt[prompt_count]; uint32_t stop_tokens[stop_token_count]. */
+#define SAMPLING_LOGPROBS                                                                          \
+    1u /* tell the chosen tokens' log probabilities, and top_logprobs others' */
+#define SAMPLING_FLAGS 1u
+
+/* True if choosing needs to know the tokens before. */
+static inline bool sampling_needs_history(const struct sampling *sampling) {
+    return sampling->frequency_penalty != 0 || sampling->presence_penalty != 0 ||
+           (sampling->repetition_penalty != 0 && sampling->repetition_penalty != 1);
+}
+
+struct token_bias {
+    uint32_t token;
+    float bias; /* added to the logit: -100..100, or minus infinity: never this token */
+};
+
+struct token_logprob {
+    uint32_t token;
+    float logprob; /* finite, at most 0 */
+};
+
+/* Tails: uint32_t prompt[prompt_count]; uint32_t stop_tokens[stop_token_count];
+ * struct token_bias biases[bias_count]. */
 struct record_submit {
     struct record record;
     struct request_id request;
@@ -157,7 +188,21 @@ struct record_submit {
     uint32_t new_tokens_max; /* >= 1 */
     uint32_t stop_token_count;
     int32_t priority; /* higher runs first */
+    uint32_t bias_count;
+    uint32_t reserved; /* zero */
 };
+
+static inline size_t submit_stops_at(uint32_t prompt_count) {
+    return record_tail(record_tail(sizeof(struct record_submit)) + prompt_count * sizeof(uint32_t));
+}
+static inline size_t submit_biases_at(uint32_t prompt_count, uint32_t stop_token_count) {
+    return record_tail(submit_stops_at(prompt_count) + stop_token_count * sizeof(uint32_t));
+}
+static inline size_t submit_bytes(uint32_t prompt_count, uint32_t stop_token_count,
+                                  uint32_t bias_count) {
+    return record_tail(submit_biases_at(prompt_count, stop_token_count) +
+                       bias_count * sizeof(struct token_bias));
+}
 
 struct record_cancel {
     struct record record;
@@ -177,13 +222,24 @@ struct record_unit_hello {
     char numerics_id[32]; /* short text, zero-padded */
 };
 
-/* Newly chosen tokens, in order. Tail: uint32_t tokens[token_count]. */
+/* Newly chosen tokens, in order. Tails: uint32_t tokens[token_count];
+ * struct token_logprob logprobs[token_count][logprobs_each]. */
 struct record_tokens {
     struct record record;
     struct request_id request;
     uint32_t first_output_position; /* of tokens[0]; lets a gateway drop repeats */
     uint32_t token_count;
+    uint32_t logprobs_each; /* 0: not asked for; else the token's own, then the likeliest ones' */
+    uint32_t reserved;      /* zero */
 };
+
+static inline size_t tokens_logprobs_at(uint32_t token_count) {
+    return record_tail(record_tail(sizeof(struct record_tokens)) + token_count * sizeof(uint32_t));
+}
+static inline size_t tokens_bytes(uint32_t token_count, uint32_t logprobs_each) {
+    return tokens_logprobs_at(token_count) +
+           (size_t)token_count * logprobs_each * sizeof(struct token_logprob);
+}
 
 enum finish_reason {
     FINISH_STOP_TOKEN, /* the last token sent is one of the stop tokens */

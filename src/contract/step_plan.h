@@ -26,18 +26,28 @@ struct step_row {
     uint32_t sample;       /* 1: choose the next token from the last token's logits (logits_count
                             * is then at least 1) */
     uint32_t output_position; /* of the token to choose: 0 for the answer's first */
+    /* What only rows with penalties, biases or masked stop tokens bring; else all 0. */
+    uint32_t history_index; /* first token of the sequence's last ones, in the plan's history */
+    uint32_t history_count;
+    uint32_t history_prompt_count; /* of them, at the start, came with the prompt */
+    uint32_t bias_index;           /* first of the row's, in the plan's biases */
+    uint32_t bias_count;
+    uint32_t reserved; /* zero */
     struct sampling sampling;
 };
 
 /* RECORD_RUN_STEP. Tails: struct step_row rows[row_count]; uint32_t tokens[token_count];
- * struct page_id pages[page_count]. */
+ * struct page_id pages[page_count]; uint32_t history[history_count];
+ * struct token_bias biases[bias_count]. */
 struct step_plan {
     struct record record;
     uint64_t step;
     uint32_t row_count;
     uint32_t token_count;
     uint32_t page_count;
-    uint32_t reserved;
+    uint32_t history_count;
+    uint32_t bias_count;
+    uint32_t reserved; /* zero */
 };
 
 static inline size_t step_plan_rows_at(void) {
@@ -49,10 +59,15 @@ static inline size_t step_plan_tokens_at(uint32_t row_count) {
 static inline size_t step_plan_pages_at(uint32_t row_count, uint32_t token_count) {
     return record_tail(step_plan_tokens_at(row_count) + token_count * sizeof(uint32_t));
 }
+/* Of a plan whose rows need neither history nor biases; else the history begins there. */
 static inline size_t step_plan_bytes(uint32_t row_count, uint32_t token_count,
                                      uint32_t page_count) {
     return record_tail(step_plan_pages_at(row_count, token_count) +
                        page_count * sizeof(struct page_id));
+}
+/* Bytes that history and biases add behind. */
+static inline size_t step_plan_extra_bytes(uint32_t history_count, uint32_t bias_count) {
+    return record_tail(history_count * sizeof(uint32_t)) + bias_count * sizeof(struct token_bias);
 }
 static inline struct step_row *step_plan_rows(const struct step_plan *plan) {
     return (struct step_row *)((char *)(uintptr_t)plan + step_plan_rows_at());
@@ -64,28 +79,50 @@ static inline struct page_id *step_plan_pages(const struct step_plan *plan) {
     return (struct page_id *)((char *)(uintptr_t)plan +
                               step_plan_pages_at(plan->row_count, plan->token_count));
 }
+static inline uint32_t *step_plan_history(const struct step_plan *plan) {
+    return (uint32_t *)((char *)(uintptr_t)plan +
+                        step_plan_bytes(plan->row_count, plan->token_count, plan->page_count));
+}
+static inline struct token_bias *step_plan_biases(const struct step_plan *plan) {
+    return (struct token_bias *)((char *)step_plan_history(plan) +
+                                 step_plan_extra_bytes(plan->history_count, 0));
+}
 
 struct step_result_row {
     uint32_t slot;
-    uint32_t token; /* chosen token; UINT32_MAX if the row did not sample */
+    uint32_t token;         /* chosen token; UINT32_MAX if the row did not sample */
+    uint32_t logprob_index; /* first of the row's, in the result's logprobs */
+    uint32_t logprob_count; /* 0: not asked for; else the token's own, then the likeliest ones' */
 };
 
-/* RECORD_STEP_DONE. Tail: struct step_result_row rows[row_count], in the plan's order. */
+/* RECORD_STEP_DONE. Tails: struct step_result_row rows[row_count], in the plan's order;
+ * struct token_logprob logprobs[logprob_count]. */
 struct step_result {
     struct record record;
     uint64_t step;
     int64_t compute_ns;
     uint32_t row_count;
     uint32_t failed; /* 1: the engine could not run the step; no row counts */
+    uint32_t logprob_count;
+    uint32_t reserved; /* zero */
 };
 
-static inline size_t step_result_bytes(uint32_t row_count) {
-    return record_tail(record_tail(sizeof(struct step_result)) +
-                       row_count * sizeof(struct step_result_row));
+#define STEP_ROW_LOGPROBS_MAX (1 + LIMIT_TOP_LOGPROBS)
+
+static inline size_t step_result_bytes(uint32_t row_count, uint32_t logprob_count) {
+    return record_tail(sizeof(struct step_result)) + row_count * sizeof(struct step_result_row) +
+           logprob_count * sizeof(struct token_logprob);
 }
 static inline struct step_result_row *step_result_rows(const struct step_result *result) {
     return (struct step_result_row *)((char *)(uintptr_t)result +
                                       record_tail(sizeof(struct step_result)));
 }
+static inline struct token_logprob *step_result_logprobs(const struct step_result *result) {
+    return (struct token_logprob *)(step_result_rows(result) + result->row_count);
+}
+
+_Static_assert(sizeof(struct step_row) % 8 == 0 && sizeof(struct step_result_row) % 8 == 0 &&
+                   sizeof(struct token_bias) == 8 && sizeof(struct token_logprob) == 8,
+               "tails of these end where the next may begin");
 
 #endif

@@ -9,10 +9,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "model/sample.h"
+
 struct engine_cpu {
     struct model *model;
     float *logits;         /* [step_rows_max][vocab] */
     float *sample_scratch; /* [2 * vocab] */
+    float *adjusted;       /* [vocab] a row's logits with penalties and biases */
     uint32_t rows_max;
 };
 
@@ -29,7 +32,8 @@ enum status engine_cpu_open(const struct model_options *options, struct engine_c
     engine->rows_max = options->step_rows_max;
     engine->logits = malloc(engine->rows_max * vocab * sizeof(float));
     engine->sample_scratch = malloc(2 * vocab * sizeof(float));
-    if (!engine->logits || !engine->sample_scratch) {
+    engine->adjusted = malloc(vocab * sizeof(float));
+    if (!engine->logits || !engine->sample_scratch || !engine->adjusted) {
         engine_cpu_close(engine);
         return error_set(error, STATUS_NO_MEMORY, "no memory for the logits of %u rows",
                          options->step_rows_max);
@@ -43,6 +47,7 @@ void engine_cpu_close(struct engine_cpu *engine) {
     model_close(engine->model);
     free(engine->logits);
     free(engine->sample_scratch);
+    free(engine->adjusted);
     free(engine);
 }
 
@@ -56,45 +61,94 @@ static int64_t now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static enum status run(struct engine_cpu *engine, const struct step_plan *plan,
-                       struct step_result_row *results, struct error *error) {
+/* True if [index, index + count) lies within [0, total). */
+static bool inside(uint32_t index, uint32_t count, uint32_t total) {
+    return index <= total && count <= total - index;
+}
+
+static enum status check_rows(const struct engine_cpu *engine, const struct step_plan *plan,
+                              struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
-    uint32_t vocab = model_shape(engine->model)->vocab;
     if (plan->row_count > engine->rows_max)
         return error_set(error, STATUS_INVALID, "a plan of %u rows, the engine takes %u",
                          plan->row_count, engine->rows_max);
-    for (uint32_t i = 0; i < plan->row_count; i++)
+    for (uint32_t i = 0; i < plan->row_count; i++) {
         if (rows[i].logits_count > 1)
             return error_set(error, STATUS_INVALID,
                              "row %u asks for the logits of %u tokens; serving computes the last "
                              "one's only",
                              i, rows[i].logits_count);
-    enum status status = model_step(engine->model, plan, engine->logits, NULL, error);
+        if (!inside(rows[i].history_index, rows[i].history_count, plan->history_count) ||
+            !inside(rows[i].bias_index, rows[i].bias_count, plan->bias_count))
+            return error_set(error, STATUS_INVALID,
+                             "row %u's history or biases lie outside the plan", i);
+        if (rows[i].sampling.top_logprobs > LIMIT_TOP_LOGPROBS)
+            return error_set(error, STATUS_INVALID,
+                             "row %u asks for %u log probabilities, at most %d are told", i,
+                             rows[i].sampling.top_logprobs, LIMIT_TOP_LOGPROBS);
+    }
+    return STATUS_OK;
+}
+
+static void sample_row(struct engine_cpu *engine, const struct step_plan *plan,
+                       const struct step_row *row, const float *logits, struct step_result *result,
+                       struct step_result_row *out) {
+    uint32_t vocab = model_shape(engine->model)->vocab;
+    struct sample_past past = {.history = step_plan_history(plan) + row->history_index,
+                               .history_count = row->history_count,
+                               .prompt_count = row->history_prompt_count,
+                               .biases = step_plan_biases(plan) + row->bias_index,
+                               .bias_count = row->bias_count};
+    const float *chosen_from = logits;
+    if (sample_adjusts(&row->sampling, &past)) {
+        memcpy(engine->adjusted, logits, vocab * sizeof(float));
+        sample_adjust(engine->adjusted, vocab, &row->sampling, &past,
+                      (uint32_t *)(void *)engine->sample_scratch);
+        chosen_from = engine->adjusted;
+    }
+    out->token = sample_token(chosen_from, vocab, &row->sampling, row->output_position,
+                              engine->sample_scratch);
+    if (!(row->sampling.flags & SAMPLING_LOGPROBS)) return;
+    out->logprob_index = result->logprob_count;
+    out->logprob_count = sample_logprobs(logits, vocab, out->token, row->sampling.top_logprobs,
+                                         step_result_logprobs(result) + result->logprob_count);
+    result->logprob_count += out->logprob_count;
+}
+
+static enum status run(struct engine_cpu *engine, const struct step_plan *plan,
+                       struct step_result *result, struct error *error) {
+    const struct step_row *rows = step_plan_rows(plan);
+    struct step_result_row *results = step_result_rows(result);
+    enum status status = check_rows(engine, plan, error);
+    if (status == STATUS_OK) status = model_step(engine->model, plan, engine->logits, NULL, error);
     if (status != STATUS_OK) return status;
     const float *logits = engine->logits;
     for (uint32_t i = 0; i < plan->row_count; i++) {
         results[i] = (struct step_result_row){.slot = rows[i].slot, .token = UINT32_MAX};
-        if (rows[i].sample)
-            results[i].token = sample_token(logits, vocab, &rows[i].sampling,
-                                            rows[i].output_position, engine->sample_scratch);
-        logits += (size_t)rows[i].logits_count * vocab;
+        if (rows[i].sample) sample_row(engine, plan, &rows[i], logits, result, &results[i]);
+        logits += (size_t)rows[i].logits_count * model_shape(engine->model)->vocab;
     }
     return STATUS_OK;
+}
+
+size_t engine_cpu_result_bytes(uint32_t rows_max) {
+    return step_result_bytes(rows_max, rows_max * STEP_ROW_LOGPROBS_MAX);
 }
 
 void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
                     struct step_result *result, struct error *error) {
     int64_t began_ns = now_ns();
-    size_t bytes = step_result_bytes(plan->row_count);
-    memset(result, 0, bytes);
-    result->record = (struct record){
-        .version = RECORD_VERSION, .kind = RECORD_STEP_DONE, .bytes = (uint32_t)bytes};
+    memset(result, 0, step_result_bytes(plan->row_count, 0));
     result->step = plan->step;
     result->row_count = plan->row_count;
-    result->failed = run(engine, plan, step_result_rows(result), error) != STATUS_OK;
+    result->failed = run(engine, plan, result, error) != STATUS_OK;
     if (result->failed)
         for (uint32_t i = 0; i < plan->row_count; i++)
             step_result_rows(result)[i] =
                 (struct step_result_row){.slot = step_plan_rows(plan)[i].slot, .token = UINT32_MAX};
+    result->record = (struct record){
+        .version = RECORD_VERSION,
+        .kind = RECORD_STEP_DONE,
+        .bytes = (uint32_t)step_result_bytes(plan->row_count, result->logprob_count)};
     result->compute_ns = now_ns() - began_ns;
 }

@@ -17,8 +17,11 @@ void engine_cpu_close(struct engine_cpu *engine);
 /* What it runs: for the unit's hello and its page count. */
 const struct model *engine_cpu_model(const struct engine_cpu *engine);
 
-/* Runs the plan; `result` has room for step_result_bytes(plan->row_count). A plan that breaks a
- * rule gives a result with failed = 1, and the reason in *error. */
+/* What a result of so many rows needs at most. */
+size_t engine_cpu_result_bytes(uint32_t rows_max);
+
+/* Runs the plan; `result` has room for engine_cpu_result_bytes(plan->row_count). A plan that breaks
+ * a rule gives a result with failed = 1, and the reason in *error. */
 void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
                     struct step_result *result, struct error *error);
 

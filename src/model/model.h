@@ -70,9 +70,4 @@ struct model_probe {
 enum status model_step(struct model *model, const struct step_plan *plan, float *logits,
                        const struct model_probe *probe, struct error *error);
 
-/* model/sample.c: the next token for a row of logits. Same logits, sampling and position: same
- * token. */
-uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling *sampling,
-                      uint32_t output_position, float *scratch /* [2 * vocab] */);
-
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Choosing the next token. Greedy takes the largest logit (ties: lowest id). Otherwise candidates
- * are taken in descending logit order, ties by ascending id, cut by top-k, then by top-p over what
- * top-k left (the smallest run whose share reaches top_p), and one number from Philox (seed,
- * choice, output position) picks among them: the same logits, sampling and position give the same
- * token anywhere.
+ * Choosing the next token. Greedy takes the largest logit. Otherwise candidates are taken in
+ * descending logit order, ties by ascending id, so that min-p, top-k and top-p each keep a first
+ * part of them (top-p: the smallest run whose share of what the others left reaches top_p), and one
+ * number from Philox picks among the kept.
  *
  * A heap yields the candidates in order as they are needed, so a short nucleus out of 129,280
  * tokens costs one pass, not a sort. Exponentials come from kernels_exp, which is the same on every
- * CPU. NaN counts as -inf; nothing in the logits can crash this.
+ * CPU.
  */
-#include "base/random.h"
-#include "model/model.h"
+#include "model/sample.h"
 
 #include <float.h>
 #include <math.h>
+
+#include "base/random.h"
+#include "kernels/kernels.h"
 
 static float clean(float logit) {
     if (logit != logit) return -FLT_MAX;
@@ -54,6 +55,20 @@ static void take_first(const float *logits, uint32_t *heap, uint32_t count) {
     sift_down(logits, heap, count - 1, 0);
 }
 
+/* Takes the candidates that min-p and top-k leave; returns how many, and their total weight. */
+static uint32_t take_kept(const float *logits, const float *weights, uint32_t *heap, uint32_t vocab,
+                          const struct sampling *sampling, double *total_out) {
+    uint32_t limit = sampling->top_k && sampling->top_k < vocab ? sampling->top_k : vocab;
+    uint32_t count = 0;
+    *total_out = 0;
+    /* Weights are relative to the likeliest token's, whose weight is 1: it always stays. */
+    while (count < limit && (count == 0 || weights[heap[0]] >= sampling->min_p)) {
+        take_first(logits, heap, vocab - count);
+        *total_out += (double)weights[heap[vocab - 1 - count++]];
+    }
+    return count;
+}
+
 uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling *sampling,
                       uint32_t output_position, float *scratch) {
     uint32_t best = greedy(logits, vocab);
@@ -70,18 +85,14 @@ uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling
     for (uint32_t i = vocab / 2; i-- > 0;)
         sift_down(logits, heap, vocab, i);
 
-    uint32_t limit = sampling->top_k && sampling->top_k < vocab ? sampling->top_k : vocab;
+    bool cuts = (sampling->top_k && sampling->top_k < vocab) || sampling->min_p > 0;
     double uniform = random_uniform(sampling->seed, sampling->choice, output_position);
     double top_p = sampling->top_p < 1 ? fmax((double)sampling->top_p, 0) : 1.0;
     uint32_t count = 0; /* candidates taken */
     double kept = 0;
-    if (limit < vocab) { /* top-p is over what top-k leaves */
-        for (total = 0; count < limit; count++) {
-            take_first(logits, heap, vocab - count);
-            total += (double)weights[heap[vocab - 1 - count]];
-        }
-        count = 0;
-        while (count < limit && kept < top_p * total)
+    if (cuts) { /* top-p is over what they leave */
+        uint32_t left = take_kept(logits, weights, heap, vocab, sampling, &total);
+        while (count < left && kept < top_p * total)
             kept += (double)weights[heap[vocab - 1 - count++]];
     } else {
         while (count < vocab && (top_p < 1 ? kept < top_p * total : kept <= uniform * total)) {

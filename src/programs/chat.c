@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "host/model_text.h"
+#include "model/sample.h"
 #include "programs/model_run.h"
 
 #define STEP_TOKENS 512

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "model/sample.h"
 #include "programs/model_run.h"
 
 #ifdef FATHOM_SERVING

@@ -171,7 +171,7 @@ static enum status open_engine(struct server *server, const char **directory_out
     model_run_progress_end(&progress);
     if (status) return status;
     *directory_out = options.directory;
-    server->result = calloc(1, step_result_bytes(options.step_rows_max));
+    server->result = calloc(1, engine_cpu_result_bytes(options.step_rows_max));
     return server->result ? STATUS_OK : no_memory(error, "step results");
 }
 

@@ -6,11 +6,14 @@
  */
 #include "unit/unit.h"
 
+#include <math.h>
+
 #include "base/check.h"
 #include "base/map.h"
 #include "cache/page_table.h"
 #include "contract/step_plan.h"
 #include "policy/schedule.h"
+#include "unit/history.h"
 
 enum request_state { REQUEST_FREE, REQUEST_WAITING, REQUEST_PREFILL, REQUEST_DECODE };
 
@@ -28,9 +31,12 @@ struct unit_request {
     uint32_t output_count;
     uint32_t last_token; /* chosen, not yet computed */
     uint32_t stop_token_count;
-    uint32_t stop_tokens[LIMIT_STOP_TOKENS];
-    uint32_t *prompt;      /* [prompt_count] in arena */
-    struct page_id *pages; /* [page_count] in arena, once it has started */
+    uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
+    uint32_t bias_count;
+    struct token_bias *biases; /* [bias_count] in arena */
+    struct history history;    /* empty unless the sampling needs it */
+    uint32_t *prompt;          /* [prompt_count] in arena */
+    struct page_id *pages;     /* [page_count] in arena, once it has started */
     uint32_t page_count;
     uint64_t arrival;
     int64_t arrived_ns;
@@ -66,13 +72,17 @@ struct unit {
 
 /* What one STEP_DONE may put out at once: a token and an end for each row, and a load report. */
 static size_t reaction_bytes(const struct unit_options *options) {
-    size_t row = record_tail(sizeof(struct record_tokens) + sizeof(uint32_t)) +
+    size_t row = record_tail(tokens_bytes(1, STEP_ROW_LOGPROBS_MAX)) +
                  record_tail(sizeof(struct record_finished));
     return options->step_rows_max * row + sizeof(struct record_unit_load);
 }
 
 static size_t plan_bytes_max(const struct unit_options *options) {
-    return step_plan_bytes(options->step_rows_max, options->step_tokens_max, options->page_count);
+    uint32_t context = options->context_tokens_max;
+    uint32_t history = context < LIMIT_HISTORY_TOKENS ? context : LIMIT_HISTORY_TOKENS;
+    return step_plan_bytes(options->step_rows_max, options->step_tokens_max, options->page_count) +
+           step_plan_extra_bytes(options->step_rows_max * history,
+                                 options->step_rows_max * LIMIT_ROW_BIASES);
 }
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
@@ -247,6 +257,26 @@ static struct admit_house house_of(const struct unit *unit) {
     };
 }
 
+/* How the request's tokens are to be chosen; false when memory is out. */
+static bool take_sampling(struct unit_request *request, const struct record_submit *submit) {
+    const char *stops = (const char *)submit + submit_stops_at(submit->prompt_count);
+    const char *biases =
+        (const char *)submit + submit_biases_at(submit->prompt_count, submit->stop_token_count);
+    size_t bias_bytes = submit->bias_count * sizeof *request->biases;
+    request->sampling = submit->sampling;
+    request->stop_token_count = submit->stop_token_count;
+    memcpy(request->stop_tokens, stops, submit->stop_token_count * sizeof *request->stop_tokens);
+    if (submit->bias_count) {
+        request->biases = arena_take(&request->arena, bias_bytes);
+        if (!request->biases) return false;
+        memcpy(request->biases, biases, bias_bytes);
+        request->bias_count = submit->bias_count;
+    }
+    if (!sampling_needs_history(&submit->sampling)) return true;
+    return history_open(&request->history, &request->arena, record_tail_at(submit, sizeof *submit),
+                        submit->prompt_count, submit->new_tokens_max);
+}
+
 /* Copies the submission into a free slot; false when the prompts' memory is out. */
 static bool request_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
     uint32_t slot = unit->free_slots[unit->options.requests_max - unit->held_count - 1];
@@ -257,21 +287,19 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     size_t prompt_bytes = submit->prompt_count * sizeof(uint32_t);
     request->prompt = arena_take(&request->arena, prompt_bytes);
     request->pages = arena_take(&request->arena, page_count * sizeof *request->pages);
-    if (!request->prompt || !request->pages) {
-        arena_clear(&request->arena);
+    if (!request->prompt || !request->pages || !take_sampling(request, submit)) {
+        struct arena arena = request->arena;
+        arena_clear(&arena);
+        *request = (struct unit_request){.arena = arena};
         return false;
     }
     const uint32_t *prompt = record_tail_at(submit, sizeof *submit);
-    const uint32_t *stops = record_tail_at(submit, record_tail(sizeof *submit) + prompt_bytes);
     memcpy(request->prompt, prompt, prompt_bytes);
-    memcpy(request->stop_tokens, stops, submit->stop_token_count * sizeof *stops);
     request->id = submit->request;
     request->state = REQUEST_WAITING;
-    request->sampling = submit->sampling;
     request->priority = submit->priority;
     request->prompt_count = submit->prompt_count;
     request->new_tokens_max = submit->new_tokens_max;
-    request->stop_token_count = submit->stop_token_count;
     request->arrival = unit->arrivals++;
     request->arrived_ns = now_ns;
     request->queue_ns = -1;
@@ -316,19 +344,24 @@ static bool is_stop_token(const struct unit_request *request, uint32_t token) {
     return false;
 }
 
-static void put_token(struct unit *unit, struct unit_request *request, uint32_t token) {
-    check(token < unit->options.vocab_count);
-    struct record_tokens *tokens = put(unit, RECORD_TOKENS, sizeof *tokens + sizeof token);
+static void put_token(struct unit *unit, struct unit_request *request, uint32_t token,
+                      const struct token_logprob *logprobs, uint32_t logprob_count) {
+    check(token < unit->options.vocab_count && logprob_count <= STEP_ROW_LOGPROBS_MAX);
+    struct record_tokens *tokens = put(unit, RECORD_TOKENS, tokens_bytes(1, logprob_count));
     tokens->request = request->id;
     tokens->first_output_position = request->output_count;
     tokens->token_count = 1;
+    tokens->logprobs_each = logprob_count;
     memcpy(record_tail_at(tokens, sizeof *tokens), &token, sizeof token);
+    memcpy((char *)tokens + tokens_logprobs_at(1), logprobs, logprob_count * sizeof *logprobs);
+    history_add(&request->history, token);
     request->last_token = token;
     request->output_count++;
     unit->output_tokens_total++;
 }
 
-static void row_done(struct unit *unit, struct unit_request *request, uint32_t token) {
+static void row_done(struct unit *unit, struct unit_request *request,
+                     const struct step_result *result, const struct step_result_row *row) {
     if (request->state == REQUEST_PREFILL) {
         request->computed_count += request->row_tokens;
         unit->prompt_tokens_total += request->row_tokens;
@@ -339,8 +372,9 @@ static void row_done(struct unit *unit, struct unit_request *request, uint32_t t
     }
     if (request->computed_count < request->prompt_count) return;
     request->state = REQUEST_DECODE;
-    put_token(unit, request, token);
-    if (is_stop_token(request, token))
+    put_token(unit, request, row->token, step_result_logprobs(result) + row->logprob_index,
+              row->logprob_count);
+    if (is_stop_token(request, row->token))
         request_end(unit, request, FINISH_STOP_TOKEN);
     else if (request->output_count == request->new_tokens_max)
         request_end(unit, request, FINISH_LENGTH);
@@ -379,7 +413,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
             continue;
         }
         check(rows[i].slot == unit->step_slots[i]);
-        row_done(unit, request, rows[i].token);
+        row_done(unit, request, result, &rows[i]);
     }
     unit->plan_wanted = unit->held_count > 0;
     put_load(unit);
@@ -432,12 +466,53 @@ static uint32_t row_page_count(const struct unit_request *request, uint32_t toke
     return (uint32_t)divide_up(row_first_position(request) + token_count, KV_BLOCK_TOKENS);
 }
 
+static bool row_samples(const struct unit_request *request, uint32_t token_count) {
+    return request->state == REQUEST_DECODE ||
+           request->computed_count + token_count == request->prompt_count;
+}
+
+struct extras { /* counts, of rows so far or of all */
+    uint32_t history, biases;
+};
+
+/* Stop tokens that may not be chosen yet. */
+static uint32_t mask_count(const struct unit_request *request) {
+    bool masks = request->output_count < request->sampling.min_tokens;
+    return masks ? request->stop_token_count : 0;
+}
+
+/* What a row that samples brings beyond its sampling: past tokens, biases, masked stop tokens. */
+static struct extras row_extras(const struct unit_request *request, uint32_t token_count) {
+    if (!row_samples(request, token_count)) return (struct extras){0, 0};
+    return (struct extras){request->history.count, request->bias_count + mask_count(request)};
+}
+
+static void put_extras(struct step_plan *plan, struct step_row *row,
+                       const struct unit_request *request, struct extras *used) {
+    const struct history *history = &request->history;
+    struct token_bias *biases = step_plan_biases(plan) + used->biases;
+    row->history_index = used->history;
+    row->history_count = history->count;
+    row->history_prompt_count = history->prompt_count;
+    row->bias_index = used->biases;
+    row->bias_count = request->bias_count + mask_count(request);
+    if (history->count)
+        memcpy(step_plan_history(plan) + used->history, history->tokens,
+               history->count * sizeof *history->tokens);
+    if (request->bias_count) memcpy(biases, request->biases, request->bias_count * sizeof *biases);
+    for (uint32_t i = 0; i < mask_count(request); i++)
+        biases[request->bias_count + i] = (struct token_bias){request->stop_tokens[i], -INFINITY};
+    used->history += row->history_count;
+    used->biases += row->bias_count;
+}
+
 /* Writes one row behind those already written (tokens and pages so far); returns its form. */
 static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row, uint32_t slot,
-                    uint32_t token_count, uint32_t *tokens_used, uint32_t *pages_used) {
+                    uint32_t token_count, uint32_t *tokens_used, uint32_t *pages_used,
+                    struct extras *extras_used) {
     struct unit_request *request = &unit->requests[slot];
     bool decodes = request->state == REQUEST_DECODE;
-    bool samples = decodes || request->computed_count + token_count == request->prompt_count;
+    bool samples = row_samples(request, token_count);
     uint32_t page_count = row_page_count(request, token_count);
     step_plan_rows(plan)[row] = (struct step_row){
         .slot = slot,
@@ -459,6 +534,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row, uin
            page_count * sizeof *request->pages);
     *tokens_used += token_count;
     *pages_used += page_count;
+    if (samples) put_extras(plan, &step_plan_rows(plan)[row], request, extras_used);
     request->in_step = true;
     request->row_tokens = token_count;
     unit->step_slots[row] = slot;
@@ -466,6 +542,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row, uin
 
 static void put_plan(struct unit *unit, uint32_t row_count, int64_t now_ns) {
     uint32_t token_count = 0, page_count = 0;
+    struct extras extras = {0, 0}, used = {0, 0};
     for (uint32_t i = 0; i < row_count; i++) {
         const struct schedule_choice *choice = &unit->choices[i];
         struct unit_request *request = &unit->requests[unit->items[choice->item].slot];
@@ -473,18 +550,24 @@ static void put_plan(struct unit *unit, uint32_t row_count, int64_t now_ns) {
         if (request->queue_ns < 0) request->queue_ns = now_ns - request->arrived_ns;
         token_count += choice->token_count;
         page_count += row_page_count(request, choice->token_count);
+        extras.history += row_extras(request, choice->token_count).history;
+        extras.biases += row_extras(request, choice->token_count).biases;
     }
-    struct step_plan *plan =
-        put(unit, RECORD_RUN_STEP, step_plan_bytes(row_count, token_count, page_count));
+    struct step_plan *plan = put(unit, RECORD_RUN_STEP,
+                                 step_plan_bytes(row_count, token_count, page_count) +
+                                     step_plan_extra_bytes(extras.history, extras.biases));
     plan->step = ++unit->step;
     plan->row_count = row_count;
     plan->token_count = token_count;
     plan->page_count = page_count;
+    plan->history_count = extras.history;
+    plan->bias_count = extras.biases;
     uint32_t tokens_used = 0, pages_used = 0;
     for (uint32_t i = 0; i < row_count; i++)
         put_row(unit, plan, i, unit->items[unit->choices[i].item].slot,
-                unit->choices[i].token_count, &tokens_used, &pages_used);
+                unit->choices[i].token_count, &tokens_used, &pages_used, &used);
     check(tokens_used == token_count && pages_used == page_count);
+    check(used.history == extras.history && used.biases == extras.biases);
     unit->step_row_count = unit->last_step_rows = row_count;
     unit->last_step_tokens = token_count;
 }

@@ -2,6 +2,7 @@
  * record_valid stands between bytes from outside and code that trusts them. For each kind: a good
  * one is accepted; every cut, every longer or shorter claim and every broken field is refused.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,11 +62,12 @@ static void *good_tokenized(void) {
 }
 
 static void *good_submit(void) {
-    struct record_submit *r = make(RECORD_SUBMIT, sizeof *r + 16 + 4);
+    struct record_submit *r = make(RECORD_SUBMIT, submit_bytes(3, 1, 2));
     r->sampling = (struct sampling){.temperature = 0.6f, .top_p = 0.95f};
     r->prompt_count = 3;
     r->new_tokens_max = 1;
     r->stop_token_count = 1;
+    r->bias_count = 2;
     return r;
 }
 
@@ -81,8 +83,9 @@ static void *good_hello(void) {
 }
 
 static void *good_tokens(void) {
-    struct record_tokens *r = make(RECORD_TOKENS, sizeof *r + 8);
+    struct record_tokens *r = make(RECORD_TOKENS, tokens_bytes(2, 3));
     r->token_count = 2;
+    r->logprobs_each = 3;
     return r;
 }
 
@@ -91,7 +94,10 @@ static void *good_finished(void) {
 }
 
 static void *good_plan(void) {
-    struct step_plan *plan = make(RECORD_RUN_STEP, step_plan_bytes(2, 71, 3));
+    struct step_plan *plan =
+        make(RECORD_RUN_STEP, step_plan_bytes(2, 71, 3) + step_plan_extra_bytes(5, 2));
+    plan->history_count = 5;
+    plan->bias_count = 2;
     plan->row_count = 2;
     plan->token_count = 71;
     plan->page_count = 3;
@@ -102,13 +108,20 @@ static void *good_plan(void) {
                                 .token_count = 1,
                                 .token_index = 70,
                                 .page_index = 2,
-                                .page_count = 1};
+                                .page_count = 1,
+                                .history_index = 1,
+                                .history_count = 4,
+                                .history_prompt_count = 3,
+                                .bias_index = 1,
+                                .bias_count = 1};
     return plan;
 }
 
 static void *good_result(void) {
-    struct step_result *r = make(RECORD_STEP_DONE, sizeof *r + 2 * sizeof(struct step_result_row));
+    struct step_result *r = make(RECORD_STEP_DONE, step_result_bytes(2, 3));
     r->row_count = 2;
+    r->logprob_count = 3;
+    step_result_rows(r)[1] = (struct step_result_row){.logprob_index = 1, .logprob_count = 2};
     return r;
 }
 
@@ -209,6 +222,29 @@ static void fields_out_of_range_are_refused(void **state) {
     submit = good_submit();
     submit->request.reserved = 1;
     assert_invalid(submit);
+    submit = good_submit();
+    submit->bias_count = LIMIT_LOGIT_BIASES + 1;
+    assert_invalid(submit);
+    static const struct sampling bad_samplings[] = {
+        {.top_p = 1, .min_p = 1.1f},          {.top_p = 1, .frequency_penalty = 2.1f},
+        {.top_p = 1, .presence_penalty = -3}, {.top_p = 1, .repetition_penalty = -1},
+        {.top_p = 1, .top_logprobs = 21},     {.top_p = 1, .flags = 2},
+        {.top_p = 1, .reserved = 1},          {.top_p = 1, .repetition_penalty = NAN},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(bad_samplings); i++) {
+        submit = good_submit();
+        submit->sampling = bad_samplings[i];
+        assert_invalid(submit);
+    }
+    static const float bad_biases[] = {101, -101, NAN, INFINITY};
+    for (size_t i = 0; i < ARRAY_COUNT(bad_biases); i++) {
+        submit = good_submit();
+        struct token_bias *biases = (void *)((char *)submit + submit_biases_at(3, 1));
+        biases[1].bias = -INFINITY; /* a mask is no bad bias */
+        assert_true(record_valid(submit, submit->record.bytes));
+        biases[1].bias = bad_biases[i];
+        assert_invalid(submit);
+    }
     struct record_unit_hello *hello = good_hello();
     memset(hello->numerics_id, 'x', sizeof hello->numerics_id); /* no terminator */
     assert_invalid(hello);
@@ -224,6 +260,15 @@ static void fields_out_of_range_are_refused(void **state) {
     struct step_result *result = good_result();
     result->failed = 2;
     assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[1].logprob_index = 2; /* one too far */
+    assert_invalid(result);
+    result = good_result();
+    step_result_logprobs(result)[2].logprob = 0.5f;
+    assert_invalid(result);
+    tokens = good_tokens();
+    tokens->logprobs_each = 4;
+    assert_invalid(tokens);
 }
 
 /* The engine reads pages and tokens by these numbers. */
@@ -246,6 +291,12 @@ static void rows_outside_their_plan_are_refused(void **state) {
         {offsetof(struct step_row, logits_count), 0, 71},
         {offsetof(struct step_row, logits_count), 0, 0}, /* samples without logits */
         {offsetof(struct step_row, sample), 0, 2},
+        {offsetof(struct step_row, history_index), 1, 2},
+        {offsetof(struct step_row, history_count), 1, UINT32_MAX},
+        {offsetof(struct step_row, history_prompt_count), 1, 5},
+        {offsetof(struct step_row, bias_index), 1, 2},
+        {offsetof(struct step_row, bias_count), 0, 3},
+        {offsetof(struct step_row, reserved), 0, 1},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         struct step_plan *plan = good_plan();

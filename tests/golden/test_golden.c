@@ -16,6 +16,7 @@
 
 #include "golden.h"
 #include "host/solo.h"
+#include "model/sample.h"
 
 #define CONTEXT_MAX 512
 #define NEW_TOKENS 24

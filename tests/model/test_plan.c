@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "contract/kv_block.h"
+#include "contract/machine.h"
 #include "host/engine_cpu.h"
 #include "model/forward.h"
 
@@ -52,7 +53,7 @@ static void run(void) {
     error.text[0] = 0;
     engine_cpu_run(engine, plan, result, &error);
     assert_int_equal(result->record.kind, RECORD_STEP_DONE);
-    assert_int_equal(result->record.bytes, step_result_bytes(plan->row_count));
+    assert_int_equal(result->record.bytes, step_result_bytes(plan->row_count, result->logprob_count));
     assert_int_equal(result->step, 9);
     assert_int_equal(result->row_count, plan->row_count);
 }
@@ -69,6 +70,47 @@ static void test_a_good_plan_is_answered(void **state) {
     make_plan(); /* sequences written again give the same */
     run();
     assert_int_equal(step_result_rows(result)[0].token, token);
+}
+
+static void expect_refused(const char *word);
+
+/* The same row with logprobs, with a bias, with a penalty: what the engine says of its choice. */
+static void test_choices_follow_biases_and_are_told(void **state) {
+    make_plan();
+    run();
+    uint32_t best = step_result_rows(result)[0].token; /* temperature 0 */
+    make_plan();
+    plan->history_count = 2;
+    plan->bias_count = 1;
+    plan->record.bytes += (uint32_t)step_plan_extra_bytes(2, 1);
+    step_plan_history(plan)[1] = best;
+    step_plan_biases(plan)[0] = (struct token_bias){best, -100};
+    struct step_row *row = &step_plan_rows(plan)[0];
+    row->bias_count = 1;
+    row->sampling.flags = SAMPLING_LOGPROBS;
+    row->sampling.top_logprobs = 3;
+    assert_true(record_valid(plan, plan->record.bytes));
+    run();
+    assert_true(record_valid(result, result->record.bytes));
+    const struct token_logprob *told = step_result_logprobs(result);
+    assert_int_equal(step_result_rows(result)[0].logprob_count, 4);
+    assert_int_equal(step_result_rows(result)[1].logprob_count, 0);
+    assert_int_not_equal(told[0].token, best); /* banned, but */
+    assert_int_equal(told[1].token, best);     /* the model's own logits still say so */
+    assert_int_equal(told[0].token, step_result_rows(result)[0].token);
+    assert_int_equal(told[0].token, told[2].token);
+    assert_true(told[0].logprob == told[2].logprob && told[1].logprob >= told[2].logprob);
+
+    row->bias_count = 0; /* the ban is gone; a presence penalty does the same */
+    row->history_count = 2;
+    row->sampling.presence_penalty = 2;
+    step_plan_history(plan)[0] = best;
+    row->history_prompt_count = 2; /* in the prompt it does not count */
+    run();
+    assert_int_equal(step_result_rows(result)[0].token, best);
+
+    row->history_index = 1;
+    expect_refused("history");
 }
 
 static void test_headers_of_written_pages(void **state) {
@@ -156,6 +198,7 @@ static void test_too_little_kv_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_good_plan_is_answered),
+        cmocka_unit_test(test_choices_follow_biases_and_are_told),
         cmocka_unit_test(test_headers_of_written_pages),
         cmocka_unit_test(test_bad_plans_are_refused),
         cmocka_unit_test(test_too_little_kv_memory),

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "model/model.h"
+#include "model/sample.h"
 
 #define VOCAB 300
 

@@ -28,6 +28,7 @@ struct world {
     void *memory;
     struct unit *unit;
     struct machine machine;
+    uint32_t outbox_capacity; /* while it claims to be full */
     struct known known[REQUESTS_MAX];
     uint32_t submitted;
     struct step_plan *plan; /* copy of the step in flight; NULL: none */
@@ -148,6 +149,7 @@ static void drain(struct world *world) {
         }
     }
     outbox_clear(outbox);
+    if (world->outbox_capacity) outbox->capacity = world->outbox_capacity;
     assert_int_equal(world->load.pages_free + world->load.pages_held,
                      world->hellos ? world->page_count : 0);
     unit_audit(world->unit);
@@ -402,6 +404,14 @@ static struct unit_options random_options(void) {
     return options;
 }
 
+/* As if the outbox held as much as it can, until it is drained. */
+static void fill_outbox(struct world *world) {
+    struct outbox *outbox = world->machine.outbox;
+    if (outbox->used == 0) return;
+    if (!world->outbox_capacity) world->outbox_capacity = outbox->capacity;
+    outbox->capacity = outbox->used + 8;
+}
+
 /* Everything at random moments: arrivals, cancellations, failed steps, undrained outboxes (FULL), a
  * drain. Whatever happens: one ending each, tokens in order, pages back, tables empty. */
 static void every_life_ends_once_and_returns_its_pages(void **state) {
@@ -425,6 +435,7 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
             else if (act == 7 && below(200) == 0)
                 must_send(world, make(RECORD_DRAIN, sizeof(struct record_drain)));
             step(world);
+            if (below(20) == 0) fill_outbox(world);
             if (below(drain_odds) == 0) drain(world);
         }
         run_until_idle(world);
@@ -439,8 +450,71 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
     assert_true(fulls > 20);
 }
 
+/* ---- what a choice depends on --------------------------------------------------------------- */
+
+static void submit_sampled(struct world *world, struct sampling sampling, uint32_t bias_count) {
+    enum { PROMPT = 70 };
+    struct record_submit *record = make(RECORD_SUBMIT, submit_bytes(PROMPT, 1, bias_count));
+    uint32_t *prompt = record_tail_at(record, sizeof *record);
+    struct token_bias *biases = (void *)((char *)record + submit_biases_at(PROMPT, 1));
+    uint32_t number = world->submitted++;
+    record->request.low = sampling.seed = number;
+    record->sampling = sampling;
+    record->prompt_count = PROMPT;
+    record->new_tokens_max = 4;
+    record->stop_token_count = 1;
+    record->bias_count = bias_count;
+    for (uint32_t i = 0; i < PROMPT; i++)
+        prompt[i] = (number + i) % VOCAB;
+    *(uint32_t *)((char *)record + submit_stops_at(PROMPT)) = STOP_TOKEN;
+    for (uint32_t i = 0; i < bias_count; i++)
+        biases[i] = (struct token_bias){40 + i, (float)i};
+    world->known[number] = (struct known){.prompt_count = PROMPT, .new_tokens_max = 4};
+    must_send(world, record);
+}
+
+/* Rows that sample bring the tokens before them, in order, and biases; stop tokens are masked as
+ * long as min_tokens asks; other rows, and rows without such wishes, bring nothing. */
+static void rows_bring_what_their_choice_depends_on(void **state) {
+    (void)state;
+    struct unit_options options = small_options();
+    options.chunk_tokens_max = 64; /* the prompts take two steps */
+    struct world *world = world_open(&options);
+    submit_sampled(world, (struct sampling){.top_p = 1, .repetition_penalty = 1}, 0);
+    submit_sampled(world, (struct sampling){.top_p = 1, .presence_penalty = 1, .min_tokens = 2}, 3);
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        step(world);
+        drain(world);
+        const struct step_row *rows = step_plan_rows(world->plan);
+        for (uint32_t i = 0; i < world->plan->row_count; i++) {
+            const struct step_row *row = &rows[i];
+            uint32_t position = row->output_position;
+            if (row->sampling.seed == 0 || !row->sample) {
+                assert_int_equal(row->history_count + row->bias_count, 0);
+                continue;
+            }
+            const uint32_t *history = step_plan_history(world->plan) + row->history_index;
+            const struct token_bias *biases = step_plan_biases(world->plan) + row->bias_index;
+            assert_int_equal(row->history_prompt_count, 70);
+            assert_int_equal(row->history_count, 70 + position);
+            assert_int_equal(history[69], (1 + 69) % VOCAB);
+            for (uint32_t t = 0; t < position; t++)
+                assert_int_equal(history[70 + t], engine_token(1, t));
+            assert_int_equal(row->bias_count, position < 2 ? 4 : 3);
+            assert_true(biases[2].token == 42 && biases[2].bias == 2.0f);
+            if (position < 2) assert_true(biases[3].token == STOP_TOKEN && biases[3].bias < -1e38f);
+        }
+        complete(world, false);
+        drain(world);
+    }
+    run_until_idle(world);
+    assert_empty(world);
+    world_close(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_bring_what_their_choice_depends_on),
         cmocka_unit_test(it_introduces_itself_once),
         cmocka_unit_test(requests_of_all_sizes_end_well),
         cmocka_unit_test(what_cannot_run_is_refused_at_once),
