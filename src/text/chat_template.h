@@ -4,12 +4,13 @@
  * (whitespace inside tags, quoting and whitespace control removed by Jinja's own rules) and
  * compared, whole, with those we know:
  *
- *   V2, V2-Lite, V2.5's kin   "User: ", "Assistant: "; no tools
- *   V3, R1 (January 2025)     systems: the last one counts (R1, first V3) | all, joined (V3);
- * earlier answers: verbatim (V3) | what follows the last "</think>" (R1); the prompt:
- * "<｜Assistant｜>" (V3, first R1) | "<｜Assistant｜><think>\n" (R1) V3-0324, R1-0528
- * "<｜Assistant｜>" follows a user's text at once; answers as in V3 | R1 V3.1
- * "<｜Assistant｜></think>": without thinking, the template's default
+ *   V2, V2-Lite     "User: ", "Assistant: "; no tools
+ *   V3, R1          systems: the last one counts (R1, first V3) | all, joined (V3)
+ *                   earlier answers: verbatim (V3) | what follows the last "</think>" (R1)
+ *                   prompt: "<｜Assistant｜>" (V3, first R1) | "<｜Assistant｜><think>\n" (R1)
+ *   V3-0324         "<｜Assistant｜>" follows a user's text at once; answers verbatim
+ *   R1-0528         the same, without thoughts; the model itself opens "<think>"
+ *   V3.1            "<｜Assistant｜></think>": without thinking, the template's default
  *
  * Every combination is accepted, and nothing else: a template that differs in anything that could
  * change the text is refused, so that no model is ever prompted in a way that it was not trained
