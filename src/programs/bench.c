@@ -15,10 +15,18 @@ static const struct {
 } subjects[] = {
     {"kernels", "matrix products and vector kernels", bench_kernels},
     {"model", "prefill and decode of a whole model", bench_model},
+#ifdef FATHOM_SERVING
+    {"serve", "load on any OpenAI-style server", bench_serve},
+#endif
 };
 
-const struct option_table *const bench_option_tables[] = {&bench_kernels_options,
-                                                          &bench_model_options};
+const struct option_table *const bench_option_tables[] = {
+    &bench_kernels_options,
+    &bench_model_options,
+#ifdef FATHOM_SERVING
+    &bench_serve_options,
+#endif
+};
 const size_t bench_option_table_count = ARRAY_COUNT(bench_option_tables);
 
 static void print_help(FILE *out) {

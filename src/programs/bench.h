@@ -12,7 +12,9 @@ extern const size_t bench_option_table_count;
 
 int bench_kernels(int argc, char **argv);
 int bench_model(int argc, char **argv);
+int bench_serve(int argc, char **argv);
 extern const struct option_table bench_kernels_options;
 extern const struct option_table bench_model_options;
+extern const struct option_table bench_serve_options;
 
 #endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a load generator reads from outside: a stream of events comes out the same whole and byte by
+ * byte, events are understood or refused, traces are read in order or refused with one line.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "programs/load_answer.h"
+#include "programs/load_events.h"
+#include "programs/load_trace.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct heard {
+    char *text; /* events with a terminator each */
+    size_t count, room;
+};
+
+static void take(void *context, struct bytes data) {
+    struct heard *heard = context;
+    static char scratch[1 << 18];
+    struct load_answer answer;
+    struct error error = {""};
+    if (load_answer_read(data, scratch, sizeof scratch, &answer, &error))
+        check(error.text[0] && !strchr(error.text, '\n'));
+    else
+        check(!answer.done || data.count == 6);
+    check(data.count + 1 <= heard->room - heard->count);
+    memcpy(heard->text + heard->count, data.data, data.count);
+    heard->count += data.count;
+    heard->text[heard->count++] = 0;
+}
+
+static void hear(struct bytes text, size_t step, struct heard *heard) {
+    struct load_events events = {0};
+    heard->room = 2 * text.count + 2;
+    heard->text = malloc(heard->room);
+    check(heard->text);
+    for (size_t at = 0; at < text.count; at += step) {
+        size_t left = text.count - at;
+        struct bytes piece = {text.data + at, left < step ? left : step};
+        check(load_events_push(&events, piece, take, heard) == STATUS_OK);
+    }
+    load_events_free(&events);
+}
+
+static void read_trace(struct bytes text) {
+    struct load_trace trace;
+    struct error error = {""};
+    if (load_trace_read(text, "trace", &trace, &error)) {
+        check(error.text[0] && !strchr(error.text, '\n'));
+        return;
+    }
+    check(trace.count > 0);
+    for (size_t i = 0; i < trace.count; i++) {
+        const struct load_trace_row *row = &trace.rows[i];
+        check(row->arrival >= (i ? trace.rows[i - 1].arrival : 0));
+        check(row->prompt_tokens >= 1 && row->prompt_tokens <= LOAD_TRACE_TOKENS_MAX);
+        check(row->output_tokens >= 1 && row->output_tokens <= LOAD_TRACE_TOKENS_MAX);
+        check(row->block_index + row->block_count <= trace.block_count);
+    }
+    load_trace_free(&trace);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char *text = malloc(size + 1); /* so that reading beyond is seen */
+    check(text);
+    memcpy(text, data, size);
+    struct bytes whole = {text, size};
+    struct heard a = {.count = 0}, b = {.count = 0};
+    hear(whole, size ? size : 1, &a);
+    hear(whole, 1, &b);
+    check(a.count == b.count && memcmp(a.text, b.text, a.count) == 0);
+    read_trace(whole);
+    free(a.text);
+    free(b.text);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_bench_serve.py FATHOM: `fathom bench serve` against `fathom serve`, whose own counts must agree, and
+against invented servers that break in every way."""
+import asyncio
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.request
+import xml.etree.ElementTree
+
+fathom = sys.argv[1]
+PATIENCE = 100
+
+
+def bench(url, *options, code=0):
+    done = subprocess.run([fathom, "bench", "serve", url, *options], text=True, capture_output=True,
+                          timeout=PATIENCE)
+    assert done.returncode == code, done
+    return done
+
+
+def figures(url, *options, code=0):
+    return json.loads(bench(url, *options, "--json", code=code).stdout)
+
+
+# --- our own server -----------------------------------------------------------------------------------
+
+def read_metrics(url):
+    """Prometheus' text format, read strictly: {sample: value}."""
+    text = urllib.request.urlopen(url + "/metrics", timeout=PATIENCE).read().decode()
+    assert text.endswith("\n")
+    samples, types, family = {}, {}, None
+    for line in text[:-1].split("\n"):
+        if line.startswith("# HELP "):
+            family = re.fullmatch(r"# HELP ([a-z_0-9]+) .+", line).group(1)
+        elif line.startswith("#"):
+            name, kind = re.fullmatch(r"# TYPE ([a-z_0-9]+) (gauge|counter|histogram)", line).groups()
+            assert name == family and name not in types, line
+            types[name] = kind
+        else:
+            sample, value = re.fullmatch(
+                r'([a-z_0-9]+(?:\{[a-z_]+="[^"\\]*"(?:,[a-z_]+="[^"\\]*")*\})?) ([0-9.]+|\+Inf)', line).groups()
+            name = sample.split("{")[0]
+            suffix = r"(_bucket|_sum|_count)" if types[family] == "histogram" else ""
+            assert re.fullmatch(family + suffix, name) and sample not in samples, line
+            samples[sample] = float(value)
+    return samples
+
+
+def sane(result, count):
+    assert result["requests"] == count and result["failed"] == 0 and result["errors"] == {}, result
+    for name in ("ttft", "tpot", "itl", "e2e", "queue"):
+        stats = result[name + "_seconds"]
+        order = [stats[key] for key in ("p50", "p90", "p95", "p99", "max")]
+        assert order == sorted(order) and order[0] >= 0 and stats["mean"] <= stats["max"], (name, stats)
+    assert 0 < result["ttft_seconds"]["p50"] <= result["e2e_seconds"]["p50"] <= result["seconds"], result
+    wanted = result["output_tokens"] / result["seconds"]
+    assert abs(result["output_tokens_per_second"] - wanted) < 0.01 * wanted, result
+
+
+def counts_agree_with_the_server(url):
+    before = read_metrics(url)
+    result = figures(url, "--requests", "24", "--concurrency", "6", "--prompt-tokens", "10:90",
+                     "--output-tokens", "2:20", "--seed", "5")
+    after = read_metrics(url)
+    sane(result, 24)
+    grown = {name: value - before.get(name, 0) for name, value in after.items()}
+    assert grown["fathom_prompt_tokens_total"] == result["prompt_tokens"], (grown, result)
+    assert grown["fathom_output_tokens_total"] == result["output_tokens"], (grown, result)
+    assert grown['fathom_http_requests_total{endpoint="completions",status="200"}'] == 24
+    for name in ("time_to_first_token_seconds", "time_per_output_token_seconds", "request_seconds",
+                 "queue_seconds", "prompt_length_tokens", "output_length_tokens"):
+        assert grown["fathom_%s_count" % name] == 24, name
+        assert grown['fathom_%s_bucket{le="+Inf"}' % name] == 24, name
+    assert grown["fathom_prompt_length_tokens_sum"] == result["prompt_tokens"]
+    assert grown["fathom_step_batch_tokens_sum"] >= result["output_tokens"]
+    assert grown["fathom_step_compute_seconds_count"] == grown["fathom_steps_total"]
+    assert grown["fathom_request_seconds_sum"] <= 24 * result["e2e_seconds"]["mean"], "the server saw less"
+    assert 2 <= result["running_max"] <= 6 and result["prompt_lengths"]["max"] <= 90, result
+    again = figures(url, "--requests", "24", "--concurrency", "3", "--prompt-tokens", "10:90",
+                    "--output-tokens", "2:20", "--seed", "5")
+    assert again["prompt_tokens"] == result["prompt_tokens"], "the seed decides"
+
+
+def arrivals_come_at_their_rate(url):
+    result = figures(url + "/v1/", "--requests", "60", "--rate", "60", "--prompt-tokens", "8",
+                     "--output-tokens", "2", "--endpoint", "chat", "--warmup", "3")
+    sane(result, 60)
+    assert 0.5 < result["seconds"] < 5, result
+    assert result["output_lengths"]["max"] == 2
+
+
+def traces_are_played(url):
+    with tempfile.TemporaryDirectory() as folder:
+        azure, mooncake = os.path.join(folder, "a.csv"), os.path.join(folder, "m.jsonl")
+        with open(azure, "w") as file:
+            file.write("TIMESTAMP,ContextTokens,GeneratedTokens\n")
+            for i in range(8):
+                file.write("2023-11-16 18:15:%02d.0000000,%d,%d\n" % (40 + i, 20 + i, 3 + i))
+        with open(mooncake, "w") as file:
+            for i in range(4):
+                file.write(json.dumps({"timestamp": i * 50, "input_length": 1000, "output_length": 900,
+                                       "hash_ids": [0, i]}) + "\n")
+        result = figures(url, "--trace", azure, "--speed", "20", "--chart", os.path.join(folder, "c.svg"))
+        sane(result, 8)
+        assert result["prompt_tokens"] == sum(20 + i for i in range(8)), result
+        assert result["output_tokens"] == sum(3 + i for i in range(8)), result
+        assert result["seconds"] >= 7 / 20, result
+        chart = xml.etree.ElementTree.parse(os.path.join(folder, "c.svg")).getroot()
+        assert len(chart.findall(".//{*}polyline")) == 5
+        result = figures(url, "--trace", mooncake, "--max-prompt", "600", "--max-output", "4")
+        sane(result, 4)
+        assert (result["prompt_tokens"], result["output_tokens"]) == (2400, 16), result
+        assert "c.svg" in bench(url, "--requests", "1", "--chart", folder + "/no/c.svg", code=1).stderr
+
+
+def mistakes_are_named(url):
+    for options, words in (
+            (["--prompt-tokens", "9:3"], "--prompt-tokens"), (["--output-tokens", "x"], "--output-tokens"),
+            (["--token-ids", "5"], "--token-ids"), (["--extra", "[]"], "--extra"),
+            (["--trace", "/nowhere"], "/nowhere")):
+        text = bench(url, *options, code=1).stderr
+        assert words in text and text.count("\n") == 1, text
+    assert "TLS" in bench("https://localhost", code=1).stderr
+    assert "port" in bench("http://localhost:x", code=1).stderr
+    text = bench("http://127.0.0.1:1", code=1).stderr
+    assert "cannot connect to http://127.0.0.1:1" in text and "running" in text, text
+    result = figures(url, "--requests", "2", "--prompt-tokens", "60000", code=1)
+    assert result["errors"]["http_4xx"]["count"] == 2, result
+    assert "context" in result["errors"]["http_4xx"]["first"], result
+
+
+def our_server():
+    server = subprocess.Popen([fathom, "serve", "--port", "0", "--kv-memory", "16MiB"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        url = server.stdout.readline().removeprefix("listening on ").strip()
+        counts_agree_with_the_server(url)
+        arrivals_come_at_their_rate(url)
+        traces_are_played(url)
+        mistakes_are_named(url)
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
+# --- invented servers ---------------------------------------------------------------------------------
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+TOKEN = b'data: {"choices":[{"text":"x","finish_reason":null}]}\n\n'
+LAST = b'data: {"choices":[{"text":"","finish_reason":"length"}]}\n\n'
+DONE = b"data: [DONE]\n\n"
+
+
+def chunk(data):
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+class Invented:
+    """An HTTP server on a thread of its own; answers with what `answer(number, writer)` writes."""
+
+    def __init__(self, answer):
+        self.answer, self.number, self.started = answer, 0, threading.Event()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+        self.started.wait()
+
+    def run(self):
+        asyncio.set_event_loop(self.loop)
+        server = self.loop.run_until_complete(
+            asyncio.start_server(self.serve, "127.0.0.1", 0, backlog=2000))
+        self.url = "http://127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+        self.started.set()
+        self.loop.run_forever()
+        server.close()
+        left = asyncio.all_tasks(self.loop)
+        for task in left:
+            task.cancel()
+        self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        self.loop.close()
+
+    async def serve(self, reader, writer):
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = re.search(rb"Content-Length: (\d+)", head)
+                await reader.readexactly(int(length.group(1)) if length else 0)
+                if head.startswith(b"GET"):
+                    body = b'{"data":[{"id":"m"}]}'
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+                    continue
+                self.number += 1
+                if not await self.answer(self.number - 1, writer):
+                    break
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+            pass
+        writer.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+
+
+async def break_in_every_way(number, writer):
+    way = number % 8
+    if way == 1:
+        writer.write(b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n")
+    elif way == 2:
+        writer.write(b"HTTP/1.1 500 Oh\r\nContent-Length: 30\r\n\r\n" + b'{"error":{"message":"no luck"}}'[:30])
+    elif way == 3:
+        writer.write(HEAD + chunk(TOKEN) + chunk(b'data: {"error":{"message":"engine lost"}}\n\n') +
+                     chunk(DONE) + b"0\r\n\r\n")
+    elif way == 4:
+        writer.write(HEAD + chunk(TOKEN))
+        await writer.drain()
+        return False
+    elif way == 5:
+        writer.write(b"SSH-2.0\r\n\r\n")
+        return False
+    elif way == 6:
+        writer.write(HEAD + chunk(TOKEN) + b"0\r\n\r\n")
+    elif way == 7:
+        writer.write(HEAD + chunk(TOKEN) + b"zz\r\n")
+        return False
+    else:
+        writer.write(HEAD + chunk(TOKEN * 3) + chunk((LAST + DONE)[:20]) + chunk((LAST + DONE)[20:]) + b"0\r\n\r\n")
+    return True
+
+
+def failures_are_counted_by_kind():
+    with Invented(break_in_every_way) as server:
+        result = figures(server.url, "--requests", "16", "--concurrency", "1", code=1)
+    errors = {name: error["count"] for name, error in result["errors"].items()}
+    assert errors == {"refused": 2, "http_5xx": 2, "in_stream": 2, "broken": 8}, errors
+    assert result["failed"] == 14 and result["ttft_seconds"]["count"] == 2, result
+    assert result["output_tokens"] == 6, "three events each, without usage from the server"
+    assert result["errors"]["in_stream"]["first"] == "engine lost", result
+
+
+async def close_behind_each(number, writer):
+    writer.write(HEAD + chunk(TOKEN + LAST + DONE) + b"0\r\n\r\n")
+    await writer.drain()
+    return False
+
+
+def a_server_that_closes_its_connections_is_no_failure():
+    with Invented(close_behind_each) as server:
+        assert figures(server.url, "--requests", "30", "--concurrency", "3")["failed"] == 0
+
+
+async def say_nothing(number, writer):
+    await asyncio.sleep(30)
+
+
+def silence_ends():
+    with Invented(say_nothing) as server:
+        result = figures(server.url, "--requests", "2", "--timeout", "1", code=1)
+    assert result["errors"]["timeout"]["count"] == 2, result
+
+
+async def speak_slowly(number, writer):
+    writer.write(HEAD)
+    for _ in range(4):
+        await asyncio.sleep(0.5)
+        writer.write(chunk(TOKEN))
+    writer.write(chunk(LAST + DONE) + b"0\r\n\r\n")
+    return True
+
+
+def a_thousand_streams_at_a_time():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with Invented(speak_slowly) as server:
+        result = figures(server.url, "--requests", "1000", "--concurrency", "1000")
+    assert result["running_max"] == 1000 and result["output_tokens"] == 4000, result
+
+
+our_server()
+failures_are_counted_by_kind()
+a_server_that_closes_its_connections_is_no_failure()
+silence_ends()
+a_thousand_streams_at_a_time()
+print("ok")
