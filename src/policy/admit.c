@@ -26,18 +26,25 @@ uint64_t admit_pages(struct admit_need need) {
     return (need_tokens(need) + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
 }
 
+uint64_t admit_start_pages(struct admit_need need, uint32_t known_tokens) {
+    uint64_t pages = (uint64_t)known_tokens / KV_BLOCK_TOKENS + 1;
+    if (known_tokens % KV_BLOCK_TOKENS) pages++;
+    uint64_t most = admit_pages(need);
+    return pages < most ? pages : most;
+}
+
 enum admit admit_arrival(struct admit_need need, const struct admit_house *house) {
     if (house->draining) return ADMIT_REFUSE_DRAINING;
     if (need_tokens(need) > house->context_tokens_max) return ADMIT_REFUSE_CONTEXT;
     if (admit_pages(need) > house->page_count) return ADMIT_REFUSE_MEMORY;
     if (house->requests_held >= house->requests_max) return ADMIT_REFUSE_QUEUE;
-    return admit_start(need, house);
+    return admit_start(admit_start_pages(need, need.prompt_tokens), house);
 }
 
-enum admit admit_start(struct admit_need need, const struct admit_house *house) {
+enum admit admit_start(uint64_t pages, const struct admit_house *house) {
     if (house->waits) return ADMIT_WAIT_TURN;
     if (house->rows_running >= house->rows_max) return ADMIT_WAIT_ROWS;
-    if (admit_pages(need) > house->pages_free) return ADMIT_WAIT_PAGES;
+    if (pages + house->rows_running > house->pages_available) return ADMIT_WAIT_PAGES;
     return ADMIT_NOW;
 }
 

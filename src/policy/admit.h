@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Who may come in. A request that can never fit is refused on arrival; one that fits but not now
- * waits; one that starts has pages for its prompt and its longest answer reserved, so a running
- * request can never run out of memory. Pure: the same facts give the same answer.
+ * waits; one that starts gets pages for what is known of it and one to grow into, and must leave one
+ * for each request that runs, so that it does not interrupt them at once. Its answer's other pages
+ * come as it grows, and when they run out, policy/preempt.h decides. Pure: the same facts give the
+ * same answer.
  */
 #ifndef POLICY_ADMIT_H
 #define POLICY_ADMIT_H
@@ -32,13 +34,16 @@ struct admit_need {
     uint32_t new_tokens_max;
 };
 
-/* KV pages that prompt and answer take. */
+/* KV pages that prompt and longest answer take. */
 uint64_t admit_pages(struct admit_need need);
+
+/* KV pages that a request of so many known tokens takes when it starts. */
+uint64_t admit_start_pages(struct admit_need need, uint32_t known_tokens);
 
 struct admit_house { /* what the unit is and holds */
     uint32_t context_tokens_max;
     uint32_t page_count;
-    uint32_t pages_free;
+    uint32_t pages_available; /* free, or cached and unleased */
     uint32_t requests_max; /* held, waiting and running */
     uint32_t requests_held;
     uint32_t rows_max; /* running */
@@ -50,8 +55,9 @@ struct admit_house { /* what the unit is and holds */
 /* On arrival. */
 enum admit admit_arrival(struct admit_need need, const struct admit_house *house);
 
-/* May a request that was let in start now? Refuses nothing. */
-enum admit admit_start(struct admit_need need, const struct admit_house *house);
+/* May a request that was let in start now, if that takes so many of the pages available? Refuses
+ * nothing. Where nothing runs, all pages are available and the first that waits starts. */
+enum admit admit_start(uint64_t pages, const struct admit_house *house);
 
 static inline bool admit_refuses(enum admit admit) {
     return admit >= ADMIT_REFUSE_DRAINING;

@@ -6,9 +6,10 @@
 const char *schedule_reason_name(enum schedule_reason reason) {
     static const char *const names[SCHEDULE_REASON_COUNT] = {
         [SCHEDULE_NEXT_TOKEN] = "generates its next token",
-        [SCHEDULE_PROMPT_END] = "computes its prompt to the end",
-        [SCHEDULE_CHUNK] = "computes a chunk of its prompt",
+        [SCHEDULE_PROMPT_END] = "computes its tokens to the end",
+        [SCHEDULE_CHUNK] = "computes a chunk of its tokens",
         [SCHEDULE_NO_TOKENS] = "waits: the step's tokens are spent",
+        [SCHEDULE_NO_TIME] = "waits: running answers come first",
         [SCHEDULE_WAITS_TURN] = "waits for its turn",
         [SCHEDULE_WAITS_ROWS] = "waits for a row in the step",
         [SCHEDULE_WAITS_PAGES] = "waits for free pages",
@@ -17,13 +18,24 @@ const char *schedule_reason_name(enum schedule_reason reason) {
     return names[reason];
 }
 
-/* Decode rows, then prompts, under way or waiting; inside: urgency, arrival, slot. */
-static bool comes_before(const struct schedule_item *a, const struct schedule_item *b) {
-    bool a_decodes = a->phase == SCHEDULE_DECODE, b_decodes = b->phase == SCHEDULE_DECODE;
-    if (a_decodes != b_decodes) return a_decodes;
-    if (a->priority != b->priority) return a->priority > b->priority;
+int64_t schedule_turn(int64_t arrival_ns, int32_t priority, int64_t priority_ns) {
+    int64_t turn, head_start;
+    if (__builtin_mul_overflow((int64_t)priority, priority_ns, &head_start))
+        head_start = priority > 0 ? INT64_MAX : INT64_MIN;
+    if (__builtin_sub_overflow(arrival_ns, head_start, &turn))
+        turn = head_start > 0 ? INT64_MIN : INT64_MAX;
+    return turn;
+}
+
+bool schedule_goes_first(const struct schedule_item *a, const struct schedule_item *b) {
+    if (a->turn != b->turn) return a->turn < b->turn;
     if (a->arrival != b->arrival) return a->arrival < b->arrival;
     return a->slot < b->slot;
+}
+
+static bool comes_before(const struct schedule_item *a, const struct schedule_item *b) {
+    bool a_decodes = a->phase == SCHEDULE_DECODE, b_decodes = b->phase == SCHEDULE_DECODE;
+    return a_decodes != b_decodes ? a_decodes : schedule_goes_first(a, b);
 }
 
 static void sift_down(const struct schedule_item *items, uint32_t *order, uint32_t at,
@@ -42,7 +54,7 @@ static void sift_down(const struct schedule_item *items, uint32_t *order, uint32
 }
 
 /* Heap sort: in place, no recursion, same result everywhere. */
-static void sort_items(const struct schedule_item *items, uint32_t *order, uint32_t count) {
+void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t *order) {
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
     for (uint32_t i = count / 2; i-- > 0;)
@@ -59,14 +71,15 @@ struct spending { /* what is left of the step while it is filled */
     uint32_t tokens;
     uint32_t pages;
     uint32_t rows_running;
+    double prompt_ns;
     bool waits; /* a request before this one could not start */
 };
 
-static uint32_t chunk_tokens(const struct schedule_item *item, uint32_t tokens_left,
-                             uint32_t chunk_tokens_max) {
-    uint32_t wanted = item->prompt_tokens - item->computed_tokens;
-    uint32_t most = tokens_left < chunk_tokens_max ? tokens_left : chunk_tokens_max;
+/* The longest row that `most` tokens allow. */
+static uint32_t row_tokens(const struct schedule_item *item, uint32_t most) {
+    uint32_t wanted = item->row_end - item->computed_tokens;
     if (wanted <= most) return wanted;
+    if (item->generated) return most; /* one by one or together: the same to the last bit */
     uint32_t end = (item->computed_tokens + most) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
     return end > item->computed_tokens ? end - item->computed_tokens : 0;
 }
@@ -74,13 +87,21 @@ static uint32_t chunk_tokens(const struct schedule_item *item, uint32_t tokens_l
 static struct schedule_choice choose_prompt(const struct schedule_item *item,
                                             const struct schedule_limits *limits,
                                             struct spending *left) {
-    struct schedule_choice choice = {
-        .token_count = chunk_tokens(item, left->tokens, limits->chunk_tokens_max)};
+    struct schedule_choice choice = {.reason = SCHEDULE_NO_TOKENS};
+    uint32_t most =
+        left->tokens < limits->chunk_tokens_max ? left->tokens : limits->chunk_tokens_max;
+    if (row_tokens(item, most) == 0) return choice;
+    if (left->prompt_ns < SCHEDULE_UNBOUND)
+        most = step_cost_afford(limits->cost, item->computed_tokens, most, left->prompt_ns);
+    choice.token_count = row_tokens(item, most);
+    choice.reason = SCHEDULE_NO_TIME;
+    if (choice.token_count == 0) return choice;
     left->tokens -= choice.token_count;
+    if (left->prompt_ns < SCHEDULE_UNBOUND)
+        left->prompt_ns -=
+            step_cost_run_ns(limits->cost, item->computed_tokens, choice.token_count);
     uint32_t end = item->computed_tokens + choice.token_count;
-    choice.reason = choice.token_count == 0      ? SCHEDULE_NO_TOKENS
-                    : end == item->prompt_tokens ? SCHEDULE_PROMPT_END
-                                                 : SCHEDULE_CHUNK;
+    choice.reason = end == item->known_tokens ? SCHEDULE_PROMPT_END : SCHEDULE_CHUNK;
     return choice;
 }
 
@@ -88,15 +109,14 @@ static struct schedule_choice choose_prompt(const struct schedule_item *item,
 static struct schedule_choice choose_waiting(const struct schedule_item *item,
                                              const struct schedule_limits *limits,
                                              struct spending *left) {
-    struct admit_need need = {item->prompt_tokens, item->new_tokens_max};
     struct admit_house house = {
-        .pages_free = left->pages,
+        .pages_available = left->pages,
         .rows_max = limits->rows_max,
         .rows_running = left->rows_running,
-        .waits = left->waits,
+        .waits = left->waits || item->unseen,
     };
     struct schedule_choice choice = {0};
-    switch (admit_start(need, &house)) {
+    switch (admit_start(item->pages_needed, &house)) {
     case ADMIT_NOW:
         choice = choose_prompt(item, limits, left);
         break;
@@ -112,7 +132,7 @@ static struct schedule_choice choose_waiting(const struct schedule_item *item,
     }
     choice.starts = choice.token_count > 0;
     if (choice.starts) {
-        left->pages -= (uint32_t)admit_pages(need);
+        left->pages -= item->pages_needed;
         left->rows_running++;
     } else {
         left->waits = true;
@@ -130,16 +150,16 @@ static struct schedule_choice choose(const struct schedule_item *item,
 }
 
 uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
-                       const struct schedule_limits *limits, int64_t now_ns, uint32_t *order,
+                       const struct schedule_limits *limits, const uint32_t *order,
                        struct schedule_choice *choices_out) {
-    (void)now_ns; /* ages will count once there are deadlines */
     check(limits->tokens_max >= limits->rows_max + KV_BLOCK_TOKENS);
     check(limits->chunk_tokens_max >= KV_BLOCK_TOKENS);
-    struct spending left = {.tokens = limits->tokens_max, .pages = limits->pages_free};
+    struct spending left = {.tokens = limits->tokens_max,
+                            .pages = limits->pages_available,
+                            .prompt_ns = limits->prompt_ns_max};
     for (uint32_t i = 0; i < item_count; i++)
         left.rows_running += items[i].phase != SCHEDULE_WAITING;
     check(left.rows_running <= limits->rows_max);
-    sort_items(items, order, item_count);
     uint32_t running = 0, idle = item_count;
     for (uint32_t i = 0; i < item_count; i++) {
         struct schedule_choice choice = choose(&items[order[i]], limits, &left);
@@ -152,4 +172,14 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
         choices_out[b] = moved;
     }
     return running;
+}
+
+double schedule_earn(const struct schedule_pace *pace, double saved_ns, double answers_ns,
+                     double block_ns) {
+    double earned = pace->target_ns ? (double)pace->target_ns - answers_ns
+                                    : answers_ns * (pace->stretch_percent - 100.0) / 100.0;
+    double least = block_ns / SCHEDULE_BLOCK_STEPS;
+    if (earned < least) earned = least;
+    double most = earned > block_ns ? earned : block_ns;
+    return saved_ns + earned < most ? saved_ns + earned : most;
 }

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the next step runs. First every request that generates gets its one token; what is left of
- * the step's tokens goes to prompts, the most urgent first, earlier before later, in chunks. A
- * chunk ends at the prompt's end or on a block boundary: half of the batch invariance promise rests
- * on that (docs/architecture.md). Waiting requests start in the same order and never overtake each
- * other, so a large one cannot starve.
+ * the step's tokens, and of the time that prompts may take beside answers, goes to prompts, in turn,
+ * in chunks. A chunk ends where the tokens' form changes, at the last known token or on a block
+ * boundary: half of the batch invariance promise rests on that (docs/architecture.md). Requests that
+ * wait start in turn and never overtake each other, so a large one cannot starve.
  *
- * Pure: no state between calls, integers only, ties broken by the lowest slot.
+ * An interrupted request comes back as one that waits with some of its answer known: its tokens are
+ * computed again in their own forms, in chunks like a prompt's.
+ *
+ * Pure: no state between calls, ties broken by the lowest slot. Times are doubles from
+ * policy/step_cost.h: same operations, same results.
  */
 #ifndef POLICY_SCHEDULE_H
 #define POLICY_SCHEDULE_H
 
 #include "policy/admit.h"
+#include "policy/step_cost.h"
 
 enum schedule_phase { SCHEDULE_WAITING, SCHEDULE_PREFILL, SCHEDULE_DECODE, SCHEDULE_PHASE_COUNT };
 
@@ -18,24 +23,33 @@ struct schedule_item {
     uint32_t slot;
     uint32_t phase; /* enum schedule_phase */
     int32_t priority;
-    uint32_t prompt_tokens;
-    uint32_t computed_tokens; /* of the prompt */
-    uint32_t new_tokens_max;
-    uint64_t arrival; /* lower came first */
+    uint32_t computed_tokens; /* a request that waits: what the cache holds for it */
+    uint32_t row_end;         /* where its next row ends at the latest, > computed_tokens */
+    uint32_t known_tokens;    /* prompt and answer so far, >= row_end */
+    uint32_t pages_needed;    /* waiting: what starting takes of the pages available */
+    bool generated;           /* the form of the tokens up to row_end */
+    bool unseen;              /* waiting: not looked up in the cache yet, so not to start */
+    int64_t turn;             /* schedule_turn; lower goes first */
+    uint64_t arrival;         /* lower came first */
 };
 
 struct schedule_limits {
     uint32_t rows_max;         /* requests running at once, hence rows in a step */
     uint32_t tokens_max;       /* in a step; >= rows_max + KV_BLOCK_TOKENS */
     uint32_t chunk_tokens_max; /* of one prompt in a step; >= KV_BLOCK_TOKENS */
-    uint32_t pages_free;
+    uint32_t pages_available;  /* free, or cached and unleased */
+    const struct step_cost *cost;
+    double prompt_ns_max; /* what prompts may add to this step; SCHEDULE_UNBOUND */
 };
+
+#define SCHEDULE_UNBOUND 1e300
 
 enum schedule_reason {
     SCHEDULE_NEXT_TOKEN, /* a decode row */
-    SCHEDULE_PROMPT_END, /* the prompt, or the rest of it */
-    SCHEDULE_CHUNK,      /* a part of the prompt that ends on a block boundary */
+    SCHEDULE_PROMPT_END, /* all that is known, or the rest of it */
+    SCHEDULE_CHUNK,      /* a part of it */
     SCHEDULE_NO_TOKENS,  /* the step has no room for a block of this prompt */
+    SCHEDULE_NO_TIME,    /* answers that run would wait too long */
     SCHEDULE_WAITS_TURN, /* not started: the reasons of admit */
     SCHEDULE_WAITS_ROWS,
     SCHEDULE_WAITS_PAGES,
@@ -45,17 +59,43 @@ enum schedule_reason {
 /* Short lower-case text, for logs and traces. */
 const char *schedule_reason_name(enum schedule_reason reason);
 
+/* A place in the line that never changes: the time of arrival, and each step of priority is worth
+ * priority_ns of it. So an urgent request overtakes only those that came less than that before it,
+ * and nobody waits forever. */
+int64_t schedule_turn(int64_t arrival_ns, int32_t priority, int64_t priority_ns);
+
+/* By turn, arrival, slot. */
+bool schedule_goes_first(const struct schedule_item *a, const struct schedule_item *b);
+
+/* Fills order[item_count]: decode rows, then all others, each in turn. */
+void schedule_order(const struct schedule_item *items, uint32_t item_count, uint32_t *order);
+
 struct schedule_choice {
     uint32_t item;        /* index in the view */
     uint32_t token_count; /* 0: not in this step */
-    bool starts;          /* was waiting: reserve its pages now */
+    bool starts;          /* was waiting: take its pages now */
     uint32_t reason;      /* enum schedule_reason */
 };
 
 /* Puts one choice per item into choices_out[item_count]: those that run first, in the order of
- * their rows, then those that do not. Returns how many run. `order` is scratch [item_count]. */
+ * their rows, then those that do not. Returns how many run. `order` is schedule_order's. */
 uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
-                       const struct schedule_limits *limits, int64_t now_ns, uint32_t *order,
+                       const struct schedule_limits *limits, const uint32_t *order,
                        struct schedule_choice *choices_out);
+
+/* How the time of answers is kept. Beside running answers, each step earns prompts some time, which
+ * they may save up for a block and no further: answers then take at most so much longer on average,
+ * and the longest step is one block longer. */
+struct schedule_pace {
+    int64_t target_ns;        /* wanted for a step with answers and prompts; 0: by stretch */
+    uint32_t stretch_percent; /* ... of a step with the answers alone; >= 100 */
+};
+
+/* The time saved for prompts after this step's earnings: `saved_ns` from before, `answers_ns` the
+ * step without prompts, `block_ns` the first prompt's next block. At least one block in
+ * SCHEDULE_BLOCK_STEPS steps is earned, whatever the target. */
+#define SCHEDULE_BLOCK_STEPS 16
+double schedule_earn(const struct schedule_pace *pace, double saved_ns, double answers_ns,
+                     double block_ns);
 
 #endif
