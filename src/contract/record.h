@@ -189,7 +189,8 @@ struct record_submit {
     uint32_t stop_token_count;
     int32_t priority; /* higher runs first */
     uint32_t bias_count;
-    uint32_t reserved; /* zero */
+    uint32_t reserved;    /* zero */
+    uint64_t tenant_salt; /* cached blocks are found only by requests of the same salt */
 };
 
 static inline size_t submit_stops_at(uint32_t prompt_count) {
@@ -252,7 +253,7 @@ enum finish_reason {
     FINISH_REASON_COUNT
 };
 
-/* The last word on a request; its pages are free again. */
+/* The last word on a request; its pages are free or cached. */
 struct record_finished {
     struct record record;
     struct request_id request;
@@ -263,19 +264,25 @@ struct record_finished {
     int64_t queue_ns; /* from SUBMIT to the first step that computes it; -1: none did */
 };
 
-/* Load report, after each step and on change. KV pages: free + held = total, always. */
+/* Load report, after each step and on change. KV pages: free + held + cached = total,
+ * always. */
 struct record_unit_load {
     struct record record;
     uint32_t requests_waiting;
     uint32_t requests_running;
     uint32_t pages_free;
-    uint32_t pages_held;
+    uint32_t pages_held;   /* leased by running requests */
+    uint32_t pages_cached; /* kept for their contents, leased by nobody */
+    uint32_t reserved;     /* zero */
     uint32_t last_step_rows;
     uint32_t last_step_tokens;
     int64_t last_step_ns;
     uint64_t steps_total;
     uint64_t prompt_tokens_total;
     uint64_t output_tokens_total;
+    uint64_t recomputed_tokens_total; /* again, after an interruption */
+    uint64_t preemptions_total;
+    uint64_t evicted_pages_total;
 };
 
 #endif

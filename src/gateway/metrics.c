@@ -195,9 +195,10 @@ static void write_load(struct json_writer *writer, const struct record_unit_load
               load->requests_running);
     write_one(writer, "fathom_requests_waiting", "gauge", "Requests that wait for KV pages.",
               load->requests_waiting);
-    write_family(writer, "fathom_kv_pages", "gauge", "KV pages; free + held = total.");
+    write_family(writer, "fathom_kv_pages", "gauge", "KV pages; free + held + cached = total.");
     write_sample(writer, "fathom_kv_pages{state=\"free\"}", load->pages_free);
     write_sample(writer, "fathom_kv_pages{state=\"held\"}", load->pages_held);
+    write_sample(writer, "fathom_kv_pages{state=\"cached\"}", load->pages_cached);
     write_one(writer, "fathom_kv_pages_total", "gauge", "KV pages in all.", page_count);
     write_one(writer, "fathom_steps_total", "counter", "Steps the engine has run.",
               load->steps_total);
@@ -205,6 +206,12 @@ static void write_load(struct json_writer *writer, const struct record_unit_load
               load->prompt_tokens_total);
     write_one(writer, "fathom_step_output_tokens_total", "counter", "Tokens generated.",
               load->output_tokens_total);
+    write_one(writer, "fathom_step_recomputed_tokens_total", "counter",
+              "Tokens computed again after an interruption.", load->recomputed_tokens_total);
+    write_one(writer, "fathom_preemptions_total", "counter",
+              "Running requests interrupted because no KV page was left.", load->preemptions_total);
+    write_one(writer, "fathom_kv_pages_evicted_total", "counter", "Cached KV pages that made room.",
+              load->evicted_pages_total);
     write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",
               load->last_step_rows);
     write_one(writer, "fathom_step_tokens", "gauge", "Tokens in the last step.",
@@ -226,6 +233,9 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
     write_ended(writer, metrics);
     write_one(writer, "fathom_prompt_tokens_total", "counter", "Prompt tokens of ended requests.",
               metrics->prompt_hit_tokens + metrics->prompt_miss_tokens);
+    write_one(writer, "fathom_prompt_cache_miss_tokens_total", "counter",
+              "Prompt tokens not found in the cache, of ended requests; hits and misses add up.",
+              metrics->prompt_tokens - metrics->prompt_hit_tokens);
     write_one(writer, "fathom_prompt_cache_hit_tokens_total", "counter",
               "Prompt tokens found in the cache, of ended requests.", metrics->prompt_hit_tokens);
     write_one(writer, "fathom_prompt_cache_miss_tokens_total", "counter",

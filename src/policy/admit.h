@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Who may come in. A request that can never fit is refused on arrival; one that fits but not now
- * waits; one that starts gets pages for what is known of it and one to grow into, and must leave one
- * for each request that runs, so that it does not interrupt them at once. Its answer's other pages
- * come as it grows, and when they run out, policy/preempt.h decides. Pure: the same facts give the
- * same answer.
+ * waits; one that starts gets pages for what is known of it and one to grow into, and must leave
+ * one for each request that runs, so that it does not interrupt them at once. Its answer's other
+ * pages come as it grows, and when they run out, policy/preempt.h decides. Pure: the same facts
+ * give the same answer.
  */
 #ifndef POLICY_ADMIT_H
 #define POLICY_ADMIT_H
@@ -44,7 +44,7 @@ struct admit_house { /* what the unit is and holds */
     uint32_t context_tokens_max;
     uint32_t page_count;
     uint32_t pages_available; /* free, or cached and unleased */
-    uint32_t requests_max; /* held, waiting and running */
+    uint32_t requests_max;    /* held, waiting and running */
     uint32_t requests_held;
     uint32_t rows_max; /* running */
     uint32_t rows_running;

@@ -20,9 +20,9 @@ struct preempt_choice preempt_choose(const struct schedule_item *items, uint32_t
     for (uint32_t i = 0; i < item_count; i++)
         if (items[i].phase != SCHEDULE_WAITING && schedule_goes_first(&items[last], &items[i]))
             last = i;
-    enum preempt_reason reason =
-        last == needy                                    ? PREEMPT_ITSELF
-        : items[last].priority < items[needy].priority ? PREEMPT_LESS_URGENT
-                                                         : PREEMPT_YOUNGER;
+    enum preempt_reason reason = last == needy ? PREEMPT_ITSELF
+                                 : items[last].priority < items[needy].priority
+                                     ? PREEMPT_LESS_URGENT
+                                     : PREEMPT_YOUNGER;
     return (struct preempt_choice){last, reason};
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the next step runs. First every request that generates gets its one token; what is left of
- * the step's tokens, and of the time that prompts may take beside answers, goes to prompts, in turn,
- * in chunks. A chunk ends where the tokens' form changes, at the last known token or on a block
- * boundary: half of the batch invariance promise rests on that (docs/architecture.md). Requests that
- * wait start in turn and never overtake each other, so a large one cannot starve.
+ * the step's tokens, and of the time that prompts may take beside answers, goes to prompts, in
+ * turn, in chunks. A chunk ends where the tokens' form changes, at the last known token or on a
+ * block boundary: half of the batch invariance promise rests on that (docs/architecture.md).
+ * Requests that wait start in turn and never overtake each other, so a large one cannot starve.
  *
  * An interrupted request comes back as one that waits with some of its answer known: its tokens are
  * computed again in their own forms, in chunks like a prompt's.

@@ -6,7 +6,8 @@
 #define ROWS_UNIT 16.0
 #define TOKENS_UNIT 64.0
 #define ATTENDED_UNIT (64.0 * 1024)
-#define RATE_MIN 0.1 /* of the error that one measurement may explain, once the first ones are in */
+#define RATE_MIN 0.1 /* of the error that one measurement may explain, once the first ones are in  \
+                      */
 #define TRUSTED_AFTER 8
 
 static void features_of(const struct step_work *work, double features[STEP_COST_WEIGHTS]) {

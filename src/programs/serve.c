@@ -14,6 +14,7 @@
 #include "host/loop.h"
 #include "host/model_text.h"
 #include "host/web_assets.h"
+#include "policy/evict_pages.h"
 #include "programs/model_run.h"
 #include "unit/unit.h"
 
@@ -23,6 +24,10 @@ struct serve_values {
     struct model_run_values run;
     const char *config, *host, *served_name, *allow_origin;
     uint64_t port, kv_memory, max_context, max_batch_tokens, max_batch_rows, queue;
+    uint64_t tpot_stretch;
+    double tpot_target_ms, priority_seconds;
+    const char *evict;
+    bool prefix_cache, reuse_generated;
 };
 
 #define AT(field) .offset = offsetof(struct serve_values, field)
@@ -70,6 +75,44 @@ static const struct option serve_rows[] = {
      .help = "requests that may wait; further ones are told to try again later",
      .maximum = LIMIT_UNIT_REQUESTS,
      AT(queue)},
+    {.name = "prefix-cache",
+     .type = OPTION_FLAG,
+     .fallback = "true",
+     .help = "keep the KV pages of prompts and answers, and do not compute them again",
+     AT(prefix_cache)},
+    {.name = "reuse-generated",
+     .type = OPTION_FLAG,
+     .fallback = "true",
+     .help = "... also those of answers that come back in a later prompt, as in a talk; the next "
+             "answer may then differ in a last bit from one computed afresh",
+     AT(reuse_generated)},
+    {.name = "evict",
+     .type = OPTION_CHOICE,
+     .fallback = "least-recent",
+     .choices = "least-recent|deepest",
+     .help = "which cached KV pages make room first",
+     AT(evict)},
+    {.name = "tpot-target-ms",
+     .type = OPTION_NUMBER,
+     .fallback = "0",
+     .help = "time for each token of running answers beside which prompts are computed; 0: by "
+             "--tpot-stretch",
+     .maximum = 1e6,
+     AT(tpot_target_ms)},
+    {.name = "tpot-stretch",
+     .type = OPTION_COUNT,
+     .fallback = "150",
+     .help = "percent of their usual time that running answers may take while prompts are computed",
+     .minimum = 100,
+     .maximum = 100000,
+     AT(tpot_stretch)},
+    {.name = "priority-seconds",
+     .type = OPTION_NUMBER,
+     .fallback = "10",
+     .help = "waiting time that one step of priority is worth",
+     .minimum = 0.001,
+     .maximum = 1e6,
+     AT(priority_seconds)},
     {.name = "served-name",
      .type = OPTION_TEXT,
      .help = "the model's name in the API; the directory's name if not given",
@@ -225,6 +268,13 @@ static enum status open_machines(struct server *server, struct error *error) {
         .step_rows_max = (uint32_t)server->values.max_batch_rows,
         .step_tokens_max = (uint32_t)server->values.max_batch_tokens,
         .vocab_count = model_shape(model)->vocab,
+        .prefix_cache = server->values.prefix_cache,
+        .reuse_generated = server->values.reuse_generated,
+        .evict_rule =
+            strcmp(server->values.evict, "deepest") == 0 ? EVICT_DEEPEST : EVICT_LEAST_RECENT,
+        .tpot_stretch_percent = (uint32_t)server->values.tpot_stretch,
+        .tpot_target_ns = (int64_t)(server->values.tpot_target_ms * 1e6),
+        .priority_ns = (int64_t)(server->values.priority_seconds * 1e9),
         .model_id = model_identity(model),
         .numerics_id = model_numerics_id(model),
     };

@@ -1,72 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A request's way through the unit: SUBMIT -> waiting -> (pages reserved) prefill -> decode ->
- * ends. While a step is in flight its requests are not touched: a cancellation is noted and takes
- * effect when the step is done, because the engine still writes to the request's pages. Pages are
- * reserved when a request starts and go back in one place, request_end, whatever the reason.
+ * A request's way through the unit: SUBMIT -> waiting -> (pages taken) prefill -> decode ->
+ * ends; from prefill and decode it may go back to waiting when pages run out (unit/plan.c). While a
+ * step is in flight its requests are not touched: a cancellation is noted and takes effect when the
+ * step is done, because the engine still writes to the request's pages. Its pages are the business
+ * of unit/pages.c; it leaves in one place, request_end, whatever the reason.
  */
 #include "unit/unit.h"
 
-#include <math.h>
-
 #include "base/check.h"
-#include "base/map.h"
-#include "cache/page_table.h"
-#include "contract/step_plan.h"
-#include "policy/schedule.h"
-#include "unit/history.h"
-
-enum request_state { REQUEST_FREE, REQUEST_WAITING, REQUEST_PREFILL, REQUEST_DECODE };
-
-struct unit_request {
-    struct request_id id;
-    uint8_t state; /* enum request_state */
-    bool in_step;  /* a row of the step in flight; row_tokens is its length */
-    bool cancelled;
-    uint32_t row_tokens;
-    struct sampling sampling;
-    int32_t priority;
-    uint32_t prompt_count;
-    uint32_t computed_count; /* of the prompt */
-    uint32_t new_tokens_max;
-    uint32_t output_count;
-    uint32_t last_token; /* chosen, not yet computed */
-    uint32_t stop_token_count;
-    uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
-    uint32_t bias_count;
-    struct token_bias *biases; /* [bias_count] in arena */
-    struct history history;    /* empty unless the sampling needs it */
-    uint32_t *prompt;          /* [prompt_count] in arena */
-    struct page_id *pages;     /* [page_count] in arena, once it has started */
-    uint32_t page_count;
-    uint64_t arrival;
-    int64_t arrived_ns;
-    int64_t queue_ns; /* until its first step; -1: it has not begun */
-    struct arena arena;
-};
-
-struct unit {
-    struct unit_options options;
-    char numerics_id[32];
-    uint8_t model_id[32];
-    struct outbox outbox;
-    struct page_table pages;
-    struct pool pool;
-    struct map slots;                /* request id -> slot */
-    struct unit_request *requests;   /* [requests_max] */
-    uint32_t *free_slots;            /* [requests_max - held] stack */
-    uint32_t *step_slots;            /* [step_row_count] of the step in flight, in row order */
-    struct schedule_item *items;     /* [requests_max] scratch of one plan */
-    struct schedule_choice *choices; /* [requests_max] scratch */
-    uint32_t *order;                 /* [requests_max] scratch */
-    uint32_t held_count, waiting_count, running_count;
-    uint32_t step_row_count; /* of the step in flight; 0: none */
-    uint32_t last_step_rows, last_step_tokens;
-    int64_t last_step_ns;
-    uint64_t step; /* number of the last step planned */
-    uint64_t steps_total, prompt_tokens_total, output_tokens_total;
-    uint64_t arrivals;
-    bool hello_sent, load_changed, plan_wanted, draining;
-};
+#include "unit/pages.h"
+#include "unit/plan.h"
+#include "unit/state.h"
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -75,14 +19,6 @@ static size_t reaction_bytes(const struct unit_options *options) {
     size_t row = record_tail(tokens_bytes(1, STEP_ROW_LOGPROBS_MAX)) +
                  record_tail(sizeof(struct record_finished));
     return options->step_rows_max * row + sizeof(struct record_unit_load);
-}
-
-static size_t plan_bytes_max(const struct unit_options *options) {
-    uint32_t context = options->context_tokens_max;
-    uint32_t history = context < LIMIT_HISTORY_TOKENS ? context : LIMIT_HISTORY_TOKENS;
-    return step_plan_bytes(options->step_rows_max, options->step_tokens_max, options->page_count) +
-           step_plan_extra_bytes(options->step_rows_max * history,
-                                 options->step_rows_max * LIMIT_ROW_BIASES);
 }
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
@@ -96,12 +32,17 @@ static size_t outbox_bytes(const struct unit_options *options) {
     return options->outbox_bytes ? options->outbox_bytes / 16 * 16 : outbox_bytes_min(options);
 }
 
-/* Default: one chunk for each request and eight full contexts, at most 1 GiB (touched when used).
- */
+/* Default: for each request the longest prompt and answer, with biases and all that penalties look
+ * at; at most 1 GiB (touched when used). */
 static size_t prompt_bytes(const struct unit_options *options) {
-    size_t context = round_up(options->context_tokens_max * sizeof(uint32_t), POOL_CHUNK_BYTES);
+    size_t pages = divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+    size_t context = round_up(options->context_tokens_max * sizeof(uint32_t) +
+                                  LIMIT_HISTORY_TOKENS * sizeof(uint32_t) +
+                                  LIMIT_LOGIT_BIASES * sizeof(struct token_bias) +
+                                  pages * (sizeof(struct page_id) + 1) + 64,
+                              POOL_CHUNK_BYTES);
     size_t bytes = options->prompt_bytes;
-    if (!bytes) bytes = (options->requests_max + (size_t)2) * POOL_CHUNK_BYTES + 8 * context;
+    if (!bytes) bytes = (options->requests_max + (size_t)1) * context;
     if (!options->prompt_bytes && bytes > (size_t)1 << 30) bytes = (size_t)1 << 30;
     return round_up(bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
 }
@@ -110,8 +51,10 @@ size_t unit_memory_bytes(const struct unit_options *options) {
     size_t per_request = sizeof(struct unit_request) + 2 * sizeof(uint32_t) +
                          sizeof(struct schedule_item) + sizeof(struct schedule_choice);
     return sizeof(struct unit) + outbox_bytes(options) + page_table_bytes(options->page_count) +
-           prompt_bytes(options) + map_bytes(options->requests_max) +
-           options->requests_max * per_request + options->step_rows_max * sizeof(uint32_t) + 256;
+           prefix_tree_bytes(options->page_count) +
+           options->page_count * sizeof(struct evict_candidate) + prompt_bytes(options) +
+           map_bytes(options->requests_max) + options->requests_max * per_request +
+           options->step_rows_max * sizeof(uint32_t) + 256;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -134,6 +77,9 @@ static enum status options_check(const struct unit_options *o, struct error *err
         {"chunk_tokens_max", o->chunk_tokens_max ? o->chunk_tokens_max : KV_BLOCK_TOKENS,
          KV_BLOCK_TOKENS, UINT32_MAX},
         {"vocab_count", o->vocab_count, 1, LIMIT_VOCAB},
+        {"tpot_stretch_percent", o->tpot_stretch_percent ? o->tpot_stretch_percent : 100, 100,
+         UINT32_MAX},
+        {"evict_rule", o->evict_rule, 0, EVICT_RULE_COUNT - 1},
         {"outbox_bytes", outbox_bytes(o), outbox_bytes_min(o), RECORD_BYTES_MAX},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
@@ -155,8 +101,9 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     unit->items = arena_take(arena, o->requests_max * sizeof *unit->items);
     unit->choices = arena_take(arena, o->requests_max * sizeof *unit->choices);
     unit->order = arena_take(arena, o->requests_max * sizeof *unit->order);
+    unit->candidates = arena_take(arena, o->page_count * sizeof *unit->candidates);
     if (!pool || !unit->outbox.memory || !unit->requests || !unit->free_slots ||
-        !unit->step_slots || !unit->items || !unit->choices || !unit->order)
+        !unit->step_slots || !unit->items || !unit->choices || !unit->order || !unit->candidates)
         return STATUS_NO_MEMORY;
     pool_open(&unit->pool, pool, pool_bytes);
     for (uint32_t i = 0; i < o->requests_max; i++) {
@@ -164,6 +111,7 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
         arena_open(&unit->requests[i].arena, &unit->pool);
     }
     enum status status = map_open(&unit->slots, arena, o->requests_max);
+    if (!status) status = prefix_tree_open(&unit->tree, arena, o->page_count);
     return status ? status : page_table_open(&unit->pages, arena, o->page_count);
 }
 
@@ -175,6 +123,8 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
     if (!unit) return error_set(error, STATUS_NO_MEMORY, "unit: not enough memory");
     unit->options = *options;
     if (!unit->options.chunk_tokens_max) unit->options.chunk_tokens_max = UINT32_MAX;
+    if (!unit->options.tpot_stretch_percent) unit->options.tpot_stretch_percent = 150;
+    if (!unit->options.priority_ns) unit->options.priority_ns = 10000000000;
     memcpy(unit->model_id, options->model_id, sizeof unit->model_id);
     size_t id_bytes = strlen(options->numerics_id);
     if (id_bytes >= sizeof unit->numerics_id) id_bytes = sizeof unit->numerics_id - 1;
@@ -194,19 +144,14 @@ static struct map_key key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
 }
 
-static bool can_put(const struct unit *unit, size_t bytes) {
-    return outbox_room(&unit->outbox) >= bytes;
-}
-
-/* Room has been checked before. */
-static void *put(struct unit *unit, enum record_kind kind, size_t bytes) {
+void *unit_put(struct unit *unit, enum record_kind kind, size_t bytes) {
     void *record = outbox_put(&unit->outbox, kind, bytes);
     check(record);
     return record;
 }
 
 static void put_refused(struct unit *unit, const struct record_submit *submit, enum admit refusal) {
-    struct record_finished *finished = put(unit, RECORD_FINISHED, sizeof *finished);
+    struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
     finished->request = submit->request;
     finished->reason = admit_finish_reason(refusal);
     finished->prompt_miss_tokens = submit->prompt_count;
@@ -221,19 +166,18 @@ static uint32_t slot_of(const struct unit *unit, const struct unit_request *requ
 static void request_end(struct unit *unit, struct unit_request *request,
                         enum finish_reason reason) {
     check(request->state != REQUEST_FREE && !request->in_step);
-    struct record_finished *finished = put(unit, RECORD_FINISHED, sizeof *finished);
+    struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
     finished->request = request->id;
     finished->reason = reason;
-    finished->prompt_miss_tokens = request->prompt_count;
+    finished->prompt_hit_tokens = request->hit_tokens;
+    finished->prompt_miss_tokens = request->prompt_count - request->hit_tokens;
     finished->output_tokens = request->output_count;
     finished->queue_ns = request->queue_ns;
     if (request->state == REQUEST_WAITING)
         unit->waiting_count--;
     else
         unit->running_count--;
-    if (request->page_count)
-        page_table_release(&unit->pages, slot_of(unit, request), request->pages,
-                           request->page_count);
+    pages_release(unit, request);
     map_remove(&unit->slots, key_of(request->id));
     arena_clear(&request->arena);
     struct arena arena = request->arena;
@@ -247,7 +191,7 @@ static struct admit_house house_of(const struct unit *unit) {
     return (struct admit_house){
         .context_tokens_max = unit->options.context_tokens_max,
         .page_count = unit->pages.page_count,
-        .pages_free = unit->pages.free_count,
+        .pages_available = unit->pages.free_count + unit->pages.cached_count,
         .requests_max = unit->options.requests_max,
         .requests_held = unit->held_count,
         .rows_max = unit->options.step_rows_max,
@@ -285,21 +229,33 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     uint64_t page_count =
         admit_pages((struct admit_need){submit->prompt_count, submit->new_tokens_max});
     size_t prompt_bytes = submit->prompt_count * sizeof(uint32_t);
-    request->prompt = arena_take(&request->arena, prompt_bytes);
+    request->tokens =
+        arena_take(&request->arena, prompt_bytes + submit->new_tokens_max * sizeof(uint32_t));
     request->pages = arena_take(&request->arena, page_count * sizeof *request->pages);
-    if (!request->prompt || !request->pages || !take_sampling(request, submit)) {
+    request->block_prompt = arena_take(&request->arena, page_count);
+    if (!request->tokens || !request->pages || !request->block_prompt ||
+        !take_sampling(request, submit)) {
         struct arena arena = request->arena;
         arena_clear(&arena);
         *request = (struct unit_request){.arena = arena};
         return false;
     }
+    for (uint64_t i = 0; i < page_count; i++) {
+        uint64_t first = i * KV_BLOCK_TOKENS, left = submit->prompt_count - first;
+        request->block_prompt[i] = first >= submit->prompt_count ? 0
+                                   : left < KV_BLOCK_TOKENS      ? (uint8_t)left
+                                                                 : KV_BLOCK_TOKENS;
+    }
     const uint32_t *prompt = record_tail_at(submit, sizeof *submit);
-    memcpy(request->prompt, prompt, prompt_bytes);
+    memcpy(request->tokens, prompt, prompt_bytes);
     request->id = submit->request;
     request->state = REQUEST_WAITING;
     request->priority = submit->priority;
     request->prompt_count = submit->prompt_count;
     request->new_tokens_max = submit->new_tokens_max;
+    request->tenant_salt = submit->tenant_salt;
+    request->node = PREFIX_NONE;
+    request->turn = schedule_turn(now_ns, submit->priority, unit->options.priority_ns);
     request->arrival = unit->arrivals++;
     request->arrived_ns = now_ns;
     request->queue_ns = -1;
@@ -312,7 +268,7 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
 
 static enum status receive_submit(struct unit *unit, const struct record_submit *submit,
                                   int64_t now_ns) {
-    if (!can_put(unit, sizeof(struct record_finished))) return STATUS_FULL;
+    if (!unit_can_put(unit, sizeof(struct record_finished))) return STATUS_FULL;
     if (map_find(&unit->slots, key_of(submit->request)) != MAP_NONE)
         return STATUS_OK; /* a repeat */
     struct admit_house house = house_of(unit);
@@ -324,7 +280,7 @@ static enum status receive_submit(struct unit *unit, const struct record_submit 
 }
 
 static enum status receive_cancel(struct unit *unit, const struct record_cancel *cancel) {
-    if (!can_put(unit, sizeof(struct record_finished))) return STATUS_FULL;
+    if (!unit_can_put(unit, sizeof(struct record_finished))) return STATUS_FULL;
     uint32_t slot = map_find(&unit->slots, key_of(cancel->request));
     if (slot == MAP_NONE) return STATUS_OK; /* it has ended meanwhile */
     struct unit_request *request = &unit->requests[slot];
@@ -347,7 +303,7 @@ static bool is_stop_token(const struct unit_request *request, uint32_t token) {
 static void put_token(struct unit *unit, struct unit_request *request, uint32_t token,
                       const struct token_logprob *logprobs, uint32_t logprob_count) {
     check(token < unit->options.vocab_count && logprob_count <= STEP_ROW_LOGPROBS_MAX);
-    struct record_tokens *tokens = put(unit, RECORD_TOKENS, tokens_bytes(1, logprob_count));
+    struct record_tokens *tokens = unit_put(unit, RECORD_TOKENS, tokens_bytes(1, logprob_count));
     tokens->request = request->id;
     tokens->first_output_position = request->output_count;
     tokens->token_count = 1;
@@ -355,22 +311,33 @@ static void put_token(struct unit *unit, struct unit_request *request, uint32_t 
     memcpy(record_tail_at(tokens, sizeof *tokens), &token, sizeof token);
     memcpy((char *)tokens + tokens_logprobs_at(1), logprobs, logprob_count * sizeof *logprobs);
     history_add(&request->history, token);
-    request->last_token = token;
+    request->tokens[request_known(request)] = token;
     request->output_count++;
     unit->output_tokens_total++;
 }
 
+/* Counts the row's tokens; those below the peak had been computed before an interruption. */
+static void row_computed(struct unit *unit, struct unit_request *request) {
+    uint32_t from = request->computed_count, end = from + request->row_tokens;
+    uint32_t again = request->computed_peak > from ? request->computed_peak - from : 0;
+    if (again > request->row_tokens) again = request->row_tokens;
+    if (end > request->computed_peak) request->computed_peak = end;
+    uint32_t fresh = from + again, prompt_end = end;
+    if (prompt_end > request->prompt_count) prompt_end = request->prompt_count;
+    if (fresh < prompt_end) unit->prompt_tokens_total += prompt_end - fresh;
+    unit->recomputed_tokens_total += again;
+    request->computed_count = end;
+    pages_share(unit, request);
+}
+
 static void row_done(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row) {
-    if (request->state == REQUEST_PREFILL) {
-        request->computed_count += request->row_tokens;
-        unit->prompt_tokens_total += request->row_tokens;
-    }
+    row_computed(unit, request);
     if (request->cancelled) {
         request_end(unit, request, FINISH_CANCELLED);
         return;
     }
-    if (request->computed_count < request->prompt_count) return;
+    if (request->computed_count < request_known(request)) return;
     request->state = REQUEST_DECODE;
     put_token(unit, request, row->token, step_result_logprobs(result) + row->logprob_index,
               row->logprob_count);
@@ -381,22 +348,27 @@ static void row_done(struct unit *unit, struct unit_request *request,
 }
 
 static void put_load(struct unit *unit) {
-    struct record_unit_load *load = put(unit, RECORD_UNIT_LOAD, sizeof *load);
+    struct record_unit_load *load = unit_put(unit, RECORD_UNIT_LOAD, sizeof *load);
     load->requests_waiting = unit->waiting_count;
     load->requests_running = unit->running_count;
     load->pages_free = unit->pages.free_count;
     load->pages_held = unit->pages.held_count;
+    load->pages_cached = unit->pages.cached_count;
+    check(load->pages_free + load->pages_held + load->pages_cached == unit->options.page_count);
     load->last_step_rows = unit->last_step_rows;
     load->last_step_tokens = unit->last_step_tokens;
     load->last_step_ns = unit->last_step_ns;
     load->steps_total = unit->steps_total;
     load->prompt_tokens_total = unit->prompt_tokens_total;
     load->output_tokens_total = unit->output_tokens_total;
+    load->recomputed_tokens_total = unit->recomputed_tokens_total;
+    load->preemptions_total = unit->preemptions_total;
+    load->evicted_pages_total = unit->evicted_pages_total;
     unit->load_changed = false;
 }
 
 static enum status receive_step_done(struct unit *unit, const struct step_result *result) {
-    if (!can_put(unit, reaction_bytes(&unit->options))) return STATUS_FULL;
+    if (!unit_can_put(unit, reaction_bytes(&unit->options))) return STATUS_FULL;
     check(unit->step_row_count > 0 && result->step == unit->step);
     check(result->failed || result->row_count == unit->step_row_count);
     const struct step_result_row *rows = record_tail_at(result, sizeof *result);
@@ -404,6 +376,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     unit->step_row_count = 0;
     unit->last_step_ns = result->compute_ns;
     unit->steps_total++;
+    if (!result->failed) step_cost_observe(&unit->cost, &unit->work, result->compute_ns);
     for (uint32_t i = 0; i < row_count; i++) {
         struct unit_request *request = &unit->requests[unit->step_slots[i]];
         check(request->in_step);
@@ -420,177 +393,10 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     return STATUS_OK;
 }
 
-/* ---- a step goes out ------------------------------------------------------------------------ */
-
-static uint32_t view_requests(struct unit *unit) {
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
-        const struct unit_request *request = &unit->requests[slot];
-        if (request->state == REQUEST_FREE) continue;
-        unit->items[count++] = (struct schedule_item){
-            .slot = slot,
-            .phase = request->state == REQUEST_WAITING   ? SCHEDULE_WAITING
-                     : request->state == REQUEST_PREFILL ? SCHEDULE_PREFILL
-                                                         : SCHEDULE_DECODE,
-            .priority = request->priority,
-            .prompt_tokens = request->prompt_count,
-            .computed_tokens = request->computed_count,
-            .new_tokens_max = request->new_tokens_max,
-            .arrival = request->arrival,
-        };
-    }
-    check(count == unit->held_count);
-    return count;
-}
-
-static void request_start(struct unit *unit, struct unit_request *request) {
-    check(request->state == REQUEST_WAITING);
-    request->page_count =
-        (uint32_t)admit_pages((struct admit_need){request->prompt_count, request->new_tokens_max});
-    bool claimed =
-        page_table_claim(&unit->pages, slot_of(unit, request), request->page_count, request->pages);
-    check(claimed);
-    request->state = REQUEST_PREFILL;
-    unit->waiting_count--;
-    unit->running_count++;
-    unit->load_changed = true;
-}
-
-/* Where the row's tokens stand in its sequence. */
-static uint32_t row_first_position(const struct unit_request *request) {
-    return request->state == REQUEST_DECODE ? request->prompt_count + request->output_count - 1
-                                            : request->computed_count;
-}
-
-static uint32_t row_page_count(const struct unit_request *request, uint32_t token_count) {
-    return (uint32_t)divide_up(row_first_position(request) + token_count, KV_BLOCK_TOKENS);
-}
-
-static bool row_samples(const struct unit_request *request, uint32_t token_count) {
-    return request->state == REQUEST_DECODE ||
-           request->computed_count + token_count == request->prompt_count;
-}
-
-struct extras { /* counts, of rows so far or of all */
-    uint32_t history, biases;
-};
-
-/* Stop tokens that may not be chosen yet. */
-static uint32_t mask_count(const struct unit_request *request) {
-    bool masks = request->output_count < request->sampling.min_tokens;
-    return masks ? request->stop_token_count : 0;
-}
-
-/* What a row that samples brings beyond its sampling: past tokens, biases, masked stop tokens. */
-static struct extras row_extras(const struct unit_request *request, uint32_t token_count) {
-    if (!row_samples(request, token_count)) return (struct extras){0, 0};
-    return (struct extras){request->history.count, request->bias_count + mask_count(request)};
-}
-
-static void put_extras(struct step_plan *plan, struct step_row *row,
-                       const struct unit_request *request, struct extras *used) {
-    const struct history *history = &request->history;
-    struct token_bias *biases = step_plan_biases(plan) + used->biases;
-    row->history_index = used->history;
-    row->history_count = history->count;
-    row->history_prompt_count = history->prompt_count;
-    row->bias_index = used->biases;
-    row->bias_count = request->bias_count + mask_count(request);
-    if (history->count)
-        memcpy(step_plan_history(plan) + used->history, history->tokens,
-               history->count * sizeof *history->tokens);
-    if (request->bias_count) memcpy(biases, request->biases, request->bias_count * sizeof *biases);
-    for (uint32_t i = 0; i < mask_count(request); i++)
-        biases[request->bias_count + i] = (struct token_bias){request->stop_tokens[i], -INFINITY};
-    used->history += row->history_count;
-    used->biases += row->bias_count;
-}
-
-/* Writes one row behind those already written (tokens and pages so far); returns its form. */
-static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row, uint32_t slot,
-                    uint32_t token_count, uint32_t *tokens_used, uint32_t *pages_used,
-                    struct extras *extras_used) {
-    struct unit_request *request = &unit->requests[slot];
-    bool decodes = request->state == REQUEST_DECODE;
-    bool samples = row_samples(request, token_count);
-    uint32_t page_count = row_page_count(request, token_count);
-    step_plan_rows(plan)[row] = (struct step_row){
-        .slot = slot,
-        .form = decodes ? TOKEN_GENERATED : TOKEN_PROMPT,
-        .first_position = row_first_position(request),
-        .token_count = token_count,
-        .token_index = *tokens_used,
-        .page_index = *pages_used,
-        .page_count = page_count,
-        .logits_count = samples,
-        .sample = samples,
-        .output_position = request->output_count,
-        .sampling = request->sampling,
-    };
-    const uint32_t *tokens =
-        decodes ? &request->last_token : request->prompt + request->computed_count;
-    memcpy(step_plan_tokens(plan) + *tokens_used, tokens, token_count * sizeof *tokens);
-    memcpy(step_plan_pages(plan) + *pages_used, request->pages,
-           page_count * sizeof *request->pages);
-    *tokens_used += token_count;
-    *pages_used += page_count;
-    if (samples) put_extras(plan, &step_plan_rows(plan)[row], request, extras_used);
-    request->in_step = true;
-    request->row_tokens = token_count;
-    unit->step_slots[row] = slot;
-}
-
-static void put_plan(struct unit *unit, uint32_t row_count, int64_t now_ns) {
-    uint32_t token_count = 0, page_count = 0;
-    struct extras extras = {0, 0}, used = {0, 0};
-    for (uint32_t i = 0; i < row_count; i++) {
-        const struct schedule_choice *choice = &unit->choices[i];
-        struct unit_request *request = &unit->requests[unit->items[choice->item].slot];
-        if (choice->starts) request_start(unit, request);
-        if (request->queue_ns < 0) request->queue_ns = now_ns - request->arrived_ns;
-        token_count += choice->token_count;
-        page_count += row_page_count(request, choice->token_count);
-        extras.history += row_extras(request, choice->token_count).history;
-        extras.biases += row_extras(request, choice->token_count).biases;
-    }
-    struct step_plan *plan = put(unit, RECORD_RUN_STEP,
-                                 step_plan_bytes(row_count, token_count, page_count) +
-                                     step_plan_extra_bytes(extras.history, extras.biases));
-    plan->step = ++unit->step;
-    plan->row_count = row_count;
-    plan->token_count = token_count;
-    plan->page_count = page_count;
-    plan->history_count = extras.history;
-    plan->bias_count = extras.biases;
-    uint32_t tokens_used = 0, pages_used = 0;
-    for (uint32_t i = 0; i < row_count; i++)
-        put_row(unit, plan, i, unit->items[unit->choices[i].item].slot,
-                unit->choices[i].token_count, &tokens_used, &pages_used, &used);
-    check(tokens_used == token_count && pages_used == page_count);
-    check(used.history == extras.history && used.biases == extras.biases);
-    unit->step_row_count = unit->last_step_rows = row_count;
-    unit->last_step_tokens = token_count;
-}
-
-static void plan_step(struct unit *unit, int64_t now_ns) {
-    unit->plan_wanted = false;
-    struct schedule_limits limits = {
-        .rows_max = unit->options.step_rows_max,
-        .tokens_max = unit->options.step_tokens_max,
-        .chunk_tokens_max = unit->options.chunk_tokens_max,
-        .pages_free = unit->pages.free_count,
-    };
-    uint32_t row_count = schedule_step(unit->items, view_requests(unit), &limits, now_ns,
-                                       unit->order, unit->choices);
-    /* A request always fits an empty unit, so an idle step means that somebody else runs: never. */
-    check(row_count > 0 || unit->held_count == 0);
-    if (row_count) put_plan(unit, row_count, now_ns);
-}
-
 /* ---- the machine --------------------------------------------------------------------------- */
 
 static void put_hello(struct unit *unit) {
-    struct record_unit_hello *hello = put(unit, RECORD_UNIT_HELLO, sizeof *hello);
+    struct record_unit_hello *hello = unit_put(unit, RECORD_UNIT_HELLO, sizeof *hello);
     hello->vocab_count = unit->options.vocab_count;
     hello->context_tokens_max = unit->options.context_tokens_max;
     hello->page_count = unit->options.page_count;
@@ -609,7 +415,7 @@ static bool has_work(const struct unit *unit) {
 
 static void unit_step(void *self, int64_t now_ns) {
     struct unit *unit = self;
-    if (!has_work(unit) || !can_put(unit, outbox_bytes_min(&unit->options))) return;
+    if (!has_work(unit) || !unit_can_put(unit, outbox_bytes_min(&unit->options))) return;
     if (!unit->hello_sent) put_hello(unit);
     if (unit->plan_wanted && unit->step_row_count == 0) plan_step(unit, now_ns);
     if (unit->load_changed) put_load(unit);
@@ -654,23 +460,52 @@ bool unit_step_in_flight(const struct unit *unit) {
     return unit->step_row_count > 0;
 }
 
+static void audit_request(const struct unit *unit, uint32_t slot) {
+    const struct unit_request *request = &unit->requests[slot];
+    check(map_find(&unit->slots, key_of(request->id)) == slot);
+    check(request->page_count == 0 || request->state > REQUEST_WAITING);
+    check(request->shared_count * KV_BLOCK_TOKENS <= request->computed_count);
+    check(request->computed_count < request_known(request));
+    uint32_t node = request->node;
+    for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
+        check(node == request->pages[i].index && unit->tree.nodes[node].present);
+    check(node == PREFIX_NONE);
+    for (uint32_t i = request->shared_count; i < request->page_count; i++) {
+        const struct page *page = &unit->pages.pages[request->pages[i].index];
+        check(!page->kept && page->leases == 1);
+    }
+}
+
+static void audit_tree(const struct unit *unit) {
+    prefix_tree_audit(&unit->tree);
+    for (uint32_t i = 0; i < unit->options.page_count; i++) {
+        const struct prefix_node *node = &unit->tree.nodes[i];
+        const struct page *page = &unit->pages.pages[i];
+        check(node->present == page->kept);
+        if (!node->present || node->parent == PREFIX_NONE) continue;
+        check(unit->pages.pages[node->parent].leases >= page->leases);
+        if (page->leases == 0) check(unit->tree.nodes[node->parent].last_use >= node->last_use);
+    }
+}
+
 void unit_audit(const struct unit *unit) {
     page_table_audit(&unit->pages);
-    uint32_t waiting = 0, running = 0, in_step = 0, pages = 0;
+    audit_tree(unit);
+    uint32_t waiting = 0, running = 0, in_step = 0;
+    uint64_t leases = 0;
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         waiting += request->state == REQUEST_WAITING;
         running += request->state > REQUEST_WAITING;
         in_step += request->in_step;
-        pages += request->page_count;
+        leases += request->page_count;
         if (request->state != REQUEST_FREE)
-            check(map_find(&unit->slots, key_of(request->id)) == slot);
+            audit_request(unit, slot);
         else
-            check(request->arena.run_count == 0);
-        check(request->page_count == 0 || request->state > REQUEST_WAITING);
+            check(request->arena.run_count == 0 && request->page_count == 0);
     }
     check(waiting == unit->waiting_count && running == unit->running_count);
     check(waiting + running == unit->held_count && unit->slots.count == unit->held_count);
-    check(in_step == unit->step_row_count && pages == unit->pages.held_count);
+    check(in_step == unit->step_row_count && leases == unit->pages.leases);
     if (unit->held_count == 0) check(unit->pool.free_count == unit->pool.chunk_count);
 }

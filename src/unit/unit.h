@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The combined unit: prefill and decode in one machine, for one engine (EP1). It owns the KV pages
- * and the turn order of its requests: continuous batching, chunked prefill, stop tokens, length,
- * cancellation. It never looks at text, never computes, never keeps a request's answer.
+ * and the turn order of its requests: continuous batching, chunked prefill, the prefix cache,
+ * interruption and return when pages run out, stop tokens, length, cancellation. It never looks at
+ * text, never computes, never keeps a request's answer.
  *
  * Takes SUBMIT, CANCEL, STEP_DONE, DRAIN. Puts out UNIT_HELLO (once, with the first step), RUN_STEP
  * (at most one in flight), TOKENS, FINISHED (exactly one for each SUBMIT, whatever happens),
@@ -27,6 +28,14 @@ struct unit_options {
     uint32_t step_tokens_max;    /* >= step_rows_max + KV_BLOCK_TOKENS; at most LIMIT_STEP_TOKENS */
     uint32_t chunk_tokens_max;   /* of one prompt in one step; 0: as many as the step allows */
     uint32_t vocab_count;
+    bool prefix_cache;    /* blocks that stand in the pages already are not computed again */
+    bool reuse_generated; /* ... also blocks of answers that come back in a later prompt: those were
+                           * computed in another form, so the next answer may differ in a last bit
+                           * from one computed without the cache */
+    uint32_t evict_rule;  /* enum evict_rule */
+    uint32_t tpot_stretch_percent; /* schedule_pace; 0: a default */
+    int64_t tpot_target_ns;        /* schedule_pace; 0: by stretch */
+    int64_t priority_ns;           /* schedule_turn; 0: a default */
     size_t prompt_bytes; /* memory for the prompts held; 0: a default. When it is out, a SUBMIT is
                           * refused as with a full queue */
     size_t outbox_bytes; /* 0: what the largest reaction needs, which is also the least allowed */

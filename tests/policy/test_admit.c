@@ -13,7 +13,7 @@ static void each_reason_has_its_boundary(void **state) {
     (void)state;
     static const struct admit_house empty = {.context_tokens_max = 1000,
                                              .page_count = 10,
-                                             .pages_free = 10,
+                                             .pages_available = 10,
                                              .requests_max = 4,
                                              .rows_max = 2};
     struct {
@@ -31,15 +31,33 @@ static void each_reason_has_its_boundary(void **state) {
         {{64, 64}, empty, ADMIT_WAIT_ROWS},
         {{64, 64}, empty, ADMIT_WAIT_TURN},
         {{64, 64}, empty, ADMIT_REFUSE_DRAINING},
+        {{64, 300}, empty, ADMIT_NOW}, /* its prompt's page and one to grow into */
+        {{64, 300}, empty, ADMIT_WAIT_PAGES},
     };
-    cases[4].house.pages_free = 1;
-    cases[5].house.pages_free = 2;
+    cases[4].house.pages_available = 1;
+    cases[5].house.pages_available = 2;
     cases[6].house.requests_held = 4;
     cases[7].house.rows_running = 2;
     cases[8].house.waits = true;
     cases[9].house.draining = true;
+    cases[10].house.pages_available = 3; /* one for the request that runs */
+    cases[10].house.rows_running = cases[11].house.rows_running = 1;
+    cases[11].house.pages_available = 2;
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
         assert_int_equal(admit_arrival(cases[i].need, &cases[i].house), cases[i].expected);
+}
+
+/* What is known, rounded up, and a page to grow into, but never more than the longest answer takes.
+ */
+static void a_start_takes_what_is_known_and_a_page(void **state) {
+    (void)state;
+    struct admit_need need = {100, 1000};
+    assert_int_equal(admit_start_pages(need, 100), 3);
+    assert_int_equal(admit_start_pages(need, 128), 3);
+    assert_int_equal(admit_start_pages(need, 129), 4);
+    assert_int_equal(admit_start_pages(need, 1100), 18);
+    assert_int_equal(admit_start_pages((struct admit_need){64, 1}, 64), 2);
+    assert_int_equal(admit_start_pages((struct admit_need){60, 4}, 60), 1);
 }
 
 /* Every refusal becomes the right last word, and every decision can be printed. */
@@ -58,6 +76,7 @@ static void refusals_have_reasons(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_reason_has_its_boundary),
+        cmocka_unit_test(a_start_takes_what_is_known_and_a_page),
         cmocka_unit_test(refusals_have_reasons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,12 +13,18 @@ enum { ITEMS_MAX = 64 };
 static struct schedule_choice choices[ITEMS_MAX];
 static uint32_t order[ITEMS_MAX];
 
-static const struct schedule_limits roomy = {
-    .rows_max = 8, .tokens_max = 512, .chunk_tokens_max = 256, .pages_free = 100};
+static const struct step_cost nothing_known;
+static const struct schedule_limits roomy = {.rows_max = 8,
+                                             .tokens_max = 512,
+                                             .chunk_tokens_max = 256,
+                                             .pages_available = 100,
+                                             .cost = &nothing_known,
+                                             .prompt_ns_max = SCHEDULE_UNBOUND};
 
 static uint32_t run(const struct schedule_item *items, uint32_t count,
                     struct schedule_limits limits) {
-    return schedule_step(items, count, &limits, 0, order, choices);
+    schedule_order(items, count, order);
+    return schedule_step(items, count, &limits, order, choices);
 }
 
 static void assert_choice(uint32_t at, uint32_t item, uint32_t token_count,
@@ -32,21 +38,24 @@ static void assert_choice(uint32_t at, uint32_t item, uint32_t token_count,
 static void decode_rows_come_first(void **state) {
     (void)state;
     const struct schedule_item items[] = {
-        {.slot = 0, .phase = SCHEDULE_PREFILL, .priority = 9, .prompt_tokens = 700, .arrival = 0},
+        {.slot = 0,
+         .phase = SCHEDULE_PREFILL,
+         .turn = -9,
+         .row_end = 700,
+         .known_tokens = 700,
+         .arrival = 0},
         {.slot = 1,
          .phase = SCHEDULE_DECODE,
-         .prompt_tokens = 5,
          .computed_tokens = 5,
+         .row_end = 6,
+         .known_tokens = 6,
          .arrival = 3},
-        {.slot = 2,
-         .phase = SCHEDULE_WAITING,
-         .prompt_tokens = 30,
-         .new_tokens_max = 9,
-         .arrival = 2},
+        {.slot = 2, .phase = SCHEDULE_WAITING, .row_end = 30, .known_tokens = 30, .arrival = 2},
         {.slot = 3,
          .phase = SCHEDULE_DECODE,
-         .prompt_tokens = 5,
          .computed_tokens = 5,
+         .row_end = 6,
+         .known_tokens = 6,
          .arrival = 1},
     };
     assert_int_equal(run(items, 4, roomy), 4);
@@ -62,27 +71,15 @@ static void decode_rows_come_first(void **state) {
 static void prompts_go_by_priority_then_arrival(void **state) {
     (void)state;
     const struct schedule_item items[] = {
-        {.slot = 4,
-         .phase = SCHEDULE_WAITING,
-         .prompt_tokens = 10,
-         .new_tokens_max = 1,
-         .arrival = 7},
-        {.slot = 3,
-         .phase = SCHEDULE_WAITING,
-         .prompt_tokens = 10,
-         .new_tokens_max = 1,
-         .arrival = 7},
-        {.slot = 2,
-         .phase = SCHEDULE_PREFILL,
-         .prompt_tokens = 10,
-         .new_tokens_max = 1,
-         .arrival = 5},
+        {.slot = 4, .phase = SCHEDULE_WAITING, .row_end = 10, .known_tokens = 10, .arrival = 7},
+        {.slot = 3, .phase = SCHEDULE_WAITING, .row_end = 10, .known_tokens = 10, .arrival = 7},
+        {.slot = 2, .phase = SCHEDULE_PREFILL, .row_end = 10, .known_tokens = 10, .arrival = 5},
         {.slot = 1,
          .phase = SCHEDULE_WAITING,
-         .prompt_tokens = 10,
-         .new_tokens_max = 1,
+         .row_end = 10,
+         .known_tokens = 10,
          .arrival = 9,
-         .priority = 1},
+         .turn = -1},
     };
     assert_int_equal(run(items, 4, roomy), 4);
     assert_choice(0, 3, 10, SCHEDULE_PROMPT_END);
@@ -97,33 +94,28 @@ static void nobody_overtakes_the_first_that_waits(void **state) {
     const struct schedule_item items[] = {
         {.slot = 0,
          .phase = SCHEDULE_WAITING,
-         .prompt_tokens = 640,
-         .new_tokens_max = 1,
+         .row_end = 640,
+         .known_tokens = 640,
+         .pages_needed = 11,
          .arrival = 0},
-        {.slot = 1,
-         .phase = SCHEDULE_WAITING,
-         .prompt_tokens = 10,
-         .new_tokens_max = 1,
-         .arrival = 1},
-        {.slot = 2,
-         .phase = SCHEDULE_PREFILL,
-         .prompt_tokens = 10,
-         .new_tokens_max = 1,
-         .arrival = 2},
+        {.slot = 1, .phase = SCHEDULE_WAITING, .row_end = 10, .known_tokens = 10, .arrival = 1},
+        {.slot = 2, .phase = SCHEDULE_PREFILL, .row_end = 10, .known_tokens = 10, .arrival = 2},
     };
     struct schedule_limits limits = roomy;
-    limits.pages_free = 10;
+    limits.pages_available = 10;
     assert_int_equal(run(items, 3, limits), 1);
     assert_choice(0, 2, 10, SCHEDULE_PROMPT_END);
     assert_choice(1, 0, 0, SCHEDULE_WAITS_PAGES);
     assert_choice(2, 1, 0, SCHEDULE_WAITS_TURN);
-    limits.pages_free = 12;
+    limits.pages_available = 14; /* 11 and 1, and 1 for each that runs by then */
     assert_int_equal(run(items, 3, limits), 3);
     limits.rows_max = 1;
     limits.tokens_max = 65;
     assert_int_equal(run(items, 3, limits), 1);
     assert_choice(1, 0, 0, SCHEDULE_WAITS_ROWS);
 }
+
+static const struct step_cost some_cost = {.weights = {1000, 50, 2000, 300}, .observed = 100};
 
 struct view {
     struct schedule_item items[ITEMS_MAX];
@@ -141,7 +133,9 @@ static struct view random_view(uint64_t seed) {
     view.limits.rows_max = 1 + below(seed, &draw, 16);
     view.limits.tokens_max = view.limits.rows_max + 64 + below(seed, &draw, 600);
     view.limits.chunk_tokens_max = 64 + below(seed, &draw, 600);
-    view.limits.pages_free = below(seed, &draw, 40);
+    view.limits.pages_available = below(seed, &draw, 40);
+    view.limits.cost = &some_cost;
+    view.limits.prompt_ns_max = below(seed, &draw, 2) ? SCHEDULE_UNBOUND : below(seed, &draw, 9000);
     view.count = below(seed, &draw, ITEMS_MAX);
     uint32_t running = 0;
     for (uint32_t i = 0; i < view.count; i++) {
@@ -150,13 +144,15 @@ static struct view random_view(uint64_t seed) {
         item->phase = below(seed, &draw, SCHEDULE_PHASE_COUNT);
         if (item->phase != SCHEDULE_WAITING && running++ >= view.limits.rows_max)
             item->phase = SCHEDULE_WAITING;
-        item->priority = (int32_t)below(seed, &draw, 3) - 1;
+        item->turn = (int64_t)below(seed, &draw, 3) - 1;
         item->arrival = below(seed, &draw, 20);
-        item->prompt_tokens = 1 + below(seed, &draw, 500);
-        item->new_tokens_max = 1 + below(seed, &draw, 200);
-        if (item->phase == SCHEDULE_PREFILL)
-            item->computed_tokens = below(seed, &draw, item->prompt_tokens) / 64 * 64;
-        if (item->phase == SCHEDULE_DECODE) item->computed_tokens = item->prompt_tokens;
+        item->known_tokens = item->row_end = 1 + below(seed, &draw, 500);
+        item->computed_tokens = below(seed, &draw, item->row_end) / 64 * 64;
+        if (item->phase == SCHEDULE_DECODE) item->computed_tokens = item->row_end - 1;
+        item->generated = item->phase == SCHEDULE_DECODE || below(seed, &draw, 4) == 0;
+        item->known_tokens += below(seed, &draw, 2) * 50;
+        item->pages_needed = 1 + item->known_tokens / 64;
+        item->unseen = below(seed, &draw, 5) == 0;
     }
     return view;
 }
@@ -166,8 +162,9 @@ static void check_chunk(const struct schedule_item *item, const struct schedule_
     if (item->phase == SCHEDULE_DECODE) {
         assert_int_equal(choice->token_count, 1);
     } else if (choice->token_count) {
-        assert_true(end <= item->prompt_tokens);
-        assert_true(end == item->prompt_tokens || end % KV_BLOCK_TOKENS == 0);
+        assert_true(end <= item->row_end);
+        assert_true(item->generated || end == item->row_end || end % KV_BLOCK_TOKENS == 0);
+        assert_int_equal(choice->reason == SCHEDULE_PROMPT_END, end == item->known_tokens);
     }
 }
 
@@ -180,6 +177,7 @@ static void limits_hold_over_random_queues(void **state) {
         uint32_t running = run(view.items, view.count, view.limits);
         uint32_t tokens = 0, rows = 0, pages = 0, underway = 0;
         bool seen[ITEMS_MAX] = {false};
+        double ns = 0;
         for (uint32_t i = 0; i < view.count; i++) {
             const struct schedule_choice *choice = &choices[i];
             const struct schedule_item *item = &view.items[choice->item];
@@ -192,14 +190,64 @@ static void limits_hold_over_random_queues(void **state) {
             tokens += choice->token_count;
             underway += item->phase != SCHEDULE_WAITING;
             rows += item->phase != SCHEDULE_WAITING || choice->starts;
-            if (choice->starts)
-                pages += (uint32_t)admit_pages(
-                    (struct admit_need){item->prompt_tokens, item->new_tokens_max});
+            if (choice->starts) pages += item->pages_needed;
+            if (choice->starts) assert_false(item->unseen);
+            if (choice->token_count && item->phase != SCHEDULE_DECODE)
+                ns += step_cost_run_ns(&some_cost, item->computed_tokens, choice->token_count);
         }
         assert_true(tokens <= view.limits.tokens_max && rows <= view.limits.rows_max);
-        assert_true(pages <= view.limits.pages_free);
-        assert_true(running > 0 || underway == 0);
+        assert_true(pages <= view.limits.pages_available && ns <= view.limits.prompt_ns_max);
+        if (view.limits.prompt_ns_max == SCHEDULE_UNBOUND)
+            assert_true(running > 0 || underway == 0);
     }
+}
+
+/* Prompts get the time that is left beside answers, in blocks; none when it is less than one. */
+static void prompts_wait_for_time(void **state) {
+    (void)state;
+    const struct step_cost cost = {.weights = {0, 0, 6400, 0}}; /* 100 ns a token */
+    const struct schedule_item items[] = {
+        {.slot = 0,
+         .phase = SCHEDULE_DECODE,
+         .computed_tokens = 5,
+         .row_end = 6,
+         .known_tokens = 6},
+        {.slot = 1, .phase = SCHEDULE_PREFILL, .row_end = 700, .known_tokens = 900},
+        {.slot = 2, .phase = SCHEDULE_PREFILL, .row_end = 10, .known_tokens = 10, .arrival = 1},
+    };
+    struct schedule_limits limits = roomy;
+    limits.cost = &cost;
+    limits.prompt_ns_max = 15000;
+    assert_int_equal(run(items, 3, limits), 3);
+    assert_choice(1, 1, 128, SCHEDULE_CHUNK);
+    assert_choice(2, 2, 10, SCHEDULE_PROMPT_END);
+    limits.prompt_ns_max = 6399;
+    assert_int_equal(run(items, 3, limits), 2);
+    assert_choice(1, 2, 10, SCHEDULE_PROMPT_END);
+    assert_choice(2, 1, 0, SCHEDULE_NO_TIME);
+}
+
+/* Earned time is saved up to one block and no further, and comes even where the target leaves none.
+ */
+static void time_for_prompts_is_earned(void **state) {
+    (void)state;
+    struct schedule_pace half = {.stretch_percent = 150}, hard = {.target_ns = 50};
+    assert_true(schedule_earn(&half, 0, 100, 10) == 50);    /* more than a block: as it comes */
+    assert_true(schedule_earn(&half, 50, 100, 10) == 50);   /* not saved */
+    assert_true(schedule_earn(&half, 50, 100, 160) == 100); /* saved for a block */
+    assert_true(schedule_earn(&half, 150, 100, 160) == 160);
+    assert_true(schedule_earn(&hard, 0, 100, 160) == 10); /* a block in 16 steps at least */
+    assert_true(schedule_earn(&hard, 0, 20, 10) == 30);
+}
+
+/* Priority is worth time in the line, and no more: nobody waits forever. */
+static void turns_never_change(void **state) {
+    (void)state;
+    assert_int_equal(schedule_turn(100, 0, 10), 100);
+    assert_int_equal(schedule_turn(100, 3, 10), 70);
+    assert_int_equal(schedule_turn(100, -3, 10), 130);
+    assert_true(schedule_turn(0, INT32_MAX, INT64_MAX) < schedule_turn(0, 1, 10));
+    assert_true(schedule_turn(5, INT32_MIN, INT64_MAX) > schedule_turn(5, -1, 10));
 }
 
 static void reasons_can_be_printed(void **state) {
@@ -213,6 +261,9 @@ int main(void) {
         cmocka_unit_test(decode_rows_come_first),
         cmocka_unit_test(prompts_go_by_priority_then_arrival),
         cmocka_unit_test(nobody_overtakes_the_first_that_waits),
+        cmocka_unit_test(prompts_wait_for_time),
+        cmocka_unit_test(time_for_prompts_is_earned),
+        cmocka_unit_test(turns_never_change),
         cmocka_unit_test(limits_hold_over_random_queues),
         cmocka_unit_test(reasons_can_be_printed),
     };

@@ -15,13 +15,22 @@
 #include "base/random.h"
 #include "contract/step_plan.h"
 
-enum { VOCAB = 1000, STOP_TOKEN = 7, REQUESTS_MAX = 400 };
+enum { VOCAB = 1000, STOP_TOKEN = 7, REQUESTS_MAX = 400, TOKENS_MAX = 1100, PAGES_MAX = 64 };
 
 /* What the world knows of each request it submitted. */
 struct known {
-    uint32_t prompt_count, new_tokens_max, received, endings, computed;
+    uint32_t prompt_count, new_tokens_max, received, endings, first_start, rows;
     enum finish_reason reason;
     bool cancelled;
+    uint64_t chain; /* of all its known tokens, in their forms; 0: not known yet */
+    uint32_t tokens[TOKENS_MAX];
+};
+
+/* A KV row of the invented engine: it stands for numbers that depend on every token up to its own
+ * and on the form in which each was computed. */
+struct kv_row {
+    uint64_t chain;
+    uint32_t token, form;
 };
 
 struct world {
@@ -30,11 +39,13 @@ struct world {
     struct machine machine;
     uint32_t outbox_capacity; /* while it claims to be full */
     struct known known[REQUESTS_MAX];
+    struct kv_row kv[PAGES_MAX][KV_BLOCK_TOKENS]; /* what was written last, whoever owns it now */
     uint32_t submitted;
     struct step_plan *plan; /* copy of the step in flight; NULL: none */
     struct record_unit_load load;
-    uint32_t hellos, page_count, fulls;
-    int64_t now_ns;
+    uint32_t hellos, page_count, fulls, hits;
+    bool reuse_generated;
+    int64_t now_ns, step_ns;
 };
 
 static struct unit_options small_options(void) {
@@ -57,6 +68,9 @@ static struct world *world_open(const struct unit_options *options) {
     struct error error;
     world->memory = malloc(bytes);
     world->page_count = options->page_count;
+    world->reuse_generated = options->reuse_generated;
+    world->step_ns = 5;
+    assert_true(options->page_count <= PAGES_MAX);
     arena_over(&arena, world->memory, bytes);
     assert_int_equal(unit_create(&arena, options, &world->unit, &error), STATUS_OK);
     world->machine = unit_machine(world->unit);
@@ -69,10 +83,15 @@ static void world_close(struct world *world) {
     free(world);
 }
 
-/* The token that the invented engine chooses: a stop token now and then. */
-static uint32_t engine_token(uint64_t seed, uint32_t position) {
-    uint32_t token = (uint32_t)(random_uniform(seed, 0, position) * VOCAB);
-    return random_uniform(seed, 1, position) < 0.03 ? STOP_TOKEN : token;
+static uint64_t chain_next(uint64_t chain, uint32_t token, uint32_t form) {
+    uint64_t mixed = (chain ^ (token * 2 + form + 1)) * 0x9E3779B97F4A7C15u;
+    return (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9u | 1;
+}
+
+/* The token that the invented engine chooses behind a sequence: a stop token now and then. */
+static uint32_t engine_token(uint64_t chain, uint64_t seed, uint32_t position) {
+    uint32_t token = (uint32_t)(random_uniform(chain ^ seed, 0, position) * VOCAB);
+    return random_uniform(chain ^ seed, 1, position) < 0.002 ? STOP_TOKEN : token;
 }
 
 static struct known *known_of(struct world *world, struct request_id id) {
@@ -85,8 +104,12 @@ static void take_tokens(struct world *world, const struct record_tokens *record)
     const uint32_t *tokens = record_tail_at(record, sizeof *record);
     assert_int_equal(record->first_output_position, known->received);
     assert_int_equal(known->endings, 0);
-    for (uint32_t i = 0; i < record->token_count; i++)
-        assert_int_equal(tokens[i], engine_token(record->request.low, known->received++));
+    for (uint32_t i = 0; i < record->token_count; i++) {
+        assert_int_equal(tokens[i],
+                         engine_token(known->chain, record->request.low, known->received));
+        known->tokens[known->prompt_count + known->received++] = tokens[i];
+        known->chain = chain_next(known->chain, tokens[i], TOKEN_GENERATED);
+    }
 }
 
 static void take_finished(struct world *world, const struct record_finished *record) {
@@ -98,9 +121,24 @@ static void take_finished(struct world *world, const struct record_finished *rec
     if (known->received) assert_true(record->queue_ns >= 0);
     if (record->reason == FINISH_REFUSED_QUEUE) assert_int_equal(record->queue_ns, -1);
     assert_int_equal(record->prompt_hit_tokens + record->prompt_miss_tokens, known->prompt_count);
+    assert_int_equal(record->prompt_hit_tokens, known->rows ? known->first_start : 0);
+    assert_true(record->prompt_hit_tokens % KV_BLOCK_TOKENS == 0);
+    world->hits += record->prompt_hit_tokens;
     if (record->reason == FINISH_LENGTH) assert_int_equal(known->received, known->new_tokens_max);
     if (record->reason == FINISH_STOP_TOKEN)
-        assert_int_equal(engine_token(record->request.low, known->received - 1), STOP_TOKEN);
+        assert_int_equal(known->tokens[known->prompt_count + known->received - 1], STOP_TOKEN);
+}
+
+/* No other row may read or write a page that this one writes to. */
+static void check_writes(const struct step_plan *plan, const struct step_row *row) {
+    const struct page_id *pages = step_plan_pages(plan);
+    for (uint32_t w = row->first_position / KV_BLOCK_TOKENS; w < row->page_count; w++)
+        for (uint32_t i = 0; i < plan->row_count; i++) {
+            const struct step_row *other = &step_plan_rows(plan)[i];
+            for (uint32_t p = 0; p < other->page_count; p++)
+                assert_true((other == row && p == w) ||
+                            pages[other->page_index + p].index != pages[row->page_index + w].index);
+        }
 }
 
 /* The engine trusts a plan blindly, so the world looks at every row. */
@@ -108,19 +146,19 @@ static void take_plan(struct world *world, const struct step_plan *plan) {
     assert_null(world->plan);
     world->plan = malloc(plan->record.bytes);
     memcpy(world->plan, plan, plan->record.bytes);
-    uint8_t page_seen[64] = {0};
     const struct page_id *pages = step_plan_pages(plan);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
-        for (uint32_t p = 0; p < row->page_count; p++) {
-            uint32_t page = pages[row->page_index + p].index;
-            assert_true(page < world->page_count && !page_seen[page]++);
-        }
+        struct known *known = &world->known[row->sampling.seed];
+        for (uint32_t p = 0; p < row->page_count; p++)
+            assert_true(pages[row->page_index + p].index < world->page_count);
+        check_writes(plan, row);
+        if (known->rows++ == 0) known->first_start = row->first_position;
         uint32_t end = row->first_position + row->token_count;
-        if (row->form == TOKEN_PROMPT)
-            assert_true(row->sample || end % KV_BLOCK_TOKENS == 0);
-        else
-            assert_int_equal(row->token_count, 1);
+        if (row->form == TOKEN_PROMPT && !world->reuse_generated)
+            assert_true(end == known->prompt_count || end % KV_BLOCK_TOKENS == 0);
+        assert_true(end <= known->prompt_count + known->received);
+        assert_int_equal(row->sample, end == known->prompt_count + known->received);
     }
 }
 
@@ -150,7 +188,7 @@ static void drain(struct world *world) {
     }
     outbox_clear(outbox);
     if (world->outbox_capacity) outbox->capacity = world->outbox_capacity;
-    assert_int_equal(world->load.pages_free + world->load.pages_held,
+    assert_int_equal(world->load.pages_free + world->load.pages_held + world->load.pages_cached,
                      world->hellos ? world->page_count : 0);
     unit_audit(world->unit);
 }
@@ -175,26 +213,56 @@ static void *make(enum record_kind kind, size_t bytes) {
     return outbox_put(&records, kind, bytes);
 }
 
-/* Request number n is named n, has seed n, and its prompt tokens are n + position. */
-static uint32_t submit(struct world *world, uint32_t prompt_count, uint32_t new_tokens_max) {
+/* Request number n is named n and has seed n. */
+static uint32_t submit_tokens(struct world *world, const uint32_t *tokens, uint32_t prompt_count,
+                              uint32_t new_tokens_max, int32_t priority) {
     size_t prompt_at = record_tail(sizeof(struct record_submit));
     size_t stop_at = record_tail(prompt_at + prompt_count * sizeof(uint32_t));
     struct record_submit *record = make(RECORD_SUBMIT, stop_at + sizeof(uint32_t));
     uint32_t number = world->submitted++;
-    check(number < REQUESTS_MAX);
+    check(number < REQUESTS_MAX && prompt_count <= TOKENS_MAX);
     record->request.low = number;
     record->sampling.seed = number;
     record->prompt_count = prompt_count;
     record->new_tokens_max = new_tokens_max;
     record->stop_token_count = 1;
-    uint32_t *prompt = (uint32_t *)((char *)record + prompt_at);
-    for (uint32_t i = 0; i < prompt_count; i++)
-        prompt[i] = (number + i) % VOCAB;
+    record->priority = priority;
+    struct known *known = &world->known[number];
+    *known = (struct known){.prompt_count = prompt_count, .new_tokens_max = new_tokens_max};
+    memcpy(known->tokens, tokens, prompt_count * sizeof *tokens);
+    memcpy((char *)record + prompt_at, tokens, prompt_count * sizeof *tokens);
     *(uint32_t *)((char *)record + stop_at) = STOP_TOKEN;
-    world->known[number] =
-        (struct known){.prompt_count = prompt_count, .new_tokens_max = new_tokens_max};
+    if (!world->reuse_generated)
+        for (uint32_t i = 0; i < prompt_count; i++)
+            known->chain = chain_next(known->chain, tokens[i], TOKEN_PROMPT);
     must_send(world, record);
     return number;
+}
+
+/* A prompt like no other, unless it is of a family: those begin alike. */
+static uint32_t submit_family(struct world *world, uint32_t family, uint32_t prompt_count,
+                              uint32_t new_tokens_max) {
+    uint32_t tokens[TOKENS_MAX];
+    for (uint32_t i = 0; i < prompt_count; i++)
+        tokens[i] = (family && i < family * 100 ? family + 3 * i : world->submitted + i) % VOCAB;
+    return submit_tokens(world, tokens, prompt_count, new_tokens_max, 0);
+}
+
+static uint32_t submit(struct world *world, uint32_t prompt_count, uint32_t new_tokens_max) {
+    return submit_family(world, 0, prompt_count, new_tokens_max);
+}
+
+/* The next turn of a talk: an earlier prompt, what was answered so far, and some more. */
+static uint32_t submit_turn(struct world *world, uint32_t earlier, uint32_t more,
+                            uint32_t new_tokens_max) {
+    uint32_t tokens[TOKENS_MAX];
+    const struct known *known = &world->known[earlier];
+    uint32_t count = known->prompt_count + known->received;
+    if (count + more > TOKENS_MAX - 60) more = 1;
+    memcpy(tokens, known->tokens, count * sizeof *tokens);
+    for (uint32_t i = 0; i < more; i++)
+        tokens[count + i] = (world->submitted * 5 + i) % VOCAB;
+    return submit_tokens(world, tokens, count + more, new_tokens_max, 0);
 }
 
 static void cancel(struct world *world, uint32_t number) {
@@ -208,7 +276,44 @@ static void step(struct world *world) {
     world->machine.step(world->machine.self, world->now_ns);
 }
 
-/* Computes the plan in flight; rows' tokens are compared with what was submitted and sent. */
+static struct kv_row *kv_at(struct world *world, const struct step_plan *plan,
+                            const struct step_row *row, uint32_t position) {
+    struct page_id page = step_plan_pages(plan)[row->page_index + position / KV_BLOCK_TOKENS];
+    return &world->kv[page.index][position % KV_BLOCK_TOKENS];
+}
+
+/* All that a row's attention would read must stand in its pages, as one sequence; its own tokens
+ * join. Returns the chain of the last. */
+static uint64_t compute_row(struct world *world, const struct step_plan *plan,
+                            const struct step_row *row) {
+    const struct known *known = &world->known[row->sampling.seed];
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    uint64_t chain = 0;
+    for (uint32_t position = 0; position < row->first_position + row->token_count; position++) {
+        struct kv_row *kv = kv_at(world, plan, row, position);
+        if (position >= row->first_position)
+            *kv = (struct kv_row){
+                .chain = chain_next(chain, tokens[position - row->first_position], row->form),
+                .token = tokens[position - row->first_position],
+                .form = row->form};
+        assert_true(kv->token == known->tokens[position]);
+        assert_true(kv->chain == chain_next(chain, kv->token, kv->form));
+        if (position >= known->prompt_count) assert_int_equal(kv->form, TOKEN_GENERATED);
+        if (position < known->prompt_count && !world->reuse_generated)
+            assert_int_equal(kv->form, TOKEN_PROMPT);
+        chain = kv->chain;
+    }
+    return chain;
+}
+
+/* A step that fails may have written anything to the pages that it was to write to. */
+static void spoil_row(struct world *world, const struct step_plan *plan,
+                      const struct step_row *row) {
+    for (uint32_t i = 0; i < row->token_count; i++)
+        kv_at(world, plan, row, row->first_position + i)->chain = 0;
+}
+
+/* Computes the plan in flight. */
 static void complete(struct world *world, bool failed) {
     struct step_plan *plan = world->plan;
     check(plan);
@@ -217,27 +322,23 @@ static void complete(struct world *world, bool failed) {
     struct step_result *result =
         make(RECORD_STEP_DONE, sizeof *result + row_count * sizeof(struct step_result_row));
     result->step = plan->step;
-    result->compute_ns = 5;
+    result->compute_ns = world->step_ns;
     result->row_count = row_count;
     result->failed = failed;
     struct step_result_row *rows = record_tail_at(result, sizeof *result);
-    for (uint32_t i = 0; i < row_count; i++) {
+    for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct known *known = &world->known[row->sampling.seed];
-        const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
-        assert_int_equal(row->first_position, known->computed);
-        for (uint32_t t = 0; t < row->token_count; t++) {
-            uint32_t position = row->first_position + t;
-            uint32_t expected =
-                position < known->prompt_count
-                    ? ((uint32_t)row->sampling.seed + position) % VOCAB
-                    : engine_token(row->sampling.seed, position - known->prompt_count);
-            assert_int_equal(tokens[t], expected);
+        if (failed) {
+            spoil_row(world, plan, row);
+            continue;
         }
-        known->computed += row->token_count;
+        uint64_t chain = compute_row(world, plan, row);
+        if (row->sample && row->output_position == 0 && !known->chain) known->chain = chain;
+        if (row->sample) assert_true(chain == known->chain); /* as if never interrupted */
         rows[i].slot = row->slot;
-        rows[i].token =
-            row->sample ? engine_token(row->sampling.seed, row->output_position) : UINT32_MAX;
+        rows[i].token = row->sample ? engine_token(chain, row->sampling.seed, row->output_position)
+                                    : UINT32_MAX;
     }
     must_send(world, result);
     free(plan);
@@ -323,6 +424,25 @@ static void what_cannot_run_is_refused_at_once(void **state) {
     world_close(world);
 }
 
+/* Three answers grow past the pages there are: the youngest gives way and comes back, and nobody
+ * can tell from the tokens. */
+static void who_is_interrupted_continues_as_if_never(void **state) {
+    (void)state;
+    struct unit_options options = small_options();
+    options.page_count = 9;
+    for (uint32_t cached = 0; cached < 2; cached++) {
+        options.prefix_cache = cached;
+        struct world *world = world_open(&options);
+        for (int i = 0; i < 3; i++)
+            submit(world, 100, 300);
+        run_until_idle(world);
+        assert_true(world->load.preemptions_total > 0);
+        if (!cached) assert_true(world->load.recomputed_tokens_total > 0);
+        assert_empty(world);
+        world_close(world);
+    }
+}
+
 /* The engine still writes to the pages of a running request: they may go back only after the step.
  */
 static void a_request_cancelled_in_a_step_frees_its_pages_after_it(void **state) {
@@ -387,7 +507,7 @@ static void options_out_of_range_are_named(void **state) {
 /* ---- random lives --------------------------------------------------------------------------- */
 
 static uint64_t seed_now;
-static uint32_t draws;
+static uint32_t draws, answers_max;
 
 static uint32_t below(uint32_t bound) {
     return (uint32_t)(random_uniform(seed_now, 9, draws++) * bound);
@@ -396,7 +516,13 @@ static uint32_t below(uint32_t bound) {
 static struct unit_options random_options(void) {
     struct unit_options options = small_options();
     options.requests_max = 1 + below(20);
-    options.page_count = 4 + below(40);
+    options.page_count = 4 + below(below(2) ? 12 : 40);
+    options.prefix_cache = below(4) > 0;
+    options.reuse_generated = below(2);
+    options.evict_rule = below(2);
+    options.priority_ns = 1 + below(3000);
+    options.tpot_target_ns = below(2) ? 1 + below(100) : 0;
+    options.tpot_stretch_percent = 100 + below(100);
     options.step_rows_max = 1 + below(8);
     options.step_tokens_max = options.step_rows_max + KV_BLOCK_TOKENS + below(300);
     options.chunk_tokens_max = below(2) ? KV_BLOCK_TOKENS + below(200) : 0;
@@ -412,42 +538,78 @@ static void fill_outbox(struct world *world) {
     outbox->capacity = outbox->used + 8;
 }
 
+/* One step whole. */
+static void turn_engine(struct world *world) {
+    step(world);
+    drain(world);
+    if (world->plan) complete(world, false);
+    drain(world);
+}
+
+/* A prompt of its own, of a family, or a talk's next turn. */
+static void arrive(struct world *world) {
+    uint32_t kind = below(4), size = 1 + below(below(4) ? 150 : 1000);
+    uint32_t answer = 1 + below(answers_max);
+    if (kind == 0 && world->submitted)
+        submit_turn(world, below(world->submitted), 1 + below(100), answer);
+    else
+        submit_family(world, kind == 1 ? 0 : 1 + below(3), size, answer);
+}
+
 /* Everything at random moments: arrivals, cancellations, failed steps, undrained outboxes (FULL), a
- * drain. Whatever happens: one ending each, tokens in order, pages back, tables empty. */
+ * drain, few pages. Whatever happens: one ending each, tokens in order and the same as without
+ * interruptions, only rows read that were written for these very tokens, pages back, tables empty.
+ */
 static void every_life_ends_once_and_returns_its_pages(void **state) {
     (void)state;
     uint32_t reasons[FINISH_REASON_COUNT] = {0}, fulls = 0;
+    uint64_t hits = 0, evicted = 0, preemptions = 0, recomputed = 0, steps = 0, outputs = 0;
     for (seed_now = 0; seed_now < 300; seed_now++) {
         draws = 0;
         struct unit_options options = random_options();
         struct world *world = world_open(&options);
-        uint32_t turns = 200 + below(400), failures = below(2) ? 10 : 0;
-        uint32_t drain_odds = 1 + below(60);
+        uint32_t turns = 200 + below(800), failures = below(2) ? below(10) : 0;
+        uint32_t arrivals = 1 + below(3), quick = below(2) ? 1 : 1 + below(12);
+        answers_max = below(2) ? 60 : 600;
+        uint32_t drain_odds = 1 + below(below(3) ? 2 : 60), cancel_odds = 1 + below(20);
         for (uint32_t turn = 0; turn < turns; turn++) {
             world->now_ns += below(1000);
             uint32_t act = below(10);
-            if (act < 3 && world->submitted < REQUESTS_MAX)
-                submit(world, 1 + below(below(4) ? 150 : 1000), 1 + below(60));
-            else if (act == 3 && world->submitted)
+            if (act < arrivals && world->submitted < REQUESTS_MAX)
+                arrive(world);
+            else if (act == 3 && world->submitted && below(cancel_odds) == 0)
                 cancel(world, below(world->submitted));
-            else if (act < 7 && world->plan)
+            else if (act < 7 && world->plan) {
+                world->step_ns = below(200);
                 complete(world, below(100) < failures);
-            else if (act == 7 && below(200) == 0)
+            } else if (act == 7 && below(200) == 0)
                 must_send(world, make(RECORD_DRAIN, sizeof(struct record_drain)));
             step(world);
             if (below(20) == 0) fill_outbox(world);
             if (below(drain_odds) == 0) drain(world);
+            for (uint32_t i = below(quick); i > 0; i--)
+                turn_engine(world);
         }
         run_until_idle(world);
         assert_empty(world);
         for (uint32_t i = 0; i < world->submitted; i++)
             reasons[world->known[i].reason]++;
         fulls += world->fulls;
+        steps += world->load.steps_total;
+        outputs += world->load.output_tokens_total;
+        hits += world->hits;
+        evicted += world->load.evicted_pages_total;
+        preemptions += world->load.preemptions_total;
+        recomputed += world->load.recomputed_tokens_total;
         world_close(world);
     }
     for (int i = 0; i < FINISH_REASON_COUNT; i++)
         assert_true(reasons[i] > 0); /* all were met */
     assert_true(fulls > 20);
+    print_message("%lu steps, %lu tokens, %lu hit; pages evicted %lu; interrupted %lu, again %lu\n",
+                  (unsigned long)steps, (unsigned long)outputs, (unsigned long)hits,
+                  (unsigned long)evicted, (unsigned long)preemptions, (unsigned long)recomputed);
+    assert_true(hits > 10000 && evicted > 1000 && preemptions > 50 && recomputed > 5000);
 }
 
 /* ---- what a choice depends on --------------------------------------------------------------- */
@@ -469,7 +631,9 @@ static void submit_sampled(struct world *world, struct sampling sampling, uint32
     *(uint32_t *)((char *)record + submit_stops_at(PROMPT)) = STOP_TOKEN;
     for (uint32_t i = 0; i < bias_count; i++)
         biases[i] = (struct token_bias){40 + i, (float)i};
-    world->known[number] = (struct known){.prompt_count = PROMPT, .new_tokens_max = 4};
+    struct known *known = &world->known[number];
+    *known = (struct known){.prompt_count = PROMPT, .new_tokens_max = 4};
+    memcpy(known->tokens, prompt, PROMPT * sizeof *prompt);
     must_send(world, record);
 }
 
@@ -499,7 +663,7 @@ static void rows_bring_what_their_choice_depends_on(void **state) {
             assert_int_equal(row->history_count, 70 + position);
             assert_int_equal(history[69], (1 + 69) % VOCAB);
             for (uint32_t t = 0; t < position; t++)
-                assert_int_equal(history[70 + t], engine_token(1, t));
+                assert_int_equal(history[70 + t], world->known[1].tokens[70 + t]);
             assert_int_equal(row->bias_count, position < 2 ? 4 : 3);
             assert_true(biases[2].token == 42 && biases[2].bias == 2.0f);
             if (position < 2) assert_true(biases[3].token == STOP_TOKEN && biases[3].bias < -1e38f);
@@ -518,6 +682,7 @@ int main(void) {
         cmocka_unit_test(it_introduces_itself_once),
         cmocka_unit_test(requests_of_all_sizes_end_well),
         cmocka_unit_test(what_cannot_run_is_refused_at_once),
+        cmocka_unit_test(who_is_interrupted_continues_as_if_never),
         cmocka_unit_test(a_request_cancelled_in_a_step_frees_its_pages_after_it),
         cmocka_unit_test(a_failed_step_fails_its_requests_only),
         cmocka_unit_test(options_out_of_range_are_named),

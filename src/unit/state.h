@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the unit's files share: a request, the unit, and the few questions that all of them ask.
+ */
+#ifndef UNIT_STATE_H
+#define UNIT_STATE_H
+
+#include "base/map.h"
+#include "cache/page_table.h"
+#include "cache/prefix_tree.h"
+#include "contract/step_plan.h"
+#include "policy/evict_pages.h"
+#include "policy/schedule.h"
+#include "unit/history.h"
+#include "unit/unit.h"
+
+enum request_state { REQUEST_FREE, REQUEST_WAITING, REQUEST_PREFILL, REQUEST_DECODE };
+
+struct unit_request {
+    struct request_id id;
+    uint8_t state; /* enum request_state */
+    bool in_step;  /* a row of the step in flight; row_tokens is its length */
+    bool cancelled;
+    uint32_t row_tokens;
+    struct sampling sampling;
+    int32_t priority;
+    uint64_t tenant_salt;
+    uint32_t prompt_count;
+    uint32_t new_tokens_max;
+    uint32_t output_count;   /* chosen tokens; the last of them is not computed yet */
+    uint32_t computed_count; /* leading tokens whose KV rows stand in its pages */
+    uint32_t computed_peak;  /* the most ever; below, tokens are computed again */
+    uint32_t hit_tokens;     /* of the prompt, found in the cache when it first started */
+    bool started;            /* it has been */
+    uint32_t stop_token_count;
+    uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
+    uint32_t bias_count;
+    struct token_bias *biases; /* [bias_count] in arena */
+    struct history history;    /* empty unless the sampling needs it */
+    uint32_t *tokens;          /* [prompt_count + new_tokens_max] in arena: prompt, then answer */
+    uint8_t *block_prompt; /* [pages at most] in arena: of each block's tokens, the first so many
+                            * are computed in the form PROMPT, the others as GENERATED */
+    struct page_id *pages; /* [pages at most] in arena */
+    uint32_t page_count;   /* leased now; the first shared_count are cached blocks */
+    uint32_t shared_count; /* read-only: whole, in the prefix tree */
+    uint32_t node;         /* of the last shared block; PREFIX_NONE: none */
+    int64_t turn;
+    uint64_t arrival;
+    int64_t arrived_ns;
+    int64_t queue_ns; /* until its first step; -1: it has not begun */
+    struct arena arena;
+};
+
+struct unit {
+    struct unit_options options;
+    char numerics_id[32];
+    uint8_t model_id[32];
+    struct outbox outbox;
+    struct page_table pages;
+    struct prefix_tree tree;
+    struct evict_candidate *candidates; /* [page_count] scratch of one eviction */
+    struct pool pool;
+    struct map slots;                /* request id -> slot */
+    struct unit_request *requests;   /* [requests_max] */
+    uint32_t *free_slots;            /* [requests_max - held] stack */
+    uint32_t *step_slots;            /* [step_row_count] of the step in flight, in row order */
+    struct schedule_item *items;     /* [requests_max] scratch of one plan */
+    struct schedule_choice *choices; /* [requests_max] scratch */
+    uint32_t *order;                 /* [requests_max] scratch */
+    uint32_t held_count, waiting_count, running_count;
+    uint32_t step_row_count; /* of the step in flight; 0: none */
+    uint32_t last_step_rows, last_step_tokens;
+    int64_t last_step_ns;
+    struct step_cost cost;  /* learnt from the steps so far */
+    struct step_work work;  /* of the step in flight */
+    double prompt_saved_ns; /* schedule_earn */
+    uint64_t step;          /* number of the last step planned */
+    uint64_t steps_total, prompt_tokens_total, output_tokens_total;
+    uint64_t preemptions_total, recomputed_tokens_total, evicted_pages_total;
+    uint64_t arrivals;
+    bool hello_sent, load_changed, plan_wanted, draining;
+};
+
+static inline uint32_t request_known(const struct unit_request *request) {
+    return request->prompt_count + request->output_count;
+}
+
+static inline struct admit_need request_need(const struct unit_request *request) {
+    return (struct admit_need){request->prompt_count, request->new_tokens_max};
+}
+
+static inline bool unit_can_put(const struct unit *unit, size_t bytes) {
+    return outbox_room(&unit->outbox) >= bytes;
+}
+
+/* Room has been checked before. */
+void *unit_put(struct unit *unit, enum record_kind kind, size_t bytes);
+
+#endif
