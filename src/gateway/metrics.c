@@ -233,9 +233,6 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
     write_ended(writer, metrics);
     write_one(writer, "fathom_prompt_tokens_total", "counter", "Prompt tokens of ended requests.",
               metrics->prompt_hit_tokens + metrics->prompt_miss_tokens);
-    write_one(writer, "fathom_prompt_cache_miss_tokens_total", "counter",
-              "Prompt tokens not found in the cache, of ended requests; hits and misses add up.",
-              metrics->prompt_tokens - metrics->prompt_hit_tokens);
     write_one(writer, "fathom_prompt_cache_hit_tokens_total", "counter",
               "Prompt tokens found in the cache, of ended requests.", metrics->prompt_hit_tokens);
     write_one(writer, "fathom_prompt_cache_miss_tokens_total", "counter",
