@@ -88,7 +88,8 @@ async def check(server, port):
         await asyncio.sleep(0.05)
         last = await metrics(port)
     assert seen == {"answered": REQUESTS - REQUESTS // 10, "left": REQUESTS // 10}, seen
-    assert last['fathom_kv_pages{state="free"}'] == last["fathom_kv_pages_total"] > 0, last
+    pages = sum(last['fathom_kv_pages{state="%s"}' % state] for state in ("free", "cached"))
+    assert pages == last["fathom_kv_pages_total"] > 0, last
     assert last["fathom_requests_cancelled_total"] == seen["left"], last
     ended = sum(value for name, value in last.items() if name.startswith("fathom_requests_ended_total"))
     assert ended == REQUESTS, last

@@ -205,7 +205,8 @@ test('models, health and metrics', async () => {
   const response = await fetch(`${server.url}/metrics`);
   assert.match(response.headers.get('content-type'), /^text\/plain; version=0\.0\.4/);
   const metrics = parseMetrics(await response.text());
-  assert.equal(metrics['fathom_kv_pages{state="free"}'] + metrics['fathom_kv_pages{state="held"}'],
+  assert.equal(metrics['fathom_kv_pages{state="free"}'] + metrics['fathom_kv_pages{state="held"}'] +
+    metrics['fathom_kv_pages{state="cached"}'],
     metrics.fathom_kv_pages_total);
 });
 
