@@ -49,17 +49,22 @@ static bool read_number(struct reader *reader, const char *name, double low, dou
     return true;
 }
 
-static bool read_count(struct reader *reader, const char *name, int64_t low, uint32_t *out) {
+static bool read_within(struct reader *reader, const char *name, int64_t low, int64_t high,
+                        uint32_t *out) {
     const struct tree *value = given(reader->root, name);
     int64_t number;
     if (!value) return true;
     if (!tree_get_integer(value, &number)) return wrong_type(reader, name, "an integer", value);
-    if (number < low || number > INT32_MAX)
+    if (number < low || number > high)
         return api_error_set(reader->error, 422, name, "out_of_range",
-                             "'%s' is %lld, must be between %lld and %d.", name, (long long)number,
-                             (long long)low, INT32_MAX);
+                             "'%s' is %lld, must be between %lld and %lld.", name,
+                             (long long)number, (long long)low, (long long)high);
     *out = (uint32_t)number;
     return true;
+}
+
+static bool read_count(struct reader *reader, const char *name, int64_t low, uint32_t *out) {
+    return read_within(reader, name, low, INT32_MAX, out);
 }
 
 static bool read_seed(struct reader *reader, struct api_request *out) {
@@ -74,13 +79,140 @@ static bool read_seed(struct reader *reader, struct api_request *out) {
 
 static bool read_sampling(struct reader *reader, struct api_request *out) {
     uint32_t long_name = 0;
-    bool read = read_number(reader, "temperature", 0, 2, &out->sampling.temperature) &&
-                read_number(reader, "top_p", 0, 1, &out->sampling.top_p) &&
-                read_count(reader, "top_k", 0, &out->sampling.top_k) && read_seed(reader, out) &&
-                read_count(reader, "max_tokens", 1, &out->new_tokens_max) &&
-                read_count(reader, "max_completion_tokens", 1, &long_name);
+    struct sampling *sampling = &out->sampling;
+    bool read =
+        read_number(reader, "temperature", 0, 2, &sampling->temperature) &&
+        read_number(reader, "top_p", 0, 1, &sampling->top_p) &&
+        read_number(reader, "min_p", 0, 1, &sampling->min_p) &&
+        read_number(reader, "frequency_penalty", -2, 2, &sampling->frequency_penalty) &&
+        read_number(reader, "presence_penalty", -2, 2, &sampling->presence_penalty) &&
+        read_number(reader, "repetition_penalty", 0.01, 10, &sampling->repetition_penalty) &&
+        read_count(reader, "top_k", 0, &sampling->top_k) && read_seed(reader, out) &&
+        read_count(reader, "min_tokens", 0, &sampling->min_tokens) &&
+        read_count(reader, "max_tokens", 1, &out->new_tokens_max) &&
+        read_count(reader, "max_completion_tokens", 1, &long_name);
     if (long_name) out->new_tokens_max = long_name; /* the newer name counts */
-    return read;
+    if (!read || !out->new_tokens_max || sampling->min_tokens <= out->new_tokens_max) return read;
+    return api_error_set(reader->error, 422, "min_tokens", "out_of_range",
+                         "'min_tokens' is %u, more than the %u tokens of the answer.",
+                         sampling->min_tokens, out->new_tokens_max);
+}
+
+/* ---- lists of tokens ------------------------------------------------------------------------- */
+
+/* "123", as JSON writes a number: no sign, no leading zero. */
+static bool id_from_text(struct bytes text, uint32_t *out) {
+    uint64_t number = 0;
+    if (text.count == 0 || text.count > 7 || (text.count > 1 && text.data[0] == '0')) return false;
+    for (size_t i = 0; i < text.count; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') return false;
+        number = 10 * number + (uint64_t)(text.data[i] - '0');
+    }
+    *out = (uint32_t)number;
+    return number < LIMIT_VOCAB;
+}
+
+static bool read_bias(struct reader *reader, struct bytes name, const struct tree *value,
+                      struct token_bias *out) {
+    double bias;
+    if (!id_from_text(name, &out->token))
+        return api_error_set(reader->error, 422, "logit_bias", "out_of_range",
+                             "'logit_bias' has the name '%.*s', which is no token id.",
+                             name.count < 50 ? (int)name.count : 50, name.data);
+    if (!tree_get_number(value, &bias))
+        return wrong_type(reader, "logit_bias", "an object of numbers", value);
+    out->bias = (float)bias;
+    if (bias >= -100 && bias <= 100) return true;
+    return api_error_set(reader->error, 422, "logit_bias", "out_of_range",
+                         "'logit_bias' of token %u is %g, must be between -100 and 100.",
+                         out->token, bias);
+}
+
+static bool read_biases(struct reader *reader, struct api_request *out) {
+    const struct tree *value = given(reader->root, "logit_bias"), *member;
+    struct tree_cursor cursor = {0};
+    struct bytes name;
+    if (!value) return true;
+    if (tree_kind(value) != TREE_OBJECT)
+        return wrong_type(reader, "logit_bias", "an object", value);
+    struct token_bias *biases = arena_take(reader->arena, LIMIT_LOGIT_BIASES * sizeof *biases);
+    if (!biases) return out_of_memory(reader);
+    out->biases = biases;
+    while (tree_next_member(value, &cursor, &name, &member)) {
+        if (out->bias_count == LIMIT_LOGIT_BIASES)
+            return api_error_set(reader->error, 422, "logit_bias", "out_of_range",
+                                 "'logit_bias' has more than %d tokens.", LIMIT_LOGIT_BIASES);
+        if (!read_bias(reader, name, member, &biases[out->bias_count++])) return false;
+    }
+    return true;
+}
+
+static bool read_stop_tokens(struct reader *reader, struct api_request *out) {
+    const struct tree *value = given(reader->root, "stop_token_ids");
+    if (!value) return true;
+    if (tree_kind(value) != TREE_ARRAY)
+        return wrong_type(reader, "stop_token_ids", "an array of token ids", value);
+    size_t count = tree_count(value);
+    if (count > LIMIT_STOP_TOKENS)
+        return api_error_set(reader->error, 422, "stop_token_ids", "out_of_range",
+                             "'stop_token_ids' has %zu ids, at most %d are allowed.", count,
+                             LIMIT_STOP_TOKENS);
+    uint32_t *tokens = arena_take(reader->arena, (count + 1) * sizeof *tokens);
+    if (!tokens) return out_of_memory(reader);
+    for (size_t i = 0; i < count; i++) {
+        int64_t id;
+        if (!tree_get_integer(tree_at(value, i), &id))
+            return wrong_type(reader, "stop_token_ids", "an array of token ids", tree_at(value, i));
+        if (id < 0 || id >= LIMIT_VOCAB)
+            return api_error_set(reader->error, 422, "stop_token_ids", "out_of_range",
+                                 "'stop_token_ids[%zu]' is %lld, which is no token id.", i,
+                                 (long long)id);
+        tokens[i] = (uint32_t)id;
+    }
+    out->stop_tokens = tokens;
+    out->stop_token_count = (uint32_t)count;
+    return true;
+}
+
+/* ---- log probabilities, choices -------------------------------------------------------------- */
+
+/* Chats: "logprobs" is a flag, "top_logprobs" the number of others; completions: "logprobs" is that
+ * number. */
+static bool read_logprobs(struct reader *reader, struct api_request *out) {
+    struct sampling *sampling = &out->sampling;
+    if (out->endpoint == API_COMPLETIONS) {
+        if (!given(reader->root, "logprobs")) return true;
+        sampling->flags |= SAMPLING_LOGPROBS;
+        return read_within(reader, "logprobs", 0, LIMIT_TOP_LOGPROBS, &sampling->top_logprobs);
+    }
+    bool asked = false;
+    if (!read_flag(reader, reader->root, "logprobs", &asked) ||
+        !read_within(reader, "top_logprobs", 0, LIMIT_TOP_LOGPROBS, &sampling->top_logprobs))
+        return false;
+    if (asked) sampling->flags |= SAMPLING_LOGPROBS;
+    if (asked || sampling->top_logprobs == 0) return true;
+    return api_error_set(reader->error, 400, "top_logprobs", "invalid_value",
+                         "'top_logprobs' needs 'logprobs': true.");
+}
+
+static bool read_choices(struct reader *reader, struct api_request *out) {
+    uint32_t best_of = 0;
+    out->choice_count = 1;
+    if (!read_within(reader, "n", 1, LIMIT_CHOICES, &out->choice_count) ||
+        !read_count(reader, "best_of", 1, &best_of))
+        return false;
+    if (best_of == 0 || best_of == out->choice_count) return true;
+    return api_error_set(reader->error, 400, "best_of", "unsupported_parameter",
+                         "'best_of' must equal 'n': all answers are returned.");
+}
+
+static bool read_echo(struct reader *reader, struct api_request *out) {
+    if (out->endpoint == API_CHAT) return true;
+    if (!read_flag(reader, reader->root, "echo", &out->echo)) return false;
+    if (!out->echo || !(out->sampling.flags & SAMPLING_LOGPROBS)) return true;
+    return api_error_set(reader->error, 400, "logprobs", "unsupported_parameter",
+                         "Log probabilities of the prompt ('echo' with 'logprobs') are not "
+                         "supported.");
 }
 
 /* ---- what we do not do ---------------------------------------------------------------------- */
@@ -117,17 +249,8 @@ static bool refuse_unsupported(struct reader *reader) {
         double neutral;
         const char *why;
     } rows[] = {
-        {"n", 1, "Only one answer per request (n = 1) is supported."},
-        {"best_of", 1, "Only one answer per request (best_of = 1) is supported."},
-        {"logprobs", 0, "Log probabilities are not supported yet."},
-        {"top_logprobs", 0, "Log probabilities are not supported yet."},
         {"tools", 0, "Tools are not supported yet."},
         {"functions", 0, "Functions are not supported yet."},
-        {"logit_bias", 0, "'logit_bias' is not supported."},
-        {"presence_penalty", 0, "'presence_penalty' is not supported yet; leave it out or send 0."},
-        {"frequency_penalty", 0,
-         "'frequency_penalty' is not supported yet; leave it out or send 0."},
-        {"repetition_penalty", 1, "'repetition_penalty' is not supported; leave it out or send 1."},
         {"suffix", 0, "Completion with a 'suffix' (fill in the middle) is not supported yet."},
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
@@ -404,9 +527,12 @@ bool api_request_parse(struct arena *arena, enum api_endpoint endpoint, struct b
                 (endpoint == API_CHAT ? read_messages(&reader, &request)
                                       : read_prompt(&reader, &request)) &&
                 refuse_unsupported(&reader) && read_sampling(&reader, &request) &&
+                read_biases(&reader, &request) && read_stop_tokens(&reader, &request) &&
+                read_logprobs(&reader, &request) && read_choices(&reader, &request) &&
                 read_stops(&reader, &request) && read_stream(&reader, &request) &&
                 read_flag(&reader, reader.root, "ignore_eos", &request.ignore_eos) &&
-                (endpoint == API_CHAT || read_flag(&reader, reader.root, "echo", &request.echo));
+                read_flag(&reader, reader.root, "return_token_ids", &request.return_token_ids) &&
+                read_echo(&reader, &request);
     if (read) *out = request;
     return read;
 }

@@ -3,7 +3,9 @@
  * checked here, before the request takes any room: what we do not do is refused by name, fields
  * that change nothing about an answer (user, metadata, store, ...) and unknown fields are ignored.
  *
- * Extensions: top_k, ignore_eos (go on after the end-of-sentence token).
+ * Extensions, under vLLM's names: top_k, min_p, repetition_penalty, min_tokens, stop_token_ids,
+ * ignore_eos (go on after the end-of-sentence token), return_token_ids. docs/api.md has every field
+ * with its range.
  */
 #ifndef GATEWAY_API_REQUEST_H
 #define GATEWAY_API_REQUEST_H
@@ -33,6 +35,12 @@ struct api_request {
     bool include_usage; /* stream_options.include_usage */
     bool echo;          /* the answer begins with the prompt */
     bool ignore_eos;
+    bool return_token_ids;
+    uint32_t choice_count; /* n, at least 1 */
+    const struct token_bias *biases;
+    uint32_t bias_count;
+    const uint32_t *stop_tokens; /* stop_token_ids */
+    uint32_t stop_token_count;
 };
 
 struct api_defaults {

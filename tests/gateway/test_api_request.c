@@ -92,16 +92,41 @@ static const struct refusal {
     {API_CHAT, "{" HI ",\"stream_options\":true}", 400, "stream_options", "invalid_type"},
     {API_CHAT, "{" HI ",\"stream_options\":{\"include_usage\":1}}", 400, "include_usage",
      "invalid_type"},
-    {API_CHAT, "{" HI ",\"n\":2}", 400, "n", "unsupported_parameter"},
-    {API_CHAT, "{" HI ",\"logprobs\":true}", 400, "logprobs", "unsupported_parameter"},
-    {API_CHAT, "{" HI ",\"top_logprobs\":5}", 400, "top_logprobs", "unsupported_parameter"},
+    {API_CHAT, "{" HI ",\"n\":0}", 422, "n", "out_of_range"},
+    {API_CHAT, "{" HI ",\"n\":17}", 422, "n", "out_of_range"},
+    {API_CHAT, "{" HI ",\"n\":\"2\"}", 400, "n", "invalid_type"},
+    {API_CHAT, "{" HI ",\"logprobs\":1}", 400, "logprobs", "invalid_type"},
+    {API_CHAT, "{" HI ",\"top_logprobs\":5}", 400, "top_logprobs", "invalid_value"},
+    {API_CHAT, "{" HI ",\"logprobs\":true,\"top_logprobs\":21}", 422, "top_logprobs",
+     "out_of_range"},
+    {API_CHAT, "{" HI ",\"logprobs\":true,\"top_logprobs\":true}", 400, "top_logprobs",
+     "invalid_type"},
+    {API_CHAT, "{" HI ",\"min_p\":1.01}", 422, "min_p", "out_of_range"},
+    {API_CHAT, "{" HI ",\"min_p\":\"0\"}", 400, "min_p", "invalid_type"},
+    {API_CHAT, "{" HI ",\"repetition_penalty\":0}", 422, "repetition_penalty", "out_of_range"},
+    {API_CHAT, "{" HI ",\"repetition_penalty\":[]}", 400, "repetition_penalty", "invalid_type"},
+    {API_CHAT, "{" HI ",\"min_tokens\":-1}", 422, "min_tokens", "out_of_range"},
+    {API_CHAT, "{" HI ",\"min_tokens\":1.5}", 400, "min_tokens", "invalid_type"},
+    {API_CHAT, "{" HI ",\"min_tokens\":8,\"max_tokens\":7}", 422, "min_tokens", "out_of_range"},
+    {API_CHAT, "{" HI ",\"stop_token_ids\":7}", 400, "stop_token_ids", "invalid_type"},
+    {API_CHAT, "{" HI ",\"stop_token_ids\":[\"a\"]}", 400, "stop_token_ids", "invalid_type"},
+    {API_CHAT, "{" HI ",\"stop_token_ids\":[-1]}", 422, "stop_token_ids", "out_of_range"},
+    {API_CHAT, "{" HI ",\"stop_token_ids\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", 422,
+     "stop_token_ids", "out_of_range"},
+    {API_CHAT, "{" HI ",\"return_token_ids\":1}", 400, "return_token_ids", "invalid_type"},
     {API_CHAT, "{" HI ",\"tools\":[{}]}", 400, "tools", "unsupported_parameter"},
     {API_CHAT, "{" HI ",\"functions\":[{}]}", 400, "functions", "unsupported_parameter"},
-    {API_CHAT, "{" HI ",\"logit_bias\":{\"1\":2}}", 400, "logit_bias", "unsupported_parameter"},
-    {API_CHAT, "{" HI ",\"presence_penalty\":0.5}", 400, "presence_penalty",
-     "unsupported_parameter"},
-    {API_CHAT, "{" HI ",\"frequency_penalty\":0.5}", 400, "frequency_penalty",
-     "unsupported_parameter"},
+    {API_CHAT, "{" HI ",\"logit_bias\":[1]}", 400, "logit_bias", "invalid_type"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"1\":\"2\"}}", 400, "logit_bias", "invalid_type"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"1\":101}}", 422, "logit_bias", "out_of_range"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"-1\":1}}", 422, "logit_bias", "out_of_range"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"01\":1}}", 422, "logit_bias", "out_of_range"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"\":1}}", 422, "logit_bias", "out_of_range"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"9999999\":1}}", 422, "logit_bias", "out_of_range"},
+    {API_CHAT, "{" HI ",\"presence_penalty\":2.5}", 422, "presence_penalty", "out_of_range"},
+    {API_CHAT, "{" HI ",\"presence_penalty\":true}", 400, "presence_penalty", "invalid_type"},
+    {API_CHAT, "{" HI ",\"frequency_penalty\":-2.5}", 422, "frequency_penalty", "out_of_range"},
+    {API_CHAT, "{" HI ",\"frequency_penalty\":\"1\"}", 400, "frequency_penalty", "invalid_type"},
     {API_CHAT, "{" HI ",\"response_format\":{\"type\":\"json_object\"}}", 400, "response_format",
      "unsupported_parameter"},
     {API_CHAT, "{" HI ",\"response_format\":\"text\"}", 400, "response_format",
@@ -118,7 +143,9 @@ static const struct refusal {
     {API_COMPLETIONS, "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "suffix",
      "unsupported_parameter"},
     {API_COMPLETIONS, "{\"prompt\":\"a\",\"best_of\":2}", 400, "best_of", "unsupported_parameter"},
-    {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":1}", 400, "logprobs",
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":true}", 400, "logprobs", "invalid_type"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":21}", 422, "logprobs", "out_of_range"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":0,\"echo\":true}", 400, "logprobs",
      "unsupported_parameter"},
     {API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":\"yes\"}", 400, "echo", "invalid_type"},
 };
@@ -208,6 +235,33 @@ static void absent_and_null_fields_mean_the_defaults(void **state) {
     }
 }
 
+static void the_choice_of_tokens_is_read_whole(void **state) {
+    (void)state;
+    assert_true(parse(API_CHAT,
+                      "{" HI ",\"min_p\":0.25,\"frequency_penalty\":-2,\"presence_penalty\":2,"
+                      "\"repetition_penalty\":1.5,\"min_tokens\":3,\"logprobs\":true,"
+                      "\"top_logprobs\":20,\"n\":16,\"best_of\":16,\"return_token_ids\":true,"
+                      "\"logit_bias\":{\"0\":-100,\"77\":1.5},\"stop_token_ids\":[9,0]}"));
+    const struct sampling *sampling = &parsed.sampling;
+    assert_true(sampling->min_p == 0.25f && sampling->frequency_penalty == -2.0f);
+    assert_true(sampling->presence_penalty == 2.0f && sampling->repetition_penalty == 1.5f);
+    assert_int_equal(sampling->min_tokens, 3);
+    assert_int_equal(sampling->flags, SAMPLING_LOGPROBS);
+    assert_int_equal(sampling->top_logprobs, 20);
+    assert_true(parsed.return_token_ids && parsed.choice_count == 16);
+    assert_int_equal(parsed.bias_count, 2);
+    assert_true(parsed.biases[0].token == 0 && parsed.biases[0].bias == -100.0f);
+    assert_true(parsed.biases[1].token == 77 && parsed.biases[1].bias == 1.5f);
+    assert_int_equal(parsed.stop_token_count, 2);
+    assert_int_equal(parsed.stop_tokens[0], 9);
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":0}"));
+    assert_int_equal(parsed.sampling.flags, SAMPLING_LOGPROBS);
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\"}"));
+    assert_int_equal(parsed.sampling.flags, 0);
+    assert_int_equal(parsed.choice_count, 1);
+    assert_true(sampling->repetition_penalty == 0.0f && sampling->min_p == 0.0f);
+}
+
 static void prompts_come_in_four_forms(void **state) {
     (void)state;
     assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"hello\",\"echo\":true}"));
@@ -243,6 +297,7 @@ int main(void) {
         cmocka_unit_test(a_chat_is_read_whole),
         cmocka_unit_test(empty_content_beside_calls_is_null),
         cmocka_unit_test(absent_and_null_fields_mean_the_defaults),
+        cmocka_unit_test(the_choice_of_tokens_is_read_whole),
         cmocka_unit_test(prompts_come_in_four_forms),
         cmocka_unit_test(memory_has_an_end),
     };
