@@ -29,26 +29,57 @@ static struct bytes pieces_part(const struct pieces *pieces, enum token_stream_p
                : (struct bytes){pieces->text + split, pieces->count - split};
 }
 
+/* Newly chosen tokens of one request, and their log probabilities if the unit tells them. */
+struct news {
+    const uint32_t *tokens;
+    size_t count;
+    const struct token_logprob *logprobs; /* [count][each] */
+    uint32_t each;
+};
+
 /* Bytes of text that these tokens can release at most. */
-static size_t text_bytes_max(const struct gateway *gateway, const uint32_t *tokens, size_t count) {
+static size_t text_bytes_max(const struct gateway *gateway, const struct news *news) {
     size_t bytes = TOKEN_STREAM_HELD_MAX;
-    for (size_t i = 0; i < count; i++)
-        bytes += 3 * tokenizer_token_bytes(gateway->options.tokenizer, tokens[i]).count +
+    if (!gateway->options.tokenizer) return bytes;
+    for (size_t i = 0; i < news->count; i++)
+        bytes += 3 * tokenizer_token_bytes(gateway->options.tokenizer, news->tokens[i]).count +
                  TOKEN_STREAM_HELD_MAX;
     return bytes;
 }
 
+static bool tells_tokens(const struct request *request) {
+    return request->answer.token_ids || request->answer.logprobs;
+}
+
+/* What is known of the i-th token: `bare` is filled when its log probability was not asked for. */
+static const struct token_logprob *entries_of(const struct request *request,
+                                              const struct news *news, size_t i,
+                                              struct token_logprob *bare, uint32_t *each_out) {
+    bool told = request->answer.logprobs && news->each > 0;
+    *bare = (struct token_logprob){.token = news->tokens[i]};
+    *each_out = told ? news->each : 1;
+    return told ? news->logprobs + i * news->each : bare;
+}
+
+/* Bytes of JSON that telling these tokens takes at most. */
+static size_t tokens_json_bytes_max(const struct request *request, const struct news *news) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < news->count && tells_tokens(request); i++) {
+        struct token_logprob bare;
+        uint32_t each;
+        const struct token_logprob *entries = entries_of(request, news, i, &bare, &each);
+        bytes += api_tokens_bytes_max(request->answer.tokenizer, entries, each);
+    }
+    return bytes;
+}
+
 #define ESCAPED_PER_BYTE 6 /* \u0000 */
-#define JSON_BYTES_PER_ID 11
 
 /* ---- to a stream ---------------------------------------------------------------------------- */
 
 struct event { /* arguments of the reply_writers below */
     const struct request *request;
-    enum token_stream_part part;
-    struct bytes text;
-    const uint32_t *tokens;
-    size_t token_count;
+    const struct api_piece *piece;
     const char *finish;
     const struct api_usage *usage;
     const struct api_error *error;
@@ -56,22 +87,23 @@ struct event { /* arguments of the reply_writers below */
 
 static void write_role(struct json_writer *writer, const void *context) {
     const struct request *request = ((const struct event *)context)->request;
-    api_response_role(writer, &request->answer, request->mode == TOKEN_STREAM_IN_REASONING);
+    api_response_role(writer, &request->answer, request->index,
+                      request->mode == TOKEN_STREAM_IN_REASONING);
 }
 
 static void write_delta(struct json_writer *writer, const void *context) {
     const struct event *event = context;
-    api_response_delta(writer, &event->request->answer, event->part, event->text);
+    api_response_delta(writer, &event->request->answer, event->request->index, event->piece);
 }
 
-static void write_ids(struct json_writer *writer, const void *context) {
+static void write_finish(struct json_writer *writer, const void *context) {
     const struct event *event = context;
-    api_response_token_ids(writer, &event->request->answer, event->tokens, event->token_count);
+    api_response_finish(writer, &event->request->answer, event->request->index, event->finish);
 }
 
-static void write_end(struct json_writer *writer, const void *context) {
+static void write_done(struct json_writer *writer, const void *context) {
     const struct event *event = context;
-    api_response_end(writer, &event->request->answer, event->finish, event->usage);
+    api_response_done(writer, &event->request->answer, event->usage);
 }
 
 static void write_failed(struct json_writer *writer, const void *context) {
@@ -90,20 +122,39 @@ static void say(struct gateway *gateway, const struct request *request, reply_wr
     check(status == STATUS_OK);
 }
 
-static void say_text(struct gateway *gateway, const struct request *request,
-                     enum token_stream_part part, struct bytes text) {
-    struct event event = {.request = request, .part = part, .text = text};
-    if (text.count) say(gateway, request, write_delta, &event);
+static void say_piece(struct gateway *gateway, const struct request *request,
+                      const struct api_piece *piece) {
+    struct event event = {.request = request, .piece = piece};
+    bool tokens = piece->tokens && piece->to > piece->from;
+    if (piece->text.count || tokens) say(gateway, request, write_delta, &event);
 }
 
-/* STREAM_BEGIN, and the first event: the role, or the prompt that is to be echoed. */
+/* Reasoning, then content; `tokens` (NULL: not told) are split alike. */
+static void say_pieces(struct gateway *gateway, const struct request *request,
+                       const struct pieces *pieces, const struct token_list *tokens) {
+    uint32_t split = tokens ? tokens->reasoning_count : 0, count = tokens ? tokens->count : 0;
+    struct api_piece reasoning = {.part = TOKEN_STREAM_REASONING,
+                                  .text = pieces_part(pieces, TOKEN_STREAM_REASONING),
+                                  .tokens = tokens,
+                                  .to = split};
+    struct api_piece content = {.part = TOKEN_STREAM_CONTENT,
+                                .text = pieces_part(pieces, TOKEN_STREAM_CONTENT),
+                                .tokens = tokens,
+                                .from = split,
+                                .to = count};
+    say_piece(gateway, request, &reasoning);
+    say_piece(gateway, request, &content);
+}
+
+/* STREAM_BEGIN, and the choice's first event: the role, or the prompt that is to be echoed. */
 static void start_stream(struct gateway *gateway, struct request *request) {
+    struct request *leader = request->leader;
     struct event event = {.request = request};
-    if (!request->begun) {
-        enum status status = reply_begin(gateway, request);
+    if (!leader->begun) {
+        enum status status = reply_begin(gateway, leader);
         check(status == STATUS_OK);
     }
-    gateway->wake_ns[request_slot(gateway, request)] = MACHINE_NEVER;
+    gateway->wake_ns[request_slot(gateway, leader)] = MACHINE_NEVER;
     if (request->spoken) return;
     request->spoken = true;
     if (request->answer.endpoint == API_CHAT) say(gateway, request, write_role, &event);
@@ -113,7 +164,8 @@ static void start_stream(struct gateway *gateway, struct request *request) {
                                  .room = request->text.count};
     check(writer.out); /* bounded when the request came */
     answer_text_write(&request->text, 0, request->text.count, false, &writer);
-    say_text(gateway, request, TOKEN_STREAM_CONTENT, (struct bytes){writer.out, writer.count});
+    struct api_piece echo = {.part = TOKEN_STREAM_CONTENT, .text = {writer.out, writer.count}};
+    say_piece(gateway, request, &echo);
 }
 
 static size_t start_bytes_max(const struct request *request) {
@@ -122,23 +174,16 @@ static size_t start_bytes_max(const struct request *request) {
 
 /* ---- to a whole answer ---------------------------------------------------------------------- */
 
-/* False when the answer has outgrown what may be said. */
-static bool gather(struct gateway *gateway, struct request *request, struct bytes text) {
-    size_t escaped_count = request->text.escaped_count + json_writer_escaped_count(text);
-    return escaped_count <= reply_text_bytes_max(gateway) &&
-           answer_text_add(&request->text, &request->arena, text);
+/* False when so many more bytes of JSON would be more than may be said. */
+static bool has_room(const struct gateway *gateway, const struct request *request, size_t more) {
+    size_t bytes = request->text.escaped_count + request->tokens_json_bytes + more;
+    return bytes <= reply_text_bytes_max(gateway) / request->leader->choice_count;
 }
 
-static bool gather_ids(struct gateway *gateway, struct request *request, const uint32_t *tokens,
-                       size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        char digits[JSON_BYTES_PER_ID + 1];
-        struct json_writer writer = {.out = digits, .room = sizeof digits};
-        if (request->text.count) json_writer_text(&writer, ",");
-        json_writer_unsigned(&writer, tokens[i]);
-        if (!gather(gateway, request, (struct bytes){digits, writer.count})) return false;
-    }
-    return true;
+/* False when the answer has outgrown what may be said. */
+static bool gather(struct gateway *gateway, struct request *request, struct bytes text) {
+    return has_room(gateway, request, json_writer_escaped_count(text)) &&
+           answer_text_add(&request->text, &request->arena, text);
 }
 
 static bool gather_pieces(struct gateway *gateway, struct request *request,
@@ -154,20 +199,10 @@ static bool gather_pieces(struct gateway *gateway, struct request *request,
 static void cancel(struct gateway *gateway, struct request *request, enum request_ending ending) {
     struct record_cancel *record = outbox_put(&gateway->outbox, RECORD_CANCEL, sizeof *record);
     check(record);
-    record->request = request->answer.id;
+    record->request = request->id;
     request->state = REQUEST_ENDING;
     request->ending = (uint8_t)ending;
     gateway->wake_ns[request_slot(gateway, request)] = MACHINE_NEVER;
-}
-
-static void take_ids(struct gateway *gateway, struct request *request, const uint32_t *tokens,
-                     size_t count) {
-    struct event event = {.request = request, .tokens = tokens, .token_count = count};
-    request->output_tokens += (uint32_t)count;
-    if (request->stream)
-        say(gateway, request, write_ids, &event);
-    else if (!gather_ids(gateway, request, tokens, count))
-        cancel(gateway, request, ENDING_TOO_LONG);
 }
 
 static struct pieces open_pieces(struct gateway *gateway, size_t room) {
@@ -177,22 +212,58 @@ static struct pieces open_pieces(struct gateway *gateway, size_t room) {
     return pieces;
 }
 
-static void take_words(struct gateway *gateway, struct request *request, const uint32_t *tokens,
-                       size_t count) {
-    struct pieces pieces = open_pieces(gateway, text_bytes_max(gateway, tokens, count));
-    bool stopped = false, fits = true;
-    for (size_t i = 0; i < count && !stopped; i++) {
-        stopped = token_stream_push(&request->words, tokens[i], pieces_add, &pieces);
+/* The i-th new token joins the list of those to be told; false when memory is out. */
+static bool tell_token(const struct request *request, const struct news *news, size_t i,
+                       struct token_list *list, struct arena *arena) {
+    struct token_logprob bare;
+    uint32_t each;
+    if (!tells_tokens(request)) return true;
+    const struct token_logprob *entries = entries_of(request, news, i, &bare, &each);
+    return token_list_add(list, arena, entries, each);
+}
+
+static uint32_t at_most(uint32_t value, uint32_t bound) {
+    return value < bound ? value : bound;
+}
+
+static void take_streamed(struct gateway *gateway, struct request *request,
+                          const struct news *news) {
+    struct pieces pieces = open_pieces(gateway, text_bytes_max(gateway, news));
+    struct token_list list = {.text_offset = request->tokens.text_offset};
+    uint32_t reasoning = request->words.reasoning_tokens;
+    bool stopped = false;
+    for (size_t i = 0; i < news->count && !stopped; i++) {
+        if (gateway->options.tokenizer)
+            stopped = token_stream_push(&request->words, news->tokens[i], pieces_add, &pieces);
+        bool told = tell_token(request, news, i, &list, &gateway->scratch);
+        check(told); /* the outbox, which is smaller, has room for their names */
+        request->tokens.text_offset +=
+            api_tokens_characters(gateway->options.tokenizer, news->tokens[i]);
         request->output_tokens++;
     }
-    if (request->stream) {
-        say_text(gateway, request, TOKEN_STREAM_REASONING,
-                 pieces_part(&pieces, TOKEN_STREAM_REASONING));
-        say_text(gateway, request, TOKEN_STREAM_CONTENT,
-                 pieces_part(&pieces, TOKEN_STREAM_CONTENT));
-    } else {
-        fits = gather_pieces(gateway, request, &pieces);
+    list.reasoning_count = at_most(request->words.reasoning_tokens - reasoning, list.count);
+    say_pieces(gateway, request, &pieces, tells_tokens(request) ? &list : NULL);
+    if (stopped) cancel(gateway, request, ENDING_STOP_STRING);
+}
+
+static void take_whole(struct gateway *gateway, struct request *request, const struct news *news) {
+    struct pieces pieces = open_pieces(gateway, text_bytes_max(gateway, news));
+    bool stopped = false, fits = true;
+    size_t json_bytes = tokens_json_bytes_max(request, news);
+    if (!has_room(gateway, request, json_bytes)) {
+        cancel(gateway, request, ENDING_TOO_LONG);
+        return;
     }
+    request->tokens_json_bytes += json_bytes;
+    for (size_t i = 0; i < news->count && !stopped; i++) {
+        if (gateway->options.tokenizer)
+            stopped = token_stream_push(&request->words, news->tokens[i], pieces_add, &pieces);
+        fits = fits && tell_token(request, news, i, &request->tokens, &request->arena);
+        request->output_tokens++;
+    }
+    request->tokens.reasoning_count =
+        at_most(request->words.reasoning_tokens, request->tokens.count);
+    fits = gather_pieces(gateway, request, &pieces) && fits;
     if (stopped || !fits) cancel(gateway, request, stopped ? ENDING_STOP_STRING : ENDING_TOO_LONG);
 }
 
@@ -203,21 +274,27 @@ enum status answer_tokens(struct gateway *gateway, const struct record_tokens *r
     check(record->first_output_position <= request->output_tokens);
     uint32_t known = request->output_tokens - record->first_output_position;
     if (known >= record->token_count) return STATUS_OK; /* repeats */
-    const uint32_t *tokens = (const uint32_t *)record_tail_at(record, sizeof *record) + known;
-    size_t count = record->token_count - known;
-    size_t said = gateway->options.tokenizer
-                      ? ESCAPED_PER_BYTE * text_bytes_max(gateway, tokens, count)
-                      : JSON_BYTES_PER_ID * count;
+    const char *logprobs = (const char *)record + tokens_logprobs_at(record->token_count);
+    struct news news = {
+        .tokens = (const uint32_t *)record_tail_at(record, sizeof *record) + known,
+        .count = record->token_count - known,
+        .logprobs = (const struct token_logprob *)(const void *)logprobs +
+                    (size_t)known * record->logprobs_each,
+        .each = record->logprobs_each,
+    };
+    size_t said =
+        ESCAPED_PER_BYTE * text_bytes_max(gateway, &news) + tokens_json_bytes_max(request, &news);
     size_t room = sizeof(struct record_cancel);
     if (request->stream) room += REPLY_FRAME_BYTES + start_bytes_max(request) + said;
     check(room <= gateway->outbox.capacity);
     if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
-    if (request->stream) start_stream(gateway, request);
-    if (gateway->options.tokenizer)
-        take_words(gateway, request, tokens, count);
-    else
-        take_ids(gateway, request, tokens, count);
+    if (request->stream) {
+        start_stream(gateway, request);
+        take_streamed(gateway, request, &news);
+    } else {
+        take_whole(gateway, request, &news);
+    }
     return STATUS_OK;
 }
 
@@ -270,60 +347,117 @@ static struct pieces flush(struct gateway *gateway, struct request *request) {
     return pieces;
 }
 
-static enum status end_stream(struct gateway *gateway, struct request *request,
-                              struct event *event) {
-    size_t room = 2 * REPLY_FRAME_BYTES + start_bytes_max(request) +
-                  ESCAPED_PER_BYTE * 3 * TOKEN_STREAM_HELD_MAX;
-    if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
-    if (event->finish) {
-        start_stream(gateway, request);
-        struct pieces pieces = flush(gateway, request);
-        say_text(gateway, request, TOKEN_STREAM_REASONING,
-                 pieces_part(&pieces, TOKEN_STREAM_REASONING));
-        say_text(gateway, request, TOKEN_STREAM_CONTENT,
-                 pieces_part(&pieces, TOKEN_STREAM_CONTENT));
+/* The last words of one choice. */
+static void end_choice(struct gateway *gateway, struct request *request, const char *finish) {
+    struct event event = {.request = request, .finish = finish};
+    start_stream(gateway, request);
+    struct pieces pieces = flush(gateway, request);
+    say_pieces(gateway, request, &pieces, NULL);
+    say(gateway, request, write_finish, &event);
+}
+
+/* ... and of all, when the last choice has ended. */
+static struct api_usage usage_of(const struct request *leader) {
+    /* Tokens beyond a stop string, computed before the unit heard of it, are not the client's. */
+    struct api_usage usage = {.prompt_tokens = leader->prompt_tokens,
+                              .prompt_hit_tokens = leader->prompt_hit_tokens};
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        usage.completion_tokens += leader->choices[i]->output_tokens;
+        usage.reasoning_tokens += leader->choices[i]->words.reasoning_tokens;
     }
-    say(gateway, request, event->finish ? write_end : write_failed, event);
-    return reply_end(gateway, request);
+    return usage;
 }
 
 static void write_whole(struct json_writer *writer, const void *context) {
     const struct event *event = context;
-    api_response_whole(writer, &event->request->answer, &event->request->text, event->finish,
-                       event->usage);
+    const struct request *leader = event->request;
+    struct api_choice choices[LIMIT_CHOICES];
+    struct api_error none;
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request *choice = leader->choices[i];
+        choices[i] = (struct api_choice){&choice->text, &choice->tokens,
+                                         finish_of(choice, choice->reason, &none)};
+    }
+    api_response_whole(writer, &leader->answer, choices, leader->choice_count, event->usage);
 }
 
-static enum status end_whole(struct gateway *gateway, struct request *request,
-                             struct event *event) {
-    struct reply reply = {.connection = request->connection,
-                          .endpoint = request_endpoint(request),
+static enum status end_whole(struct gateway *gateway, struct request *leader) {
+    struct reply reply = {.connection = leader->connection,
+                          .endpoint = request_endpoint(leader),
                           .http_status = 200,
                           .content_type = CONTENT_JSON};
-    struct pieces pieces = flush(gateway, request);
-    if (pieces.count && !gather_pieces(gateway, request, &pieces)) {
-        request->ending = ENDING_TOO_LONG; /* remembered, should the outbox be full now */
-        event->finish = FINISH_CUT;
-    }
-    return reply_whole(gateway, &reply, write_whole, event);
+    struct api_usage usage = usage_of(leader);
+    struct event event = {.request = leader, .usage = &usage};
+    return reply_whole(gateway, &reply, write_whole, &event);
 }
 
+/* No choice may be left without an answer: the request has failed as a whole. */
+static enum status end_failed(struct gateway *gateway, struct request *leader) {
+    struct api_error error = {0};
+    struct event event = {.request = leader, .error = &error};
+    const struct request *failed = leader->choices[leader->no_answer_choice];
+    (void)finish_of(failed, failed->reason, &error);
+    if (!leader->begun)
+        return reply_error(gateway, leader->connection, request_endpoint(leader), &error);
+    if (outbox_room(&gateway->outbox) < REPLY_FRAME_BYTES) return STATUS_FULL;
+    say(gateway, leader, write_failed, &event);
+    return reply_end(gateway, leader);
+}
+
+static enum status end_all(struct gateway *gateway, struct request *leader) {
+    if (leader->no_answer) return end_failed(gateway, leader);
+    if (!leader->stream) return end_whole(gateway, leader);
+    struct api_usage usage = usage_of(leader);
+    struct event event = {.request = leader, .usage = &usage};
+    say(gateway, leader, write_done, &event); /* end_request has made sure of room */
+    return reply_end(gateway, leader);
+}
+
+static bool others_done(const struct request *request) {
+    const struct request *leader = request->leader;
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        if (leader->choices[i] != request && leader->choices[i]->state != REQUEST_DONE)
+            return false;
+    return true;
+}
+
+static void give_up_others(struct gateway *gateway, struct request *request) {
+    struct request *leader = request->leader;
+    leader->no_answer = true;
+    leader->no_answer_choice = (uint8_t)request->index;
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        if (leader->choices[i] != request && leader->choices[i]->state == REQUEST_SUBMITTED)
+            cancel(gateway, leader->choices[i], ENDING_OTHER_FAILED);
+}
+
+static size_t end_bytes_max(const struct request *request) {
+    size_t bytes = request->leader->choice_count * sizeof(struct record_cancel);
+    if (request->stream)
+        bytes += 2 * REPLY_FRAME_BYTES + start_bytes_max(request) +
+                 ESCAPED_PER_BYTE * 3 * TOKEN_STREAM_HELD_MAX;
+    return bytes;
+}
+
+/* One choice has ended; the last one to end ends the request. Nothing that is not undone by being
+ * done again comes before the last STATUS_FULL. */
 static enum status end_request(struct gateway *gateway, struct request *request,
                                const struct record_finished *record) {
+    struct request *leader = request->leader;
     struct api_error error = {0};
-    /* Tokens beyond a stop string, computed before the unit heard of it, are not the client's. */
-    struct api_usage usage = {.prompt_tokens = request->prompt_tokens,
-                              .prompt_hit_tokens = record->prompt_hit_tokens,
-                              .completion_tokens = request->output_tokens,
-                              .reasoning_tokens = request->words.reasoning_tokens};
-    struct event event = {.request = request,
-                          .finish = finish_of(request, record->reason, &error),
-                          .usage = &usage,
-                          .error = &error};
-    if (request->client_gone) return STATUS_OK;
-    if (request->stream && (event.finish || request->begun))
-        return end_stream(gateway, request, &event);
-    if (event.finish) return end_whole(gateway, request, &event);
-    return reply_error(gateway, request->connection, request_endpoint(request), &error);
+    bool last = others_done(request);
+    request->reason = (uint8_t)record->reason;
+    request->prompt_hit_tokens = record->prompt_hit_tokens;
+    if (leader->client_gone) return STATUS_OK;
+    if (outbox_room(&gateway->outbox) < end_bytes_max(request)) return STATUS_FULL;
+    const char *finish = finish_of(request, record->reason, &error);
+    if (!finish && !leader->no_answer) give_up_others(gateway, request);
+    if (!leader->no_answer && request->stream) end_choice(gateway, request, finish);
+    if (!leader->no_answer && !request->stream) {
+        struct pieces pieces = flush(gateway, request);
+        if (pieces.count && !gather_pieces(gateway, request, &pieces))
+            request->ending = ENDING_TOO_LONG;
+    }
+    return last ? end_all(gateway, leader) : STATUS_OK;
 }
 
 enum status answer_finished(struct gateway *gateway, const struct record_finished *record,
@@ -334,16 +468,18 @@ enum status answer_finished(struct gateway *gateway, const struct record_finishe
     check(record->reason < FINISH_REASON_COUNT);
     enum status status = end_request(gateway, request, record);
     if (status) return status;
+    request->state = REQUEST_DONE;
     metrics_count_end(&gateway->metrics, &request->times, record,
                       request->ending == ENDING_STOP_STRING, now_ns);
-    request_release(gateway, request);
+    if (others_done(request)) request_release(gateway, request->leader);
     return STATUS_OK;
 }
 
 enum status answer_client_gone(struct gateway *gateway, const struct record_client_gone *record) {
     struct request *request = request_of_connection(gateway, record->connection);
     if (!request) return STATUS_OK; /* it has had its answer */
-    if (outbox_room(&gateway->outbox) < sizeof(struct record_cancel)) return STATUS_FULL;
+    if (outbox_room(&gateway->outbox) < request->choice_count * sizeof(struct record_cancel))
+        return STATUS_FULL;
     gateway->metrics.cancelled++;
     if (!request->begun) metrics_count_answer(&gateway->metrics, request_endpoint(request), 499);
     if (request->state == REQUEST_TOKENIZING) {
@@ -351,7 +487,9 @@ enum status answer_client_gone(struct gateway *gateway, const struct record_clie
         return STATUS_OK;
     }
     request_forget_connection(gateway, request);
-    if (request->state == REQUEST_SUBMITTED) cancel(gateway, request, ENDING_CLIENT_GONE);
+    for (uint32_t i = 0; i < request->choice_count; i++)
+        if (request->choices[i]->state == REQUEST_SUBMITTED)
+            cancel(gateway, request->choices[i], ENDING_CLIENT_GONE);
     return STATUS_OK;
 }
 

@@ -57,3 +57,10 @@ void answer_text_write(const struct answer_text *text, size_t from, size_t to, b
         start += block->count;
     }
 }
+
+bool answer_text_copy(struct answer_text *text, struct arena *arena,
+                      const struct answer_text *source) {
+    for (const struct answer_block *block = source->first; block; block = block->next)
+        if (!answer_text_add(text, arena, (struct bytes){block->bytes, block->count})) return false;
+    return true;
+}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The text of an answer that is not streamed, as it grows: blocks in the request's arena, each as
- * large as everything before it, so that long answers take few. Reasoning first, content behind it;
- * for a checkpoint without a tokenizer it holds the token ids as JSON text.
+ * large as everything before it, so that long answers take few. Reasoning first, content behind it.
  */
 #ifndef GATEWAY_ANSWER_TEXT_H
 #define GATEWAY_ANSWER_TEXT_H
@@ -20,6 +19,10 @@ struct answer_text {
 
 /* False when the arena is out of memory; what fitted is kept. */
 bool answer_text_add(struct answer_text *text, struct arena *arena, struct bytes piece);
+
+/* Adds all of another text, which may end inside a character only where its parts did. */
+bool answer_text_copy(struct answer_text *text, struct arena *arena,
+                      const struct answer_text *source);
 
 /* Writes bytes [from, to) into the inside of a JSON string (escaped), or as they are. */
 void answer_text_write(const struct answer_text *text, size_t from, size_t to, bool escaped,

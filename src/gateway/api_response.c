@@ -46,8 +46,22 @@ static void write_usage(struct json_writer *writer, const struct api_usage *usag
     json_writer_text(writer, "}}");
 }
 
-static void write_finish(struct json_writer *writer, const char *finish) {
-    json_writer_text(writer, ",\"logprobs\":null,\"finish_reason\":");
+/* What ends each choice: its tokens, if any are told, and the finish reason (NULL: not yet). */
+static void write_rest(struct json_writer *writer, const struct api_answer *answer,
+                       const struct token_list *tokens, uint32_t from, uint32_t to,
+                       const char *finish) {
+    if (tokens && answer->token_ids) {
+        json_writer_text(writer, ",\"token_ids\":");
+        api_tokens_ids(writer, tokens, from, to);
+    }
+    json_writer_text(writer, ",\"logprobs\":");
+    if (!tokens || !answer->logprobs)
+        json_writer_text(writer, "null");
+    else if (answer->endpoint == API_CHAT)
+        api_tokens_chat_logprobs(writer, answer->tokenizer, tokens, from, to);
+    else
+        api_tokens_completion_logprobs(writer, answer->tokenizer, tokens, from, to);
+    json_writer_text(writer, ",\"finish_reason\":");
     if (finish)
         json_writer_string(writer, bytes_of(finish));
     else
@@ -66,89 +80,92 @@ static void write_message(struct json_writer *writer, const struct answer_text *
     json_writer_text(writer, "}");
 }
 
-void api_response_whole(struct json_writer *writer, const struct api_answer *answer,
-                        const struct answer_text *text, const char *finish,
-                        const struct api_usage *usage) {
-    write_head(writer, answer, false);
-    json_writer_text(writer, "\"choices\":[{\"index\":0,");
-    if (answer->token_ids) {
-        json_writer_text(writer, "\"text\":\"\",\"token_ids\":[");
-        answer_text_write(text, 0, text->count, false, writer);
-        json_writer_text(writer, "]");
-    } else if (answer->endpoint == API_CHAT) {
-        write_message(writer, text);
+static void write_choice(struct json_writer *writer, const struct api_answer *answer,
+                         const struct api_choice *choice, size_t index) {
+    json_writer_text(writer, index ? ",{\"index\":" : "{\"index\":");
+    json_writer_unsigned(writer, index);
+    json_writer_text(writer, ",");
+    if (answer->endpoint == API_CHAT) {
+        write_message(writer, choice->text);
     } else {
         json_writer_text(writer, "\"text\":\"");
-        answer_text_write(text, 0, text->count, true, writer);
+        answer_text_write(choice->text, 0, choice->text->count, true, writer);
         json_writer_text(writer, "\"");
     }
-    write_finish(writer, finish);
-    json_writer_text(writer, "}],");
+    write_rest(writer, answer, choice->tokens, 0, choice->tokens->count, choice->finish);
+    json_writer_text(writer, "}");
+}
+
+void api_response_whole(struct json_writer *writer, const struct api_answer *answer,
+                        const struct api_choice *choices, size_t choice_count,
+                        const struct api_usage *usage) {
+    write_head(writer, answer, false);
+    json_writer_text(writer, "\"choices\":[");
+    for (size_t i = 0; i < choice_count; i++)
+        write_choice(writer, answer, &choices[i], i);
+    json_writer_text(writer, "],");
     write_usage(writer, usage);
     json_writer_text(writer, "}");
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-static void event_begin(struct json_writer *writer, const struct api_answer *answer) {
+static void event_begin(struct json_writer *writer, const struct api_answer *answer,
+                        uint32_t choice) {
     json_writer_text(writer, "data: ");
     write_head(writer, answer, true);
-    json_writer_text(writer, "\"choices\":[{\"index\":0,");
+    write_member(writer, "\"choices\":[{\"index\":", choice);
+    json_writer_text(writer, ",");
 }
 
 static void event_end(struct json_writer *writer, const struct api_answer *answer,
-                      const char *finish) {
-    write_finish(writer, finish);
+                      const struct api_piece *piece, const char *finish) {
+    if (piece)
+        write_rest(writer, answer, piece->tokens, piece->from, piece->to, finish);
+    else
+        write_rest(writer, answer, NULL, 0, 0, finish);
     json_writer_text(writer, answer->include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
 }
 
-void api_response_role(struct json_writer *writer, const struct api_answer *answer,
+void api_response_role(struct json_writer *writer, const struct api_answer *answer, uint32_t choice,
                        bool in_reasoning) {
     if (answer->endpoint != API_CHAT) return;
-    event_begin(writer, answer);
+    event_begin(writer, answer, choice);
     json_writer_text(writer, "\"delta\":{\"role\":\"assistant\",");
     json_writer_text(writer, in_reasoning ? "\"content\":null,\"reasoning_content\":\"\"}"
                                           : "\"content\":\"\",\"reasoning_content\":null}");
-    event_end(writer, answer, NULL);
+    event_end(writer, answer, NULL, NULL);
 }
 
 void api_response_delta(struct json_writer *writer, const struct api_answer *answer,
-                        enum token_stream_part part, struct bytes text) {
-    event_begin(writer, answer);
+                        uint32_t choice, const struct api_piece *piece) {
+    event_begin(writer, answer, choice);
     if (answer->endpoint != API_CHAT) {
         json_writer_text(writer, "\"text\":");
-        json_writer_string(writer, text);
-    } else if (part == TOKEN_STREAM_REASONING) {
+        json_writer_string(writer, piece->text);
+    } else if (piece->part == TOKEN_STREAM_REASONING) {
         json_writer_text(writer, "\"delta\":{\"content\":null,\"reasoning_content\":");
-        json_writer_string(writer, text);
+        json_writer_string(writer, piece->text);
         json_writer_text(writer, "}");
     } else {
         json_writer_text(writer, "\"delta\":{\"content\":");
-        json_writer_string(writer, text);
+        json_writer_string(writer, piece->text);
         json_writer_text(writer, ",\"reasoning_content\":null}");
     }
-    event_end(writer, answer, NULL);
+    event_end(writer, answer, piece, NULL);
 }
 
-void api_response_token_ids(struct json_writer *writer, const struct api_answer *answer,
-                            const uint32_t *tokens, size_t token_count) {
-    event_begin(writer, answer);
-    json_writer_text(writer, "\"text\":\"\",\"token_ids\":[");
-    for (size_t i = 0; i < token_count; i++) {
-        if (i) json_writer_text(writer, ",");
-        json_writer_unsigned(writer, tokens[i]);
-    }
-    json_writer_text(writer, "]");
-    event_end(writer, answer, NULL);
-}
-
-void api_response_end(struct json_writer *writer, const struct api_answer *answer,
-                      const char *finish, const struct api_usage *usage) {
-    event_begin(writer, answer);
+void api_response_finish(struct json_writer *writer, const struct api_answer *answer,
+                         uint32_t choice, const char *finish) {
+    event_begin(writer, answer, choice);
     json_writer_text(writer, answer->endpoint == API_CHAT
                                  ? "\"delta\":{\"content\":\"\",\"reasoning_content\":null}"
                                  : "\"text\":\"\"");
-    event_end(writer, answer, finish);
+    event_end(writer, answer, NULL, finish);
+}
+
+void api_response_done(struct json_writer *writer, const struct api_answer *answer,
+                       const struct api_usage *usage) {
     if (answer->include_usage) {
         json_writer_text(writer, "data: ");
         write_head(writer, answer, true);

@@ -12,12 +12,15 @@
 
 #include "gateway/answer_text.h"
 #include "gateway/api_request.h"
+#include "gateway/api_tokens.h"
 
 /* What every answer to one request says about itself. */
 struct api_answer {
     enum api_endpoint endpoint;
     bool include_usage; /* a stream's chunks carry "usage" (null, but for the last) */
-    bool token_ids;     /* no tokenizer: answers are ids */
+    bool token_ids;     /* wanted, or all there is: without a tokenizer answers are ids */
+    bool logprobs;
+    const struct tokenizer *tokenizer; /* NULL: none */
     struct request_id id;
     int64_t created; /* unix seconds */
     struct bytes model;
@@ -31,26 +34,38 @@ struct api_usage {
     uint32_t reasoning_tokens;
 };
 
-/* `finish` is "stop", "length", "insufficient_system_resource". */
+/* One of the answers to a request; its index is its place among them. */
+struct api_choice {
+    const struct answer_text *text;
+    const struct token_list *tokens; /* empty unless ids or log probabilities are wanted */
+    const char *finish;              /* "stop", "length", "insufficient_system_resource" */
+};
+
 void api_response_whole(struct json_writer *writer, const struct api_answer *answer,
-                        const struct answer_text *text, const char *finish,
+                        const struct api_choice *choices, size_t choice_count,
                         const struct api_usage *usage);
 
-/* The first event of a chat: says whose turn it is. Completions have none. */
-void api_response_role(struct json_writer *writer, const struct api_answer *answer,
+/* The first event of a chat's choice: says whose turn it is. Completions have none. */
+void api_response_role(struct json_writer *writer, const struct api_answer *answer, uint32_t choice,
                        bool in_reasoning);
 
-/* A piece of the answer. */
+struct api_piece { /* of a choice, in a stream */
+    enum token_stream_part part;
+    struct bytes text;
+    const struct token_list *tokens; /* NULL: none are told */
+    uint32_t from, to;               /* of tokens */
+};
+
 void api_response_delta(struct json_writer *writer, const struct api_answer *answer,
-                        enum token_stream_part part, struct bytes text);
+                        uint32_t choice, const struct api_piece *piece);
 
-/* As api_response_delta, for a checkpoint without a tokenizer. */
-void api_response_token_ids(struct json_writer *writer, const struct api_answer *answer,
-                            const uint32_t *tokens, size_t token_count);
+/* The last event of a choice. */
+void api_response_finish(struct json_writer *writer, const struct api_answer *answer,
+                         uint32_t choice, const char *finish);
 
-/* The last events: the finish reason, usage if it was asked for, [DONE]. */
-void api_response_end(struct json_writer *writer, const struct api_answer *answer,
-                      const char *finish, const struct api_usage *usage);
+/* The last events of all: usage if it was asked for, [DONE]. */
+void api_response_done(struct json_writer *writer, const struct api_answer *answer,
+                       const struct api_usage *usage);
 
 /* A stream that has begun and then fails without an answer. */
 void api_response_failed(struct json_writer *writer, const struct api_error *error);

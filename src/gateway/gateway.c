@@ -256,12 +256,13 @@ void gateway_audit(const struct gateway *gateway) {
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         const struct request *request = &gateway->requests[slot];
         held += request->state != REQUEST_FREE;
-        connected += request->state != REQUEST_FREE && !request->client_gone;
+        connected += request->leader == request && !request->client_gone;
         if (request->state == REQUEST_FREE) {
             check(request->arena.run_count == 0 && gateway->wake_ns[slot] == MACHINE_NEVER);
             continue;
         }
-        struct request_id id = request->answer.id;
+        struct request_id id = request->id;
+        check(request->leader->choices[request->index] == request);
         check(map_find(&gateway->by_id, (struct map_key){id.high, id.low, id.attempt}) == slot);
     }
     check(held == gateway->held_count && gateway->by_id.count == held);

@@ -44,7 +44,11 @@ static enum status fit(const struct gateway *gateway, struct request *request,
         uint64_t left = most - prompt_count, usual = gateway->options.new_tokens_default;
         if (!wanted) wanted = usual && usual < left ? usual : left;
         request->new_tokens_max = (uint32_t)wanted;
-        return STATUS_OK;
+        if (request->sampling.min_tokens <= wanted) return STATUS_OK;
+        api_error_set(error, 422, "min_tokens", "out_of_range",
+                      "'min_tokens' is %u, more than the %llu tokens that the answer may have.",
+                      request->sampling.min_tokens, (unsigned long long)wanted);
+        return STATUS_INVALID;
     }
     const char *what = most < gateway->unit.context_tokens_max ? "This server's KV memory holds"
                                                                : "This model's context has";
@@ -69,31 +73,66 @@ static enum status check_ids(const struct gateway *gateway, const uint32_t *ids,
     return STATUS_OK;
 }
 
+/* Choices beyond the first are what the leader is. */
+static bool share(struct request *leader) {
+    for (uint32_t i = 1; i < leader->choice_count; i++) {
+        struct request *choice = leader->choices[i];
+        choice->stream = leader->stream;
+        choice->mode = leader->mode;
+        choice->answer = leader->answer;
+        choice->sampling = leader->sampling;
+        choice->sampling.choice = i;
+        choice->new_tokens_max = leader->new_tokens_max;
+        choice->prompt_tokens = leader->prompt_tokens;
+        choice->times = leader->times;
+        choice->words = leader->words;
+        choice->tokens = leader->tokens;
+        choice->stops = leader->stops;
+        if (!answer_text_copy(&choice->text, &choice->arena, &leader->text)) return false;
+    }
+    return true;
+}
+
+static void put_submit(struct gateway *gateway, const struct request *choice, const uint32_t *ids,
+                       size_t count) {
+    const struct request *leader = choice->leader;
+    uint32_t bos_count = leader->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
+    size_t bytes = submit_bytes(prompt_count, leader->stop_token_count, leader->bias_count);
+    struct record_submit *record = outbox_put(&gateway->outbox, RECORD_SUBMIT, bytes);
+    check(record);
+    record->request = choice->id;
+    record->sampling = choice->sampling;
+    record->prompt_count = prompt_count;
+    record->new_tokens_max = choice->new_tokens_max;
+    record->stop_token_count = leader->stop_token_count;
+    record->bias_count = leader->bias_count;
+    uint32_t *prompt = record_tail_at(record, sizeof *record);
+    if (bos_count) prompt[0] = gateway->options.bos_token;
+    memcpy(prompt + bos_count, ids, count * sizeof *ids);
+    memcpy((char *)record + submit_stops_at(prompt_count), leader->stop_tokens,
+           leader->stop_token_count * sizeof *leader->stop_tokens);
+    if (leader->bias_count)
+        memcpy((char *)record + submit_biases_at(prompt_count, leader->stop_token_count),
+               leader->biases, leader->bias_count * sizeof *leader->biases);
+}
+
 static enum status submit(struct gateway *gateway, struct request *request, const uint32_t *ids,
                           size_t count, struct api_error *error) {
-    const struct gateway_options *options = &gateway->options;
-    size_t bos_count = request->has_bos ? 1 : 0, prompt_count = count + bos_count;
+    size_t prompt_count = count + (request->has_bos ? 1 : 0);
     enum status status = check_ids(gateway, ids, count, error);
     if (!status) status = fit(gateway, request, prompt_count, error);
     if (status) return status;
-    uint32_t stop_count = request->ignore_eos ? 0 : options->stop_token_count;
-    size_t prompt_bytes = prompt_count * sizeof *ids;
-    size_t stops_at = record_tail(record_tail(sizeof(struct record_submit)) + prompt_bytes);
-    size_t bytes = stops_at + stop_count * sizeof(uint32_t);
+    size_t bytes =
+        request->choice_count *
+        submit_bytes((uint32_t)prompt_count, request->stop_token_count, request->bias_count);
     if (bytes > gateway->outbox.capacity) return refuse_size(error);
-    struct record_submit *record = outbox_put(&gateway->outbox, RECORD_SUBMIT, bytes);
-    if (!record) return STATUS_FULL;
-    record->request = request->answer.id;
-    record->sampling = request->sampling;
-    record->prompt_count = (uint32_t)prompt_count;
-    record->new_tokens_max = request->new_tokens_max;
-    record->stop_token_count = stop_count;
-    uint32_t *prompt = record_tail_at(record, sizeof *record);
-    if (bos_count) prompt[0] = options->bos_token;
-    memcpy(prompt + bos_count, ids, count * sizeof *ids);
-    memcpy((char *)record + stops_at, options->stop_tokens, stop_count * sizeof(uint32_t));
+    if (bytes > outbox_room(&gateway->outbox)) return STATUS_FULL;
     request->prompt_tokens = (uint32_t)prompt_count;
-    request->state = REQUEST_SUBMITTED;
+    if (!share(request)) return refuse_memory(error);
+    for (uint32_t i = 0; i < request->choice_count; i++) {
+        request->choices[i]->state = REQUEST_SUBMITTED;
+        put_submit(gateway, request->choices[i], ids, count);
+    }
     return STATUS_OK;
 }
 
@@ -106,11 +145,12 @@ static enum status send_to_tokenize(struct gateway *gateway, struct request *req
     if (record_tail(bytes) > gateway->outbox.capacity) return refuse_size(error);
     struct record_tokenize *record = outbox_put(&gateway->outbox, RECORD_TOKENIZE, bytes);
     if (!record) return STATUS_FULL;
-    record->request = request->answer.id;
+    record->request = request->id;
     record->text_bytes = (uint32_t)text.count;
     record->parse_special = parse_special;
     memcpy(record_tail_at(record, sizeof *record), text.data, text.count);
-    request->state = REQUEST_TOKENIZING;
+    for (uint32_t i = 0; i < request->choice_count; i++)
+        request->choices[i]->state = REQUEST_TOKENIZING;
     return STATUS_OK;
 }
 
@@ -200,23 +240,69 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
 
 /* ---- the doors ------------------------------------------------------------------------------ */
 
-static enum status fill(struct gateway *gateway, struct request *request,
-                        const struct api_request *parsed,
-                        const struct record_client_request *record, struct api_error *error) {
-    request->stream = parsed->stream;
-    request->ignore_eos = parsed->ignore_eos;
-    request->new_tokens_max = parsed->new_tokens_max;
+/* Stop tokens and biases must be tokens of this model. */
+static enum status check_vocab(const struct gateway *gateway, const struct api_request *parsed,
+                               struct api_error *error) {
+    uint32_t vocab = gateway->unit.vocab_count, wrong = 0;
+    const char *param = NULL;
+    for (uint32_t i = 0; i < parsed->stop_token_count; i++)
+        if (parsed->stop_tokens[i] >= vocab)
+            param = "stop_token_ids", wrong = parsed->stop_tokens[i];
+    for (uint32_t i = 0; i < parsed->bias_count; i++)
+        if (parsed->biases[i].token >= vocab) param = "logit_bias", wrong = parsed->biases[i].token;
+    if (!param) return STATUS_OK;
+    api_error_set(error, 422, param, "out_of_range",
+                  "'%s' names token %u; the model's ids end at %u.", param, wrong, vocab - 1);
+    return STATUS_INVALID;
+}
+
+/* How tokens are chosen, and at which the answer ends. */
+static enum status fill_sampling(const struct gateway *gateway, struct request *request,
+                                 const struct api_request *parsed,
+                                 const struct record_client_request *record,
+                                 struct api_error *error) {
+    const struct gateway_options *options = &gateway->options;
+    enum status status = check_vocab(gateway, parsed, error);
+    if (status) return status;
     request->sampling = parsed->sampling;
     request->sampling.choice = 0;
     if (!parsed->has_seed)
         request->sampling.seed =
             record->random[0] ^ (record->random[1] << 32 | record->random[1] >> 32);
-    request->answer.endpoint = parsed->endpoint;
-    request->answer.include_usage = parsed->include_usage;
-    request->answer.token_ids = gateway->options.tokenizer == NULL;
-    request->answer.created = record->unix_time;
-    request->answer.model = gateway->model_name;
-    request->answer.fingerprint = bytes_of(gateway->fingerprint);
+    if (!parsed->ignore_eos) {
+        request->stop_token_count = options->stop_token_count;
+        memcpy(request->stop_tokens, options->stop_tokens, sizeof options->stop_tokens);
+    }
+    for (uint32_t i = 0; i < parsed->stop_token_count; i++)
+        request->stop_tokens[request->stop_token_count++] = parsed->stop_tokens[i];
+    if (parsed->bias_count == 0) return STATUS_OK;
+    size_t bytes = parsed->bias_count * sizeof *parsed->biases;
+    struct token_bias *biases = arena_take(&request->arena, bytes);
+    if (!biases) return refuse_memory(error);
+    memcpy(biases, parsed->biases, bytes);
+    request->biases = biases;
+    request->bias_count = parsed->bias_count;
+    return STATUS_OK;
+}
+
+static enum status fill(struct gateway *gateway, struct request *request,
+                        const struct api_request *parsed,
+                        const struct record_client_request *record, struct api_error *error) {
+    enum status status = fill_sampling(gateway, request, parsed, record, error);
+    if (status) return status;
+    request->stream = parsed->stream;
+    request->new_tokens_max = parsed->new_tokens_max;
+    request->answer = (struct api_answer){
+        .endpoint = parsed->endpoint,
+        .include_usage = parsed->include_usage,
+        .token_ids = parsed->return_token_ids || gateway->options.tokenizer == NULL,
+        .logprobs = (parsed->sampling.flags & SAMPLING_LOGPROBS) != 0,
+        .tokenizer = gateway->options.tokenizer,
+        .id = request->id,
+        .created = record->unix_time,
+        .model = gateway->model_name,
+        .fingerprint = bytes_of(gateway->fingerprint),
+    };
     request->mode = TOKEN_STREAM_PLAIN;
     if (!parsed->stops) return STATUS_OK;
     if (!gateway->options.tokenizer)
@@ -241,9 +327,6 @@ static enum status ready(const struct gateway *gateway, size_t body_bytes,
                       gateway->options.body_bytes_max);
         return STATUS_INVALID;
     }
-    if (gateway->held_count == gateway->options.requests_max)
-        return refuse(error, 429, NULL, "queue_full",
-                      "The server is serving as many requests as it can. Try again later.");
     return STATUS_OK;
 }
 
@@ -273,8 +356,12 @@ enum status intake_request(struct gateway *gateway, const struct record_client_r
         status = STATUS_INVALID;
     if (status) return reply_error(gateway, record->connection, counted, &error);
 
-    struct request *request = request_claim(gateway, record);
-    check(request);
+    struct request *request = request_claim(gateway, record, parsed.choice_count);
+    if (!request) {
+        (void)refuse(&error, 429, NULL, "queue_full",
+                     "The server is serving as many requests as it can. Try again later.");
+        return reply_error(gateway, record->connection, counted, &error);
+    }
     request->times.arrived_ns = now_ns;
     status = begin(gateway, record, &parsed, request, &error);
     if (status) {

@@ -15,39 +15,61 @@ uint32_t request_slot(const struct gateway *gateway, const struct request *reque
     return (uint32_t)(request - gateway->requests);
 }
 
-struct request *request_claim(struct gateway *gateway, const struct record_client_request *record) {
+static struct request *claim_slot(struct gateway *gateway, struct request_id id) {
     uint32_t free_count = gateway->options.requests_max - gateway->held_count;
-    if (free_count == 0) return NULL;
     uint32_t slot = gateway->free_slots[free_count - 1];
     struct request *request = &gateway->requests[slot];
     check(request->state == REQUEST_FREE);
-    struct request_id id = {.high = record->random[0], .low = record->random[1]};
     while (map_find(&gateway->by_id, key_of_id(id)) != MAP_NONE)
         id.low++;
-    request->answer.id = id;
-    request->connection = record->connection;
+    request->id = id;
     map_add(&gateway->by_id, key_of_id(id), slot);
-    map_add(&gateway->by_connection, key_of_connection(record->connection), slot);
     gateway->held_count++;
     return request;
 }
 
-void request_forget_connection(struct gateway *gateway, struct request *request) {
-    if (request->client_gone) return;
-    map_remove(&gateway->by_connection, key_of_connection(request->connection));
-    request->client_gone = true;
+struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
+                              uint32_t choice_count) {
+    check(choice_count >= 1 && choice_count <= LIMIT_CHOICES);
+    if (gateway->options.requests_max - gateway->held_count < choice_count) return NULL;
+    struct request *leader = NULL;
+    for (uint32_t i = 0; i < choice_count; i++) {
+        struct request *request = claim_slot(
+            gateway, (struct request_id){.high = record->random[0], .low = record->random[1]});
+        if (i == 0) leader = request;
+        request->leader = leader;
+        request->index = i;
+        request->connection = record->connection;
+        leader->choices[i] = request;
+    }
+    leader->choice_count = choice_count;
+    map_add(&gateway->by_connection, key_of_connection(record->connection),
+            request_slot(gateway, leader));
+    return leader;
 }
 
-void request_release(struct gateway *gateway, struct request *request) {
+void request_forget_connection(struct gateway *gateway, struct request *leader) {
+    if (leader->client_gone) return;
+    map_remove(&gateway->by_connection, key_of_connection(leader->connection));
+    leader->client_gone = true;
+}
+
+static void release_slot(struct gateway *gateway, struct request *request) {
     uint32_t slot = request_slot(gateway, request);
-    request_forget_connection(gateway, request);
-    map_remove(&gateway->by_id, key_of_id(request->answer.id));
+    map_remove(&gateway->by_id, key_of_id(request->id));
     arena_clear(&request->arena);
     struct arena arena = request->arena;
     *request = (struct request){.arena = arena};
     gateway->wake_ns[slot] = MACHINE_NEVER;
     gateway->held_count--;
     gateway->free_slots[gateway->options.requests_max - gateway->held_count - 1] = slot;
+}
+
+void request_release(struct gateway *gateway, struct request *leader) {
+    check(leader->leader == leader);
+    request_forget_connection(gateway, leader);
+    for (uint32_t i = leader->choice_count; i-- > 0;)
+        release_slot(gateway, leader->choices[i]);
 }
 
 struct request *request_find(struct gateway *gateway, struct request_id id) {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The gateway's inside: its tables, and one request's life in them.
  *
- *   FREE -> TOKENIZING (long text, at the host) -> SUBMITTED -> (a stop string: ENDING) -> FREE
+ *   FREE -> TOKENIZING (long text, at the host) -> SUBMITTED -> (a stop string: ENDING) -> DONE
+ *        -> FREE
  *
- * A request stays until the unit's FINISHED has come, even when its client has gone or a stop
- * string has ended it: only then is its account complete. All its memory is its arena, cleared at
- * the end.
+ * Each of the n answers that a client asks for is a request of its own, with its own slot, id and
+ * text, led by the first: the leader has the connection and lists them all. They are claimed and
+ * released together, when the unit's last FINISHED has come, even if the client has gone or a stop
+ * string has ended them: only then is the account complete. All memory of a request is its arena,
+ * cleared at the end.
  */
 #ifndef GATEWAY_REQUEST_H
 #define GATEWAY_REQUEST_H
@@ -16,34 +19,54 @@
 #include "gateway/gateway.h"
 #include "gateway/metrics.h"
 
-enum request_state { REQUEST_FREE, REQUEST_TOKENIZING, REQUEST_SUBMITTED, REQUEST_ENDING };
+enum request_state {
+    REQUEST_FREE,
+    REQUEST_TOKENIZING,
+    REQUEST_SUBMITTED,
+    REQUEST_ENDING,
+    REQUEST_DONE
+};
 
 enum request_ending { /* why the gateway has sent CANCEL */
                       ENDING_NONE,
                       ENDING_STOP_STRING,
                       ENDING_CLIENT_GONE,
-                      ENDING_TOO_LONG /* the answer outgrew its memory */
+                      ENDING_TOO_LONG,    /* the answer outgrew its memory */
+                      ENDING_OTHER_FAILED /* another choice has no answer, so there is none */
 };
 
 struct request {
     uint8_t state;  /* enum request_state */
     uint8_t ending; /* enum request_ending */
     bool stream;
-    bool begun;       /* STREAM_BEGIN has gone out */
+    bool begun;       /* leader: STREAM_BEGIN has gone out */
     bool spoken;      /* ... and the first event (role, echo) */
     bool flushed;     /* token_stream_finish has been called */
-    bool client_gone; /* say nothing any more */
-    bool ignore_eos;
+    bool client_gone; /* leader: say nothing any more */
+    bool no_answer; /* leader: a choice ended without one, for choices[no_answer_choice]->reason */
+    uint8_t reason; /* enum finish_reason, once DONE */
+    uint8_t no_answer_choice;
     bool has_bos; /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct connection_id connection;
-    struct api_answer answer; /* its id is the request's */
+    struct request_id id; /* at the unit */
+    uint32_t index;       /* among the leader's choices; 0: the leader */
+    struct request *leader;
+    struct request *choices[LIMIT_CHOICES]; /* leader: [choice_count], itself first */
+    uint32_t choice_count;                  /* leader */
+    struct api_answer answer;               /* its id is the leader's */
     struct sampling sampling;
+    uint32_t stop_token_count; /* leader */
+    uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
+    const struct token_bias *biases; /* leader: [bias_count] in arena */
+    uint32_t bias_count;
     uint32_t new_tokens_max; /* 0: the default */
-    uint32_t prompt_tokens, output_tokens;
+    uint32_t prompt_tokens, prompt_hit_tokens, output_tokens;
     struct metrics_times times;
     struct token_stream words;
     struct answer_text text;          /* stream: only what is echoed */
+    struct token_list tokens;         /* stream: empty, but for text_offset */
+    size_t tokens_json_bytes;         /* they need at most so many in the answer */
     const struct stop_strings *stops; /* in arena; NULL: none */
     struct arena arena;
 };
@@ -68,18 +91,20 @@ struct gateway {
     bool draining;
 };
 
-/* A free slot for this connection, with an id of its own; NULL when the table is full. */
-struct request *request_claim(struct gateway *gateway, const struct record_client_request *record);
+/* Free slots for a connection's choices, each with an id of its own; the leader, or NULL when the
+ * table is too full. */
+struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
+                              uint32_t choice_count);
 
-/* Forgets the request: tables, memory, keep-alive. */
-void request_release(struct gateway *gateway, struct request *request);
+/* Forgets the leader and all its choices: tables, memory, keep-alive. */
+void request_release(struct gateway *gateway, struct request *leader);
 
-/* NULL if there is none (any more). */
+/* NULL if there is none (any more); of a connection, the leader. */
 struct request *request_find(struct gateway *gateway, struct request_id id);
 struct request *request_of_connection(struct gateway *gateway, struct connection_id connection);
 
 /* The connection will hear nothing more: CLIENT_GONE for it finds nobody. */
-void request_forget_connection(struct gateway *gateway, struct request *request);
+void request_forget_connection(struct gateway *gateway, struct request *leader);
 
 uint32_t request_slot(const struct gateway *gateway, const struct request *request);
 

@@ -225,26 +225,6 @@ static void fields_out_of_range_are_refused(void **state) {
     submit = good_submit();
     submit->bias_count = LIMIT_LOGIT_BIASES + 1;
     assert_invalid(submit);
-    static const struct sampling bad_samplings[] = {
-        {.top_p = 1, .min_p = 1.1f},          {.top_p = 1, .frequency_penalty = 2.1f},
-        {.top_p = 1, .presence_penalty = -3}, {.top_p = 1, .repetition_penalty = -1},
-        {.top_p = 1, .top_logprobs = 21},     {.top_p = 1, .flags = 2},
-        {.top_p = 1, .reserved = 1},          {.top_p = 1, .repetition_penalty = NAN},
-    };
-    for (size_t i = 0; i < ARRAY_COUNT(bad_samplings); i++) {
-        submit = good_submit();
-        submit->sampling = bad_samplings[i];
-        assert_invalid(submit);
-    }
-    static const float bad_biases[] = {101, -101, NAN, INFINITY};
-    for (size_t i = 0; i < ARRAY_COUNT(bad_biases); i++) {
-        submit = good_submit();
-        struct token_bias *biases = (void *)((char *)submit + submit_biases_at(3, 1));
-        biases[1].bias = -INFINITY; /* a mask is no bad bias */
-        assert_true(record_valid(submit, submit->record.bytes));
-        biases[1].bias = bad_biases[i];
-        assert_invalid(submit);
-    }
     struct record_unit_hello *hello = good_hello();
     memset(hello->numerics_id, 'x', sizeof hello->numerics_id); /* no terminator */
     assert_invalid(hello);
@@ -269,6 +249,31 @@ static void fields_out_of_range_are_refused(void **state) {
     tokens = good_tokens();
     tokens->logprobs_each = 4;
     assert_invalid(tokens);
+}
+
+static void wishes_out_of_range_are_refused(void **state) {
+    (void)state;
+    struct record_submit *submit;
+    static const struct sampling bad_samplings[] = {
+        {.top_p = 1, .min_p = 1.1f},          {.top_p = 1, .frequency_penalty = 2.1f},
+        {.top_p = 1, .presence_penalty = -3}, {.top_p = 1, .repetition_penalty = -1},
+        {.top_p = 1, .top_logprobs = 21},     {.top_p = 1, .flags = 2},
+        {.top_p = 1, .reserved = 1},          {.top_p = 1, .repetition_penalty = NAN},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(bad_samplings); i++) {
+        submit = good_submit();
+        submit->sampling = bad_samplings[i];
+        assert_invalid(submit);
+    }
+    static const float bad_biases[] = {101, -101, NAN, INFINITY};
+    for (size_t i = 0; i < ARRAY_COUNT(bad_biases); i++) {
+        submit = good_submit();
+        struct token_bias *biases = (void *)((char *)submit + submit_biases_at(3, 1));
+        biases[1].bias = -INFINITY; /* a mask is no bad bias */
+        assert_true(record_valid(submit, submit->record.bytes));
+        biases[1].bias = bad_biases[i];
+        assert_invalid(submit);
+    }
 }
 
 /* The engine reads pages and tokens by these numbers. */
@@ -330,6 +335,7 @@ int main(void) {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),
         cmocka_unit_test(fields_out_of_range_are_refused),
+        cmocka_unit_test(wishes_out_of_range_are_refused),
         cmocka_unit_test(rows_outside_their_plan_are_refused),
         cmocka_unit_test(random_bytes_do_no_harm),
     };

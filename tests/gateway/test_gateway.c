@@ -687,8 +687,260 @@ static void without_a_tokenizer_ids_go_in_and_out(void **state) {
     world_close(world);
 }
 
+/* ---- choices and log probabilities ---------------------------------------------------------- */
+
+/* Tokens of one choice of a client's request, each with the two likeliest: itself and 65. */
+static void tell_choice(struct world *world, uint32_t client, uint32_t choice, uint32_t position,
+                        const uint32_t *ids, uint32_t count, uint32_t each) {
+    struct record_tokens *record = make(RECORD_TOKENS, tokens_bytes(count, each));
+    struct token_logprob *logprobs = (void *)((char *)record + tokens_logprobs_at(count));
+    record->request = (struct request_id){.high = 0x1000 + client, .low = 77 + choice};
+    record->first_output_position = position;
+    record->token_count = count;
+    record->logprobs_each = each;
+    memcpy(record_tail_at(record, sizeof *record), ids, count * sizeof *ids);
+    for (uint32_t i = 0; i < count * each; i++)
+        logprobs[i] = (struct token_logprob){i % each < 2 ? ids[i / each] : 65,
+                                             i % each == 2 ? -12345 : -0.25f};
+    world_tell_gateway(world, record);
+    world_settle(world);
+}
+
+static void end_choice(struct world *world, uint32_t client, uint32_t choice,
+                       enum finish_reason reason, uint32_t count) {
+    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    record->request = (struct request_id){.high = 0x1000 + client, .low = 77 + choice};
+    record->reason = reason;
+    record->output_tokens = count;
+    record->prompt_miss_tokens = 1;
+    world_tell_gateway(world, record);
+    world_settle(world);
+}
+
+static void assert_fraction(const struct tree *root, const char *path, double expected) {
+    double number;
+    if (!at(root, path) || !tree_get_number(at(root, path), &number)) fail_msg("none: %s", path);
+    if (number != expected) fail_msg("%s: %g", path, number);
+}
+
+static void chats_tell_log_probabilities(void **state) {
+    (void)state;
+    struct world *world = open_by_hand((struct world_options){0});
+    uint32_t ids[64], count = encode(world, "Hm</think>Good", ids);
+    uint32_t reasoning = encode(world, "Hm</think>", ids);
+    count = encode(world, "Hm</think>Good", ids);
+    for (int stream = 0; stream < 2; stream++) {
+        uint32_t client =
+            ask(world, CHAT,
+                stream ? "{" HI ",\"logprobs\":true,\"top_logprobs\":2,\"stream\":true}"
+                       : "{" HI ",\"logprobs\":true,\"top_logprobs\":2,\"return_token_ids\":true}");
+        assert_int_equal(world->last_submit->sampling.top_logprobs, 2);
+        assert_int_equal(world->last_submit->sampling.flags, SAMPLING_LOGPROBS);
+        for (uint32_t i = 0; i < count; i++)
+            tell_choice(world, client, 0, i, &ids[i], 1, 3);
+        end_choice(world, client, 0, FINISH_LENGTH, count);
+        if (!stream) {
+            const struct tree *root = body_of(world, client);
+            const struct tree *content = at(root, "choices.0.logprobs.content");
+            assert_int_equal(tree_count(content), count - reasoning);
+            assert_int_equal(tree_count(at(root, "choices.0.logprobs.reasoning_content")),
+                             reasoning);
+            assert_int_equal(tree_count(at(root, "choices.0.token_ids")), count);
+            assert_fraction(content, "0.logprob", -0.25);
+            assert_fraction(content, "0.top_logprobs.0.logprob", -0.25);
+            assert_fraction(content, "0.top_logprobs.1.logprob", -9999);
+            assert_int_equal(tree_count(at(content, "0.top_logprobs")), 2);
+            struct bytes token;
+            assert_true(tree_get_string(at(content, "0.token"), &token));
+            assert_int_equal(tree_count(at(content, "0.bytes")), token.count);
+            assert_number(content, "0.bytes.0", token.data[0]);
+            assert_null_at(root, "choices.0.logprobs.refusal");
+            continue;
+        }
+        uint32_t events_count = events_of(world, client), thought = 0, said_tokens = 0;
+        for (uint32_t i = 0; i < events_count; i++) {
+            const struct tree *told = at(events[i], "choices.0.logprobs");
+            if (!told || tree_is_null(told)) continue;
+            said_tokens += (uint32_t)tree_count(at(told, "content"));
+            if (at(told, "reasoning_content"))
+                thought += (uint32_t)tree_count(at(told, "reasoning_content"));
+            assert_null(at(events[i], "choices.0.token_ids"));
+        }
+        assert_int_equal(thought, reasoning);
+        assert_int_equal(said_tokens, count - reasoning);
+    }
+    world_close(world);
+}
+
+static void completions_tell_log_probabilities(void **state) {
+    (void)state;
+    struct world *world = open_by_hand((struct world_options){0});
+    uint32_t ids[64], count = encode(world, "one two\xc3\xa9 three", ids), offsets = 0;
+    for (int stream = 0; stream < 2; stream++) {
+        uint32_t client =
+            ask(world, COMPLETIONS,
+                stream ? "{\"prompt\":\"a\",\"logprobs\":2,\"stream\":true}"
+                       : "{\"prompt\":\"a\",\"logprobs\":2,\"return_token_ids\":true}");
+        for (uint32_t i = 0; i < count; i += 2)
+            tell_choice(world, client, 0, i, &ids[i], count - i < 2 ? 1 : 2, 3);
+        end_choice(world, client, 0, FINISH_LENGTH, count);
+        uint32_t told = 0, events_count = stream ? events_of(world, client) : 1;
+        for (uint32_t e = 0; e < events_count; e++) {
+            const struct tree *root = stream ? events[e] : body_of(world, client);
+            const struct tree *logprobs = at(root, "choices.0.logprobs");
+            if (tree_is_null(logprobs)) continue;
+            size_t here = tree_count(at(logprobs, "tokens"));
+            assert_int_equal(tree_count(at(logprobs, "token_logprobs")), here);
+            assert_int_equal(tree_count(at(logprobs, "top_logprobs")), here);
+            assert_int_equal(tree_count(at(logprobs, "text_offset")), here);
+            assert_fraction(logprobs, "token_logprobs.0", -0.25);
+            for (size_t i = 0; i < here; i++, told++) {
+                int64_t offset;
+                struct bytes name;
+                assert_true(tree_get_integer(tree_at(at(logprobs, "text_offset"), i), &offset));
+                assert_true(tree_get_string(tree_at(at(logprobs, "tokens"), i), &name));
+                const struct tree *top = tree_at(at(logprobs, "top_logprobs"), i);
+                struct tree_cursor cursor = {0};
+                struct bytes other;
+                const struct tree *value;
+                assert_true(tree_next_member(top, &cursor, &other, &value));
+                assert_true(bytes_equal(other, name)); /* the likeliest is the token itself */
+                assert_true(tree_next_member(top, &cursor, &other, &value));
+                assert_false(tree_next_member(top, &cursor, &other, &value));
+                if (told == 0) assert_int_equal(offset, 0);
+                if (told == count - 1 && !stream) offsets = (uint32_t)offset;
+                if (told == count - 1) assert_int_equal(offset, offsets); /* in streams alike */
+            }
+        }
+        assert_int_equal(told, count);
+        if (!stream)
+            assert_int_equal(tree_count(at(body_of(world, client), "choices.0.token_ids")), count);
+    }
+    assert_true(offsets > 5 && offsets < 14);
+    world_close(world);
+}
+
+static void several_answers_come_together(void **state) {
+    (void)state;
+    struct world *world = open_by_hand((struct world_options){0});
+    uint32_t ids[64], client = ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":3,\"echo\":true}");
+    assert_int_equal(world->submits, 3);
+    assert_int_equal(world->last_submit->sampling.choice, 2);
+    assert_int_equal(gateway_request_count(world->gateway), 3);
+    uint32_t count = encode(world, "xyz", ids);
+    for (uint32_t choice = 0; choice < 3; choice++)
+        for (uint32_t i = 0; i < choice + 1 && i < count; i++)
+            tell_choice(world, client, choice, i, &ids[0], 1, 0);
+    static const uint32_t order[] = {1, 2, 0};
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_false(world->clients[client].ended);
+        end_choice(world, client, order[i], order[i] ? FINISH_LENGTH : FINISH_STOP_TOKEN, 1);
+    }
+    const struct tree *root = body_of(world, client);
+    assert_int_equal(tree_count(at(root, "choices")), 3);
+    assert_number(root, "choices.2.index", 2);
+    assert_text(root, "choices.0.finish_reason", "stop");
+    assert_text(root, "choices.1.finish_reason", "length");
+    assert_number(root, "usage.completion_tokens", 1 + 2 + (count < 3 ? count : 3));
+    assert_number(root, "usage.prompt_tokens", 1);
+    for (uint32_t choice = 0; choice < 3; choice++) {
+        struct bytes text;
+        char path[32];
+        format_text(path, sizeof path, "choices.%u.text", choice);
+        assert_true(tree_get_string(at(root, path), &text));
+        assert_true(bytes_start_with(text, BYTES_LITERAL("a"))); /* each echoes */
+    }
+    assert_int_equal(gateway_request_count(world->gateway), 0);
+
+    client = ask(world, CHAT,
+                 "{" HI ",\"n\":2,\"stream\":true,"
+                 "\"stream_options\":{\"include_usage\":true}}");
+    tell_choice(world, client, 1, 0, ids, 1, 0);
+    tell_choice(world, client, 0, 0, ids, 1, 0);
+    end_choice(world, client, 0, FINISH_LENGTH, 1);
+    tell_choice(world, client, 1, 1, ids, 1, 0);
+    end_choice(world, client, 1, FINISH_LENGTH, 2);
+    uint32_t roles[2] = {0}, finishes[2] = {0}, events_count = events_of(world, client);
+    for (uint32_t i = 0; i + 1 < events_count; i++) {
+        int64_t index;
+        assert_true(tree_get_integer(at(events[i], "choices.0.index"), &index));
+        roles[index] += at(events[i], "choices.0.delta.role") != NULL;
+        finishes[index] += !tree_is_null(at(events[i], "choices.0.finish_reason"));
+        assert_null_at(events[i], "usage");
+    }
+    assert_true(roles[0] == 1 && roles[1] == 1 && finishes[0] == 1 && finishes[1] == 1);
+    assert_int_equal(tree_count(at(events[events_count - 1], "choices")), 0);
+    assert_number(events[events_count - 1], "usage.completion_tokens", 3);
+    world_close(world);
+}
+
+/* A request fails as a whole; its other choices are cancelled, and nothing is said twice. */
+static void choices_fail_and_leave_together(void **state) {
+    (void)state;
+    struct world *world = open_by_hand((struct world_options){.gateway = {.requests_max = 4}});
+    uint32_t id = 70, client = ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":3}");
+    assert_error(world, ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":2}"), 429, "queue_full");
+    tell_choice(world, client, 0, 0, &id, 1, 0);
+    end_choice(world, client, 1, FINISH_REFUSED_QUEUE, 0);
+    assert_int_equal(world->cancels, 2);
+    end_choice(world, client, 0, FINISH_CANCELLED, 1);
+    assert_false(world->clients[client].ended);
+    end_choice(world, client, 2, FINISH_CANCELLED, 0);
+    assert_error(world, client, 429, "queue_full");
+    assert_int_equal(gateway_request_count(world->gateway), 0);
+
+    client = ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":2,\"stream\":true}");
+    tell_choice(world, client, 0, 0, &id, 1, 0);
+    end_choice(world, client, 1, FINISH_FAILED, 0);
+    end_choice(world, client, 0, FINISH_CANCELLED, 1);
+    uint32_t events_count = events_of(world, client);
+    assert_text(events[events_count - 1], "error.code", "engine_failed");
+
+    client = ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":4}");
+    end_choice(world, client, 0, FINISH_LENGTH, 0); /* the leader is done and stays */
+    world_hang_up(world, client);
+    world_settle(world);
+    assert_int_equal(world->cancels, 2 + 1 + 3);
+    for (uint32_t i = 1; i < 4; i++)
+        end_choice(world, client, i, FINISH_CANCELLED, 0);
+    assert_int_equal(gateway_request_count(world->gateway), 0);
+    world_close(world);
+}
+
+static void tokens_of_another_model_are_refused(void **state) {
+    (void)state;
+    struct world *world = open_by_hand((struct world_options){0});
+    assert_error(world, ask(world, COMPLETIONS, "{\"prompt\":[1],\"logit_bias\":{\"4096\":1}}"),
+                 422, "out_of_range");
+    assert_error(world, ask(world, COMPLETIONS, "{\"prompt\":[1],\"stop_token_ids\":[4096]}"), 422,
+                 "out_of_range");
+    assert_error(world, ask(world, COMPLETIONS, "{\"prompt\":[1],\"min_tokens\":2048}"), 422,
+                 "out_of_range");
+    ask(world, COMPLETIONS,
+        "{\"prompt\":[1,2],\"logit_bias\":{\"7\":-100},\"stop_token_ids\":[9],\"min_tokens\":3,"
+        "\"min_p\":0.5,\"frequency_penalty\":1,\"presence_penalty\":-1,"
+        "\"repetition_penalty\":1.5}");
+    const struct record_submit *submit = world->last_submit;
+    const uint32_t *stops = (const void *)((const char *)submit + submit_stops_at(2));
+    const struct token_bias *biases = (const void *)((const char *)submit + submit_biases_at(2, 2));
+    assert_int_equal(submit->stop_token_count, 2);
+    assert_true(stops[0] == 1 && stops[1] == 9);
+    assert_int_equal(submit->bias_count, 1);
+    assert_true(biases[0].token == 7 && biases[0].bias == -100.0f);
+    assert_int_equal(submit->sampling.min_tokens, 3);
+    assert_true(submit->sampling.min_p == 0.5f && submit->sampling.frequency_penalty == 1.0f &&
+                submit->sampling.presence_penalty == -1.0f &&
+                submit->sampling.repetition_penalty == 1.5f);
+    world_close(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chats_tell_log_probabilities),
+        cmocka_unit_test(completions_tell_log_probabilities),
+        cmocka_unit_test(several_answers_come_together),
+        cmocka_unit_test(choices_fail_and_leave_together),
+        cmocka_unit_test(tokens_of_another_model_are_refused),
         cmocka_unit_test(paths_answer_their_methods_only),
         cmocka_unit_test(metrics_add_up),
         cmocka_unit_test(a_chat_is_answered_whole),

@@ -322,22 +322,37 @@ uint32_t world_token(uint64_t seed, uint32_t position) {
     return (uint32_t)(random_uniform(seed, 0, position) * 4096);
 }
 
+static uint32_t logprobs_wanted(const struct step_row *row) {
+    bool wanted = row->sample && (row->sampling.flags & SAMPLING_LOGPROBS);
+    return wanted ? 1 + row->sampling.top_logprobs : 0;
+}
+
+/* Log probabilities are invented: the i-th entry is token + i, at -0.5 (i + 1). */
 bool world_compute(struct world *world, bool failed) {
     if (!world->to_engine) return false;
     const struct step_plan *plan = (const void *)world->to_engine->record;
     uint32_t row_count = failed ? 0 : plan->row_count;
+    uint32_t logprob_count = 0;
+    for (uint32_t i = 0; i < row_count; i++)
+        logprob_count += logprobs_wanted(&step_plan_rows(plan)[i]);
     struct step_result *result =
-        make(RECORD_STEP_DONE, sizeof *result + row_count * sizeof(struct step_result_row));
-    struct step_result_row *rows = record_tail_at(result, sizeof *result);
+        make(RECORD_STEP_DONE, step_result_bytes(row_count, logprob_count));
     result->step = plan->step;
     result->compute_ns = 1000;
     result->row_count = row_count;
     result->failed = failed;
+    struct step_result_row *rows = step_result_rows(result);
     for (uint32_t i = 0; i < row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         rows[i].slot = row->slot;
-        rows[i].token =
-            row->sample ? world_token(row->sampling.seed, row->output_position) : UINT32_MAX;
+        rows[i].token = row->sample ? world_token(row->sampling.seed + row->sampling.choice,
+                                                  row->output_position)
+                                    : UINT32_MAX;
+        rows[i].logprob_count = logprobs_wanted(row);
+        rows[i].logprob_index = result->logprob_count;
+        for (uint32_t k = 0; k < rows[i].logprob_count; k++)
+            step_result_logprobs(result)[result->logprob_count++] =
+                (struct token_logprob){(rows[i].token + k) % 4096, -0.5f * (float)(k + 1)};
     }
     enqueue(&world->to_unit, result);
     dequeue(&world->to_engine);

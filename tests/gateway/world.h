@@ -74,7 +74,7 @@ void world_carry(struct world *world);
 /* Goes on until nothing moves any more. */
 void world_settle(struct world *world);
 
-/* The token the engine chooses. */
+/* The token the engine chooses for choice c of seed s: that of the seed s + c. */
 uint32_t world_token(uint64_t seed, uint32_t position);
 
 #endif
