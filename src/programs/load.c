@@ -180,6 +180,7 @@ static void hear_event(void *context, struct bytes data) {
         slot->has_usage = true;
         slot->result.prompt_tokens = (uint32_t)answer.prompt_tokens;
         slot->result.output_tokens = (uint32_t)answer.output_tokens;
+        slot->result.cached_tokens = (uint32_t)answer.cached_tokens;
     }
     if (!answer.has_tokens) return;
     double moment = now(load);

@@ -39,6 +39,7 @@ const char *load_failure_name(enum load_failure failure);
 struct load_result {
     double arrival, sent, first, last, end; /* first, last: of events with tokens */
     uint32_t prompt_tokens, output_tokens;  /* as the server counts them; else events */
+    uint32_t cached_tokens;                 /* of the prompt, as the server says */
     enum load_failure failure;
 };
 

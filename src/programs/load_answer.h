@@ -16,6 +16,8 @@ struct load_answer {
     bool has_usage;     /* the next two are set */
     uint32_t token_ids; /* listed in the event; 0: the server sends text alone */
     uint64_t prompt_tokens, output_tokens;
+    uint64_t
+        cached_tokens; /* of the prompt, that the server did not have to compute; 0: or unsaid */
     char message[160];
 };
 

@@ -101,7 +101,7 @@ static void write_mark(FILE *out, const struct panel *panel, const char *name, d
     char text[48];
     double x = x_of(panel, value), y = y_of(panel, share);
     bool left = x > panel->left + panel->width * 0.6;
-    snprintf(text, sizeof text, "%s %.4g", name, value);
+    snprintf(text, sizeof text, value < 1000 ? "%s %.4g" : "%s %.0f", name, value);
     fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"" INK "\"/>\n", x, y);
     write_text(out, left ? x - 8 : x + 8, left ? y - 4 : y + 13, left ? "end" : "start", 11, INK,
                text);

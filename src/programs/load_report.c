@@ -57,6 +57,7 @@ enum status load_report_make(struct load_outcome *outcome, size_t request_count,
         report.failures[result->failure]++;
         if (result->failure != LOAD_OK) continue;
         report.prompt_tokens += result->prompt_tokens;
+        report.cached_tokens += result->cached_tokens;
         report.output_tokens += result->output_tokens;
     }
     report.failed = request_count - report.failures[LOAD_OK];
@@ -93,11 +94,11 @@ void load_report_print(const struct load_report *report, const struct load_outco
     printf("%zu requests in %.2f s, at most %u at a time, %zu failed\n", report->count,
            outcome->seconds, outcome->running_max, report->failed);
     printf("%.2f requests/s, %.1f prompt tokens/s, %.1f output tokens/s (%" PRIu64 " in, %" PRIu64
-           " out)\n\n",
+           " of them from a cache, %" PRIu64 " out)\n\n",
            rate((double)report->failures[LOAD_OK], outcome),
            rate((double)report->prompt_tokens, outcome),
            rate((double)report->output_tokens, outcome), report->prompt_tokens,
-           report->output_tokens);
+           report->cached_tokens, report->output_tokens);
     printf("%-28s %10s %10s %10s %10s %10s %10s\n", "", "mean", "p50", "p90", "p95", "p99", "max");
     print_row("time to first token, ms", &report->first, 1e3, 1);
     print_row("time per output token, ms", &report->token, 1e3, 2);
@@ -139,12 +140,13 @@ void load_report_print_json(const struct load_report *report, const struct load_
     printf(",\"model\":");
     print_string(outcome->model);
     printf(",\"endpoint\":\"%s\",\n \"requests\":%zu,\"failed\":%zu,\"seconds\":%.6g,"
-           "\"running_max\":%u,\"prompt_tokens\":%" PRIu64 ",\"output_tokens\":%" PRIu64
+           "\"running_max\":%u,\"prompt_tokens\":%" PRIu64 ",\"cached_tokens\":%" PRIu64
+           ",\"output_tokens\":%" PRIu64
            ",\n \"requests_per_second\":%.6g,\"prompt_tokens_per_second\":%.6g,"
            "\"output_tokens_per_second\":%.6g",
            options->chat ? "chat" : "completions", report->count, report->failed, outcome->seconds,
-           outcome->running_max, report->prompt_tokens, report->output_tokens,
-           rate((double)report->failures[LOAD_OK], outcome),
+           outcome->running_max, report->prompt_tokens, report->cached_tokens,
+           report->output_tokens, rate((double)report->failures[LOAD_OK], outcome),
            rate((double)report->prompt_tokens, outcome),
            rate((double)report->output_tokens, outcome));
     print_stats("ttft_seconds", &report->first);

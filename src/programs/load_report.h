@@ -11,7 +11,7 @@
 struct load_report {
     size_t count, failed;
     size_t failures[LOAD_FAILURE_COUNT];
-    uint64_t prompt_tokens, output_tokens;
+    uint64_t prompt_tokens, cached_tokens, output_tokens;
     struct load_stats first; /* arrival to first token (TTFT) */
     struct load_stats
         token;             /* mean time from token to token of an answer, after its first (TPOT) */

@@ -117,6 +117,8 @@ def traces_are_played(url):
         result = figures(url, "--trace", mooncake, "--max-prompt", "600", "--max-output", "4")
         sane(result, 4)
         assert (result["prompt_tokens"], result["output_tokens"]) == (2400, 16), result
+        again = figures(url, "--trace", mooncake, "--max-prompt", "600", "--max-output", "4")
+        assert again["cached_tokens"] >= 4 * 512, "the same blocks are the same tokens"
         assert "c.svg" in bench(url, "--requests", "1", "--chart", folder + "/no/c.svg", code=1).stderr
 
 

@@ -46,10 +46,12 @@ static void events_of_all_servers_are_understood(void **state) {
         assert_false(answer.failed || answer.done || answer.has_usage);
     }
     struct load_answer usage = read_good(
-        "{\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3,\"x\":null}}");
+        "{\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3,\"x\":null,"
+        "\"prompt_tokens_details\":{\"cached_tokens\":5}}}");
     assert_true(usage.has_usage);
     assert_int_equal(usage.prompt_tokens, 9);
     assert_int_equal(usage.output_tokens, 3);
+    assert_int_equal(usage.cached_tokens, 5);
     assert_true(read_good("[DONE]").done);
 }
 
