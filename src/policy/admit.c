@@ -44,7 +44,8 @@ enum admit admit_arrival(struct admit_need need, const struct admit_house *house
 enum admit admit_start(uint64_t pages, const struct admit_house *house) {
     if (house->waits) return ADMIT_WAIT_TURN;
     if (house->rows_running >= house->rows_max) return ADMIT_WAIT_ROWS;
-    if (pages + house->rows_running > house->pages_available) return ADMIT_WAIT_PAGES;
+    if (pages + house->rows_running / ADMIT_ROWS_PER_PAGE > house->pages_available)
+        return ADMIT_WAIT_PAGES;
     return ADMIT_NOW;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Who may come in. A request that can never fit is refused on arrival; one that fits but not now
  * waits; one that starts gets pages for what is known of it and one to grow into, and must leave
- * one for each request that runs, so that it does not interrupt them at once. Its answer's other
- * pages come as it grows, and when they run out, policy/preempt.h decides. Pure: the same facts
- * give the same answer.
+ * one for every few that run, so that it does not interrupt them at once. Its answer's other pages
+ * come as it grows, and when they run out, policy/preempt.h decides. Pure: the same facts give the
+ * same answer.
  */
 #ifndef POLICY_ADMIT_H
 #define POLICY_ADMIT_H
@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include "contract/record.h"
+
+#define ADMIT_ROWS_PER_PAGE 4 /* running requests for which a start leaves one page */
 
 enum admit {
     ADMIT_NOW,

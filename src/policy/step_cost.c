@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/step_cost.h"
 
+#include <stdbool.h>
+
 /* Units in which the parts of a usual step are numbers near 1, so that an error is shared fairly.
  */
 #define ROWS_UNIT 16.0
 #define TOKENS_UNIT 64.0
 #define ATTENDED_UNIT (64.0 * 1024)
-#define RATE_MIN 0.1 /* of the error that one measurement may explain, once the first ones are in  \
-                      */
+#define RATE_STEPS 10 /* one step explains a tenth of its error, once as many are in */
 #define TRUSTED_AFTER 8
 
 static void features_of(const struct step_work *work, double features[STEP_COST_WEIGHTS]) {
@@ -33,17 +34,19 @@ double step_cost_ns(const struct step_cost *cost, const struct step_work *work) 
 
 void step_cost_observe(struct step_cost *cost, const struct step_work *work, int64_t ns) {
     if (ns <= 0) return;
+    bool prompts = work->prompt_tokens > 0;
+    int first = prompts ? STEP_COST_TOKENS : STEP_COST_FIXED;
+    int end = prompts ? STEP_COST_WEIGHTS : STEP_COST_TOKENS;
     double features[STEP_COST_WEIGHTS], power = 0;
     features_of(work, features);
-    for (int i = 0; i < STEP_COST_WEIGHTS; i++)
+    for (int i = first; i < end; i++)
         power += features[i] * features[i];
+    uint32_t *observed = &cost->observed[prompts];
     double predicted = step_cost_ns(cost, work), error = (double)ns - predicted;
-    if (cost->observed >= TRUSTED_AFTER && error > predicted) error = predicted;
-    double rate = 1.0 / ++cost->observed;
-    if (rate < RATE_MIN) rate = RATE_MIN;
-    if (cost->observed > TRUSTED_AFTER) cost->observed = TRUSTED_AFTER + 1; /* no overflow */
-    for (int i = 0; i < STEP_COST_WEIGHTS; i++) {
-        cost->weights[i] += rate * error * features[i] / power;
+    if (*observed >= TRUSTED_AFTER && error > predicted) error = predicted;
+    if (*observed < RATE_STEPS) ++*observed;
+    for (int i = first; i < end; i++) {
+        cost->weights[i] += error * features[i] / power / *observed;
         if (cost->weights[i] < 0) cost->weights[i] = 0;
     }
 }

@@ -4,10 +4,12 @@
  *   ns = fixed + per answer row + per prompt token + per KV position that a prompt token attends to
  *
  * Answer rows' attention goes into their own weight: they read one context each, prompts read it
- * once a token. The weights follow the measurements by normalized least mean squares (B. Widrow, S.
- * Haykin: the smallest change that explains a part of the error), kept at 0 or more: no matrix, no
- * wind-up when the load never varies. One measurement counts at most for twice its prediction, so a
- * hiccup of the machine does not matter long.
+ * once a token. Steps of answers alone teach the first two weights, steps with prompts the others:
+ * so an error about prompts never makes answers look slow, on which their time is judged. The
+ * weights follow the measurements by normalized least mean squares (B. Widrow, S. Haykin: the
+ * smallest change that explains a part of the error), kept at 0 or more: no matrix, no wind-up when
+ * the load never varies. One measurement counts at most for twice its prediction, so a hiccup of
+ * the machine does not matter long.
  *
  * Doubles with fixed operations in a fixed order: the same measurements give the same predictions.
  */
@@ -20,7 +22,7 @@ enum { STEP_COST_FIXED, STEP_COST_ROWS, STEP_COST_TOKENS, STEP_COST_ATTENDED, ST
 
 struct step_cost { /* starts zeroed: nothing known, everything free */
     double weights[STEP_COST_WEIGHTS];
-    uint32_t observed;
+    uint32_t observed[2]; /* steps without prompts, with prompts; up to a bound */
 };
 
 struct step_work {

@@ -40,8 +40,9 @@ static void each_reason_has_its_boundary(void **state) {
     cases[7].house.rows_running = 2;
     cases[8].house.waits = true;
     cases[9].house.draining = true;
-    cases[10].house.pages_available = 3; /* one for the request that runs */
-    cases[10].house.rows_running = cases[11].house.rows_running = 1;
+    cases[10].house.pages_available = 3; /* one for the four that run */
+    cases[10].house.rows_running = cases[11].house.rows_running = 4;
+    cases[10].house.rows_max = cases[11].house.rows_max = 8;
     cases[11].house.pages_available = 2;
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
         assert_int_equal(admit_arrival(cases[i].need, &cases[i].house), cases[i].expected);

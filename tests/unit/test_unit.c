@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "contract/step_plan.h"
+#include "policy/step_cost.h"
 
 enum { VOCAB = 1000, STOP_TOKEN = 7, REQUESTS_MAX = 400, TOKENS_MAX = 1100, PAGES_MAX = 64 };
 
@@ -88,10 +89,12 @@ static uint64_t chain_next(uint64_t chain, uint32_t token, uint32_t form) {
     return (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9u | 1;
 }
 
+static double stop_odds = 0.002;
+
 /* The token that the invented engine chooses behind a sequence: a stop token now and then. */
 static uint32_t engine_token(uint64_t chain, uint64_t seed, uint32_t position) {
     uint32_t token = (uint32_t)(random_uniform(chain ^ seed, 0, position) * VOCAB);
-    return random_uniform(chain ^ seed, 1, position) < 0.002 ? STOP_TOKEN : token;
+    return random_uniform(chain ^ seed, 1, position) < stop_odds ? STOP_TOKEN : token;
 }
 
 static struct known *known_of(struct world *world, struct request_id id) {
@@ -504,6 +507,116 @@ static void options_out_of_range_are_named(void **state) {
     assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_NO_MEMORY);
 }
 
+/* ---- time ---------------------------------------------------------------------------------- */
+
+/* A machine: 2 ms a step, 50 us an answer, 60 us a prompt token, 10 ns a position it reads. */
+static int64_t plan_ns(const struct step_plan *plan) {
+    struct step_work work = {0};
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        if (row->token_count == 1)
+            work.answer_rows++;
+        else
+            step_work_add(&work, row->first_position, row->token_count);
+    }
+    return 2000000 + 50000 * (int64_t)work.answer_rows + 60000 * (int64_t)work.prompt_tokens +
+           10 * (int64_t)work.attended;
+}
+
+/* One step in virtual time. */
+static void step_in_time(struct world *world) {
+    step(world);
+    drain(world);
+    assert_non_null(world->plan);
+    world->step_ns = plan_ns(world->plan);
+    world->now_ns += world->step_ns;
+    complete(world, false);
+    drain(world);
+}
+
+static struct unit_options timed_options(void) {
+    struct unit_options options = small_options();
+    options.page_count = 60;
+    options.step_tokens_max = 512;
+    options.chunk_tokens_max = 0;
+    return options;
+}
+
+/* Milliseconds that a token of four running answers takes; beside_prompts: only while one of 640
+ * tokens is computed, which comes every 600 ms and must be done before the next. */
+static double answer_ms(const struct unit_options *options, bool beside_prompts, double *first_ms) {
+    struct world *world = world_open(options);
+    uint32_t prompt = UINT32_MAX, tokens = 0;
+    stop_odds = 0;
+    int64_t arrived_ns = 0, counted_ns = 0, longest_ns = 0;
+    for (int i = 0; i < 4; i++)
+        submit(world, 10, 900);
+    for (int turn = 0; turn < 800; turn++) {
+        bool pending = prompt != UINT32_MAX && !world->known[prompt].received;
+        if (beside_prompts && turn >= 30 && world->now_ns - arrived_ns >= 600000000) {
+            assert_false(pending);
+            prompt = submit(world, 640, 1);
+            arrived_ns = world->now_ns;
+            pending = true;
+        }
+        int64_t before_ns = world->now_ns;
+        step_in_time(world);
+        if (pending && world->now_ns - arrived_ns > longest_ns)
+            longest_ns = world->now_ns - arrived_ns;
+        if (turn < 30 || pending != beside_prompts) continue;
+        tokens++;
+        counted_ns += world->now_ns - before_ns;
+    }
+    world_close(world);
+    stop_odds = 0.002;
+    *first_ms = (double)longest_ns / 1e6;
+    return (double)counted_ns / 1e6 / tokens;
+}
+
+/* Prompts beside answers lengthen them by the stretch that is allowed and no more, whether a block
+ * fits into one step's allowance or not; and each prompt gets through before the next arrives. */
+static void prompts_do_not_starve_answers_nor_answers_prompts(void **state) {
+    (void)state;
+    double first_ms;
+    struct unit_options options = timed_options();
+    double calm = answer_ms(&options, false, &first_ms);
+    for (uint32_t stretch = 130; stretch <= 400; stretch += 90) {
+        options.tpot_stretch_percent = stretch;
+        double busy = answer_ms(&options, true, &first_ms);
+        print_message(
+            "# %u %%: %.2f ms a token, %.2f ms with prompts (%.2f x), first after %.0f ms\n",
+            stretch, calm, busy, busy / calm, first_ms);
+        assert_true(busy <= calm * stretch / 100 * 1.1);
+    }
+    options.tpot_target_ns = 1; /* cannot be kept: prompts get a block in 16 steps all the same */
+    double busy = answer_ms(&options, true, &first_ms);
+    print_message("# least: %.2f ms (%.2f x), first after %.0f ms\n", busy, busy / calm, first_ms);
+}
+
+/* Urgent requests keep coming, as many as can run: one that is not urgent waits only as long as its
+ * lower priority is worth. */
+static void nobody_waits_forever(void **state) {
+    (void)state;
+    struct unit_options options = timed_options();
+    uint32_t tokens[64] = {0};
+    options.step_rows_max = 2;
+    options.priority_ns = 500000000;
+    struct world *world = world_open(&options);
+    uint32_t patient = UINT32_MAX;
+    for (uint32_t turn = 0; turn < 2000; turn++) {
+        while (unit_request_count(world->unit) < 6) {
+            tokens[1] = world->submitted;
+            submit_tokens(world, tokens, 64, 20, patient == UINT32_MAX ? 0 : 1);
+            if (patient == UINT32_MAX) patient = world->submitted - 1;
+        }
+        step_in_time(world);
+        if (world->known[patient].received > 0) break;
+    }
+    assert_true(world->known[patient].received > 0);
+    assert_true(world->now_ns < 2 * options.priority_ns);
+    world_close(world);
+}
+
 /* ---- random lives --------------------------------------------------------------------------- */
 
 static uint64_t seed_now;
@@ -686,6 +799,8 @@ int main(void) {
         cmocka_unit_test(a_request_cancelled_in_a_step_frees_its_pages_after_it),
         cmocka_unit_test(a_failed_step_fails_its_requests_only),
         cmocka_unit_test(options_out_of_range_are_named),
+        cmocka_unit_test(prompts_do_not_starve_answers_nor_answers_prompts),
+        cmocka_unit_test(nobody_waits_forever),
         cmocka_unit_test(every_life_ends_once_and_returns_its_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

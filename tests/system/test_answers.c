@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Unit and engine together on the model that comes with Fathom: an answer is the same to the last
+ * token whether its request runs alone or among 31 others, with the prefix cache or without, on a
+ * first or a second visit, and when it is interrupted because pages run out.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "contract/machine.h"
+#include "host/engine_cpu.h"
+#include "unit/unit.h"
+
+enum { REQUESTS = 32, ANSWER_MAX = 170, PROMPT_MAX = 150, ROWS = 32, PAGES = 256 };
+
+static struct engine_cpu *engine;
+static struct step_result *result;
+
+struct asked {
+    uint32_t prompt[PROMPT_MAX], prompt_count, answer_count;
+    struct sampling sampling;
+};
+
+static struct asked asked[REQUESTS];
+
+struct answers {
+    uint32_t tokens[REQUESTS][ANSWER_MAX], counts[REQUESTS], hits[REQUESTS];
+    uint32_t ended;
+    struct record_unit_load load;
+};
+
+static uint32_t below(uint64_t stream, uint32_t draw, uint32_t bound) {
+    return (uint32_t)(random_uniform(11, stream, draw) * bound);
+}
+
+/* Four families of prompts that begin alike; every other request is greedy. */
+static void make_requests(uint32_t vocab) {
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        struct asked *request = &asked[i];
+        request->prompt_count = 20 + below(i, 0, PROMPT_MAX - 20);
+        request->answer_count = 20 + below(i, 1, ANSWER_MAX - 20);
+        for (uint32_t t = 0; t < request->prompt_count; t++)
+            request->prompt[t] = below(t < 70 ? 100 + i % 4 : 200 + i, 2 + t, vocab);
+        request->sampling = (struct sampling){
+            .temperature = i % 2 ? 0 : 0.9f, .top_p = i % 4 ? 1 : 0.8f, .seed = i};
+    }
+}
+
+struct run {
+    struct unit *unit;
+    struct machine machine;
+    void *memory;
+};
+
+static struct run run_open(const struct unit_options *options) {
+    struct run run = {.memory = malloc(unit_memory_bytes(options))};
+    struct arena arena;
+    struct error error;
+    arena_over(&arena, run.memory, unit_memory_bytes(options));
+    if (unit_create(&arena, options, &run.unit, &error)) fail_msg("%s", error.text);
+    run.machine = unit_machine(run.unit);
+    return run;
+}
+
+static struct unit_options unit_defaults(void) {
+    const struct model *model = engine_cpu_model(engine);
+    return (struct unit_options){.requests_max = REQUESTS,
+                                 .page_count = PAGES,
+                                 .context_tokens_max = PROMPT_MAX + ANSWER_MAX,
+                                 .step_rows_max = ROWS,
+                                 .step_tokens_max = 256,
+                                 .vocab_count = model_shape(model)->vocab,
+                                 .model_id = model_identity(model),
+                                 .numerics_id = model_numerics_id(model)};
+}
+
+static void submit(struct run *run, uint32_t number) {
+    static _Alignas(8) char memory[1 << 16];
+    struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
+    const struct asked *request = &asked[number];
+    struct record_submit *record =
+        outbox_put(&outbox, RECORD_SUBMIT, submit_bytes(request->prompt_count, 0, 0));
+    record->request.low = number;
+    record->sampling = request->sampling;
+    record->prompt_count = request->prompt_count;
+    record->new_tokens_max = request->answer_count;
+    memcpy(record_tail_at(record, sizeof *record), request->prompt,
+           request->prompt_count * sizeof(uint32_t));
+    assert_true(record_valid(record, record->record.bytes));
+    assert_int_equal(run->machine.receive(run->machine.self, &record->record, 0), STATUS_OK);
+}
+
+static void take(struct answers *answers, const struct record *record) {
+    if (record->kind == RECORD_TOKENS) {
+        const struct record_tokens *tokens = (const void *)record;
+        uint64_t number = tokens->request.low;
+        assert_int_equal(tokens->first_output_position, answers->counts[number]);
+        memcpy(&answers->tokens[number][answers->counts[number]++],
+               record_tail_at(tokens, sizeof *tokens), sizeof(uint32_t));
+    } else if (record->kind == RECORD_FINISHED) {
+        const struct record_finished *finished = (const void *)record;
+        assert_int_equal(finished->reason, FINISH_LENGTH);
+        answers->hits[finished->request.low] = finished->prompt_hit_tokens;
+        answers->ended++;
+    } else if (record->kind == RECORD_UNIT_LOAD) {
+        answers->load = *(const struct record_unit_load *)record;
+    }
+}
+
+/* Until nothing is left to do. */
+static void finish(struct run *run, struct answers *answers) {
+    static _Alignas(8) char plan[1 << 20];
+    struct error error = {""};
+    for (;;) {
+        run->machine.step(run->machine.self, 0);
+        bool planned = false;
+        for (const struct record *r = NULL; (r = outbox_next(run->machine.outbox, r));) {
+            take(answers, r);
+            if (r->kind != RECORD_RUN_STEP) continue;
+            assert_true(r->bytes <= sizeof plan && record_valid(r, r->bytes));
+            memcpy(plan, r, r->bytes);
+            planned = true;
+        }
+        outbox_clear(run->machine.outbox);
+        if (!planned && run->machine.next_wake_ns(run->machine.self) == MACHINE_NEVER) return;
+        if (!planned) continue;
+        engine_cpu_run(engine, (const struct step_plan *)(const void *)plan, result, &error);
+        if (result->failed) fail_msg("%s", error.text);
+        assert_int_equal(run->machine.receive(run->machine.self, &result->record, 0), STATUS_OK);
+    }
+}
+
+static void run_close(struct run *run) {
+    unit_audit(run->unit);
+    assert_int_equal(unit_request_count(run->unit), 0);
+    free(run->memory);
+}
+
+static struct answers alone; /* each request by itself, without a cache */
+
+static void assert_same(const struct answers *answers) {
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        assert_int_equal(answers->counts[i], asked[i].answer_count);
+        assert_memory_equal(answers->tokens[i], alone.tokens[i],
+                            asked[i].answer_count * sizeof(uint32_t));
+    }
+}
+
+/* All at once, `visits` times over; the last visit's answers. */
+static struct answers run_all(const struct unit_options *options, uint32_t visits) {
+    struct run run = run_open(options);
+    struct answers answers = {0};
+    for (uint32_t visit = 0; visit < visits; visit++) {
+        answers = (struct answers){0};
+        for (uint32_t i = 0; i < REQUESTS; i++)
+            submit(&run, i);
+        finish(&run, &answers);
+        assert_int_equal(answers.ended, REQUESTS);
+        assert_same(&answers);
+    }
+    run_close(&run);
+    return answers;
+}
+
+static void among_others(void **state) {
+    (void)state;
+    struct unit_options options = unit_defaults();
+    run_all(&options, 1);
+}
+
+/* The second visit finds every whole block before the last prompt token. */
+static void with_the_prefix_cache(void **state) {
+    (void)state;
+    struct unit_options options = unit_defaults();
+    options.prefix_cache = true;
+    struct answers answers = run_all(&options, 2);
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        assert_int_equal(answers.hits[i], (asked[i].prompt_count - 1) / 64 * 64);
+}
+
+/* Ten pages for 32 requests of up to five. */
+static void interrupted(void **state) {
+    (void)state;
+    for (uint32_t cached = 0; cached < 2; cached++) {
+        struct unit_options options = unit_defaults();
+        options.page_count = 10;
+        options.prefix_cache = cached;
+        options.step_tokens_max = 128;
+        struct answers answers = run_all(&options, 1);
+        print_message("# cache %u: %u interrupted, %u tokens again, %u pages evicted\n", cached,
+                      (uint32_t)answers.load.preemptions_total,
+                      (uint32_t)answers.load.recomputed_tokens_total,
+                      (uint32_t)answers.load.evicted_pages_total);
+        assert_true(answers.load.preemptions_total > 0);
+        assert_true(answers.load.recomputed_tokens_total > 0);
+    }
+}
+
+static int open_engine(void **state) {
+    (void)state;
+    const char *source = getenv("FATHOM_SOURCE");
+    char directory[4096];
+    struct error error;
+    struct model_options options = {.directory = directory,
+                                    .activations = ACTIVATIONS_BF16,
+                                    .kv_bytes = (uint64_t)64 << 20,
+                                    .step_tokens_max = 256,
+                                    .step_rows_max = ROWS};
+    snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
+    options.level = kernels_detect();
+    if (engine_cpu_open(&options, &engine, &error)) fail_msg("%s", error.text);
+    assert_true(model_page_count(engine_cpu_model(engine)) >= PAGES);
+    result = calloc(1, engine_cpu_result_bytes(ROWS));
+    make_requests(model_shape(engine_cpu_model(engine))->vocab);
+    struct unit_options unit = unit_defaults();
+    struct run run = run_open(&unit);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        submit(&run, i);
+        finish(&run, &alone);
+    }
+    run_close(&run);
+    return 0;
+}
+
+static int close_engine(void **state) {
+    (void)state;
+    engine_cpu_close(engine);
+    free(result);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(among_others),
+        cmocka_unit_test(with_the_prefix_cache),
+        cmocka_unit_test(interrupted),
+    };
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
+}
