@@ -63,8 +63,8 @@ static const struct token_logprob *entries_of(const struct request *request,
 
 /* Bytes of JSON that telling these tokens takes at most. */
 static size_t tokens_json_bytes_max(const struct request *request, const struct news *news) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < news->count && tells_tokens(request); i++) {
+    size_t bytes = request->answer.token_ids ? news->count * API_TOKENS_ID_BYTES_MAX : 0;
+    for (size_t i = 0; i < news->count && request->answer.logprobs; i++) {
         struct token_logprob bare;
         uint32_t each;
         const struct token_logprob *entries = entries_of(request, news, i, &bare, &each);

@@ -132,7 +132,7 @@ static void write_name(const struct spelling *spelling, uint32_t token) {
     struct bytes bytes = bytes_of_token(spelling->tokenizer, token);
     if (bytes.count == 0)
         write_id(spelling->writer, token);
-    else if (utf8_valid_prefix(bytes) == bytes.count)
+    else if (utf8_valid_prefix(bytes) == bytes.count && !memchr(bytes.data, 0, bytes.count))
         json_writer_string(spelling->writer, bytes);
     else
         write_hexed(spelling->writer, bytes);

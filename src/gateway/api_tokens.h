@@ -7,10 +7,10 @@
  *                "text_offset":[]}
  *
  * A token's text is its bytes as UTF-8, with U+FFFD for what is none; in completions, where texts
- * are names of members, such a token is written "bytes:\xe2\x80", as OpenAI does. A token without
- * bytes, or without a tokenizer, is "token_id:123". Log probabilities below -9999 are told as
- * -9999. text_offset counts characters of the answer; tokens that begin inside a character have
- * that of the next.
+ * are names of members, such a token, or one with a zero byte (many readers take none in names), is
+ * written "bytes:\xe2\x80", as OpenAI does. A token without bytes, or without a tokenizer, is
+ * "token_id:123". Log probabilities below -9999 are told as -9999. text_offset counts characters of
+ * the answer; tokens that begin inside a character have that of the next.
  */
 #ifndef GATEWAY_API_TOKENS_H
 #define GATEWAY_API_TOKENS_H
@@ -30,7 +30,9 @@ void api_tokens_completion_logprobs(struct json_writer *writer, const struct tok
 /* Characters that the token adds to the answer's text. */
 uint32_t api_tokens_characters(const struct tokenizer *tokenizer, uint32_t token);
 
-/* What one token's entries can need in any of the above, all together. */
+#define API_TOKENS_ID_BYTES_MAX 11 /* of one id among others */
+
+/* What one token's entries can need in either shape of log probabilities. */
 size_t api_tokens_bytes_max(const struct tokenizer *tokenizer, const struct token_logprob *entries,
                             uint32_t each);
 

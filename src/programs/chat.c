@@ -13,8 +13,8 @@
 
 #include "base/check.h"
 #include "host/model_text.h"
-#include "model/sample.h"
 #include "programs/model_run.h"
+#include "programs/sampler.h"
 
 #define STEP_TOKENS 512
 #define CONTEXT_DEFAULT 4096
@@ -24,7 +24,8 @@ struct chat_values {
     struct model_run_values run;
     const char *system;
     double temperature, top_p;
-    uint64_t max_context, seed;
+    struct sampler_values sampler;
+    uint64_t max_context, seed, top_k;
 };
 
 #define AT(field) .offset = offsetof(struct chat_values, field)
@@ -46,6 +47,12 @@ static const struct option chat_rows[] = {
      .minimum = -1,
      .maximum = 1,
      AT(top_p)},
+    {.name = "top-k",
+     .type = OPTION_COUNT,
+     .help = "choose among this many tokens; 0: the model's own",
+     .maximum = LIMIT_VOCAB,
+     AT(top_k)},
+    SAMPLER_OPTIONS(struct chat_values),
     {.name = "seed",
      .type = OPTION_COUNT,
      .help = "makes answers repeatable; 0: another one each time",
@@ -74,9 +81,9 @@ struct chat {
     struct chat_values values;
     struct solo *solo;
     struct model_text text;
-    struct sampling sampling;
+    struct sampler sampler;
     uint32_t vocab, context_max;
-    float *logits, *sample_scratch; /* [vocab], [2 * vocab] */
+    float *logits; /* [vocab] */
     struct tokenizer_scratch *scratch;
     void *scratch_memory;
     char *prompt;     /* [prompt_capacity] */
@@ -183,10 +190,10 @@ static bool is_stop(const struct chat *chat, uint32_t token) {
 /* From the prompt's last logits to the answer's end. */
 static enum status write_answer(struct chat *chat, struct token_stream *stream,
                                 uint32_t prompt_tokens, struct error *error) {
-    chat->sampling.seed++;
+    chat->sampler.sampling.seed++;
+    sampler_begin(&chat->sampler, chat->tokens, prompt_tokens);
     for (uint32_t position = 0; prompt_tokens + position < chat->context_max; position++) {
-        uint32_t token = sample_token(chat->logits, chat->vocab, &chat->sampling, position,
-                                      chat->sample_scratch);
+        uint32_t token = sampler_choose(&chat->sampler, chat->logits);
         if (is_stop(chat, token) || interrupted) return STATUS_OK;
         token_stream_push(stream, token, show, chat);
         struct solo_row row = {
@@ -238,26 +245,28 @@ static enum status take_room(struct chat *chat, struct error *error) {
     chat->prompt_capacity = (size_t)chat->context_max * 64; /* few tokens are longer on average */
     size_t bytes = tokenizer_scratch_bytes(chat->prompt_capacity);
     chat->logits = malloc(chat->vocab * sizeof(float));
-    chat->sample_scratch = malloc(2 * (size_t)chat->vocab * sizeof(float));
     chat->prompt = malloc(chat->prompt_capacity);
     chat->tokens = malloc(chat->prompt_capacity * sizeof(uint32_t));
     chat->scratch_memory = malloc(bytes);
-    if (!chat->logits || !chat->sample_scratch || !chat->prompt || !chat->tokens ||
-        !chat->scratch_memory)
+    if (!chat->logits || !chat->prompt || !chat->tokens || !chat->scratch_memory)
         return no_memory(error);
     arena_over(&arena, chat->scratch_memory, bytes);
     chat->scratch = tokenizer_scratch_create(&arena, chat->prompt_capacity);
-    return chat->scratch ? STATUS_OK : no_memory(error);
+    if (!chat->scratch) return no_memory(error);
+    return sampler_open(&chat->sampler, chat->vocab, chat->context_max, error);
 }
 
 static void choose_sampling(struct chat *chat) {
-    chat->sampling = chat->text.sampling;
-    if (chat->values.temperature >= 0) chat->sampling.temperature = (float)chat->values.temperature;
-    if (chat->values.top_p >= 0) chat->sampling.top_p = (float)chat->values.top_p;
-    chat->sampling.seed = chat->values.seed;
-    if (chat->values.seed == 0)
-        check(getrandom(&chat->sampling.seed, sizeof chat->sampling.seed, 0) ==
-              sizeof chat->sampling.seed);
+    const struct chat_values *values = &chat->values;
+    struct sampling *sampling = &chat->sampler.sampling;
+    *sampling = chat->text.sampling;
+    if (values->temperature >= 0) sampling->temperature = (float)values->temperature;
+    if (values->top_p >= 0) sampling->top_p = (float)values->top_p;
+    if (values->top_k) sampling->top_k = (uint32_t)values->top_k;
+    sampler_apply(&chat->sampler, &values->sampler);
+    sampling->seed = values->seed;
+    if (values->seed == 0)
+        check(getrandom(&sampling->seed, sizeof sampling->seed, 0) == sizeof sampling->seed);
 }
 
 static enum status chat_open(struct chat *chat, struct error *error) {
@@ -290,7 +299,7 @@ static void chat_close(struct chat *chat) {
     if (chat->solo) solo_close(chat->solo);
     model_text_close(&chat->text);
     free(chat->logits);
-    free(chat->sample_scratch);
+    sampler_close(&chat->sampler);
     free(chat->prompt);
     free(chat->tokens);
     free(chat->scratch_memory);

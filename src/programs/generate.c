@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "model/sample.h"
 #include "programs/model_run.h"
+#include "programs/sampler.h"
 
 #ifdef FATHOM_SERVING
 #include "programs/generate_text.h"
@@ -19,6 +19,7 @@ struct generate_values {
     const char *tokens;
     uint64_t max_new, top_k, seed;
     double temperature, top_p;
+    struct sampler_values sampler;
     bool greedy, ignore_eos, json;
 };
 
@@ -58,6 +59,7 @@ static const struct option generate_rows[] = {
      .help = "choose among this many tokens; 0: all",
      .offset = offsetof(struct generate_values, top_k),
      .maximum = LIMIT_VOCAB},
+    SAMPLER_OPTIONS(struct generate_values),
     {.name = "seed",
      .type = OPTION_COUNT,
      .help = "the same seed gives the same answer",
@@ -88,8 +90,9 @@ struct answer {
     uint32_t *given; /* --tokens */
     const uint32_t *prompt;
     uint32_t prompt_count;
-    float *logits, *scratch; /* [vocab], [2 * vocab] */
-    uint32_t count;          /* tokens printed */
+    float *logits; /* [vocab] */
+    struct sampler sampler;
+    uint32_t count; /* tokens printed */
     struct generate_text *text;
 };
 
@@ -142,17 +145,18 @@ static bool is_end(const struct answer *answer, uint32_t token) {
 
 static enum status run_tokens(struct answer *answer, struct error *error) {
     const struct generate_values *values = &answer->values;
-    struct sampling sampling = {
+    answer->sampler.sampling = (struct sampling){
         .temperature = values->greedy ? 0 : (float)values->temperature,
         .top_p = (float)values->top_p,
         .top_k = (uint32_t)values->top_k,
         .seed = values->seed,
     };
+    sampler_apply(&answer->sampler, &values->sampler);
+    sampler_begin(&answer->sampler, answer->prompt, answer->prompt_count);
     enum status status = solo_prefill(answer->solo, 0, answer->prompt, answer->prompt_count, 0,
                                       answer->logits, error);
     for (uint32_t i = 0; status == STATUS_OK; i++) {
-        uint32_t token =
-            sample_token(answer->logits, answer->shape->vocab, &sampling, i, answer->scratch);
+        uint32_t token = sampler_choose(&answer->sampler, answer->logits);
         print_token(answer, token);
         if (is_end(answer, token) || i + 1 == values->max_new) return STATUS_OK;
         struct solo_row row = {
@@ -180,9 +184,8 @@ static enum status open_model(struct answer *answer, const struct model_options 
             return error_set(error, STATUS_INVALID, "%u is no token, the model has %u",
                              answer->prompt[i], answer->shape->vocab);
     answer->logits = malloc(answer->shape->vocab * sizeof(float));
-    answer->scratch = malloc(2 * (size_t)answer->shape->vocab * sizeof(float));
-    if (answer->logits && answer->scratch) return STATUS_OK;
-    return error_set(error, STATUS_NO_MEMORY, "no memory for the logits");
+    if (!answer->logits) return error_set(error, STATUS_NO_MEMORY, "no memory for the logits");
+    return sampler_open(&answer->sampler, answer->shape->vocab, longest, error);
 }
 
 static enum status run(struct answer *answer, const char *prompt, struct error *error) {
@@ -223,7 +226,7 @@ int program_generate(int argc, char **argv) {
     close_text(&answer);
     free(answer.given);
     free(answer.logits);
-    free(answer.scratch);
+    sampler_close(&answer.sampler);
     return status == STATUS_OK ? command_end(generate_options)
                                : command_failed(generate_options, status, &error);
 }

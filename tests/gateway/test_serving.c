@@ -21,8 +21,11 @@
 #include "base/tree.h"
 #include "world.h"
 
+enum { CHOICES_MAX = 3 };
+
 struct asked { /* what the test knows of each client's request */
-    bool good, chat, stream, usage, leaves, ignore_eos;
+    bool good, chat, stream, usage, leaves, ignore_eos, logprobs, ids;
+    uint32_t choices;
     uint32_t max_tokens;
     uint64_t seed;
     const char *stop; /* NULL: none */
@@ -65,13 +68,22 @@ static void ask_good(struct world *world) {
                             .ignore_eos = below(3) == 0,
                             .max_tokens = 1 + below(40),
                             .seed = below(100000),
-                            .stop = stops[below(5)]};
+                            .stop = stops[below(5)],
+                            .logprobs = below(3) == 0,
+                            .ids = below(3) == 0,
+                            .choices = below(3) ? 1 : 1 + below(CHOICES_MAX)};
     size_t at =
         format_text(body, sizeof body,
                     "{\"seed\":%u,\"max_tokens\":%u,\"stream\":%s,\"ignore_eos\":%s,"
                     "\"stream_options\":{\"include_usage\":%s},",
                     (uint32_t)request.seed, request.max_tokens, request.stream ? "true" : "false",
                     request.ignore_eos ? "true" : "false", request.usage ? "true" : "false");
+    at += format_text(body + at, sizeof body - at, "\"n\":%u,\"return_token_ids\":%s,",
+                      request.choices, request.ids ? "true" : "false");
+    if (request.logprobs)
+        at +=
+            format_text(body + at, sizeof body - at,
+                        request.chat ? "\"logprobs\":true,\"top_logprobs\":2," : "\"logprobs\":2,");
     if (request.stop)
         at += format_text(body + at, sizeof body - at, "\"stop\":\"%s\",", request.stop);
     at += write_prompt(body + at, sizeof body - at - 2, &request);
@@ -113,9 +125,11 @@ struct answer {
     char code[64];             /* of the error */
     int64_t completion_tokens; /* -1: not told */
     uint32_t roles;
+    uint32_t ids, logprobs; /* tokens told */
 };
 
-static struct answer got, expected;
+static struct answer gots[CHOICES_MAX], expected;
+static struct answer *got = gots; /* of the choice at hand */
 
 static void sink(void *context, enum token_stream_part part, struct bytes piece) {
     struct answer *answer = context;
@@ -123,7 +137,7 @@ static void sink(void *context, enum token_stream_part part, struct bytes piece)
 }
 
 /* What the engine's tokens say, straight through the token stream. */
-static void expect(const struct world *world, const struct asked *request) {
+static void expect(const struct world *world, const struct asked *request, uint32_t choice) {
     struct token_stream stream;
     struct stop_strings stops = {0};
     struct error error;
@@ -135,7 +149,7 @@ static void expect(const struct world *world, const struct asked *request) {
     uint32_t position = 0;
     bool ends = false;
     while (!ends && position < request->max_tokens) {
-        uint32_t token = world_token(request->seed, position++);
+        uint32_t token = world_token(request->seed + choice, position++);
         ends = token_stream_push(&stream, token, sink, &expected) ||
                (token == 1 && !request->ignore_eos);
     }
@@ -173,7 +187,37 @@ static void take_usage(const struct tree *root) {
                 tree_get_integer(tree_member(usage, "prompt_cache_hit_tokens"), &hit) &&
                 tree_get_integer(tree_member(usage, "prompt_cache_miss_tokens"), &miss));
     assert_true(prompt > 0 && total == prompt + completion && hit + miss == prompt);
-    got.completion_tokens = completion;
+    gots[0].completion_tokens = completion;
+}
+
+static uint32_t count_logprobs(const struct tree *told) {
+    if (!told || tree_is_null(told)) return 0;
+    if (tree_member(told, "tokens")) return (uint32_t)tree_count(tree_member(told, "tokens"));
+    const struct tree *reasoning = tree_member(told, "reasoning_content");
+    return (uint32_t)(tree_count(tree_member(told, "content")) +
+                      (reasoning ? tree_count(reasoning) : 0));
+}
+
+static void take_choice(const struct tree *choice) {
+    struct text finish = {0};
+    int64_t index;
+    assert_true(tree_get_integer(tree_member(choice, "index"), &index));
+    assert_true(index >= 0 && index < CHOICES_MAX);
+    got = &gots[index];
+    if (tree_member(choice, "token_ids"))
+        got->ids += (uint32_t)tree_count(tree_member(choice, "token_ids"));
+    got->logprobs += count_logprobs(tree_member(choice, "logprobs"));
+    assert_string_equal(got->finish, ""); /* nothing comes after the finish */
+    const struct tree *message = tree_member(choice, "message");
+    const struct tree *delta = message ? message : tree_member(choice, "delta");
+    got->roles += delta && tree_member(delta, "role");
+    size_t content_before = got->content.count;
+    bool reasons = take(delta, "reasoning_content", &got->reasoning);
+    bool answers = take(delta, "content", &got->content) || take(choice, "text", &got->content);
+    assert_true(reasons || answers);
+    if (!message && reasons && got->reasoning.count) assert_int_equal(content_before, 0);
+    if (!take(choice, "finish_reason", &finish)) return;
+    format_text(got->finish, sizeof got->finish, "%.*s", (int)finish.count, finish.bytes);
 }
 
 /* One JSON text of an answer: the whole of it, or a chunk. */
@@ -181,26 +225,16 @@ static void take_json(struct bytes json) {
     const struct tree *root = parse(json);
     struct text finish = {0};
     if (tree_member(root, "error")) {
-        assert_string_equal(got.finish, "");
-        strcpy(got.finish, "error");
+        got = gots; /* in a stream, choices that ended well before are void */
+        strcpy(got->finish, "error");
         assert_true(take(tree_member(root, "error"), "code", &finish));
-        format_text(got.code, sizeof got.code, "%.*s", (int)finish.count, finish.bytes);
+        format_text(got->code, sizeof got->code, "%.*s", (int)finish.count, finish.bytes);
         return;
     }
     take_usage(root);
-    const struct tree *choice = tree_at(tree_member(root, "choices"), 0);
-    if (!choice) return;
-    assert_string_equal(got.finish, ""); /* nothing comes after the finish */
-    const struct tree *message = tree_member(choice, "message");
-    const struct tree *delta = message ? message : tree_member(choice, "delta");
-    got.roles += delta && tree_member(delta, "role");
-    size_t content_before = got.content.count;
-    bool reasons = take(delta, "reasoning_content", &got.reasoning);
-    bool answers = take(delta, "content", &got.content) || take(choice, "text", &got.content);
-    assert_true(reasons || answers);
-    if (!message && reasons && got.reasoning.count) assert_int_equal(content_before, 0);
-    if (!take(choice, "finish_reason", &finish)) return;
-    format_text(got.finish, sizeof got.finish, "%.*s", (int)finish.count, finish.bytes);
+    const struct tree *choices = tree_member(root, "choices");
+    for (size_t i = 0; i < tree_count(choices); i++)
+        take_choice(tree_at(choices, i));
 }
 
 static void take_stream(const struct client *client) {
@@ -213,7 +247,7 @@ static void take_stream(const struct client *client) {
         struct bytes event = {text, (size_t)(end - text)};
         text = end + 2;
         if (bytes_equal(event, BYTES_LITERAL(": keep-alive"))) {
-            assert_int_equal(got.reasoning.count + got.content.count, 0);
+            assert_int_equal(got->reasoning.count + got->content.count, 0);
             continue;
         }
         assert_true(bytes_start_with(event, BYTES_LITERAL("data: ")));
@@ -228,21 +262,34 @@ static void assert_same(const struct text *a, const struct text *b) {
     assert_memory_equal(a->bytes, b->bytes, a->count);
 }
 
-static void judge_answer(const struct world *world, const struct asked *request) {
-    expect(world, request);
-    if (strcmp(got.finish, "insufficient_system_resource") == 0) {
+/* False: it was cut. */
+static bool judge_choice(const struct world *world, const struct asked *request, uint32_t choice) {
+    expect(world, request, choice);
+    got = &gots[choice];
+    if (strcmp(got->finish, "insufficient_system_resource") == 0) {
         finishes[2]++;
-        assert_true(had_faults || scarce);
-        assert_true(got.content.count <= expected.content.count + 3);
-        return;
+        assert_true(had_faults || scarce || request->logprobs); /* those take much room */
+        assert_true(got->content.count <= expected.content.count + 3);
+        return false;
     }
-    assert_string_equal(got.finish, expected.finish);
-    finishes[strcmp(got.finish, "length") == 0]++;
-    assert_same(&got.reasoning, &expected.reasoning);
-    assert_same(&got.content, &expected.content);
-    assert_int_equal(got.roles, request->chat);
+    assert_string_equal(got->finish, expected.finish);
+    finishes[strcmp(got->finish, "length") == 0]++;
+    assert_same(&got->reasoning, &expected.reasoning);
+    assert_same(&got->content, &expected.content);
+    assert_int_equal(got->roles, request->chat);
+    assert_int_equal(got->ids, request->ids ? expected.completion_tokens : 0);
+    assert_int_equal(got->logprobs, request->logprobs ? expected.completion_tokens : 0);
+    return true;
+}
+
+static void judge_answer(const struct world *world, const struct asked *request) {
+    int64_t total = 0;
+    for (uint32_t choice = 0; choice < request->choices; choice++) {
+        if (!judge_choice(world, request, choice)) return;
+        total += expected.completion_tokens;
+    }
     bool told = !request->stream || request->usage;
-    assert_int_equal(got.completion_tokens, told ? expected.completion_tokens : -1);
+    assert_int_equal(gots[0].completion_tokens, told ? total : -1);
 }
 
 /* A good request is refused only for these reasons, each with its status unless the stream has
@@ -257,9 +304,9 @@ static void judge_refusal(const struct client *client) {
                    {"draining", 503},
                    {"engine_failed", 503}};
     size_t i = 0;
-    while (i < ARRAY_COUNT(reasons) && strcmp(got.code, reasons[i].code) != 0)
+    while (i < ARRAY_COUNT(reasons) && strcmp(got->code, reasons[i].code) != 0)
         i++;
-    if (i == ARRAY_COUNT(reasons)) fail_msg("refused: %s", got.code);
+    if (i == ARRAY_COUNT(reasons)) fail_msg("refused: %s", got->code);
     assert_int_equal(client->http_status, client->begun ? 200 : reasons[i].http_status);
     if (i == 3) assert_true(had_drain);
     if (i == 4) assert_true(had_faults);
@@ -270,13 +317,16 @@ static void judge(const struct world *world, uint32_t index) {
     const struct asked *request = &asked[index];
     if (client->gone) return;
     assert_true(client->ended);
-    got = (struct answer){.completion_tokens = -1};
+    got = gots;
+    for (uint32_t i = 0; i < CHOICES_MAX; i++)
+        gots[i] = (struct answer){.completion_tokens = -1};
     if (client->begun) {
         take_stream(client);
     } else if (client->content_type == CONTENT_JSON) {
         take_json((struct bytes){client->data, client->count});
     }
-    bool refused = strcmp(got.finish, "error") == 0;
+    bool refused = strcmp(gots[0].finish, "error") == 0;
+    got = gots;
     if (!request->good) {
         assert_true(refused && client->http_status >= 400);
     } else if (refused) {
@@ -323,7 +373,7 @@ static void act(struct world *world) {
         world_step(world);
 }
 
-/* Runs one seed; digest_out sees every byte that clients got. */
+/* Runs one seed; digest_out sees every byte that clients got-> */
 static void live(uint64_t seed, uint8_t digest_out[SHA256_BYTES]) {
     seed_now = seed;
     draws = 0;

@@ -51,11 +51,27 @@ def check_bench():
     assert "--batch" in run("bench", "model", "--model", case, "--batch", "0", code=1)
 
 
+def check_sampling():
+    """Penalties make an answer repeat itself less; min-p 1 leaves only the likeliest token."""
+    common = ["generate", "--model", case, "--tokens", "5,9", "--max-new", "60", "--ignore-eos", "--json"]
+
+    def tokens(*more):
+        return json.loads(run(*common, *more))["tokens"]
+
+    greedy = tokens("--greedy")
+    assert tokens("--temperature", "2", "--min-p", "1", "--top-p", "1") == greedy
+    assert tokens("--greedy", "--repetition-penalty", "1", "--frequency-penalty", "0") == greedy
+    for penalty in ("--repetition-penalty", "--frequency-penalty", "--presence-penalty"):
+        assert len(set(tokens("--greedy", penalty, "2"))) > len(set(greedy)), penalty
+    assert "--min-p" in run(*common, "--min-p", "1.5", code=2)
+
+
 def main():
     with open(case + "/golden.json", encoding="utf-8") as file:
         for prompt in json.load(file)["prompts"][1:5]:
             check_golden(prompt)
     check_bench()
+    check_sampling()
     by_seed = [run("generate", "--model", case, "--tokens", "5,9", "--max-new", "12", "--seed", seed)
                for seed in ("1", "1", "2")]
     assert by_seed[0] == by_seed[1] != by_seed[2], by_seed

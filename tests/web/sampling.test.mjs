@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
-import { Server } from './lib/server.mjs';
+import { Server, root } from './lib/server.mjs';
 
 let server, client;
 
@@ -175,4 +175,35 @@ test('wishes out of range are refused by name', async () => {
       assert.equal(error.param, name);
       return true;
     });
+});
+
+test('a checkpoint without a tokenizer takes and gives token ids', async () => {
+  const bare = await Server.start('--model', `${root}tests/golden/v3-bf16-negbias-dense0-mtp`, '--activations', 'f32');
+  const ask = new OpenAI({ baseURL: `${bare.url}/v1`, apiKey: 'none', maxRetries: 0 });
+  try {
+    const options = { model: 'default', prompt: [5, 9, 200], max_tokens: 8, temperature: 0, ignore_eos: true };
+    const { choices, usage } = await ask.completions.create({ ...options, n: 2, logprobs: 1 });
+    const [{ token_ids: told, text, logprobs }] = choices;
+    assert.equal(text, '');
+    assert.equal(told.length, 8);
+    assert.deepEqual(choices[1].token_ids, told);
+    assert.deepEqual(usage, { ...usage, prompt_tokens: 3, completion_tokens: 16 });
+    assert.deepEqual(logprobs.tokens, told.map((id) => `token_id:${id}`));
+    const streamed = [];
+    for await (const chunk of await ask.completions.create({ ...options, stream: true }))
+      streamed.push(...chunk.choices[0].token_ids ?? []);
+    assert.deepEqual(streamed, told);
+    const { choices: [stopped] } = await ask.completions.create({ ...options, stop_token_ids: [told[0]] });
+    assert.deepEqual(stopped.token_ids, told.slice(0, 1));
+    const refused = (promise, says) => assert.rejects(promise, (error) => {
+      assert.equal(error.status, 400);
+      assert.match(error.message, says);
+      return true;
+    });
+    await refused(ask.chat.completions.create({ model: 'default', messages: sum }), /chat template/);
+    await refused(ask.completions.create({ ...options, prompt: 'hello' }), /token ids/);
+    await refused(ask.completions.create({ ...options, stop: 'a' }), /stop strings/);
+  } finally {
+    await bare.stop();
+  }
 });

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What `generate` and `chat` share in choosing tokens: the options for penalties and min-p, and the
+ * tokens so far, which penalties look at.
+ */
+#ifndef PROGRAMS_SAMPLER_H
+#define PROGRAMS_SAMPLER_H
+
+#include "base/status.h"
+#include "model/sample.h"
+#include "programs/command.h"
+
+struct sampler_values {
+    double min_p, frequency_penalty, presence_penalty, repetition_penalty;
+};
+
+/* Rows for an option table whose values, of the type TYPE, have a member `sampler`. */
+#define SAMPLER_OPTIONS(TYPE)                                                                      \
+    {.name = "min-p",                                                                              \
+     .type = OPTION_NUMBER,                                                                        \
+     .fallback = "0",                                                                              \
+     .help = "choose among tokens at least so likely as this share of the likeliest",              \
+     .offset = offsetof(TYPE, sampler.min_p),                                                      \
+     .minimum = 0,                                                                                 \
+     .maximum = 1},                                                                                \
+        {.name = "frequency-penalty",                                                              \
+         .type = OPTION_NUMBER,                                                                    \
+         .fallback = "0",                                                                          \
+         .help = "lowers a token for each time it stands in the answer",                           \
+         .offset = offsetof(TYPE, sampler.frequency_penalty),                                      \
+         .minimum = -2,                                                                            \
+         .maximum = 2},                                                                            \
+        {.name = "presence-penalty",                                                               \
+         .type = OPTION_NUMBER,                                                                    \
+         .fallback = "0",                                                                          \
+         .help = "lowers a token once if it stands in the answer",                                 \
+         .offset = offsetof(TYPE, sampler.presence_penalty),                                       \
+         .minimum = -2,                                                                            \
+         .maximum = 2},                                                                            \
+    {                                                                                              \
+        .name = "repetition-penalty", .type = OPTION_NUMBER, .fallback = "1",                      \
+        .help = "above 1 lowers tokens that stand in prompt or answer; 1: off",                    \
+        .offset = offsetof(TYPE, sampler.repetition_penalty), .minimum = 0, .maximum = 10          \
+    }
+
+struct sampler {
+    struct sampling sampling;
+    uint32_t vocab;
+    uint32_t *tokens; /* [token_count] prompt and answer */
+    uint32_t token_count, token_capacity, prompt_count;
+    float *adjusted, *scratch; /* [vocab], [2 * vocab] */
+};
+
+/* Room for so many tokens of prompt and answer; more are chosen without a memory of them. What is
+ * left after a failure is for sampler_close too. */
+enum status sampler_open(struct sampler *sampler, uint32_t vocab, uint32_t token_capacity,
+                         struct error *error) MUST_USE;
+void sampler_close(struct sampler *sampler);
+
+/* Takes the options over into sampler->sampling. */
+void sampler_apply(struct sampler *sampler, const struct sampler_values *values);
+
+/* A new answer to this prompt. */
+void sampler_begin(struct sampler *sampler, const uint32_t *prompt, uint32_t prompt_count);
+
+/* The answer's next token, which is remembered. */
+uint32_t sampler_choose(struct sampler *sampler, const float *logits /* [vocab] */);
+
+#endif
