@@ -89,13 +89,16 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
 struct schedule_pace {
     int64_t target_ns;        /* wanted for a step with answers and prompts; 0: by stretch */
     uint32_t stretch_percent; /* ... of a step with the answers alone; >= 100 */
+    int64_t patience_ns; /* a prompt that has waited n times as long earns n times as fast: under
+                          * overload both sides give, and no prompt starves */
 };
 
 /* The time saved for prompts after this step's earnings: `saved_ns` from before, `answers_ns` the
- * step without prompts, `block_ns` the first prompt's next block. At least one block in
- * SCHEDULE_BLOCK_STEPS steps is earned, whatever the target. */
+ * step without prompts, `block_ns` the dearest prompt's next block, `waited_ns` the longest time
+ * that a prompt has waited. At least one block in SCHEDULE_BLOCK_STEPS steps is earned, whatever
+ * the target. */
 #define SCHEDULE_BLOCK_STEPS 16
 double schedule_earn(const struct schedule_pace *pace, double saved_ns, double answers_ns,
-                     double block_ns);
+                     double block_ns, int64_t waited_ns);
 
 #endif

@@ -25,7 +25,7 @@ struct serve_values {
     const char *config, *host, *served_name, *allow_origin;
     uint64_t port, kv_memory, max_context, max_batch_tokens, max_batch_rows, queue;
     uint64_t tpot_stretch;
-    double tpot_target_ms, priority_seconds;
+    double tpot_target_ms, prompt_patience, priority_seconds;
     const char *evict;
     bool prefix_cache, reuse_generated;
 };
@@ -106,6 +106,13 @@ static const struct option serve_rows[] = {
      .minimum = 100,
      .maximum = 100000,
      AT(tpot_stretch)},
+    {.name = "prompt-patience",
+     .type = OPTION_NUMBER,
+     .fallback = "4",
+     .help = "seconds a prompt may wait before running answers give it more than that",
+     .minimum = 0.001,
+     .maximum = 1e6,
+     AT(prompt_patience)},
     {.name = "priority-seconds",
      .type = OPTION_NUMBER,
      .fallback = "10",
@@ -274,6 +281,7 @@ static enum status open_machines(struct server *server, struct error *error) {
             strcmp(server->values.evict, "deepest") == 0 ? EVICT_DEEPEST : EVICT_LEAST_RECENT,
         .tpot_stretch_percent = (uint32_t)server->values.tpot_stretch,
         .tpot_target_ns = (int64_t)(server->values.tpot_target_ms * 1e6),
+        .prompt_patience_ns = (int64_t)(server->values.prompt_patience * 1e9),
         .priority_ns = (int64_t)(server->values.priority_seconds * 1e9),
         .model_id = model_identity(model),
         .numerics_id = model_numerics_id(model),

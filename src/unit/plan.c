@@ -91,11 +91,12 @@ static void look_up_waiting(struct unit *unit, uint32_t count) {
 
 /* ---- pages for answers that grow ----------------------------------------------------------- */
 
-static void interrupt(struct unit *unit, struct schedule_item *item) {
+static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now_ns) {
     struct unit_request *request = &unit->requests[item->slot];
     check(request->state > REQUEST_WAITING && !request->in_step);
     pages_release(unit, request);
     request->state = REQUEST_WAITING;
+    request->waits_since_ns = now_ns;
     item->phase = SCHEDULE_WAITING;
     unit->running_count--;
     unit->waiting_count++;
@@ -104,7 +105,7 @@ static void interrupt(struct unit *unit, struct schedule_item *item) {
 }
 
 /* True if somebody was interrupted. */
-static bool grow_answers(struct unit *unit, uint32_t count) {
+static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
     bool interrupted = false;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t needy = unit->order[i];
@@ -113,7 +114,7 @@ static bool grow_answers(struct unit *unit, uint32_t count) {
         while (item->phase != SCHEDULE_WAITING &&
                !pages_claim(unit, &unit->requests[item->slot], pages)) {
             struct preempt_choice choice = preempt_choose(unit->items, count, needy);
-            interrupt(unit, &unit->items[choice.item]);
+            interrupt(unit, &unit->items[choice.item], now_ns);
             interrupted = true;
         }
     }
@@ -261,9 +262,10 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
 }
 
 /* What prompts may add to the next step (schedule_earn); unbound where no answer would wait. */
-static double prompt_ns_max(struct unit *unit, uint32_t count) {
+static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
     struct step_work answers = {0};
     double block_ns = 0;
+    int64_t waited_ns = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct schedule_item *item = &unit->items[i];
         answers.answer_rows += item->phase == SCHEDULE_DECODE;
@@ -272,13 +274,19 @@ static double prompt_ns_max(struct unit *unit, uint32_t count) {
         if (tokens > KV_BLOCK_TOKENS) tokens = KV_BLOCK_TOKENS;
         double ns = step_cost_run_ns(&unit->cost, item->computed_tokens, tokens);
         if (ns > block_ns) block_ns = ns;
+        int64_t since_ns = unit->requests[item->slot].waits_since_ns;
+        if (now_ns - since_ns > waited_ns) waited_ns = now_ns - since_ns;
     }
-    struct schedule_pace pace = {unit->options.tpot_target_ns, unit->options.tpot_stretch_percent};
-    unit->prompt_saved_ns = answers.answer_rows == 0
-                                ? 0
-                                : schedule_earn(&pace, unit->prompt_saved_ns,
-                                                step_cost_ns(&unit->cost, &answers), block_ns);
-    return answers.answer_rows == 0 ? SCHEDULE_UNBOUND : unit->prompt_saved_ns;
+    if (answers.answer_rows == 0) {
+        unit->prompt_saved_ns = 0;
+        return SCHEDULE_UNBOUND;
+    }
+    struct schedule_pace pace = {.target_ns = unit->options.tpot_target_ns,
+                                 .stretch_percent = unit->options.tpot_stretch_percent,
+                                 .patience_ns = unit->options.prompt_patience_ns};
+    unit->prompt_saved_ns = schedule_earn(&pace, unit->prompt_saved_ns,
+                                          step_cost_ns(&unit->cost, &answers), block_ns, waited_ns);
+    return unit->prompt_saved_ns;
 }
 
 static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {
@@ -294,7 +302,7 @@ static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {
 void plan_step(struct unit *unit, int64_t now_ns) {
     unit->plan_wanted = false;
     uint32_t count = view_requests(unit);
-    if (grow_answers(unit, count)) count = view_requests(unit);
+    if (grow_answers(unit, count, now_ns)) count = view_requests(unit);
     look_up_waiting(unit, count);
     struct schedule_limits limits = {
         .rows_max = unit->options.step_rows_max,
@@ -302,7 +310,7 @@ void plan_step(struct unit *unit, int64_t now_ns) {
         .chunk_tokens_max = unit->options.chunk_tokens_max,
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
         .cost = &unit->cost,
-        .prompt_ns_max = prompt_ns_max(unit, count),
+        .prompt_ns_max = prompt_ns_max(unit, count, now_ns),
     };
     uint32_t row_count = schedule_step(unit->items, count, &limits, unit->order, unit->choices);
     /* Who runs has a row or waits for one that has; who waits starts where nobody runs. */

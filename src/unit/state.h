@@ -46,7 +46,8 @@ struct unit_request {
     int64_t turn;
     uint64_t arrival;
     int64_t arrived_ns;
-    int64_t queue_ns; /* until its first step; -1: it has not begun */
+    int64_t waits_since_ns; /* its arrival, or its last interruption */
+    int64_t queue_ns;       /* until its first step; -1: it has not begun */
     struct arena arena;
 };
 

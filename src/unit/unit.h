@@ -35,6 +35,7 @@ struct unit_options {
     uint32_t evict_rule;  /* enum evict_rule */
     uint32_t tpot_stretch_percent; /* schedule_pace; 0: a default */
     int64_t tpot_target_ns;        /* schedule_pace; 0: by stretch */
+    int64_t prompt_patience_ns;    /* schedule_pace; 0: a default */
     int64_t priority_ns;           /* schedule_turn; 0: a default */
     size_t prompt_bytes; /* memory for the prompts held; 0: a default. When it is out, a SUBMIT is
                           * refused as with a full queue */

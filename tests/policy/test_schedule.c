@@ -231,13 +231,16 @@ static void prompts_wait_for_time(void **state) {
  */
 static void time_for_prompts_is_earned(void **state) {
     (void)state;
-    struct schedule_pace half = {.stretch_percent = 150}, hard = {.target_ns = 50};
-    assert_true(schedule_earn(&half, 0, 100, 10) == 50);    /* more than a block: as it comes */
-    assert_true(schedule_earn(&half, 50, 100, 10) == 50);   /* not saved */
-    assert_true(schedule_earn(&half, 50, 100, 160) == 100); /* saved for a block */
-    assert_true(schedule_earn(&half, 150, 100, 160) == 160);
-    assert_true(schedule_earn(&hard, 0, 100, 160) == 10); /* a block in 16 steps at least */
-    assert_true(schedule_earn(&hard, 0, 20, 10) == 30);
+    struct schedule_pace half = {.stretch_percent = 150, .patience_ns = 1000};
+    struct schedule_pace hard = {.target_ns = 50, .patience_ns = 1000};
+    assert_true(schedule_earn(&half, 0, 100, 10, 1000) == 50);  /* more than a block: as it comes */
+    assert_true(schedule_earn(&half, 50, 100, 10, 1000) == 50); /* not saved */
+    assert_true(schedule_earn(&half, 50, 100, 160, 1000) == 100); /* saved for a block */
+    assert_true(schedule_earn(&half, 150, 100, 160, 1000) == 160);
+    assert_true(schedule_earn(&hard, 0, 100, 160, 1000) == 10); /* a block in 16 steps at least */
+    assert_true(schedule_earn(&hard, 0, 20, 10, 1000) == 30);
+    assert_true(schedule_earn(&half, 0, 100, 10, 3000) == 150); /* has waited three times as long */
+    assert_true(schedule_earn(&hard, 0, 100, 160, 2000) == 20);
 }
 
 /* Priority is worth time in the line, and no more: nobody waits forever. */

@@ -588,6 +588,12 @@ static void prompts_do_not_starve_answers_nor_answers_prompts(void **state) {
             stretch, calm, busy, busy / calm, first_ms);
         assert_true(busy <= calm * stretch / 100 * 1.1);
     }
+    options.tpot_stretch_percent = 110; /* prompts want more than that: their waiting earns it */
+    options.prompt_patience_ns = 100000000;
+    answer_ms(&options, true, &first_ms);
+    print_message("# 110 %%, patience 100 ms: first after %.0f ms\n", first_ms);
+    assert_true(first_ms < 400);
+    options.prompt_patience_ns = 0;
     options.tpot_target_ns = 1; /* cannot be kept: prompts get a block in 16 steps all the same */
     double busy = answer_ms(&options, true, &first_ms);
     print_message("# least: %.2f ms (%.2f x), first after %.0f ms\n", busy, busy / calm, first_ms);
@@ -636,6 +642,7 @@ static struct unit_options random_options(void) {
     options.priority_ns = 1 + below(3000);
     options.tpot_target_ns = below(2) ? 1 + below(100) : 0;
     options.tpot_stretch_percent = 100 + below(100);
+    options.prompt_patience_ns = 1 + below(100000);
     options.step_rows_max = 1 + below(8);
     options.step_tokens_max = options.step_rows_max + KV_BLOCK_TOKENS + below(300);
     options.chunk_tokens_max = below(2) ? KV_BLOCK_TOKENS + below(200) : 0;
