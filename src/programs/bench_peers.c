@@ -30,7 +30,7 @@
 #define ARGUMENTS_MAX 40
 #define START_SECONDS_MAX 600
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
-#define SERVER_REQUESTS 64
+#define REQUESTS_MAX 4096
 #define SERVER_PROMPT 256
 #define SERVER_OUTPUT 64
 #define SERVER_PLACES 16
@@ -39,7 +39,7 @@
 struct peers_values {
     struct model_run_values run;
     const char *llama_bench, *llama_batched_bench, *llama_server, *gguf, *only;
-    uint64_t runs;
+    uint64_t runs, requests;
     bool json;
 };
 
@@ -70,6 +70,13 @@ static const struct option peers_rows[] = {
      .minimum = 1,
      .maximum = RUNS_MAX,
      AT(runs)},
+    {.name = "requests",
+     .type = OPTION_COUNT,
+     .fallback = "64",
+     .help = "requests of the server test",
+     .minimum = 1,
+     .maximum = REQUESTS_MAX,
+     AT(requests)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
 };
 
@@ -266,10 +273,11 @@ static enum status run_llama_batched(struct bench *bench) {
 /* ---- servers --------------------------------------------------------------------------------- */
 
 static enum status load_server(struct bench *bench, enum side side, const char *url) {
-    struct load_request requests[SERVER_REQUESTS];
+    static struct load_request requests[REQUESTS_MAX];
+    size_t count = bench->values.requests;
     struct load_outcome outcome;
     struct load_report report;
-    for (size_t i = 0; i < SERVER_REQUESTS; i++)
+    for (size_t i = 0; i < count; i++)
         requests[i] =
             (struct load_request){.prompt_tokens = SERVER_PROMPT, .output_tokens = SERVER_OUTPUT};
     struct load_options options = {
@@ -283,15 +291,15 @@ static enum status load_server(struct bench *bench, enum side side, const char *
         .stall_ms_max = START_SECONDS_MAX * 1000,
         .seed = bench->run + 1,
     };
-    enum status status = load_run(&options, requests, SERVER_REQUESTS, &outcome, bench->error);
+    enum status status = load_run(&options, requests, count, &outcome, bench->error);
     if (status) return status;
-    status = load_report_make(&outcome, SERVER_REQUESTS, &report, bench->error);
+    status = load_report_make(&outcome, count, &report, bench->error);
     if (!status && report.failed) {
         const char *why = "";
         for (int kind = LOAD_OK + 1; kind < LOAD_FAILURE_COUNT; kind++)
             if (report.failures[kind]) why = outcome.messages[kind];
-        status = error_set(bench->error, STATUS_IO, "%zu of %d requests to %s failed: %s",
-                           report.failed, SERVER_REQUESTS, url, why);
+        status = error_set(bench->error, STATUS_IO, "%zu of %zu requests to %s failed: %s",
+                           report.failed, count, url, why);
     }
     if (!status) {
         note(bench, side, SERVER_RATE, (double)report.output_tokens / outcome.seconds);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_bench_peers.py FATHOM: `fathom bench peers` against peers that only pretend: what they print is read
+"""test_bench_peers.py FATHOM REQUESTS: `fathom bench peers` against peers that only pretend: what they print is read
 right, both get the same work, and no server stays behind."""
 import json
 import os
@@ -10,7 +10,8 @@ import sys
 import tempfile
 
 fathom = os.path.abspath(sys.argv[1])
-PATIENCE = 250
+requests = sys.argv[2]  # of the server test
+PATIENCE = 500
 
 LLAMA_BENCH = """#!/usr/bin/env python3
 import json, sys
@@ -69,7 +70,7 @@ def all_of_it(folder):
     write_program(folder, "llama-batched-bench", LLAMA_BATCHED_BENCH)
     server = write_program(folder, "llama-server", LLAMA_SERVER % (pids, fathom, fathom))
     done = bench("--llama-bench", llama_bench, "--llama-server", server, "--gguf", "m.gguf", "--runs", "1",
-                 "--threads", "1", "--json")
+                 "--threads", "1", "--requests", requests, "--json")
     result = json.loads(done.stdout)
     rows = {row["name"]: row for row in result["figures"]}
     wanted = {"prefill 512": 1512, "prefill 2048": 3048, "decode, 1 stream": 10, "decode, 8 streams": 80,
