@@ -37,6 +37,20 @@ static void walk_request(const struct api_request *request) {
         check(request->prompt_tokens[i] < LIMIT_VOCAB);
     check(request->sampling.temperature >= 0 && request->sampling.temperature <= 2);
     check(request->sampling.top_p >= 0 && request->sampling.top_p <= 1);
+    const struct sampling *sampling = &request->sampling;
+    check(sampling->min_p >= 0 && sampling->min_p <= 1);
+    check(sampling->frequency_penalty >= -2 && sampling->frequency_penalty <= 2);
+    check(sampling->presence_penalty >= -2 && sampling->presence_penalty <= 2);
+    check(sampling->repetition_penalty >= 0 && sampling->repetition_penalty <= 10);
+    check(sampling->top_logprobs <= LIMIT_TOP_LOGPROBS && (sampling->flags & ~SAMPLING_FLAGS) == 0);
+    check(request->choice_count >= 1 && request->choice_count <= LIMIT_CHOICES);
+    check(request->bias_count <= LIMIT_LOGIT_BIASES &&
+          request->stop_token_count <= LIMIT_STOP_TOKENS);
+    for (uint32_t i = 0; i < request->bias_count; i++)
+        check(request->biases[i].token < LIMIT_VOCAB && request->biases[i].bias >= -100 &&
+              request->biases[i].bias <= 100);
+    for (uint32_t i = 0; i < request->stop_token_count; i++)
+        check(request->stop_tokens[i] < LIMIT_VOCAB);
     check(!request->stops || request->stops->count <= LIMIT_STOP_STRINGS);
     check(request->endpoint == API_CHAT ? request->message_count > 0 : request->message_count == 0);
 }
