@@ -264,7 +264,7 @@ static void take_whole(struct gateway *gateway, struct request *request, const s
     request->tokens.reasoning_count =
         at_most(request->words.reasoning_tokens, request->tokens.count);
     fits = gather_pieces(gateway, request, &pieces) && fits;
-    if (stopped || !fits) cancel(gateway, request, stopped ? ENDING_STOP_STRING : ENDING_TOO_LONG);
+    if (stopped || !fits) cancel(gateway, request, fits ? ENDING_STOP_STRING : ENDING_TOO_LONG);
 }
 
 enum status answer_tokens(struct gateway *gateway, const struct record_tokens *record,
