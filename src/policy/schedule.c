@@ -175,12 +175,12 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
 }
 
 double schedule_earn(const struct schedule_pace *pace, double saved_ns, double answers_ns,
-                     double block_ns, int64_t waited_ns) {
+                     double portion_ns, int64_t waited_ns) {
     double earned = pace->target_ns ? (double)pace->target_ns - answers_ns
                                     : answers_ns * (pace->stretch_percent - 100.0) / 100.0;
-    double least = block_ns / SCHEDULE_BLOCK_STEPS;
+    double least = portion_ns / SCHEDULE_PORTION_STEPS;
     if (earned < least) earned = least;
     if (waited_ns > pace->patience_ns) earned *= (double)waited_ns / (double)pace->patience_ns;
-    double most = earned > block_ns ? earned : block_ns;
+    double most = earned > portion_ns ? earned : portion_ns;
     return saved_ns + earned < most ? saved_ns + earned : most;
 }

@@ -84,8 +84,8 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
                        struct schedule_choice *choices_out);
 
 /* How the time of answers is kept. Beside running answers, each step earns prompts some time, which
- * they may save up for a block and no further: answers then take at most so much longer on average,
- * and the longest step is one block longer. */
+ * they may save up for a portion and no further: answers then take at most so much longer on
+ * average, and the longest step is one portion longer. */
 struct schedule_pace {
     int64_t target_ns;        /* wanted for a step with answers and prompts; 0: by stretch */
     uint32_t stretch_percent; /* ... of a step with the answers alone; >= 100 */
@@ -94,11 +94,11 @@ struct schedule_pace {
 };
 
 /* The time saved for prompts after this step's earnings: `saved_ns` from before, `answers_ns` the
- * step without prompts, `block_ns` the dearest prompt's next block, `waited_ns` the longest time
- * that a prompt has waited. At least one block in SCHEDULE_BLOCK_STEPS steps is earned, whatever
- * the target. */
-#define SCHEDULE_BLOCK_STEPS 16
+ * step without prompts, `portion_ns` the dearest prompt's next portion, `waited_ns` the longest
+ * time that a prompt has waited. At least one block in SCHEDULE_PORTION_STEPS steps is earned,
+ * whatever the target. */
+#define SCHEDULE_PORTION_STEPS 16
 double schedule_earn(const struct schedule_pace *pace, double saved_ns, double answers_ns,
-                     double block_ns, int64_t waited_ns);
+                     double portion_ns, int64_t waited_ns);
 
 #endif
