@@ -726,9 +726,10 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
     for (int i = 0; i < FINISH_REASON_COUNT; i++)
         assert_true(reasons[i] > 0); /* all were met */
     assert_true(fulls > 20);
-    print_message("%lu steps, %lu tokens, %lu hit; pages evicted %lu; interrupted %lu, again %lu\n",
-                  (unsigned long)steps, (unsigned long)outputs, (unsigned long)hits,
-                  (unsigned long)evicted, (unsigned long)preemptions, (unsigned long)recomputed);
+    print_message(
+        "# %lu steps, %lu tokens, %lu hit; pages evicted %lu; interrupted %lu, again %lu\n",
+        (unsigned long)steps, (unsigned long)outputs, (unsigned long)hits, (unsigned long)evicted,
+        (unsigned long)preemptions, (unsigned long)recomputed);
     assert_true(hits > 10000 && evicted > 1000 && preemptions > 50 && recomputed > 5000);
 }
 
