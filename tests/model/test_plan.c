@@ -53,7 +53,8 @@ static void run(void) {
     error.text[0] = 0;
     engine_cpu_run(engine, plan, result, &error);
     assert_int_equal(result->record.kind, RECORD_STEP_DONE);
-    assert_int_equal(result->record.bytes, step_result_bytes(plan->row_count, result->logprob_count));
+    assert_int_equal(result->record.bytes,
+                     step_result_bytes(plan->row_count, result->logprob_count));
     assert_int_equal(result->step, 9);
     assert_int_equal(result->row_count, plan->row_count);
 }
