@@ -91,11 +91,10 @@ static size_t split(struct bytes line, struct bytes fields[COLUMNS_MAX]) {
 
 static bool read_number(struct bytes field, double *out) {
     char text[64], *end;
-    if (field.count == 0 || field.count >= sizeof text ||
-        strspn(field.data, "0123456789.eE+-") < field.count)
-        return false;
+    if (field.count == 0 || field.count >= sizeof text) return false;
     memcpy(text, field.data, field.count);
-    text[field.count] = 0;
+    text[field.count] = 0; /* the field is not terminated: look only at the copy */
+    if (strspn(text, "0123456789.eE+-") < field.count) return false;
     *out = strtod(text, &end);
     return *end == 0 && *out >= 0 && *out < 1e15;
 }

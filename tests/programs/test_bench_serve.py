@@ -92,7 +92,7 @@ def arrivals_come_at_their_rate(url):
     result = figures(url + "/v1/", "--requests", "60", "--rate", "60", "--prompt-tokens", "8",
                      "--output-tokens", "2", "--endpoint", "chat", "--warmup", "3")
     sane(result, 60)
-    assert 0.5 < result["seconds"] < 5, result
+    assert result["seconds"] > 0.5, "sixty arrivals at 60/s take about a second, however fast the server"
     assert result["output_lengths"]["max"] == 2
 
 
