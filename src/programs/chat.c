@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom chat: a conversation in the terminal. Runs the model alone, without a unit: there is one
- * reader, and nothing to schedule. Ctrl-C stops the answer, Ctrl-D leaves.
+ * reader, and nothing to schedule. On a terminal Ctrl-C stops the answer, Ctrl-D leaves.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,10 +100,16 @@ struct chat {
     bool has_colour, anything_shown;
 };
 
+/* A Ctrl-C is a byte in a pipe as well as a flag: it ends a wait for a line however near to the
+ * wait's begin it comes, and whichever thread takes the signal. */
 static volatile sig_atomic_t interrupted;
+static int interrupt_pipe[2];
 
 static void on_interrupt(int number) {
+    int saved = errno;
     interrupted = 1;
+    if (write(interrupt_pipe[1], "", 1) < 0) interrupted = 1; /* full: then a byte waits already */
+    errno = saved;
 }
 
 static enum status no_memory(struct error *error) {
@@ -308,11 +316,30 @@ static void chat_close(struct chat *chat) {
 
 /* ---- the terminal ---- */
 
-/* Ctrl-C ends a read, and an answer, but not the program. */
-static void catch_interrupts(void) {
-    struct sigaction action = {.sa_handler = on_interrupt};
+/* Ctrl-C ends a wait for a line, and an answer, but not the program. */
+static enum status catch_interrupts(struct error *error) {
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    if (pipe2(interrupt_pipe, O_NONBLOCK | O_CLOEXEC) != 0)
+        return error_set(error, STATUS_IO, "cannot make a pipe: %s", strerror(errno));
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
+    return STATUS_OK;
+}
+
+static void forget_interrupts(void) {
+    char byte[64];
+    while (read(interrupt_pipe[0], byte, sizeof byte) > 0)
+        ;
+    interrupted = 0;
+}
+
+/* On a terminal a read gives one line, so that none waits in stdin's buffer. False: Ctrl-C came. */
+static bool wait_for_line(void) {
+    struct pollfd ends[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                             {.fd = interrupt_pipe[0], .events = POLLIN}};
+    while (poll(ends, 2, -1) < 0)
+        check(errno == EINTR);
+    return ends[1].revents == 0;
 }
 
 static struct bytes trimmed(struct bytes text) {
@@ -323,22 +350,21 @@ static struct bytes trimmed(struct bytes text) {
     return text;
 }
 
-static enum status converse(struct chat *chat, struct error *error) {
+static enum status converse(struct chat *chat, bool terminal, struct error *error) {
     char *line = NULL;
     size_t capacity = 0;
-    bool terminal = isatty(STDIN_FILENO);
     enum status status = STATUS_OK;
     while (!status) {
-        if (terminal) fputs("> ", stdout);
-        fflush(stdout);
-        interrupted = 0;
-        errno = 0;
-        ssize_t count = getline(&line, &capacity, stdin);
-        if (count < 0 && errno == EINTR) {
-            clearerr(stdin);
-            fputs("\n(Ctrl-D leaves)\n", stdout);
-            continue;
+        if (terminal) {
+            forget_interrupts();
+            fputs("> ", stdout);
+            fflush(stdout);
+            if (!wait_for_line()) {
+                fputs("\n(Ctrl-D leaves)\n", stdout);
+                continue;
+            }
         }
+        ssize_t count = getline(&line, &capacity, stdin);
         if (count < 0) break;
         struct bytes text = trimmed((struct bytes){line, (size_t)count});
         if (text.count == 0) continue;
@@ -366,9 +392,10 @@ int program_chat(int argc, char **argv) {
     enum status status = chat_open(&chat, &error);
     if (!status) {
         chat.has_colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
-        if (isatty(STDIN_FILENO)) fprintf(stderr, "Ctrl-C stops an answer, /help helps\n");
-        catch_interrupts();
-        status = converse(&chat, &error);
+        bool terminal = isatty(STDIN_FILENO);
+        if (terminal) fprintf(stderr, "Ctrl-C stops an answer, /help helps\n");
+        if (terminal) status = catch_interrupts(&error);
+        if (!status) status = converse(&chat, terminal, &error);
     }
     chat_close(&chat);
     return status ? command_failed(chat_options, status, &error) : command_end(chat_options);

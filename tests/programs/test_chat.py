@@ -102,6 +102,18 @@ def on_a_terminal():
     assert terminal.exit_code() == 0
 
 
-for check in (through_a_pipe, seeds_repeat, a_small_context_is_said, on_a_terminal):
+def ctrl_c_at_a_prompt_is_never_lost():
+    """However near to the prompt it comes: it fell between the prompt and the read once."""
+    terminal = Terminal()
+    terminal.wait_for("> ")
+    for _ in range(200):
+        terminal.type("\003")
+        terminal.wait_for(r"Ctrl-D leaves\)\r?\n> ")
+    terminal.type("\004")
+    assert terminal.exit_code() == 0
+
+
+for check in (through_a_pipe, seeds_repeat, a_small_context_is_said, on_a_terminal,
+              ctrl_c_at_a_prompt_is_never_lost):
     check()
     print("ok", check.__name__)

@@ -136,7 +136,7 @@ test('the stop button ends an answer on the page and on the server', async () =>
   await ask('Tell me a story about a fox.');
   await answers().nth(0).locator('.thinking').waitFor();
   await page.getByRole('button', { name: 'Stop the answer' }).click();
-  await page.getByText('stopped').waitFor();
+  await answers().nth(0).locator('.facts', { hasText: 'stopped' }).waitFor();
   assert.ok(await page.getByRole('button', { name: 'Send' }).isVisible());
   const metrics = await server.quiet();
   assert.equal(metrics['fathom_kv_pages{state="held"}'], 0);
