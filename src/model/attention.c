@@ -31,7 +31,7 @@ static enum input_kind query_down_kind(const struct pass *pass) {
 
 static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
-    struct scratch *s = &pass->model->scratch;
+    struct scratch *s = pass->scratch;
     const struct kernels *kernels = pass->model->kernels;
     uint32_t hidden = pass->model->shape->hidden;
     enum input_kind q_kind = query_down_kind(pass);
@@ -48,7 +48,7 @@ static void normalize_input(void *context, uint32_t first, uint32_t count, uint3
 
 static void project_down(const struct pass *pass) {
     struct model *model = pass->model;
-    struct scratch *s = &model->scratch;
+    struct scratch *s = pass->scratch;
     enum input_kind q_kind = query_down_kind(pass);
     enum input_kind kv_kind = down_kind(pass, &pass->layer->attention.kv_a);
     struct linear_input q_input = linear_prepared(q_kind, &s->input, 0);
@@ -68,7 +68,7 @@ static void project_down(const struct pass *pass) {
 static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct model *model = pass->model;
-    struct scratch *s = &model->scratch;
+    struct scratch *s = pass->scratch;
     const struct shape *shape = model->shape;
     const struct kernels *kernels = model->kernels;
     const struct attention_weights *attention = &pass->layer->attention;
@@ -97,7 +97,7 @@ static void finish_queries(void *context, uint32_t first, uint32_t count, uint32
     const struct shape *shape = model->shape;
     uint32_t query_dim = shape_query_dim(shape);
     for (uint32_t token = first; token < first + count; token++) {
-        float *q = model->scratch.q + (size_t)token * model->scratch.q_stride;
+        float *q = pass->scratch->q + (size_t)token * pass->scratch->q_stride;
         const float *angles = pass->batch->angles + (size_t)token * shape->rope_dim;
         for (uint32_t head = 0; head < shape->heads; head++)
             rope_rotate(shape, angles, q + head * query_dim + shape->nope_dim);
@@ -107,7 +107,7 @@ static void finish_queries(void *context, uint32_t first, uint32_t count, uint32
 
 static void prepare_output(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
-    struct scratch *s = &pass->model->scratch;
+    struct scratch *s = pass->scratch;
     uint32_t width = pass->model->shape->heads * pass->model->shape->value_dim;
     enum input_kind kind =
         linear_input_kind(pass->model->activations, pass->layer->attention.o.type, false);
@@ -118,7 +118,7 @@ static void prepare_output(void *context, uint32_t first, uint32_t count, uint32
 
 void attention_run(const struct pass *pass) {
     struct model *model = pass->model;
-    struct scratch *s = &model->scratch;
+    struct scratch *s = pass->scratch;
     const struct attention_weights *attention = &pass->layer->attention;
     uint32_t tokens = pass->batch->token_count;
     forward_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);

@@ -23,7 +23,7 @@ struct tile {
 
 static void take_in(const struct tile *tile) {
     const struct model *model = tile->pass->model;
-    const struct scratch *s = &model->scratch;
+    const struct scratch *s = tile->pass->scratch;
     const struct shape *shape = model->shape;
     for (uint32_t head = 0; head < shape->heads; head++) {
         const float *q = s->q + (size_t)tile->first * s->q_stride + head * shape_query_dim(shape);
@@ -38,7 +38,7 @@ static void take_in(const struct tile *tile) {
 static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct tile *tile = context;
     const struct model *model = tile->pass->model;
-    const struct scratch *s = &model->scratch;
+    const struct scratch *s = tile->pass->scratch;
     const struct shape *shape = model->shape;
     for (uint32_t i = first; i < first + count; i++) {
         const float *q = s->q + (size_t)(tile->first + i) * s->q_stride;
@@ -55,7 +55,7 @@ static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint
 static void attend_token(const struct tile *tile, uint32_t token, uint32_t first_head,
                          uint32_t heads, uint32_t seen, struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
-    const struct scratch *s = &model->scratch;
+    const struct scratch *s = tile->pass->scratch;
     const struct shape *shape = model->shape;
     size_t first = (size_t)(token - tile->first) * shape->heads + first_head;
     float *u = s->absorb_u + first * s->absorb_u_stride;
@@ -96,7 +96,7 @@ static void attend_token(const struct tile *tile, uint32_t token, uint32_t first
 
 static void begin_heads(const struct tile *tile, uint32_t token, uint32_t first_head,
                         uint32_t heads) {
-    const struct scratch *s = &tile->pass->model->scratch;
+    const struct scratch *s = tile->pass->scratch;
     uint32_t all = tile->pass->model->shape->heads;
     for (uint32_t head = first_head; head < first_head + heads; head++) {
         size_t at = (size_t)(token - tile->first) * all + head;
@@ -109,7 +109,7 @@ static void begin_heads(const struct tile *tile, uint32_t token, uint32_t first_
 static void finish_heads(const struct tile *tile, uint32_t token, uint32_t first_head,
                          uint32_t heads) {
     const struct model *model = tile->pass->model;
-    const struct scratch *s = &model->scratch;
+    const struct scratch *s = tile->pass->scratch;
     uint32_t all = model->shape->heads;
     for (uint32_t head = first_head; head < first_head + heads; head++) {
         float *u = s->absorb_u + ((size_t)(token - tile->first) * all + head) * s->absorb_u_stride;
@@ -156,13 +156,13 @@ static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t
         uint32_t head = item % per_run * tile->item_heads;
         uint32_t left = model->shape->heads - head;
         attend_run(tile, run, head, left < tile->item_heads ? left : tile->item_heads,
-                   &model->scratch.attention[member]);
+                   &tile->pass->scratch->attention[member]);
     }
 }
 
 static void take_out(const struct tile *tile) {
     const struct model *model = tile->pass->model;
-    const struct scratch *s = &model->scratch;
+    const struct scratch *s = tile->pass->scratch;
     uint32_t heads = model->shape->heads, value_dim = model->shape->value_dim;
     for (uint32_t head = 0; head < heads; head++) {
         struct linear_input input =
@@ -196,7 +196,7 @@ static void run_tile(struct tile *tile) {
 
 void attention_run_generated(const struct pass *pass) {
     const struct batch *batch = pass->batch;
-    uint32_t tile_tokens = pass->model->scratch.absorb_tile;
+    uint32_t tile_tokens = pass->scratch->absorb_tile;
     for (uint32_t first = batch->prompt_tokens; first < batch->token_count; first += tile_tokens) {
         uint32_t left = batch->token_count - first;
         struct tile tile = {

@@ -21,7 +21,7 @@ struct group {
 
 static struct group group_at(const struct pass *pass, uint32_t index) {
     const struct shape *shape = pass->model->shape;
-    uint32_t group_heads = pass->model->scratch.group_heads;
+    uint32_t group_heads = pass->scratch->group_heads;
     uint32_t head_rows = shape->nope_dim + shape->value_dim;
     uint32_t first = index * group_heads;
     uint32_t left = shape->heads - first;
@@ -44,7 +44,7 @@ static void expand(const struct pass *pass, const struct group *group, const str
                    struct attention_scratch *room) {
     const struct model *model = pass->model;
     const struct kernels *kernels = model->kernels;
-    uint32_t width = model->kv.width, stride = model->scratch.expanded_stride;
+    uint32_t width = model->kv.width, stride = pass->scratch->expanded_stride;
     enum input_kind kind = expand_kind(model, &group->kv_b);
     attention_load_rows(model, span->slice, span->first, span->count, room->rows);
     struct linear_input input = linear_plain(room->rows, width, model->rounds_bf16);
@@ -68,7 +68,7 @@ static void attend_tile(const struct pass *pass, const struct run *run, const st
                         struct attention_scratch *room) {
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
-    const struct scratch *s = &model->scratch;
+    const struct scratch *s = pass->scratch;
     uint32_t token = run->first + first;
     uint32_t out_stride = shape->heads * shape->value_dim;
     float *out = s->attended + (size_t)token * out_stride + head * shape->value_dim;
@@ -116,7 +116,7 @@ static void attend_block(const struct pass *pass, const struct run *run, const s
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
     uint32_t head_rows = shape->nope_dim + shape->value_dim;
-    uint32_t stride = model->scratch.expanded_stride;
+    uint32_t stride = pass->scratch->expanded_stride;
     uint32_t first_index = run->first_position + run->kv_shift;
     /* the first query that sees any of the block */
     uint32_t from = span->start > first_index ? span->start - first_index : 0;
@@ -137,7 +137,7 @@ static void attend_block(const struct pass *pass, const struct run *run, const s
 
 static void begin_heads(const struct pass *pass, const struct run *run, const struct group *group) {
     const struct shape *shape = pass->model->shape;
-    struct scratch *s = &pass->model->scratch;
+    struct scratch *s = pass->scratch;
     uint32_t width = shape->heads * shape->value_dim;
     for (uint32_t token = run->first; token < run->first + run->token_count; token++) {
         memset(s->attended + (size_t)token * width + group->first_head * shape->value_dim, 0,
@@ -152,7 +152,7 @@ static void begin_heads(const struct pass *pass, const struct run *run, const st
 static void finish_heads(const struct pass *pass, const struct run *run,
                          const struct group *group) {
     const struct shape *shape = pass->model->shape;
-    struct scratch *s = &pass->model->scratch;
+    struct scratch *s = pass->scratch;
     uint32_t width = shape->heads * shape->value_dim;
     for (uint32_t token = run->first; token < run->first + run->token_count; token++)
         for (uint32_t head = group->first_head; head < group->first_head + group->heads; head++)
@@ -162,12 +162,12 @@ static void finish_heads(const struct pass *pass, const struct run *run,
 }
 
 static uint32_t group_count(const struct pass *pass) {
-    return (uint32_t)divide_up(pass->model->shape->heads, pass->model->scratch.group_heads);
+    return (uint32_t)divide_up(pass->model->shape->heads, pass->scratch->group_heads);
 }
 
 static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
-    struct attention_scratch *room = &pass->model->scratch.attention[member];
+    struct attention_scratch *room = &pass->scratch->attention[member];
     for (uint32_t item = first; item < first + count; item++) {
         const struct run *run = &pass->batch->runs[item / group_count(pass)];
         struct group group = group_at(pass, item % group_count(pass));

@@ -50,7 +50,7 @@ static enum input_kind shared_down_kind(const struct pass *pass) {
 
 static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
-    struct scratch *s = &pass->model->scratch;
+    struct scratch *s = pass->scratch;
     const struct kernels *kernels = pass->model->kernels;
     uint32_t hidden = pass->model->shape->hidden;
     for (uint32_t token = first; token < first + count; token++) {
@@ -65,7 +65,7 @@ static void normalize_input(void *context, uint32_t first, uint32_t count, uint3
 
 static void route(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
-    struct scratch *s = &pass->model->scratch;
+    struct scratch *s = pass->scratch;
     uint32_t per_token = pass->model->shape->experts_per_token;
     for (uint32_t token = first; token < first + count; token++)
         router_choose(pass->model->shape, s->router_logits + (size_t)token * s->experts_stride,
@@ -76,7 +76,7 @@ static void route(void *context, uint32_t first, uint32_t count, uint32_t member
 /* Router logits, and the shared expert's gate and up, in one loop; then the choice. */
 static void run_router(const struct pass *pass) {
     struct model *model = pass->model;
-    struct scratch *s = &model->scratch;
+    struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count, job_count = 1;
     struct linear_input plain = linear_plain(s->normed, model->shape->hidden, false);
     struct linear_input shared = linear_prepared(shared_kind(pass), &s->input_shared, 0);
@@ -94,7 +94,7 @@ static void run_router(const struct pass *pass) {
 
 static void gather_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct wave *wave = context;
-    const struct scratch *s = &wave->pass->model->scratch;
+    const struct scratch *s = wave->pass->scratch;
     uint32_t hidden = wave->pass->model->shape->hidden;
     size_t from_scales = divide_up(s->input.columns, QUANT_GROUP);
     size_t to_scales = divide_up(s->expert_input.columns, QUANT_GROUP);
@@ -110,7 +110,7 @@ static void gather_rows(void *context, uint32_t first, uint32_t count, uint32_t 
 static void activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct wave *wave = context;
     const struct model *model = wave->pass->model;
-    const struct scratch *s = &model->scratch;
+    const struct scratch *s = wave->pass->scratch;
     uint32_t width = model->shape->expert_width;
     for (uint32_t row = first; row < first + count; row++) {
         float *gate = s->expert_gate + (size_t)row * s->expert_stride;
@@ -125,7 +125,7 @@ static void round_results(void *context, uint32_t first, uint32_t count, uint32_
     const struct wave *wave = context;
     const struct model *model = wave->pass->model;
     for (uint32_t row = first; row < first + count; row++) {
-        float *y = model->scratch.expert_y + (size_t)row * model->scratch.hidden_stride;
+        float *y = wave->pass->scratch->expert_y + (size_t)row * wave->pass->scratch->hidden_stride;
         model->kernels->round_bf16(y, y, model->shape->hidden);
     }
 }
@@ -134,7 +134,7 @@ static void round_results(void *context, uint32_t first, uint32_t count, uint32_
 static void combine(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct wave *wave = context;
     const struct model *model = wave->pass->model;
-    const struct scratch *s = &model->scratch;
+    const struct scratch *s = wave->pass->scratch;
     uint32_t per_token = model->shape->experts_per_token, hidden = model->shape->hidden;
     for (uint32_t token = first; token < first + count; token++) {
         const uint32_t *rows = wave->returned->token_rows + (size_t)token * per_token;
@@ -158,7 +158,7 @@ static struct mlp_weights expert_at(const struct wave *wave, uint32_t index) {
 /* The experts' matrices must outlive the loop over their jobs. */
 static void multiply_up(const struct wave *wave, struct mlp_weights *experts) {
     const struct model *model = wave->pass->model;
-    const struct scratch *s = &model->scratch;
+    const struct scratch *s = wave->pass->scratch;
     for (uint32_t i = 0; i < wave->group_count; i++) {
         const struct exchange_group *group = &wave->received->groups[wave->first_group + i];
         uint32_t row = group->first_row - wave->first_row;
@@ -174,7 +174,7 @@ static void multiply_up(const struct wave *wave, struct mlp_weights *experts) {
 
 static void multiply_down(const struct wave *wave, struct mlp_weights *experts) {
     const struct model *model = wave->pass->model;
-    const struct scratch *s = &model->scratch;
+    const struct scratch *s = wave->pass->scratch;
     for (uint32_t i = 0; i < wave->group_count; i++) {
         const struct exchange_group *group = &wave->received->groups[wave->first_group + i];
         uint32_t row = group->first_row - wave->first_row;
@@ -207,7 +207,7 @@ static void run_wave(struct wave *wave) {
 
 static void run_routed(const struct pass *pass) {
     struct model *model = pass->model;
-    struct scratch *s = &model->scratch;
+    struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
     struct exchange_received received;
     exchange_dispatch_begin(model->exchange, s->experts, tokens);
@@ -231,7 +231,7 @@ static void run_routed(const struct pass *pass) {
 
 static void activate_shared(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
-    struct scratch *s = &pass->model->scratch;
+    struct scratch *s = pass->scratch;
     uint32_t width = pass->layer->shared.gate.rows;
     for (uint32_t token = first; token < first + count; token++) {
         float *gate = s->gate + (size_t)token * s->mlp_stride;
@@ -244,7 +244,7 @@ static void activate_shared(void *context, uint32_t first, uint32_t count, uint3
 
 static void add_shared(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
-    const struct scratch *s = &pass->model->scratch;
+    const struct scratch *s = pass->scratch;
     for (uint32_t token = first; token < first + count; token++)
         pass->model->kernels->add_scaled(s->y + (size_t)token * s->hidden_stride,
                                          s->shared_y + (size_t)token * s->hidden_stride, 1,
@@ -253,7 +253,7 @@ static void add_shared(void *context, uint32_t first, uint32_t count, uint32_t m
 
 static void run_shared(const struct pass *pass) {
     struct model *model = pass->model;
-    struct scratch *s = &model->scratch;
+    struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
     forward_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
     struct linear_input input = linear_prepared(shared_down_kind(pass), &s->input_shared, 0);

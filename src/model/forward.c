@@ -22,7 +22,7 @@ void forward_tokens(const struct model *model, team_work *work, void *context, u
 
 static void add_result(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
-    const struct scratch *s = &pass->model->scratch;
+    const struct scratch *s = pass->scratch;
     uint32_t hidden = pass->model->shape->hidden;
     for (uint32_t token = first; token < first + count; token++)
         pass->model->kernels->add_scaled(s->x + (size_t)token * hidden,
@@ -185,8 +185,11 @@ enum status model_step(struct model *model, const struct step_plan *plan, float 
     rope_prepare(model->shape, batch);
     forward_tokens(model, embed, model, batch->token_count);
     for (uint32_t layer = 0; layer < model->shape->layers; layer++) {
-        struct pass pass = {
-            .model = model, .batch = batch, .layer = &model->weights.layers[layer], .slice = layer};
+        struct pass pass = {.model = model,
+                            .scratch = &model->scratch,
+                            .batch = batch,
+                            .layer = &model->weights.layers[layer],
+                            .slice = layer};
         forward_layer(&pass);
         probe_routing(model, probe, layer, pass.layer->is_moe);
     }

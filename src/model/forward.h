@@ -110,6 +110,7 @@ struct model {
 /* One layer's run over a batch. */
 struct pass {
     struct model *model;
+    struct scratch *scratch; /* where this batch's stages work */
     const struct batch *batch;
     const struct layer_weights *layer;
     uint32_t slice; /* of the KV blocks */

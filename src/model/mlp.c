@@ -13,7 +13,7 @@ static enum input_kind down_kind(const struct pass *pass) {
 
 static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
-    struct scratch *s = &pass->model->scratch;
+    struct scratch *s = pass->scratch;
     uint32_t hidden = pass->model->shape->hidden;
     for (uint32_t token = first; token < first + count; token++) {
         float *normed = s->normed + (size_t)token * hidden;
@@ -25,7 +25,7 @@ static void normalize_input(void *context, uint32_t first, uint32_t count, uint3
 
 static void activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
-    struct scratch *s = &pass->model->scratch;
+    struct scratch *s = pass->scratch;
     uint32_t width = pass->layer->dense.gate.rows;
     for (uint32_t token = first; token < first + count; token++) {
         float *gate = s->gate + (size_t)token * s->mlp_stride;
@@ -37,7 +37,7 @@ static void activate(void *context, uint32_t first, uint32_t count, uint32_t mem
 
 void mlp_run(const struct pass *pass) {
     struct model *model = pass->model;
-    struct scratch *s = &model->scratch;
+    struct scratch *s = pass->scratch;
     const struct mlp_weights *dense = &pass->layer->dense;
     uint32_t tokens = pass->batch->token_count;
     forward_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);

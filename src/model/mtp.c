@@ -59,6 +59,7 @@ void mtp_run(struct model *model, uint32_t *argmax_out) {
     linear_run(model->kernels, model->team, &job, 1);
     forward_tokens(model, take_projected, model, tokens);
     struct pass pass = {.model = model,
+                        .scratch = s,
                         .batch = &s->mtp_batch,
                         .layer = &mtp->block,
                         .slice = model->shape->layers};
