@@ -11,7 +11,8 @@
 #define MATMUL_PANEL 32     /* output columns in a packed weight panel */
 
 #define LIMIT_STEP_ROWS 512         /* sequences in one step plan */
-#define LIMIT_STEP_TOKENS 16384     /* tokens in one step plan */
+#define LIMIT_STEP_TOKENS 16384     /* tokens in one step plan, drafts included */
+#define LIMIT_DRAFTS 1              /* tokens guessed ahead of one known token */
 #define LIMIT_UNIT_REQUESTS 1024    /* requests a unit holds, waiting and running */
 #define LIMIT_GATEWAY_REQUESTS 2048 /* requests a gateway holds */
 #define LIMIT_TOP_K_EXPERTS 32      /* num_experts_per_tok */

@@ -146,16 +146,23 @@ static bool row_extras_valid(const struct step_plan *plan, const struct step_row
            row->bias_count <= LIMIT_ROW_BIASES && row->reserved == 0;
 }
 
+static bool row_drafts_valid(const struct step_row *row) {
+    if (row->fresh > 1 || row->draft_count > LIMIT_DRAFTS) return false;
+    return row->draft_count == 0 ||
+           (row->sample && row->form == TOKEN_GENERATED && row->token_count == 1 &&
+            step_drafts_fit(row->first_position + 1, row->draft_count));
+}
+
 /* A row may name only tokens, pages and positions that the plan holds. */
 static bool row_valid(const struct step_plan *plan, const struct step_row *row) {
-    uint64_t end = (uint64_t)row->first_position + row->token_count;
+    uint64_t end = (uint64_t)row->first_position + row->token_count + row->draft_count;
     return row->form < TOKEN_FORM_COUNT && row->token_count > 0 && end <= LIMIT_CONTEXT &&
            inside(row->token_index, row->token_count, plan->token_count) &&
            inside(row->page_index, row->page_count, plan->page_count) &&
            end <= (uint64_t)row->page_count * KV_BLOCK_TOKENS &&
            row->logits_count <= row->token_count && row->sample <= 1 &&
            row->sample <= row->logits_count && sampling_valid(&row->sampling) &&
-           row_extras_valid(plan, row);
+           row_extras_valid(plan, row) && row_drafts_valid(row);
 }
 
 static bool plan_valid(struct walk *walk, const struct step_plan *plan) {
@@ -172,6 +179,15 @@ static bool plan_valid(struct walk *walk, const struct step_plan *plan) {
     return biases_valid(step_plan_biases(plan), plan->bias_count);
 }
 
+static bool result_row_valid(const struct step_result *result, const struct step_result_row *row) {
+    if (row->draft_count > LIMIT_DRAFTS || row->token_count > 1 + row->draft_count ||
+        row->logprobs_each > STEP_ROW_LOGPROBS_MAX || row->reserved)
+        return false;
+    for (uint32_t i = row->token_count; i < 1 + LIMIT_DRAFTS; i++)
+        if (row->tokens[i]) return false;
+    return inside(row->logprob_index, row->token_count * row->logprobs_each, result->logprob_count);
+}
+
 static bool result_valid(struct walk *walk, const struct step_result *result) {
     walk_tail(walk, (uint64_t)result->row_count * sizeof(struct step_result_row));
     walk_tail(walk, (uint64_t)result->logprob_count * sizeof(struct token_logprob));
@@ -179,10 +195,7 @@ static bool result_valid(struct walk *walk, const struct step_result *result) {
         result->row_count > LIMIT_STEP_ROWS)
         return false;
     for (uint32_t i = 0; i < result->row_count; i++) {
-        const struct step_result_row *row = &step_result_rows(result)[i];
-        if (row->logprob_count > STEP_ROW_LOGPROBS_MAX ||
-            !inside(row->logprob_index, row->logprob_count, result->logprob_count))
-            return false;
+        if (!result_row_valid(result, &step_result_rows(result)[i])) return false;
     }
     return logprobs_valid(step_result_logprobs(result), result->logprob_count);
 }

@@ -21,7 +21,7 @@ struct step_row {
     uint32_t token_count;    /* >= 1 */
     uint32_t token_index;    /* first token, in the plan's tokens */
     uint32_t page_index;   /* first page, in the plan's pages: page i holds positions 64i..64i+63 */
-    uint32_t page_count;   /* covers first_position + token_count positions */
+    uint32_t page_count;   /* covers first_position + token_count + draft_count positions */
     uint32_t logits_count; /* logits wanted for the last so many tokens of the row; 0: none */
     uint32_t sample;       /* 1: choose the next token from the last token's logits (logits_count
                             * is then at least 1) */
@@ -32,9 +32,20 @@ struct step_row {
     uint32_t history_prompt_count; /* of them, at the start, came with the prompt */
     uint32_t bias_index;           /* first of the row's, in the plan's biases */
     uint32_t bias_count;
-    uint32_t reserved; /* zero */
+    uint32_t draft_count; /* guess up to so many tokens behind this one: only of a row that samples
+                           * and is one generated token; none may be the last of its block
+                           * (step_drafts_fit). Biases hold for all tokens chosen */
+    uint32_t fresh;       /* 1: what the slot's last row left behind belongs to another sequence */
+    uint32_t reserved;    /* zero */
     struct sampling sampling;
 };
+
+/* True if drafts may stand at `count` positions from `first_position` on. A block is complete only
+ * with a token that the plan itself brings, because the MTP layer's KV row of a draft is written by
+ * the sequence's next row, and a complete block may be shared before that. */
+static inline bool step_drafts_fit(uint32_t first_position, uint32_t count) {
+    return first_position / KV_BLOCK_TOKENS == (first_position + count) / KV_BLOCK_TOKENS;
+}
 
 /* RECORD_RUN_STEP. Tails: struct step_row rows[row_count]; uint32_t tokens[token_count];
  * struct page_id pages[page_count]; uint32_t history[history_count];
@@ -90,9 +101,13 @@ static inline struct token_bias *step_plan_biases(const struct step_plan *plan) 
 
 struct step_result_row {
     uint32_t slot;
-    uint32_t token;         /* chosen token; UINT32_MAX if the row did not sample */
-    uint32_t logprob_index; /* first of the row's, in the result's logprobs */
-    uint32_t logprob_count; /* 0: not asked for; else the token's own, then the likeliest ones' */
+    uint32_t token_count;              /* chosen: 0 if the row did not sample, else 1 and one more
+                                        * for each draft that was right */
+    uint32_t tokens[1 + LIMIT_DRAFTS]; /* [token_count], then zeros */
+    uint32_t draft_count;              /* drafts made */
+    uint32_t logprob_index;            /* first of the row's, in the result's logprobs */
+    uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */
+    uint32_t reserved;      /* zero */
 };
 
 /* RECORD_STEP_DONE. Tails: struct step_result_row rows[row_count], in the plan's order;

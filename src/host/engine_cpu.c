@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Logits are kept for as many rows as a plan may have, which is what sampling needs: a row that
  * asks for more than its last token's logits is refused here (programs that study logits use the
- * model).
+ * model). A row with drafts has theirs behind its own: each is looked at only after the one before
+ * it was chosen and was what had been guessed, as if it came from the step after.
  */
 #include "host/engine_cpu.h"
 
@@ -13,9 +14,10 @@
 
 struct engine_cpu {
     struct model *model;
-    float *logits;         /* [step_rows_max][vocab] */
+    float *logits;         /* [step_rows_max * (1 + LIMIT_DRAFTS)][vocab] */
     float *sample_scratch; /* [2 * vocab] */
     float *adjusted;       /* [vocab] a row's logits with penalties and biases */
+    uint32_t *history;     /* [LIMIT_HISTORY_TOKENS] a row's, with the tokens chosen in this step */
     uint32_t rows_max;
 };
 
@@ -30,10 +32,11 @@ enum status engine_cpu_open(const struct model_options *options, struct engine_c
     }
     size_t vocab = model_shape(engine->model)->vocab;
     engine->rows_max = options->step_rows_max;
-    engine->logits = malloc(engine->rows_max * vocab * sizeof(float));
+    engine->logits = malloc((size_t)engine->rows_max * (1 + LIMIT_DRAFTS) * vocab * sizeof(float));
+    engine->history = malloc(LIMIT_HISTORY_TOKENS * sizeof *engine->history);
     engine->sample_scratch = malloc(2 * vocab * sizeof(float));
     engine->adjusted = malloc(vocab * sizeof(float));
-    if (!engine->logits || !engine->sample_scratch || !engine->adjusted) {
+    if (!engine->logits || !engine->sample_scratch || !engine->adjusted || !engine->history) {
         engine_cpu_close(engine);
         return error_set(error, STATUS_NO_MEMORY, "no memory for the logits of %u rows",
                          options->step_rows_max);
@@ -48,6 +51,7 @@ void engine_cpu_close(struct engine_cpu *engine) {
     free(engine->logits);
     free(engine->sample_scratch);
     free(engine->adjusted);
+    free(engine->history);
     free(engine);
 }
 
@@ -90,29 +94,61 @@ static enum status check_rows(const struct engine_cpu *engine, const struct step
     return STATUS_OK;
 }
 
-static void sample_row(struct engine_cpu *engine, const struct step_plan *plan,
-                       const struct step_row *row, const float *logits, struct step_result *result,
-                       struct step_result_row *out) {
+/* Chooses one token, and says how likely it was. */
+static uint32_t choose(struct engine_cpu *engine, const struct step_row *row,
+                       const struct sample_past *past, uint32_t output_position,
+                       const float *logits, struct step_result *result) {
     uint32_t vocab = model_shape(engine->model)->vocab;
+    const float *chosen_from = logits;
+    if (sample_adjusts(&row->sampling, past)) {
+        memcpy(engine->adjusted, logits, vocab * sizeof(float));
+        sample_adjust(engine->adjusted, vocab, &row->sampling, past,
+                      (uint32_t *)(void *)engine->sample_scratch);
+        chosen_from = engine->adjusted;
+    }
+    uint32_t token =
+        sample_token(chosen_from, vocab, &row->sampling, output_position, engine->sample_scratch);
+    if (row->sampling.flags & SAMPLING_LOGPROBS)
+        result->logprob_count +=
+            sample_logprobs(logits, vocab, token, row->sampling.top_logprobs,
+                            step_result_logprobs(result) + result->logprob_count);
+    return token;
+}
+
+/* The past gets one token longer, as a unit's history would: its oldest falls out when it is full.
+ */
+static void past_add(struct engine_cpu *engine, struct sample_past *past, uint32_t token) {
+    if (past->history_count == 0) return;
+    uint32_t dropped = past->history_count == LIMIT_HISTORY_TOKENS;
+    uint32_t kept = past->history_count - dropped;
+    memmove(engine->history, past->history + dropped, kept * sizeof *engine->history);
+    engine->history[kept] = token;
+    past->history = engine->history;
+    past->history_count = kept + 1;
+    if (dropped && past->prompt_count) past->prompt_count--;
+}
+
+/* Chooses the row's token, and further ones as long as drafts turn out right. */
+static void sample_row(struct engine_cpu *engine, const struct step_plan *plan,
+                       const struct step_row *row, const struct model_draft *draft,
+                       const float *logits, struct step_result *result,
+                       struct step_result_row *out) {
     struct sample_past past = {.history = step_plan_history(plan) + row->history_index,
                                .history_count = row->history_count,
                                .prompt_count = row->history_prompt_count,
                                .biases = step_plan_biases(plan) + row->bias_index,
                                .bias_count = row->bias_count};
-    const float *chosen_from = logits;
-    if (sample_adjusts(&row->sampling, &past)) {
-        memcpy(engine->adjusted, logits, vocab * sizeof(float));
-        sample_adjust(engine->adjusted, vocab, &row->sampling, &past,
-                      (uint32_t *)(void *)engine->sample_scratch);
-        chosen_from = engine->adjusted;
-    }
-    out->token = sample_token(chosen_from, vocab, &row->sampling, row->output_position,
-                              engine->sample_scratch);
-    if (!(row->sampling.flags & SAMPLING_LOGPROBS)) return;
+    out->draft_count = draft->count;
     out->logprob_index = result->logprob_count;
-    out->logprob_count = sample_logprobs(logits, vocab, out->token, row->sampling.top_logprobs,
-                                         step_result_logprobs(result) + result->logprob_count);
-    result->logprob_count += out->logprob_count;
+    for (;;) {
+        uint32_t count = out->token_count++;
+        out->tokens[count] =
+            choose(engine, row, &past, row->output_position + count, logits, result);
+        if (count == draft->count || out->tokens[count] != draft->tokens[count]) break;
+        past_add(engine, &past, out->tokens[count]);
+        logits += model_shape(engine->model)->vocab;
+    }
+    out->logprobs_each = (result->logprob_count - out->logprob_index) / out->token_count;
 }
 
 static enum status run(struct engine_cpu *engine, const struct step_plan *plan,
@@ -124,15 +160,16 @@ static enum status run(struct engine_cpu *engine, const struct step_plan *plan,
     if (status != STATUS_OK) return status;
     const float *logits = engine->logits;
     for (uint32_t i = 0; i < plan->row_count; i++) {
-        results[i] = (struct step_result_row){.slot = rows[i].slot, .token = UINT32_MAX};
-        if (rows[i].sample) sample_row(engine, plan, &rows[i], logits, result, &results[i]);
-        logits += (size_t)rows[i].logits_count * model_shape(engine->model)->vocab;
+        struct model_draft draft = model_step_draft(engine->model, i);
+        results[i] = (struct step_result_row){.slot = rows[i].slot};
+        if (rows[i].sample) sample_row(engine, plan, &rows[i], &draft, logits, result, &results[i]);
+        logits += ((size_t)rows[i].logits_count + draft.count) * model_shape(engine->model)->vocab;
     }
     return STATUS_OK;
 }
 
 size_t engine_cpu_result_bytes(uint32_t rows_max) {
-    return step_result_bytes(rows_max, rows_max * STEP_ROW_LOGPROBS_MAX);
+    return step_result_bytes(rows_max, rows_max * (1 + LIMIT_DRAFTS) * STEP_ROW_LOGPROBS_MAX);
 }
 
 void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
@@ -145,7 +182,7 @@ void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
     if (result->failed)
         for (uint32_t i = 0; i < plan->row_count; i++)
             step_result_rows(result)[i] =
-                (struct step_result_row){.slot = step_plan_rows(plan)[i].slot, .token = UINT32_MAX};
+                (struct step_result_row){.slot = step_plan_rows(plan)[i].slot};
     result->record = (struct record){
         .version = RECORD_VERSION,
         .kind = RECORD_STEP_DONE,

@@ -64,7 +64,24 @@ static void project_down(const struct pass *pass) {
     linear_run(model->kernels, model->team, jobs, 2);
 }
 
-/* Latent normalized, key rotated, row written; the query's latent normalized for q_b. */
+/* Latent normalized, key rotated, row written. */
+static void write_row(const struct pass *pass, uint32_t token) {
+    struct model *model = pass->model;
+    const struct scratch *s = pass->scratch;
+    const struct shape *shape = model->shape;
+    const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
+    uint32_t index = pass->batch->positions[token] + run->kv_shift;
+    void *slice =
+        kv_pages_slice(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->slice);
+    float *kv = s->kv_a + (size_t)token * s->kv_a_stride;
+    model->kernels->rmsnorm(kv, kv, pass->layer->attention.kv_a_norm, shape->kv_rank,
+                            shape->rms_epsilon);
+    rope_rotate(shape, pass->batch->angles + (size_t)token * shape->rope_dim, kv + shape->kv_rank);
+    kv_pages_write(&model->kv, model->kernels, slice, index % KV_BLOCK_TOKENS, 0, kv,
+                   shape_kv_width(shape));
+}
+
+/* KV rows written; the query's latent normalized for q_b. */
 static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct model *model = pass->model;
@@ -73,16 +90,7 @@ static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t 
     const struct kernels *kernels = model->kernels;
     const struct attention_weights *attention = &pass->layer->attention;
     for (uint32_t token = first; token < first + count; token++) {
-        float *kv = s->kv_a + (size_t)token * s->kv_a_stride;
-        kernels->rmsnorm(kv, kv, attention->kv_a_norm, shape->kv_rank, shape->rms_epsilon);
-        rope_rotate(shape, pass->batch->angles + (size_t)token * shape->rope_dim,
-                    kv + shape->kv_rank);
-        const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
-        uint32_t index = pass->batch->positions[token] + run->kv_shift;
-        void *slice =
-            kv_pages_slice(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->slice);
-        kv_pages_write(&model->kv, kernels, slice, index % KV_BLOCK_TOKENS, 0, kv,
-                       shape_kv_width(shape));
+        write_row(pass, token);
         if (!shape->q_rank) continue;
         float *q_a = s->q_a + (size_t)token * s->q_a_stride;
         kernels->rmsnorm(q_a, q_a, attention->q_a_norm, shape->q_rank, shape->rms_epsilon);
@@ -114,6 +122,37 @@ static void prepare_output(void *context, uint32_t first, uint32_t count, uint32
     for (uint32_t token = first; token < first + count; token++)
         linear_prepare(pass->model->kernels, kind, s->attended + (size_t)token * width, width,
                        &s->input, token);
+}
+
+static void normalize_keys_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct scratch *s = pass->scratch;
+    uint32_t hidden = pass->model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++) {
+        float *normed = s->normed + (size_t)token * hidden;
+        pass->model->kernels->rmsnorm(normed, s->x + (size_t)token * hidden,
+                                      pass->layer->attention.norm, hidden,
+                                      pass->model->shape->rms_epsilon);
+        linear_prepare(pass->model->kernels, down_kind(pass, &pass->layer->attention.kv_a), normed,
+                       hidden, &s->input, token);
+    }
+}
+
+static void write_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    for (uint32_t token = first; token < first + count; token++)
+        write_row(context, token);
+}
+
+void attention_write_rows(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct scratch *s = pass->scratch;
+    const struct packed_matrix *kv_a = &pass->layer->attention.kv_a;
+    uint32_t tokens = pass->batch->token_count;
+    forward_tokens(model, normalize_keys_input, (void *)(uintptr_t)pass, tokens);
+    struct linear_input input = linear_prepared(down_kind(pass, kv_a), &s->input, 0);
+    struct matmul job = linear_job(kv_a, &input, s->kv_a, s->kv_a_stride, tokens);
+    linear_run(model->kernels, model->team, &job, 1);
+    forward_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
 }
 
 void attention_run(const struct pass *pass) {

@@ -87,6 +87,12 @@ static void normalize_output(struct model *model, uint32_t first, uint32_t count
                                 model->weights.final_norm, hidden, model->shape->rms_epsilon);
 }
 
+static void keep_output(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    struct model *model = context;
+    normalize_output(model, first, count,
+                     model->scratch.hidden + (size_t)first * model->shape->hidden);
+}
+
 static const struct run *run_of_row(const struct batch *batch, uint32_t plan_row) {
     for (uint32_t i = 0; i < batch->run_count; i++)
         if (batch->runs[i].plan_row == plan_row) return &batch->runs[i];
@@ -99,7 +105,8 @@ static void run_head(struct model *model, const struct step_plan *plan, float *l
     uint32_t count = 0;
     for (uint32_t row = 0; row < plan->row_count; row++) {
         const struct run *run = run_of_row(&s->batch, row);
-        uint32_t wanted = step_plan_rows(plan)[row].logits_count;
+        uint32_t wanted =
+            step_plan_rows(plan)[row].logits_count + model_step_draft(model, row).count;
         normalize_output(model, run->first + run->token_count - wanted, wanted,
                          s->normed + (size_t)count * model->shape->hidden);
         count += wanted;
@@ -107,11 +114,11 @@ static void run_head(struct model *model, const struct step_plan *plan, float *l
     if (count) forward_logits(model, s->normed, count, logits, NULL);
 }
 
-static void note_pages(struct model *model) {
+static void note_pages(struct model *model, const struct step_plan *plan) {
     const struct batch *batch = &model->scratch.batch;
     for (uint32_t i = 0; i < batch->run_count; i++) {
         const struct run *run = &batch->runs[i];
-        uint32_t end = run->first_position + run->token_count;
+        uint32_t end = run->first_position + step_plan_rows(plan)[run->plan_row].token_count;
         for (uint32_t page = run->first_position / KV_BLOCK_TOKENS; page * KV_BLOCK_TOKENS < end;
              page++) {
             uint32_t left = end - page * KV_BLOCK_TOKENS;
@@ -134,26 +141,11 @@ static void probe_routing(const struct model *model, const struct model_probe *p
 
 /* Position i takes token i + 1; the last one the probe's next token, or the greedy one. */
 static void probe_mtp(struct model *model, const struct model_probe *probe) {
-    struct scratch *s = &model->scratch;
-    const struct run *main_run = run_of_row(&s->batch, probe->row);
-    struct batch *batch = &s->mtp_batch;
-    uint32_t count = main_run->token_count, next = probe->mtp_next_token;
-    normalize_output(model, main_run->first, count, s->hidden);
-    if (next == UINT32_MAX)
-        forward_logits(model, s->hidden + (size_t)(count - 1) * model->shape->hidden, 1, NULL,
-                       &next);
-    batch->runs[0] = *main_run;
-    batch->runs[0].first = 0;
-    batch->runs[0].kv_shift = 1;
-    batch->token_count = batch->prompt_tokens = count;
-    batch->run_count = batch->prompt_runs = 1;
-    for (uint32_t i = 0; i < count; i++) {
-        batch->token_ids[i] = i + 1 < count ? s->batch.token_ids[main_run->first + i + 1] : next;
-        batch->positions[i] = main_run->first_position + i;
-        batch->token_run[i] = 0;
-    }
-    rope_prepare(model->shape, batch);
-    mtp_run(model, probe->mtp_argmax);
+    const struct run *run = run_of_row(&model->scratch.batch, probe->row);
+    uint32_t next = probe->mtp_next_token;
+    size_t last = (size_t)(run->first + run->token_count - 1) * model->shape->hidden;
+    if (next == UINT32_MAX) forward_logits(model, model->scratch.hidden + last, 1, NULL, &next);
+    draft_probe(model, run, next, probe->mtp_argmax);
 }
 
 static enum status check_probe(const struct model *model, const struct step_plan *plan,
@@ -162,8 +154,11 @@ static enum status check_probe(const struct model *model, const struct step_plan
     if (probe->row >= plan->row_count)
         return error_set(error, STATUS_INVALID, "row %u is to be probed, the plan has %u",
                          probe->row, plan->row_count);
-    if (!probe->mtp_argmax) return STATUS_OK;
     const struct step_row *row = &step_plan_rows(plan)[probe->row];
+    if (row->draft_count)
+        return error_set(error, STATUS_INVALID, "row %u has drafts and cannot be probed",
+                         probe->row);
+    if (!probe->mtp_argmax) return STATUS_OK;
     if (!model->weights.mtp)
         return error_set(error, STATUS_INVALID, "the model was opened without its MTP layer");
     if (probe->mtp_next_token != UINT32_MAX && probe->mtp_next_token >= model->shape->vocab)
@@ -179,9 +174,12 @@ static enum status check_probe(const struct model *model, const struct step_plan
 enum status model_step(struct model *model, const struct step_plan *plan, float *logits,
                        const struct model_probe *probe, struct error *error) {
     struct batch *batch = &model->scratch.batch;
-    enum status status = plan_accept(model, plan, error);
+    bool mtp = model_has_mtp(model);
+    enum status status = plan_check(model, plan, error);
     if (status == STATUS_OK) status = check_probe(model, plan, probe, error);
     if (status != STATUS_OK) return status;
+    if (mtp) draft_make(model, plan);
+    plan_line_up(model, plan);
     rope_prepare(model->shape, batch);
     forward_tokens(model, embed, model, batch->token_count);
     for (uint32_t layer = 0; layer < model->shape->layers; layer++) {
@@ -193,8 +191,12 @@ enum status model_step(struct model *model, const struct step_plan *plan, float 
         forward_layer(&pass);
         probe_routing(model, probe, layer, pass.layer->is_moe);
     }
-    note_pages(model);
+    note_pages(model, plan);
     run_head(model, plan, logits);
+    if (mtp) {
+        forward_tokens(model, keep_output, model, batch->token_count);
+        draft_follow(model, plan);
+    }
     if (probe && probe->mtp_argmax) probe_mtp(model, probe);
     return STATUS_OK;
 }

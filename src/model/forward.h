@@ -31,11 +31,12 @@ struct run {
 struct batch {
     uint32_t token_count, prompt_tokens; /* prompt form: internal indices 0..prompt_tokens-1 */
     uint32_t run_count, prompt_runs;
-    struct run *runs;    /* [run_count] */
-    uint32_t *token_ids; /* [token_count] */
-    uint32_t *positions; /* [token_count] */
-    uint32_t *token_run; /* [token_count] run it belongs to */
-    float *angles;       /* [token_count][rope_dim]: cos of each pair, then sin of each pair */
+    struct run *runs;     /* [run_count] */
+    uint32_t *token_ids;  /* [token_count] */
+    uint32_t *positions;  /* [token_count] */
+    uint32_t *token_run;  /* [token_count] run it belongs to */
+    float *angles;        /* [token_count][rope_dim]: cos of each pair, then sin of each pair */
+    const float **hidden; /* [token_count] of an MTP layer: h of each position, [hidden] floats */
 };
 
 /* A thread's room for one attention item. */
@@ -49,9 +50,11 @@ struct attention_scratch {
 
 /* Everything a step writes to; sized at model_open for step_tokens_max tokens. */
 struct scratch {
-    struct batch batch, mtp_batch;
-    float *x;                                /* [tokens][hidden] residual stream */
-    float *normed;                           /* [tokens][hidden] */
+    struct batch batch;
+    struct batch mtp_rows;  /* MTP positions of which only the KV rows are computed */
+    struct batch mtp_batch; /* ... and those that run through the whole block */
+    float *x;               /* [tokens][hidden] residual stream */
+    float *normed;          /* [tokens][hidden] */
     struct input_buffer input, input_shared; /* [tokens] prepared inputs */
     float *q_a;                              /* [tokens][q_a_stride] */
     float *q;                                /* [tokens][q_stride] */
@@ -62,6 +65,7 @@ struct scratch {
     float *shared_y;  /* [tokens][hidden_stride] the shared expert's result */
     float *gate, *up; /* [tokens][mlp_stride] */
     float *mtp_pair;  /* [tokens][2 * hidden] MTP: embedding, then hidden, each normalized */
+    float *mtp_u;     /* [tokens][hidden_stride] MTP: the projected pair */
     float *hidden;    /* [tokens][hidden] MTP: the main model's output after the final norm */
     /* absorbed form, a tile of generated tokens at a time */
     uint32_t absorb_tile;
@@ -91,6 +95,15 @@ struct scratch {
 #define LOGITS_TILE 16    /* rows of logits computed at a time */
 #define ATTENTION_TILE 64 /* queries that share one product with a block's keys */
 
+/* What speculation keeps from step to step, and what it did in the last one; model/draft.c. */
+struct draft {
+    struct model_draft *made; /* [rows] of the last step */
+    uint32_t *guesses;        /* [tokens] scratch */
+    uint32_t slot_count;
+    struct draft_kept *kept; /* [slots] */
+    float *hidden;           /* [slots][1 + LIMIT_DRAFTS][hidden] */
+};
+
 struct model {
     struct checkpoint *checkpoint;
     const struct shape *shape;
@@ -99,10 +112,12 @@ struct model {
     enum activations activations;
     bool rounds_bf16; /* bf16 and fp8: attention works on BF16 values */
     uint32_t step_tokens_max, step_rows_max;
+    uint32_t scratch_tokens; /* a step's, and with MTP the positions that drafts left behind */
     struct weights weights;
     struct kv_pages kv;
     struct exchange *exchange;
     struct scratch scratch;
+    struct draft draft;
     char numerics_id[32];
     uint8_t identity[32];
 };
@@ -127,6 +142,7 @@ void forward_layer(const struct pass *pass);
 
 /* scratch.y = what attention adds; reads scratch.x. */
 void attention_run(const struct pass *pass);
+void attention_write_rows(const struct pass *pass);    /* the KV rows, and nothing else */
 void attention_run_prompt(const struct pass *pass);    /* expanded form -> scratch.attended */
 void attention_run_generated(const struct pass *pass); /* absorbed form -> scratch.attended */
 
@@ -153,9 +169,21 @@ struct kv_span attention_span(const struct pass *pass, const struct run *run, ui
 void mlp_run(const struct pass *pass);
 void experts_run(const struct pass *pass);
 
-/* MTP: scratch.mtp_batch holds the row's tokens t[i+1]; scratch.hidden their h[i]. Leaves each
- * position's largest logit's id in argmax_out. */
+/* MTP: writes the KV rows of scratch.mtp_rows, then runs scratch.mtp_batch, whose token_ids are
+ * t[i+1] at position i, and leaves each position's largest logit's id in argmax_out. */
 void mtp_run(struct model *model, uint32_t *argmax_out);
+
+enum status draft_open(struct draft *draft, const struct model *model, uint32_t slots,
+                       struct error *error);
+void draft_close(struct draft *draft);
+/* Before the main pass: guesses for the rows that may have drafts, into draft.made. */
+void draft_make(struct model *model, const struct step_plan *plan);
+/* After it, with scratch.hidden filled in: the other rows' MTP KV rows; keeps what the next rows
+ * need. */
+void draft_follow(struct model *model, const struct step_plan *plan);
+/* The whole MTP block at every position of a run; the last one's next token is `next_token`. */
+void draft_probe(struct model *model, const struct run *run, uint32_t next_token,
+                 uint32_t *argmax_out);
 
 /* logits[i] = head(norm of row i of `hidden`), rows [count][hidden] already normalized. */
 void forward_logits(struct model *model, const float *hidden, uint32_t count, float *logits,
@@ -165,7 +193,10 @@ void forward_logits(struct model *model, const float *hidden, uint32_t count, fl
 void rope_prepare(const struct shape *shape, struct batch *batch);
 void rope_rotate(const struct shape *shape, const float *angles, float *x /* [rope_dim] */);
 
-/* Checks a plan against the model's limits; fills scratch.batch. */
-enum status plan_accept(struct model *model, const struct step_plan *plan, struct error *error);
+/* Checks a plan against the model's limits. */
+enum status plan_check(const struct model *model, const struct step_plan *plan,
+                       struct error *error);
+/* Fills scratch.batch with a checked plan's tokens, and the drafts made behind theirs. */
+void plan_line_up(struct model *model, const struct step_plan *plan);
 
 #endif

@@ -47,7 +47,9 @@ static enum status open_parts(struct model *model, const struct model_options *o
     if (status != STATUS_OK) return status;
     model->shape = checkpoint_shape(model->checkpoint);
     checkpoint_identity(model->checkpoint, model->identity);
-    bool mtp = options->mtp && model->shape->mtp_layers;
+    bool mtp = options->mtp && checkpoint_has_mtp(model->checkpoint);
+    uint32_t slots = options->slots_max ? options->slots_max : options->step_rows_max;
+    if (mtp) model->scratch_tokens += options->step_rows_max * LIMIT_DRAFTS;
     struct pack_progress progress = {options->progress, options->progress_context};
     uint32_t slices = model->shape->layers + mtp;
     bool f32 = !model->rounds_bf16;
@@ -60,6 +62,7 @@ static enum status open_parts(struct model *model, const struct model_options *o
         status =
             weights_load(&model->weights, model->checkpoint, mtp, model->team, &progress, error);
     if (status == STATUS_OK) status = scratch_open(&model->scratch, model, error);
+    if (status == STATUS_OK && mtp) status = draft_open(&model->draft, model, slots, error);
     if (status == STATUS_OK) status = open_exchange(model, error);
     return status;
 }
@@ -72,7 +75,7 @@ enum status model_open(const struct model_options *options, struct model **model
     model->activations = options->activations;
     model->rounds_bf16 =
         options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
-    model->step_tokens_max = options->step_tokens_max;
+    model->step_tokens_max = model->scratch_tokens = options->step_tokens_max;
     model->step_rows_max = options->step_rows_max;
     enum status status = open_parts(model, options, error);
     if (status != STATUS_OK) {
@@ -88,6 +91,7 @@ enum status model_open(const struct model_options *options, struct model **model
 void model_close(struct model *model) {
     if (!model) return;
     exchange_close(model->exchange);
+    draft_close(&model->draft);
     scratch_close(&model->scratch);
     weights_close(&model->weights);
     kv_pages_close(&model->kv);
@@ -96,6 +100,13 @@ void model_close(struct model *model) {
     free(model);
 }
 
+bool model_has_mtp(const struct model *model) {
+    return model->weights.mtp != NULL;
+}
+struct model_draft model_step_draft(const struct model *model, uint32_t row) {
+    check(row < model->step_rows_max);
+    return model->weights.mtp ? model->draft.made[row] : (struct model_draft){0};
+}
 const struct shape *model_shape(const struct model *model) {
     return model->shape;
 }

@@ -29,7 +29,8 @@ struct model_options {
     uint64_t kv_bytes;        /* memory for KV pages; rounded down to whole pages */
     uint32_t step_tokens_max; /* tokens in one step */
     uint32_t step_rows_max;
-    bool mtp; /* load the MTP layer, keep its slice in each KV block */
+    bool mtp; /* load the MTP layer, if there is one, and keep its slice in each KV block */
+    uint32_t slots_max; /* with mtp: rows' slots are below; 0: step_rows_max */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_context;
@@ -41,6 +42,8 @@ enum status model_open(const struct model_options *options, struct model **model
                        struct error *error);
 void model_close(struct model *model);
 
+/* True if it was opened with `mtp` and the checkpoint has the layer. */
+bool model_has_mtp(const struct model *model);
 const struct shape *model_shape(const struct model *model);
 uint32_t model_page_count(const struct model *model);
 uint64_t model_page_bytes(const struct model *model);   /* one KV block, header included */
@@ -64,10 +67,17 @@ struct model_probe {
 };
 
 /* Runs the plan: KV pages written, logits computed. `logits`: the rows' wanted logits behind each
- * other in plan order, each [vocab] floats; room for the sum of logits_count rows. Deterministic
- * and batch invariant. STATUS_INVALID if the plan breaks a rule (that is the caller's bug, but it
- * may come from another process). */
+ * other in plan order, each [vocab] floats, a row's drafts' behind its own; room for the sum of
+ * logits_count and draft_count rows. Deterministic and batch invariant. STATUS_INVALID if the plan
+ * breaks a rule (that is the caller's bug, but it may come from another process). */
 enum status model_step(struct model *model, const struct step_plan *plan, float *logits,
                        const struct model_probe *probe, struct error *error);
+
+struct model_draft {
+    uint32_t count; /* made: at most the row's draft_count */
+    uint32_t tokens[LIMIT_DRAFTS];
+};
+/* What the last step guessed behind a row of its plan. */
+struct model_draft model_step_draft(const struct model *model, uint32_t row);
 
 #endif

@@ -11,6 +11,23 @@ static enum status refuse(struct error *error, const struct step_plan *plan, uin
                      (unsigned long long)limit);
 }
 
+static enum status check_drafts(const struct model *model, const struct step_plan *plan,
+                                uint32_t index, struct error *error) {
+    const struct step_row *row = &step_plan_rows(plan)[index];
+    if (model->weights.mtp && row->slot >= model->draft.slot_count)
+        return refuse(error, plan, index, "the slot", row->slot, model->draft.slot_count - 1);
+    if (row->draft_count == 0) return STATUS_OK;
+    if (row->draft_count > LIMIT_DRAFTS)
+        return refuse(error, plan, index, "the number of drafts", row->draft_count, LIMIT_DRAFTS);
+    if (model->weights.mtp && row->form == TOKEN_GENERATED && row->token_count == 1 &&
+        row->logits_count == 1 && step_drafts_fit(row->first_position + 1, row->draft_count))
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "step %llu, row %u: drafts need an MTP layer, and one generated token whose "
+                     "logits are wanted; none may end a block",
+                     (unsigned long long)plan->step, index);
+}
+
 static enum status check_row(const struct model *model, const struct step_plan *plan,
                              uint32_t index, struct error *error) {
     const struct step_row *row = &step_plan_rows(plan)[index];
@@ -28,7 +45,9 @@ static enum status check_row(const struct model *model, const struct step_plan *
     if (row->page_count > plan->page_count || row->page_index > plan->page_count - row->page_count)
         return refuse(error, plan, index, "the end of its pages",
                       (uint64_t)row->page_index + row->page_count, plan->page_count);
-    uint32_t end = row->first_position + row->token_count;
+    enum status status = check_drafts(model, plan, index, error);
+    if (status != STATUS_OK) return status;
+    uint32_t end = row->first_position + row->token_count + row->draft_count;
     if (end > (uint64_t)row->page_count * KV_BLOCK_TOKENS)
         return refuse(error, plan, index, "the number of positions", end,
                       (uint64_t)row->page_count * KV_BLOCK_TOKENS);
@@ -54,25 +73,28 @@ static void take_row(struct model *model, const struct step_plan *plan, uint32_t
     const struct step_row *row = &step_plan_rows(plan)[index];
     struct batch *batch = &model->scratch.batch;
     struct run *run = &batch->runs[batch->run_count];
+    const struct model_draft none = {0};
+    const struct model_draft *drafts = model->weights.mtp ? &model->draft.made[index] : &none;
     *run = (struct run){
         .plan_row = index,
         .first = batch->token_count,
-        .token_count = row->token_count,
+        .token_count = row->token_count + drafts->count,
         .first_position = row->first_position,
         .pages = step_plan_pages(plan) + row->page_index,
     };
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
-    for (uint32_t i = 0; i < row->token_count; i++) {
-        batch->token_ids[batch->token_count] = tokens[i];
+    for (uint32_t i = 0; i < run->token_count; i++) {
+        batch->token_ids[batch->token_count] =
+            i < row->token_count ? tokens[i] : drafts->tokens[i - row->token_count];
         batch->positions[batch->token_count] = row->first_position + i;
         batch->token_run[batch->token_count++] = batch->run_count;
     }
     batch->run_count++;
 }
 
-enum status plan_accept(struct model *model, const struct step_plan *plan, struct error *error) {
+enum status plan_check(const struct model *model, const struct step_plan *plan,
+                       struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
-    struct batch *batch = &model->scratch.batch;
     if (plan->row_count == 0 || plan->row_count > model->step_rows_max)
         return refuse(error, plan, 0, "the number of rows (1 or more)", plan->row_count,
                       model->step_rows_max);
@@ -80,11 +102,17 @@ enum status plan_accept(struct model *model, const struct step_plan *plan, struc
     for (uint32_t i = 0; i < plan->row_count; i++) {
         enum status status = check_row(model, plan, i, error);
         if (status != STATUS_OK) return status;
-        tokens += rows[i].token_count;
+        tokens += (uint64_t)rows[i].token_count + rows[i].draft_count;
     }
     if (tokens > model->step_tokens_max)
         return refuse(error, plan, 0, "the number of tokens in the step", tokens,
                       model->step_tokens_max);
+    return STATUS_OK;
+}
+
+void plan_line_up(struct model *model, const struct step_plan *plan) {
+    const struct step_row *rows = step_plan_rows(plan);
+    struct batch *batch = &model->scratch.batch;
     batch->token_count = batch->run_count = 0;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (rows[i].form == TOKEN_PROMPT) take_row(model, plan, i);
@@ -92,5 +120,4 @@ enum status plan_accept(struct model *model, const struct step_plan *plan, struc
     batch->prompt_runs = batch->run_count;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (rows[i].form == TOKEN_GENERATED) take_row(model, plan, i);
-    return STATUS_OK;
 }

@@ -44,12 +44,13 @@ static struct input_buffer cut_input(struct cutter *cutter, size_t rows, uint32_
 }
 
 static void cut_batch(struct cutter *cutter, struct batch *batch, const struct model *model) {
-    uint32_t tokens = model->step_tokens_max;
+    uint32_t tokens = model->scratch_tokens;
     batch->runs = cut(cutter, model->step_rows_max * sizeof *batch->runs);
     batch->token_ids = cut(cutter, tokens * sizeof *batch->token_ids);
     batch->positions = cut(cutter, tokens * sizeof *batch->positions);
     batch->token_run = cut(cutter, tokens * sizeof *batch->token_run);
     batch->angles = cut_floats(cutter, tokens, model->shape->rope_dim);
+    batch->hidden = cut(cutter, tokens * sizeof *batch->hidden);
 }
 
 static void set_strides(struct scratch *s, const struct shape *shape) {
@@ -73,7 +74,7 @@ static void set_strides(struct scratch *s, const struct shape *shape) {
 
 static void cut_tokens(struct cutter *cutter, struct scratch *s, const struct model *model) {
     const struct shape *shape = model->shape;
-    uint32_t tokens = model->step_tokens_max, hidden = shape->hidden;
+    uint32_t tokens = model->scratch_tokens, hidden = shape->hidden;
     uint32_t attended = shape->heads * shape->value_dim;
     uint32_t widest = larger(larger(hidden, shape->q_rank), larger(attended, s->mlp_stride));
     if (model->weights.mtp) widest = larger(widest, 2 * hidden);
@@ -98,12 +99,13 @@ static void cut_tokens(struct cutter *cutter, struct scratch *s, const struct mo
     s->absorb_o = cut_floats(cutter, tile_heads, s->value_stride);
     if (!model->weights.mtp) return;
     s->mtp_pair = cut_floats(cutter, tokens, 2 * (size_t)hidden);
+    s->mtp_u = cut_floats(cutter, tokens, s->hidden_stride);
     s->hidden = cut_floats(cutter, tokens, hidden);
 }
 
 static void cut_experts(struct cutter *cutter, struct scratch *s, const struct model *model) {
     const struct shape *shape = model->shape;
-    uint32_t tokens = model->step_tokens_max, per_token = shape->experts_per_token;
+    uint32_t tokens = model->scratch_tokens, per_token = shape->experts_per_token;
     uint64_t pairs = (uint64_t)tokens * per_token;
     s->wave_rows = (uint32_t)(pairs < tokens + WAVE_EXTRA_ROWS ? pairs : tokens + WAVE_EXTRA_ROWS);
     s->router_logits = cut_floats(cutter, tokens, s->experts_stride);
@@ -136,7 +138,10 @@ static void cut_threads(struct cutter *cutter, struct scratch *s, const struct m
 
 static void cut_all(struct cutter *cutter, struct scratch *s, const struct model *model) {
     cut_batch(cutter, &s->batch, model);
-    if (model->weights.mtp) cut_batch(cutter, &s->mtp_batch, model);
+    if (model->weights.mtp) {
+        cut_batch(cutter, &s->mtp_rows, model);
+        cut_batch(cutter, &s->mtp_batch, model);
+    }
     cut_tokens(cutter, s, model);
     if (model->shape->experts) cut_experts(cutter, s, model);
     s->logits = cut_floats(cutter, LOGITS_TILE, s->vocab_stride);

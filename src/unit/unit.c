@@ -14,9 +14,9 @@
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
-/* What one STEP_DONE may put out at once: a token and an end for each row, and a load report. */
+/* What one STEP_DONE may put out at once: tokens and an end for each row, and a load report. */
 static size_t reaction_bytes(const struct unit_options *options) {
-    size_t row = record_tail(tokens_bytes(1, STEP_ROW_LOGPROBS_MAX)) +
+    size_t row = record_tail(tokens_bytes(1 + LIMIT_DRAFTS, STEP_ROW_LOGPROBS_MAX)) +
                  record_tail(sizeof(struct record_finished));
     return options->step_rows_max * row + sizeof(struct record_unit_load);
 }
@@ -301,27 +301,42 @@ static bool is_stop_token(const struct unit_request *request, uint32_t token) {
     return false;
 }
 
-static void put_token(struct unit *unit, struct unit_request *request, uint32_t token,
-                      const struct token_logprob *logprobs, uint32_t logprob_count) {
-    check(token < unit->options.vocab_count && logprob_count <= STEP_ROW_LOGPROBS_MAX);
-    struct record_tokens *tokens = unit_put(unit, RECORD_TOKENS, tokens_bytes(1, logprob_count));
-    tokens->request = request->id;
-    tokens->first_output_position = request->output_count;
-    tokens->token_count = 1;
-    tokens->logprobs_each = logprob_count;
-    memcpy(record_tail_at(tokens, sizeof *tokens), &token, sizeof token);
-    memcpy((char *)tokens + tokens_logprobs_at(1), logprobs, logprob_count * sizeof *logprobs);
-    history_add(&request->history, token);
-    request->tokens[request_known(request)] = token;
-    request->output_count++;
-    unit->output_tokens_total++;
+/* How many of the chosen tokens belong to the answer: it may end before the last of them. */
+static uint32_t count_wanted(const struct unit_request *request,
+                             const struct step_result_row *row) {
+    uint32_t left = request->new_tokens_max - request->output_count;
+    uint32_t most = row->token_count < left ? row->token_count : left;
+    for (uint32_t i = 0; i < most; i++)
+        if (is_stop_token(request, row->tokens[i])) return i + 1;
+    return most;
 }
 
-/* Counts the row's tokens; those below the peak had been computed before an interruption. */
-static void row_computed(struct unit *unit, struct unit_request *request) {
-    uint32_t from = request->computed_count, end = from + request->row_tokens;
+static void put_tokens(struct unit *unit, struct unit_request *request,
+                       const struct step_result *result, const struct step_result_row *row) {
+    uint32_t count = count_wanted(request, row), each = row->logprobs_each;
+    struct record_tokens *tokens = unit_put(unit, RECORD_TOKENS, tokens_bytes(count, each));
+    tokens->request = request->id;
+    tokens->first_output_position = request->output_count;
+    tokens->token_count = count;
+    tokens->logprobs_each = each;
+    memcpy(record_tail_at(tokens, sizeof *tokens), row->tokens, count * sizeof *row->tokens);
+    memcpy((char *)tokens + tokens_logprobs_at(count),
+           step_result_logprobs(result) + row->logprob_index,
+           (size_t)count * each * sizeof(struct token_logprob));
+    for (uint32_t i = 0; i < count; i++) {
+        check(row->tokens[i] < unit->options.vocab_count);
+        history_add(&request->history, row->tokens[i]);
+        request->tokens[request_known(request)] = row->tokens[i];
+        request->output_count++;
+    }
+    unit->output_tokens_total += count;
+}
+
+/* Counts tokens computed; those below the peak had been computed before an interruption. */
+static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
+    uint32_t from = request->computed_count, end = from + count;
     uint32_t again = request->computed_peak > from ? request->computed_peak - from : 0;
-    if (again > request->row_tokens) again = request->row_tokens;
+    if (again > count) again = count;
     if (end > request->computed_peak) request->computed_peak = end;
     uint32_t fresh = from + again, prompt_end = end;
     if (prompt_end > request->prompt_count) prompt_end = request->prompt_count;
@@ -333,19 +348,21 @@ static void row_computed(struct unit *unit, struct unit_request *request) {
 
 static void row_done(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row) {
-    row_computed(unit, request);
+    tokens_computed(unit, request, request->row_tokens);
     if (request->cancelled) {
         request_end(unit, request, FINISH_CANCELLED);
         return;
     }
     if (request->computed_count < request_known(request)) return;
+    check(row->token_count > 0);
     request->state = REQUEST_DECODE;
-    put_token(unit, request, row->token, step_result_logprobs(result) + row->logprob_index,
-              row->logprob_count);
-    if (is_stop_token(request, row->token))
+    put_tokens(unit, request, result, row);
+    if (is_stop_token(request, request->tokens[request_known(request) - 1]))
         request_end(unit, request, FINISH_STOP_TOKEN);
     else if (request->output_count == request->new_tokens_max)
         request_end(unit, request, FINISH_LENGTH);
+    else
+        tokens_computed(unit, request, row->token_count - 1); /* the drafts that were right */
 }
 
 static void put_load(struct unit *unit) {

@@ -121,7 +121,8 @@ static void *good_result(void) {
     struct step_result *r = make(RECORD_STEP_DONE, step_result_bytes(2, 3));
     r->row_count = 2;
     r->logprob_count = 3;
-    step_result_rows(r)[1] = (struct step_result_row){.logprob_index = 1, .logprob_count = 2};
+    step_result_rows(r)[1] = (struct step_result_row){
+        .token_count = 1, .tokens = {7}, .logprob_index = 1, .logprobs_each = 2};
     return r;
 }
 
@@ -244,6 +245,15 @@ static void fields_out_of_range_are_refused(void **state) {
     step_result_rows(result)[1].logprob_index = 2; /* one too far */
     assert_invalid(result);
     result = good_result();
+    step_result_rows(result)[1].token_count = 2; /* the second would be a draft's */
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[1].draft_count = LIMIT_DRAFTS + 1;
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[0].tokens[0] = 5; /* of none */
+    assert_invalid(result);
+    result = good_result();
     step_result_logprobs(result)[2].logprob = 0.5f;
     assert_invalid(result);
     tokens = good_tokens();
@@ -301,6 +311,9 @@ static void rows_outside_their_plan_are_refused(void **state) {
         {offsetof(struct step_row, history_prompt_count), 1, 5},
         {offsetof(struct step_row, bias_index), 1, 2},
         {offsetof(struct step_row, bias_count), 0, 3},
+        {offsetof(struct step_row, draft_count), 0, 1}, /* a row of a prompt */
+        {offsetof(struct step_row, draft_count), 1, 1}, /* one that does not sample */
+        {offsetof(struct step_row, fresh), 0, 2},
         {offsetof(struct step_row, reserved), 0, 1},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {

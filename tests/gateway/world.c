@@ -345,14 +345,15 @@ bool world_compute(struct world *world, bool failed) {
     for (uint32_t i = 0; i < row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         rows[i].slot = row->slot;
-        rows[i].token = row->sample ? world_token(row->sampling.seed + row->sampling.choice,
-                                                  row->output_position)
-                                    : UINT32_MAX;
-        rows[i].logprob_count = logprobs_wanted(row);
+        rows[i].token_count = row->sample;
+        rows[i].tokens[0] = row->sample ? world_token(row->sampling.seed + row->sampling.choice,
+                                                      row->output_position)
+                                        : 0;
+        rows[i].logprobs_each = logprobs_wanted(row);
         rows[i].logprob_index = result->logprob_count;
-        for (uint32_t k = 0; k < rows[i].logprob_count; k++)
+        for (uint32_t k = 0; k < rows[i].logprobs_each; k++)
             step_result_logprobs(result)[result->logprob_count++] =
-                (struct token_logprob){(rows[i].token + k) % 4096, -0.5f * (float)(k + 1)};
+                (struct token_logprob){(rows[i].tokens[0] + k) % 4096, -0.5f * (float)(k + 1)};
     }
     enqueue(&world->to_unit, result);
     dequeue(&world->to_engine);

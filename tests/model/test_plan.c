@@ -64,13 +64,13 @@ static void test_a_good_plan_is_answered(void **state) {
     run();
     assert_int_equal(result->failed, 0);
     assert_int_equal(step_result_rows(result)[0].slot, 40);
-    assert_true(step_result_rows(result)[0].token < VOCAB);
+    assert_true(step_result_rows(result)[0].tokens[0] < VOCAB);
     assert_int_equal(step_result_rows(result)[1].slot, 41);
-    assert_int_equal(step_result_rows(result)[1].token, UINT32_MAX);
-    uint32_t token = step_result_rows(result)[0].token;
+    assert_int_equal(step_result_rows(result)[1].token_count, 0);
+    uint32_t token = step_result_rows(result)[0].tokens[0];
     make_plan(); /* sequences written again give the same */
     run();
-    assert_int_equal(step_result_rows(result)[0].token, token);
+    assert_int_equal(step_result_rows(result)[0].tokens[0], token);
 }
 
 static void expect_refused(const char *word);
@@ -79,7 +79,7 @@ static void expect_refused(const char *word);
 static void test_choices_follow_biases_and_are_told(void **state) {
     make_plan();
     run();
-    uint32_t best = step_result_rows(result)[0].token; /* temperature 0 */
+    uint32_t best = step_result_rows(result)[0].tokens[0]; /* temperature 0 */
     make_plan();
     plan->history_count = 2;
     plan->bias_count = 1;
@@ -94,11 +94,11 @@ static void test_choices_follow_biases_and_are_told(void **state) {
     run();
     assert_true(record_valid(result, result->record.bytes));
     const struct token_logprob *told = step_result_logprobs(result);
-    assert_int_equal(step_result_rows(result)[0].logprob_count, 4);
-    assert_int_equal(step_result_rows(result)[1].logprob_count, 0);
+    assert_int_equal(step_result_rows(result)[0].logprobs_each, 4);
+    assert_int_equal(step_result_rows(result)[1].logprobs_each, 0);
     assert_int_not_equal(told[0].token, best); /* banned, but */
     assert_int_equal(told[1].token, best);     /* the model's own logits still say so */
-    assert_int_equal(told[0].token, step_result_rows(result)[0].token);
+    assert_int_equal(told[0].token, step_result_rows(result)[0].tokens[0]);
     assert_int_equal(told[0].token, told[2].token);
     assert_true(told[0].logprob == told[2].logprob && told[1].logprob >= told[2].logprob);
 
@@ -108,7 +108,7 @@ static void test_choices_follow_biases_and_are_told(void **state) {
     step_plan_history(plan)[0] = best;
     row->history_prompt_count = 2; /* in the prompt it does not count */
     run();
-    assert_int_equal(step_result_rows(result)[0].token, best);
+    assert_int_equal(step_result_rows(result)[0].tokens[0], best);
 
     row->history_index = 1;
     expect_refused("history");
@@ -130,7 +130,7 @@ static void expect_refused(const char *word) {
     run();
     assert_int_equal(result->failed, 1);
     assert_int_equal(step_result_rows(result)[0].slot, 40);
-    assert_int_equal(step_result_rows(result)[0].token, UINT32_MAX);
+    assert_int_equal(step_result_rows(result)[0].token_count, 0);
     if (!strstr(error.text, word)) fail_msg("expected '%s' in: %s", word, error.text);
 }
 

@@ -340,8 +340,9 @@ static void complete(struct world *world, bool failed) {
         if (row->sample && row->output_position == 0 && !known->chain) known->chain = chain;
         if (row->sample) assert_true(chain == known->chain); /* as if never interrupted */
         rows[i].slot = row->slot;
-        rows[i].token = row->sample ? engine_token(chain, row->sampling.seed, row->output_position)
-                                    : UINT32_MAX;
+        rows[i].token_count = row->sample;
+        if (row->sample)
+            rows[i].tokens[0] = engine_token(chain, row->sampling.seed, row->output_position);
     }
     must_send(world, result);
     free(plan);
