@@ -5,53 +5,96 @@
  *
  * Owns who computes which (token, expert) pair and the order in which results are summed: pairs
  * come back per token in ascending logical expert id, the same at one rank as at many, whatever the
- * placement. It never does arithmetic on activations: the model rounds results to the exchange type
- * before it hands them over, also here at one rank, where nothing is copied (`self`).
+ * placement. It never does arithmetic on activations: rows of bytes go out and come back, and the
+ * model rounds to the exchange type before it hands them over, also at one rank, where nothing is
+ * copied (`self`).
+ *
+ * Among ranks (`ranks`), every rank takes part in every dispatch and combine, in the same order,
+ * also with no tokens. A token goes once to each rank that holds any of its experts.
  */
 #ifndef EXCHANGE_EXCHANGE_H
 #define EXCHANGE_EXCHANGE_H
 
 #include "base/status.h"
+#include "exchange/placement.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* A run of pairs of one expert. */
+/* A run of pairs of one slot. */
 struct exchange_group {
-    uint32_t expert;
+    uint32_t slot;      /* of this rank's in the layer; at one rank: the expert */
     uint32_t first_row; /* in the arrays of struct exchange_received */
     uint32_t row_count;
 };
 
-/* What this rank has to compute, experts ascending, tokens ascending within an expert. */
+/* What this rank has to compute, slots ascending, tokens in a fixed order within a slot. */
 struct exchange_received {
     uint32_t group_count;
     const struct exchange_group *groups;
     uint32_t row_count;
     const uint32_t *row_token; /* [row_count] index of the token whose activations the row takes */
+    const char *const *token_data; /* each token's row of activations as it was sent; NULL: tokens
+                                    * are the caller's own */
 };
 
 /* Where a token's results are, in the order of summation. */
 struct exchange_returned {
     const uint32_t *token_rows; /* [tokens][experts_per_token] row, ascending expert id */
+    const char *results;        /* rows of combine_bytes; NULL: the rows are the caller's own, those
+                                 * of struct exchange_received */
 };
 
 struct exchange_options {
     uint32_t tokens_max, experts, experts_per_token;
+    /* The rest is for exchange_open_ranks. */
+    const struct placement *placement; /* of all ranks; must outlive the exchange */
+    uint32_t rank;
+    uint32_t dispatch_bytes, combine_bytes; /* of a token's row out, and of a result's row back;
+                                             * multiples of EXCHANGE_ALIGN */
+    uint32_t channel; /* exchanges that are open at the same time have different ones */
+};
+
+#define EXCHANGE_ALIGN 16
+
+/* Since the exchange was opened. */
+struct exchange_counts {
+    uint64_t tokens_dispatched; /* tokens' rows that came to this rank, its own ones included */
+    uint64_t pairs;             /* (token, expert) pairs that this rank computed */
+    uint64_t bytes_sent;        /* to other ranks, both ways */
 };
 
 struct exchange;
 
 enum status exchange_open_self(const struct exchange_options *options,
-                               struct exchange **exchange_out, struct error *error);
+                               struct exchange **exchange_out, struct error *error) MUST_USE;
+/* Inside a job, on all ranks alike (exchange/ranks.h). */
+enum status exchange_open_ranks(const struct exchange_options *options,
+                                struct exchange **exchange_out, struct error *error) MUST_USE;
 void exchange_close(struct exchange *exchange);
 
-/* `experts`: [tokens][experts_per_token] logical ids, ascending per token. */
-void exchange_dispatch_begin(struct exchange *exchange, const uint32_t *experts, uint32_t tokens);
+/* True: rows are carried as bytes; false: they stay where they are. */
+bool exchange_carries(const struct exchange *exchange);
+
+/* `experts`: [tokens][experts_per_token] logical ids, ascending per token. `activations`:
+ * [tokens][dispatch_bytes] where rows are carried, else NULL; free again when this returns. */
+void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
+                             uint32_t tokens, const char *activations);
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out);
 
-/* Rows [first_row, first_row + row_count) of the received ones are computed and rounded. Rows are
- * handed over in ascending order; a token's results may be summed as far as they have come back. */
+/* Where rows are carried: where a received row's result goes, combine_bytes of it. */
+char *exchange_result(struct exchange *exchange, uint32_t row);
+
+/* Rows [first_row, first_row + row_count) of the received ones are computed and, where rows are
+ * carried, written. Rows are handed over in ascending order. A rank that received none hands none
+ * over. Where they are not carried, a token's results may be summed as far as they have come back.
+ */
 void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
 void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out);
+
+/* Lets what is under way move on; call it now and then between begin and finish. */
+void exchange_progress(struct exchange *exchange);
+
+struct exchange_counts exchange_counts(const struct exchange *exchange);
 
 #endif

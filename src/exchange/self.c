@@ -3,14 +3,13 @@
  * activation is copied.
  */
 #include "base/check.h"
-#include "exchange/exchange.h"
+#include "exchange/carrier.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct exchange {
-    struct exchange_options options;
-    uint32_t tokens;
+struct self {
+    struct exchange exchange; /* first: a struct exchange * points to both */
     uint32_t row_count;
     uint32_t rows_returned;
     uint32_t group_count;
@@ -20,45 +19,30 @@ struct exchange {
     uint32_t *next_row;            /* [experts] */
 };
 
-void exchange_close(struct exchange *exchange) {
-    if (!exchange) return;
-    free(exchange->groups);
-    free(exchange->row_token);
-    free(exchange->token_rows);
-    free(exchange->next_row);
-    free(exchange);
+static struct self *self_of(struct exchange *exchange) {
+    return (struct self *)exchange;
 }
 
-enum status exchange_open_self(const struct exchange_options *options,
-                               struct exchange **exchange_out, struct error *error) {
-    struct exchange *exchange = calloc(1, sizeof *exchange);
-    if (!exchange) return error_set(error, STATUS_NO_MEMORY, "no memory for the expert exchange");
-    size_t rows = (size_t)options->tokens_max * options->experts_per_token;
-    exchange->options = *options;
-    exchange->groups = calloc(options->experts, sizeof *exchange->groups);
-    exchange->next_row = calloc(options->experts, sizeof *exchange->next_row);
-    exchange->row_token = calloc(rows, sizeof *exchange->row_token);
-    exchange->token_rows = calloc(rows, sizeof *exchange->token_rows);
-    if (!exchange->groups || !exchange->next_row || !exchange->row_token || !exchange->token_rows) {
-        exchange_close(exchange);
-        return error_set(error, STATUS_NO_MEMORY,
-                         "no memory for the expert exchange: %zu rows; lower the tokens per step",
-                         rows);
-    }
-    *exchange_out = exchange;
-    return STATUS_OK;
+static void close_self(struct exchange *exchange) {
+    struct self *self = self_of(exchange);
+    free(self->groups);
+    free(self->row_token);
+    free(self->token_rows);
+    free(self->next_row);
+    free(self);
 }
 
-void exchange_dispatch_begin(struct exchange *exchange, const uint32_t *experts, uint32_t tokens) {
+static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
+                           uint32_t tokens, const char *activations) {
+    struct self *self = self_of(exchange);
     uint32_t per_token = exchange->options.experts_per_token;
     check(tokens <= exchange->options.tokens_max);
-    exchange->tokens = tokens;
-    exchange->row_count = tokens * per_token;
-    exchange->rows_returned = 0;
-    exchange->group_count = 0;
-    uint32_t *next_row = exchange->next_row; /* first counts, then each expert's next free row */
+    self->row_count = tokens * per_token;
+    self->rows_returned = 0;
+    self->group_count = 0;
+    uint32_t *next_row = self->next_row; /* first counts, then each expert's next free row */
     memset(next_row, 0, exchange->options.experts * sizeof *next_row);
-    for (uint32_t i = 0; i < exchange->row_count; i++) {
+    for (uint32_t i = 0; i < self->row_count; i++) {
         check(experts[i] < exchange->options.experts);
         next_row[experts[i]]++;
     }
@@ -67,33 +51,66 @@ void exchange_dispatch_begin(struct exchange *exchange, const uint32_t *experts,
         uint32_t count = next_row[expert];
         next_row[expert] = row;
         if (!count) continue;
-        exchange->groups[exchange->group_count++] =
-            (struct exchange_group){.expert = expert, .first_row = row, .row_count = count};
+        self->groups[self->group_count++] =
+            (struct exchange_group){.slot = expert, .first_row = row, .row_count = count};
         row += count;
     }
     for (uint32_t token = 0; token < tokens; token++)
         for (uint32_t k = 0; k < per_token; k++) {
             uint32_t place = next_row[experts[token * per_token + k]]++;
-            exchange->row_token[place] = token;
-            exchange->token_rows[token * per_token + k] = place;
+            self->row_token[place] = token;
+            self->token_rows[token * per_token + k] = place;
         }
+    exchange->counts.tokens_dispatched += tokens;
+    exchange->counts.pairs += self->row_count;
 }
 
-void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
+static void dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
+    const struct self *self = self_of(exchange);
     *received_out = (struct exchange_received){
-        .group_count = exchange->group_count,
-        .groups = exchange->groups,
-        .row_count = exchange->row_count,
-        .row_token = exchange->row_token,
+        .group_count = self->group_count,
+        .groups = self->groups,
+        .row_count = self->row_count,
+        .row_token = self->row_token,
     };
 }
 
-void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
-    check(first_row == exchange->rows_returned);
-    check(row_count <= exchange->row_count - first_row);
-    exchange->rows_returned += row_count;
+static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
+    struct self *self = self_of(exchange);
+    check(first_row == self->rows_returned);
+    check(row_count <= self->row_count - first_row);
+    self->rows_returned += row_count;
 }
 
-void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
-    *returned_out = (struct exchange_returned){.token_rows = exchange->token_rows};
+static void combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
+    *returned_out = (struct exchange_returned){.token_rows = self_of(exchange)->token_rows};
+}
+
+static const struct carrier self_carrier = {
+    .close = close_self,
+    .dispatch_begin = dispatch_begin,
+    .dispatch_finish = dispatch_finish,
+    .combine_begin = combine_begin,
+    .combine_finish = combine_finish,
+};
+
+enum status exchange_open_self(const struct exchange_options *options,
+                               struct exchange **exchange_out, struct error *error) {
+    struct self *self = calloc(1, sizeof *self);
+    if (!self) return error_set(error, STATUS_NO_MEMORY, "no memory for the expert exchange");
+    size_t rows = (size_t)options->tokens_max * options->experts_per_token;
+    self->exchange.carrier = &self_carrier;
+    self->exchange.options = *options;
+    self->groups = calloc(options->experts, sizeof *self->groups);
+    self->next_row = calloc(options->experts, sizeof *self->next_row);
+    self->row_token = calloc(rows, sizeof *self->row_token);
+    self->token_rows = calloc(rows, sizeof *self->token_rows);
+    if (!self->groups || !self->next_row || !self->row_token || !self->token_rows) {
+        close_self(&self->exchange);
+        return error_set(error, STATUS_NO_MEMORY,
+                         "no memory for the expert exchange: %zu rows; lower the tokens per step",
+                         rows);
+    }
+    *exchange_out = &self->exchange;
+    return STATUS_OK;
 }

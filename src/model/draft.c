@@ -170,6 +170,10 @@ void draft_probe(struct model *model, const struct run *run, uint32_t next_token
     struct batch *batch = &model->scratch.mtp_batch;
     clear(&model->scratch.mtp_rows);
     clear(batch);
+    if (!run) {
+        mtp_run(model, argmax_out);
+        return;
+    }
     batch->runs[batch->run_count++] = (struct run){.kv_shift = 1, .pages = run->pages};
     for (uint32_t i = 0; i < run->token_count; i++) {
         uint32_t token = run->first + i;

@@ -8,9 +8,13 @@
  * summed, as if it had come over a wire, so that one rank and many give the same bits. The router
  * reads the unrounded f32 input; the experts' inputs are prepared once per token and gathered.
  *
- * (token, expert) pairs are computed in waves of whole experts, a bounded number of pairs each:
+ * (token, expert) pairs are computed in waves of a bounded number of pairs, ascending by slot:
  * within a wave the team's loop runs over all experts' panels, so a few tokens still fill all
  * threads, while a long prompt needs no room for all its pairs at once.
+ *
+ * Among ranks, prepared inputs go out and rounded results come back as bytes (wire.h), and a
+ * token's results are summed when all are there; alone, nothing is copied, and they are summed wave
+ * by wave. The shared expert runs while the dispatch is under way.
  */
 #include "model/forward.h"
 
@@ -20,7 +24,8 @@ struct wave {
     const struct pass *pass;
     const struct exchange_received *received;
     const struct exchange_returned *returned;
-    uint32_t first_group, group_count;
+    struct exchange_group groups[LIMIT_EXPERTS]; /* whole ones, or parts of large ones */
+    uint32_t group_count;
     uint32_t first_row, row_count;
 };
 
@@ -92,6 +97,32 @@ static void run_router(const struct pass *pass) {
     forward_tokens(model, route, (void *)(uintptr_t)pass, tokens);
 }
 
+static void pack_activations(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    const struct model *model = pass->model;
+    const struct scratch *s = pass->scratch;
+    uint32_t hidden = model->shape->hidden;
+    size_t row_bytes = wire_bytes(model->dispatch_form, hidden);
+    size_t scales = divide_up(s->input.columns, QUANT_GROUP);
+    for (uint32_t token = first; token < first + count; token++)
+        wire_pack(model->kernels, model->dispatch_form,
+                  s->input.x + (size_t)token * s->input.columns, s->input.scales + token * scales,
+                  hidden, s->outgoing + token * row_bytes);
+}
+
+static void unpack_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = wave->pass->scratch;
+    size_t scales = divide_up(s->expert_input.columns, QUANT_GROUP);
+    for (uint32_t row = first; row < first + count; row++) {
+        uint32_t token = wave->received->row_token[wave->first_row + row];
+        wire_unpack(model->kernels, model->dispatch_form, wave->received->token_data[token],
+                    model->shape->hidden, s->expert_input.x + (size_t)row * s->expert_input.columns,
+                    s->expert_input.scales + row * scales);
+    }
+}
+
 static void gather_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct wave *wave = context;
     const struct scratch *s = wave->pass->scratch;
@@ -130,6 +161,39 @@ static void round_results(void *context, uint32_t first, uint32_t count, uint32_
     }
 }
 
+static void pack_results(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = wave->pass->scratch;
+    for (uint32_t row = first; row < first + count; row++)
+        wire_pack(model->kernels, model->combine_form, s->expert_y + (size_t)row * s->hidden_stride,
+                  NULL, model->shape->hidden,
+                  exchange_result(model->exchange, wave->first_row + row));
+}
+
+struct returns {
+    const struct pass *pass;
+    const struct exchange_returned *returned;
+};
+
+/* Sums, per token, the results that came back. */
+static void combine_returned(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct returns *returns = context;
+    const struct model *model = returns->pass->model;
+    const struct scratch *s = returns->pass->scratch;
+    uint32_t per_token = model->shape->experts_per_token, hidden = model->shape->hidden;
+    size_t row_bytes = wire_bytes(model->combine_form, hidden);
+    float *result = s->returning + (size_t)member * s->hidden_stride;
+    for (size_t pair = (size_t)first * per_token; pair < (size_t)(first + count) * per_token;
+         pair++) {
+        wire_unpack(model->kernels, model->combine_form,
+                    returns->returned->results + returns->returned->token_rows[pair] * row_bytes,
+                    hidden, result, NULL);
+        model->kernels->add_scaled(s->y + pair / per_token * s->hidden_stride, result,
+                                   s->expert_weights[pair], hidden);
+    }
+}
+
 /* Sums, per token, the results that this wave brought. */
 static void combine(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct wave *wave = context;
@@ -151,8 +215,8 @@ static void combine(void *context, uint32_t first, uint32_t count, uint32_t memb
 }
 
 static struct mlp_weights expert_at(const struct wave *wave, uint32_t index) {
-    const struct exchange_group *group = &wave->received->groups[wave->first_group + index];
-    return weights_expert(&wave->pass->model->weights, wave->pass->layer->slots[group->expert]);
+    return weights_expert(&wave->pass->model->weights,
+                          wave->pass->layer->first_slot + wave->groups[index].slot);
 }
 
 /* The experts' matrices must outlive the loop over their jobs. */
@@ -160,7 +224,7 @@ static void multiply_up(const struct wave *wave, struct mlp_weights *experts) {
     const struct model *model = wave->pass->model;
     const struct scratch *s = wave->pass->scratch;
     for (uint32_t i = 0; i < wave->group_count; i++) {
-        const struct exchange_group *group = &wave->received->groups[wave->first_group + i];
+        const struct exchange_group *group = &wave->groups[i];
         uint32_t row = group->first_row - wave->first_row;
         size_t at = (size_t)row * s->expert_stride;
         struct linear_input input = linear_prepared(routed_kind(wave->pass), &s->expert_input, row);
@@ -176,7 +240,7 @@ static void multiply_down(const struct wave *wave, struct mlp_weights *experts) 
     const struct model *model = wave->pass->model;
     const struct scratch *s = wave->pass->scratch;
     for (uint32_t i = 0; i < wave->group_count; i++) {
-        const struct exchange_group *group = &wave->received->groups[wave->first_group + i];
+        const struct exchange_group *group = &wave->groups[i];
         uint32_t row = group->first_row - wave->first_row;
         struct linear_input input =
             linear_prepared(middle_kind(wave->pass), &s->expert_middle, row);
@@ -187,46 +251,78 @@ static void multiply_down(const struct wave *wave, struct mlp_weights *experts) 
     linear_run(model->kernels, model->team, s->jobs, wave->group_count);
 }
 
-static void run_wave(struct wave *wave) {
+static void compute_wave(struct wave *wave) {
     const struct pass *pass = wave->pass;
     struct model *model = pass->model;
     struct mlp_weights experts[LIMIT_EXPERTS];
-    struct exchange_returned returned;
+    bool carries = exchange_carries(model->exchange);
     for (uint32_t i = 0; i < wave->group_count; i++)
         experts[i] = expert_at(wave, i);
-    forward_tokens(model, gather_rows, wave, wave->row_count);
+    forward_tokens(model, carries ? unpack_rows : gather_rows, wave, wave->row_count);
+    exchange_progress(model->exchange);
     multiply_up(wave, experts);
+    exchange_progress(model->exchange);
     forward_tokens(model, activate, wave, wave->row_count);
     multiply_down(wave, experts);
-    if (model->rounds_bf16) forward_tokens(model, round_results, wave, wave->row_count);
+    if (carries)
+        forward_tokens(model, pack_results, wave, wave->row_count);
+    else if (model->rounds_bf16)
+        forward_tokens(model, round_results, wave, wave->row_count);
     exchange_combine_begin(model->exchange, wave->first_row, wave->row_count);
-    exchange_combine_finish(model->exchange, &returned);
-    wave->returned = &returned;
-    forward_tokens(model, combine, wave, pass->batch->token_count);
 }
 
-static void run_routed(const struct pass *pass) {
+/* The next rows, as many as there is room for; false: none are left. */
+static bool next_wave(struct wave *wave, uint32_t *group, uint32_t rows_max) {
+    const struct exchange_received *received = wave->received;
+    wave->first_row += wave->row_count;
+    wave->row_count = wave->group_count = 0;
+    while (*group < received->group_count && wave->row_count < rows_max &&
+           wave->group_count < LIMIT_EXPERTS) {
+        struct exchange_group part = received->groups[*group];
+        uint32_t done = wave->first_row + wave->row_count - part.first_row;
+        uint32_t room = rows_max - wave->row_count;
+        part.first_row += done;
+        part.row_count -= done;
+        if (part.row_count <= room)
+            ++*group;
+        else
+            part.row_count = room;
+        wave->groups[wave->group_count++] = part;
+        wave->row_count += part.row_count;
+    }
+    return wave->row_count != 0;
+}
+
+static void begin_routed(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
+    if (exchange_carries(model->exchange))
+        forward_tokens(model, pack_activations, (void *)(uintptr_t)pass, tokens);
+    exchange_dispatch_begin(model->exchange, pass->slice, s->experts, tokens, s->outgoing);
+}
+
+static void finish_routed(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct scratch *s = pass->scratch;
+    uint32_t tokens = pass->batch->token_count, group = 0;
+    bool carries = exchange_carries(model->exchange);
     struct exchange_received received;
-    exchange_dispatch_begin(model->exchange, s->experts, tokens);
+    struct exchange_returned returned;
+    struct wave wave = {.pass = pass, .received = &received, .returned = &returned};
     exchange_dispatch_finish(model->exchange, &received);
     memset(s->y, 0, (size_t)tokens * s->hidden_stride * sizeof *s->y);
     memset(s->returned_count, 0, tokens * sizeof *s->returned_count);
-    for (uint32_t group = 0; group < received.group_count;) {
-        struct wave wave = {.pass = pass,
-                            .received = &received,
-                            .first_group = group,
-                            .first_row = received.groups[group].first_row};
-        do { /* whole experts, at least one; an expert has at most every token */
-            wave.row_count += received.groups[group].row_count;
-            wave.group_count++;
-            group++;
-        } while (group < received.group_count &&
-                 wave.row_count + received.groups[group].row_count <= s->wave_rows);
-        run_wave(&wave);
+    while (next_wave(&wave, &group, s->wave_rows)) {
+        compute_wave(&wave);
+        if (carries) continue;
+        exchange_combine_finish(model->exchange, &returned);
+        forward_tokens(model, combine, &wave, tokens);
     }
+    if (!carries) return;
+    exchange_combine_finish(model->exchange, &returned);
+    struct returns returns = {.pass = pass, .returned = &returned};
+    forward_tokens(model, combine_returned, &returns, tokens);
 }
 
 static void activate_shared(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -260,12 +356,14 @@ static void run_shared(const struct pass *pass) {
     struct matmul job =
         linear_job(&pass->layer->shared.down, &input, s->shared_y, s->hidden_stride, tokens);
     linear_run(model->kernels, model->team, &job, 1);
-    forward_tokens(model, add_shared, (void *)(uintptr_t)pass, tokens);
 }
 
 void experts_run(const struct pass *pass) {
-    forward_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, pass->batch->token_count);
+    uint32_t tokens = pass->batch->token_count;
+    forward_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, tokens);
     run_router(pass);
-    run_routed(pass);
+    begin_routed(pass);
     if (has_shared(pass)) run_shared(pass);
+    finish_routed(pass);
+    if (has_shared(pass)) forward_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
 }

@@ -131,7 +131,7 @@ static void note_pages(struct model *model, const struct step_plan *plan) {
 static void probe_routing(const struct model *model, const struct model_probe *probe,
                           uint32_t layer, bool is_moe) {
     uint32_t per_token = model->shape->experts_per_token;
-    if (!probe || !probe->routing || !per_token) return;
+    if (!probe || !probe->routing || !per_token || probe->row == MODEL_NO_ROW) return;
     const struct run *run = run_of_row(&model->scratch.batch, probe->row);
     uint32_t token = run->first + run->token_count - 1;
     uint32_t *to = probe->routing + (size_t)layer * per_token;
@@ -141,6 +141,10 @@ static void probe_routing(const struct model *model, const struct model_probe *p
 
 /* Position i takes token i + 1; the last one the probe's next token, or the greedy one. */
 static void probe_mtp(struct model *model, const struct model_probe *probe) {
+    if (probe->row == MODEL_NO_ROW) { /* other ranks' tokens may need our experts */
+        draft_probe(model, NULL, 0, probe->mtp_argmax);
+        return;
+    }
     const struct run *run = run_of_row(&model->scratch.batch, probe->row);
     uint32_t next = probe->mtp_next_token;
     size_t last = (size_t)(run->first + run->token_count - 1) * model->shape->hidden;
@@ -150,7 +154,8 @@ static void probe_mtp(struct model *model, const struct model_probe *probe) {
 
 static enum status check_probe(const struct model *model, const struct step_plan *plan,
                                const struct model_probe *probe, struct error *error) {
-    if (!probe) return STATUS_OK;
+    if (!probe || (probe->row == MODEL_NO_ROW && (!probe->mtp_argmax || model->weights.mtp)))
+        return STATUS_OK;
     if (probe->row >= plan->row_count)
         return error_set(error, STATUS_INVALID, "row %u is to be probed, the plan has %u",
                          probe->row, plan->row_count);
@@ -169,6 +174,11 @@ static enum status check_probe(const struct model *model, const struct step_plan
                          "MTP needs a page for position %u, one past the row's last",
                          row->first_position + row->token_count);
     return STATUS_OK;
+}
+
+enum status model_check_plan(const struct model *model, const struct step_plan *plan,
+                             struct error *error) {
+    return plan_check(model, plan, error);
 }
 
 enum status model_step(struct model *model, const struct step_plan *plan, float *logits,

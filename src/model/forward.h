@@ -17,6 +17,7 @@
 #include "model/linear.h"
 #include "model/router.h"
 #include "model/weights.h"
+#include "model/wire.h"
 
 /* Consecutive tokens of one sequence. */
 struct run {
@@ -81,9 +82,11 @@ struct scratch {
     struct input_buffer expert_input, expert_middle; /* [wave_rows] */
     float *expert_gate, *expert_up;                  /* [wave_rows][expert_stride] */
     float *expert_y;                                 /* [wave_rows][hidden_stride] */
-    float *logits;                                   /* [LOGITS_TILE][vocab_stride] */
-    struct matmul *jobs;                             /* [LINEAR_JOBS_MAX] */
-    struct attention_scratch *attention;             /* [threads] */
+    char *outgoing;      /* [tokens][wire_bytes] activations, where they are carried */
+    float *returning;    /* [threads][hidden_stride] a result that came back */
+    float *logits;       /* [LOGITS_TILE][vocab_stride] */
+    struct matmul *jobs; /* [LINEAR_JOBS_MAX] */
+    struct attention_scratch *attention; /* [threads] */
     uint32_t q_a_stride, q_stride, kv_a_stride, hidden_stride, mlp_stride;
     uint32_t absorb_q_stride, absorb_u_stride, value_stride, experts_stride, expert_stride;
     uint32_t expanded_stride, vocab_stride;
@@ -115,6 +118,9 @@ struct model {
     uint32_t scratch_tokens; /* a step's, and with MTP the positions that drafts left behind */
     struct weights weights;
     struct kv_pages kv;
+    uint32_t rank;
+    struct placement placement; /* no ranks: alone, each expert in its own slot */
+    enum wire_form dispatch_form, combine_form;
     struct exchange *exchange;
     struct scratch scratch;
     struct draft draft;
@@ -169,8 +175,9 @@ struct kv_span attention_span(const struct pass *pass, const struct run *run, ui
 void mlp_run(const struct pass *pass);
 void experts_run(const struct pass *pass);
 
-/* MTP: writes the KV rows of scratch.mtp_rows, then runs scratch.mtp_batch, whose token_ids are
- * t[i+1] at position i, and leaves each position's largest logit's id in argmax_out. */
+/* MTP: writes the KV rows of scratch.mtp_rows, then, unless argmax_out is NULL, runs
+ * scratch.mtp_batch, whose token_ids are t[i+1] at position i, and leaves each position's largest
+ * logit's id in argmax_out. Among ranks all run it, or none. */
 void mtp_run(struct model *model, uint32_t *argmax_out);
 
 enum status draft_open(struct draft *draft, const struct model *model, uint32_t slots,
@@ -181,7 +188,8 @@ void draft_make(struct model *model, const struct step_plan *plan);
 /* After it, with scratch.hidden filled in: the other rows' MTP KV rows; keeps what the next rows
  * need. */
 void draft_follow(struct model *model, const struct step_plan *plan);
-/* The whole MTP block at every position of a run; the last one's next token is `next_token`. */
+/* The whole MTP block at every position of a run; the last one's next token is `next_token`.
+ * NULL: no token of ours, but take part. */
 void draft_probe(struct model *model, const struct run *run, uint32_t next_token,
                  uint32_t *argmax_out);
 

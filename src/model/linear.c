@@ -100,7 +100,8 @@ void linear_run(const struct kernels *kernels, struct team *team, const struct m
     check(job_count <= LINEAR_JOBS_MAX);
     first_panel[0] = 0;
     for (uint32_t i = 0; i < job_count; i++)
-        first_panel[i + 1] = first_panel[i] + packed_panels(jobs[i].weights->rows);
+        first_panel[i + 1] =
+            first_panel[i] + (jobs[i].m ? packed_panels(jobs[i].weights->rows) : 0);
     uint32_t panels = first_panel[job_count];
     if (!panels) return;
     struct panel_loop loop = {kernels, jobs, job_count, first_panel};

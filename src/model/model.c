@@ -32,12 +32,37 @@ const char *activations_name(enum activations activations) {
     return activation_names[activations];
 }
 
-static enum status open_exchange(struct model *model, struct error *error) {
-    if (!model->shape->experts) return STATUS_OK;
+/* Where all ranks' experts lie; every rank comes to the same. */
+static enum status open_placement(struct model *model, const struct model_options *options,
+                                  bool mtp, struct error *error) {
+    uint32_t experts = model->shape->experts, ranks = options->rank_count;
+    if (ranks <= 1 || !experts) return STATUS_OK;
+    enum status status =
+        placement_open(&model->placement, model->shape->layers + mtp, experts, ranks,
+                       placement_slots_per_rank(experts, ranks, options->redundant_experts), error);
+    if (status != STATUS_OK) return status;
+    placement_spread(&model->placement, options->placement_seed);
+    return placement_index(&model->placement, error);
+}
+
+static enum status open_exchange(struct model *model, const struct model_options *model_options,
+                                 struct error *error) {
+    const struct shape *shape = model->shape;
+    if (!shape->experts) return STATUS_OK;
     struct exchange_options options = {.tokens_max = model->step_tokens_max,
-                                       .experts = model->shape->experts,
-                                       .experts_per_token = model->shape->experts_per_token};
-    return exchange_open_self(&options, &model->exchange, error);
+                                       .experts = shape->experts,
+                                       .experts_per_token = shape->experts_per_token};
+    if (!model->placement.ranks) return exchange_open_self(&options, &model->exchange, error);
+    options.placement = &model->placement;
+    options.rank = model_options->rank;
+    options.dispatch_bytes = (uint32_t)wire_bytes(model->dispatch_form, shape->hidden);
+    options.combine_bytes = (uint32_t)wire_bytes(model->combine_form, shape->hidden);
+    return exchange_open_ranks(&options, &model->exchange, error);
+}
+
+static enum wire_form form_of(enum input_kind kind) {
+    if (kind == INPUT_F32) return WIRE_F32;
+    return kind == INPUT_BF16 ? WIRE_BF16 : WIRE_FP8;
 }
 
 static enum status open_parts(struct model *model, const struct model_options *options,
@@ -58,12 +83,21 @@ static enum status open_parts(struct model *model, const struct model_options *o
     if (status == STATUS_OK)
         status = kv_pages_open(&model->kv, f32 ? KV_ELEMENT_F32 : KV_ELEMENT_BF16,
                                shape_kv_width(model->shape), slices, mtp, options->kv_bytes, error);
+    if (status == STATUS_OK) status = open_placement(model, options, mtp, error);
+    struct weights_options weights = {.mtp = mtp,
+                                      .placement =
+                                          model->placement.ranks ? &model->placement : NULL,
+                                      .rank = options->rank};
     if (status == STATUS_OK)
-        status =
-            weights_load(&model->weights, model->checkpoint, mtp, model->team, &progress, error);
+        status = weights_load(&model->weights, model->checkpoint, &weights, model->team, &progress,
+                              error);
+    model->dispatch_form =
+        form_of(linear_input_kind(model->activations, model->weights.expert.matrices.gate.type,
+                                  model->shape->activation_scale_ue8m0));
+    model->combine_form = f32 ? WIRE_F32 : WIRE_BF16;
     if (status == STATUS_OK) status = scratch_open(&model->scratch, model, error);
     if (status == STATUS_OK && mtp) status = draft_open(&model->draft, model, slots, error);
-    if (status == STATUS_OK) status = open_exchange(model, error);
+    if (status == STATUS_OK) status = open_exchange(model, options, error);
     return status;
 }
 
@@ -77,6 +111,7 @@ enum status model_open(const struct model_options *options, struct model **model
         options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
     model->step_tokens_max = model->scratch_tokens = options->step_tokens_max;
     model->step_rows_max = options->step_rows_max;
+    model->rank = options->rank;
     enum status status = open_parts(model, options, error);
     if (status != STATUS_OK) {
         model_close(model);
@@ -92,6 +127,7 @@ void model_close(struct model *model) {
     if (!model) return;
     exchange_close(model->exchange);
     draft_close(&model->draft);
+    placement_close(&model->placement);
     scratch_close(&model->scratch);
     weights_close(&model->weights);
     kv_pages_close(&model->kv);
@@ -118,6 +154,19 @@ uint64_t model_page_bytes(const struct model *model) {
 }
 uint64_t model_weight_bytes(const struct model *model) {
     return model->weights.bytes;
+}
+struct model_rank model_rank(const struct model *model) {
+    struct exchange_counts counts = {0};
+    if (model->exchange) counts = exchange_counts(model->exchange);
+    return (struct model_rank){
+        .rank = model->rank,
+        .rank_count = model->placement.ranks ? model->placement.ranks : 1,
+        .slots = model->placement.ranks ? model->placement.slots_per_rank : model->shape->experts,
+        .weight_bytes = model->weights.bytes,
+        .tokens_dispatched = counts.tokens_dispatched,
+        .pairs = counts.pairs,
+        .bytes_sent = counts.bytes_sent,
+    };
 }
 double model_step_bytes(const struct model *model, uint32_t tokens) {
     double routed = (double)model->weights.slot_count * (double)model->weights.expert.slot_bytes;

@@ -31,12 +31,19 @@ struct model_options {
     uint32_t step_rows_max;
     bool mtp; /* load the MTP layer, if there is one, and keep its slice in each KV block */
     uint32_t slots_max; /* with mtp: rows' slots are below; 0: step_rows_max */
+    /* One rank of a job (exchange/ranks.h): all ranks open the same model with the same options.
+     * rank_count 0 or 1: alone, and the rest is ignored. */
+    uint32_t rank, rank_count;
+    uint32_t redundant_experts; /* slots beyond one per expert, at least, in each layer */
+    uint64_t placement_seed;    /* not 0: experts' slots are shuffled */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_context;
 };
 
 struct model;
+
+#define MODEL_NO_ROW UINT32_MAX
 
 enum status model_open(const struct model_options *options, struct model **model_out,
                        struct error *error);
@@ -56,9 +63,10 @@ const char *model_numerics_id(const struct model *model);
 /* 32 bytes that identify the checkpoint. */
 const uint8_t *model_identity(const struct model *model);
 
-/* What `fathom logits` may ask to see of one row's run; all pointers may be NULL. */
+/* What `fathom logits` may ask to see of one row's run; all pointers may be NULL. Among ranks, all
+ * bring a probe if one asks for MTP's predictions. */
 struct model_probe {
-    uint32_t row;
+    uint32_t row; /* MODEL_NO_ROW: none of this plan, but take part in MTP if that is asked for */
     uint32_t *
         routing; /* [layers][experts_per_token] of the row's last token; dense layers: UINT32_MAX */
     uint32_t *mtp_argmax;    /* [row's token_count]: position i from h_i and token i+1; the last
@@ -66,10 +74,29 @@ struct model_probe {
     uint32_t mtp_next_token; /* UINT32_MAX: the greedy token of the last position's logits */
 };
 
+/* What a rank holds and has done since it was opened. */
+struct model_rank {
+    uint32_t rank, rank_count;
+    uint32_t slots; /* of routed experts, in each MoE layer */
+    uint64_t weight_bytes;
+    uint64_t tokens_dispatched; /* tokens' activations that came to this rank's experts */
+    uint64_t pairs;             /* (token, expert) pairs computed here */
+    uint64_t bytes_sent;        /* to other ranks' experts, and results back */
+};
+struct model_rank model_rank(const struct model *model);
+
+/* What model_step would refuse a plan for; the same on all ranks. */
+enum status model_check_plan(const struct model *model, const struct step_plan *plan,
+                             struct error *error) MUST_USE;
+
 /* Runs the plan: KV pages written, logits computed. `logits`: the rows' wanted logits behind each
  * other in plan order, each [vocab] floats, a row's drafts' behind its own; room for the sum of
  * logits_count and draft_count rows. Deterministic and batch invariant. STATUS_INVALID if the plan
- * breaks a rule (that is the caller's bug, but it may come from another process). */
+ * breaks a rule (that is the caller's bug, but it may come from another process).
+ *
+ * A plan may have no rows: among ranks, all ranks step together, and a rank without tokens still
+ * computes for the others (a plan that one rank refuses would leave the others waiting: see
+ * model_check_plan). */
 enum status model_step(struct model *model, const struct step_plan *plan, float *logits,
                        const struct model_probe *probe, struct error *error);
 

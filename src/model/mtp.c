@@ -94,7 +94,7 @@ void mtp_run(struct model *model, uint32_t *argmax_out) {
         take_projected(model, 0, rows);
         attention_write_rows(&pass);
     }
-    if (whole) {
+    if (argmax_out) { /* among ranks perhaps without a token of our own */
         pass.batch = &s->mtp_batch;
         take_projected(model, rows, whole);
         run_block(&pass, argmax_out);

@@ -95,9 +95,8 @@ static void take_row(struct model *model, const struct step_plan *plan, uint32_t
 enum status plan_check(const struct model *model, const struct step_plan *plan,
                        struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
-    if (plan->row_count == 0 || plan->row_count > model->step_rows_max)
-        return refuse(error, plan, 0, "the number of rows (1 or more)", plan->row_count,
-                      model->step_rows_max);
+    if (plan->row_count > model->step_rows_max)
+        return refuse(error, plan, 0, "the number of rows", plan->row_count, model->step_rows_max);
     uint64_t tokens = 0;
     for (uint32_t i = 0; i < plan->row_count; i++) {
         enum status status = check_row(model, plan, i, error);

@@ -107,7 +107,8 @@ static void cut_experts(struct cutter *cutter, struct scratch *s, const struct m
     const struct shape *shape = model->shape;
     uint32_t tokens = model->scratch_tokens, per_token = shape->experts_per_token;
     uint64_t pairs = (uint64_t)tokens * per_token;
-    s->wave_rows = (uint32_t)(pairs < tokens + WAVE_EXTRA_ROWS ? pairs : tokens + WAVE_EXTRA_ROWS);
+    uint64_t rows = pairs * (model->placement.ranks ? model->placement.ranks : 1);
+    s->wave_rows = (uint32_t)(rows < tokens + WAVE_EXTRA_ROWS ? rows : tokens + WAVE_EXTRA_ROWS);
     s->router_logits = cut_floats(cutter, tokens, s->experts_stride);
     s->experts = cut(cutter, pairs * sizeof *s->experts);
     s->expert_weights = cut_floats(cutter, tokens, per_token);
@@ -117,6 +118,9 @@ static void cut_experts(struct cutter *cutter, struct scratch *s, const struct m
     s->expert_gate = cut_floats(cutter, s->wave_rows, s->expert_stride);
     s->expert_up = cut_floats(cutter, s->wave_rows, s->expert_stride);
     s->expert_y = cut_floats(cutter, s->wave_rows, s->hidden_stride);
+    if (!model->placement.ranks) return;
+    s->outgoing = cut(cutter, tokens * wire_bytes(model->dispatch_form, shape->hidden));
+    s->returning = cut_floats(cutter, team_threads(model->team), s->hidden_stride);
 }
 
 static void cut_threads(struct cutter *cutter, struct scratch *s, const struct model *model) {

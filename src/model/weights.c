@@ -19,6 +19,7 @@
 struct builder {
     const struct checkpoint *checkpoint;
     const struct shape *shape;
+    const struct weights_options *options;
     struct weights *weights;
     char *base; /* NULL on the counting walk */
     size_t used;
@@ -210,38 +211,58 @@ static void put_attention(struct builder *builder, uint32_t layer,
     put_absorbed(builder, attention, kv_b);
 }
 
-/* A block's MoE layers are numbered for the slot map in the order of layers. */
-static void put_experts(struct builder *builder, uint32_t layer, uint32_t first_slot,
-                        struct layer_weights *weights) {
-    const struct shape *shape = builder->shape;
+static const char *const expert_parts[] = {"gate", "up", "down"};
+
+/* The types that all experts of a layer can be kept in. */
+static void learn_types(struct builder *builder, uint32_t layer) {
     struct expert_layout *layout = &builder->weights->expert;
-    uint32_t *slots = builder->weights->slot_map + (size_t)layer * shape->experts;
-    weights->slots = slots;
-    static const char *const parts[] = {"gate", "up", "down"};
-    for (uint32_t expert = 0; expert < shape->experts; expert++) {
-        slots[expert] = first_slot + expert;
-        struct mlp_weights matrices = layout->matrices;
-        if (builder->base) matrices = weights_expert(builder->weights, slots[expert]);
-        struct packed_matrix *part_matrix[] = {&matrices.gate, &matrices.up, &matrices.down};
-        struct packed_matrix *layout_matrix[] = {&layout->matrices.gate, &layout->matrices.up,
-                                                 &layout->matrices.down};
-        for (uint32_t part = 0; part < ARRAY_COUNT(parts); part++) {
-            const struct tensor *tensor =
-                layer_tensor(builder, layer, "mlp.experts.%u.%s_proj.weight", expert, parts[part]);
+    struct packed_matrix *matrices[] = {&layout->matrices.gate, &layout->matrices.up,
+                                        &layout->matrices.down};
+    for (uint32_t expert = 0; expert < builder->shape->experts; expert++) {
+        for (uint32_t part = 0; part < ARRAY_COUNT(expert_parts); part++) {
+            const struct tensor *tensor = layer_tensor(
+                builder, layer, "mlp.experts.%u.%s_proj.weight", expert, expert_parts[part]);
             if (!tensor) return;
-            struct packed_matrix *matrix = layout_matrix[part];
-            if (builder->base) {
-                fill_matrix(builder, part_matrix[part], tensor);
-            } else if (!layout->filled) {
+            struct packed_matrix *matrix = matrices[part];
+            if (!layout->filled)
                 *matrix = (struct packed_matrix){.type = type_kept(tensor),
                                                  .rows = (uint32_t)tensor->shape[0],
                                                  .cols = (uint32_t)tensor->shape[1]};
-            } else if (matrix->type != type_kept(tensor)) {
+            else if (matrix->type != type_kept(tensor))
                 matrix->type = WEIGHT_F32;
-            }
         }
         layout->filled = true;
     }
+}
+
+static void fill_slot(struct builder *builder, uint32_t layer, uint32_t expert, uint32_t slot) {
+    struct mlp_weights matrices = weights_expert(builder->weights, slot);
+    const struct packed_matrix *matrix[] = {&matrices.gate, &matrices.up, &matrices.down};
+    for (uint32_t part = 0; part < ARRAY_COUNT(expert_parts); part++) {
+        const struct tensor *tensor = layer_tensor(builder, layer, "mlp.experts.%u.%s_proj.weight",
+                                                   expert, expert_parts[part]);
+        if (tensor) fill_matrix(builder, matrix[part], tensor);
+    }
+}
+
+static uint32_t slots_in_layer(const struct builder *builder) {
+    const struct placement *placement = builder->options->placement;
+    return placement ? placement->slots_per_rank : builder->shape->experts;
+}
+
+/* The slots of MoE layers lie behind each other in the order of layers. */
+static void put_experts(struct builder *builder, uint32_t layer, uint32_t first_slot,
+                        struct layer_weights *weights) {
+    const struct weights_options *options = builder->options;
+    const uint32_t *experts =
+        options->placement ? placement_of_rank(options->placement, layer, options->rank) : NULL;
+    weights->first_slot = first_slot;
+    if (!builder->base) {
+        learn_types(builder, layer);
+        return;
+    }
+    for (uint32_t i = 0; i < slots_in_layer(builder) && builder->status == STATUS_OK; i++)
+        fill_slot(builder, layer, experts ? experts[i] : i, first_slot + i);
 }
 
 static uint32_t put_layer(struct builder *builder, uint32_t layer, uint32_t first_slot,
@@ -261,7 +282,7 @@ static uint32_t put_layer(struct builder *builder, uint32_t layer, uint32_t firs
             put_floats(builder, layer_tensor(builder, layer, "mlp.gate.e_score_correction_bias"));
     if (shape->shared_experts) weights->shared = put_mlp(builder, layer, "mlp.shared_experts.");
     put_experts(builder, layer, first_slot, weights);
-    return first_slot + shape->experts;
+    return first_slot + slots_in_layer(builder);
 }
 
 /* Offsets inside a slot, once the counting walk knows the types. */
@@ -329,16 +350,17 @@ static void walk(struct builder *builder) {
                                             .row_count = shape->vocab});
 }
 
-static uint32_t count_slots(const struct shape *shape, bool mtp) {
-    uint32_t moe_layers = mtp && shape_layer_is_moe(shape, shape->layers);
+static uint32_t count_slots(const struct builder *builder) {
+    const struct shape *shape = builder->shape;
+    uint32_t moe_layers = builder->options->mtp && shape_layer_is_moe(shape, shape->layers);
     for (uint32_t layer = 0; layer < shape->layers; layer++)
         moe_layers += shape_layer_is_moe(shape, layer);
-    return moe_layers * shape->experts;
+    return moe_layers * slots_in_layer(builder);
 }
 
 static enum status map_memory(struct builder *builder) {
     struct weights *weights = builder->weights;
-    weights->slot_count = count_slots(builder->shape, weights->mtp != NULL);
+    weights->slot_count = count_slots(builder);
     if (weights->slot_count) lay_out_slot(&weights->expert);
     weights->bytes =
         builder->used + SLOT_ALIGN + (size_t)weights->slot_count * weights->expert.slot_bytes;
@@ -352,18 +374,19 @@ static enum status map_memory(struct builder *builder) {
     return STATUS_OK;
 }
 
-enum status weights_load(struct weights *weights, const struct checkpoint *checkpoint, bool mtp,
-                         struct team *team, const struct pack_progress *progress,
-                         struct error *error) {
+enum status weights_load(struct weights *weights, const struct checkpoint *checkpoint,
+                         const struct weights_options *options, struct team *team,
+                         const struct pack_progress *progress, struct error *error) {
     const struct shape *shape = checkpoint_shape(checkpoint);
     *weights = (struct weights){0};
-    struct builder builder = {
-        .checkpoint = checkpoint, .shape = shape, .weights = weights, .error = error};
+    struct builder builder = {.checkpoint = checkpoint,
+                              .shape = shape,
+                              .options = options,
+                              .weights = weights,
+                              .error = error};
     weights->layers = calloc(shape->layers, sizeof *weights->layers);
-    weights->slot_map =
-        calloc((size_t)(shape->layers + 1) * (shape->experts + 1), sizeof(uint32_t));
-    if (mtp) weights->mtp = calloc(1, sizeof *weights->mtp);
-    if (!weights->layers || !weights->slot_map || (mtp && !weights->mtp))
+    if (options->mtp) weights->mtp = calloc(1, sizeof *weights->mtp);
+    if (!weights->layers || (options->mtp && !weights->mtp))
         builder.status = error_set(error, STATUS_NO_MEMORY, "no memory for the layers' tables");
     if (builder.status == STATUS_OK) walk(&builder);
     if (builder.status == STATUS_OK) builder.status = map_memory(&builder);
@@ -378,7 +401,6 @@ enum status weights_load(struct weights *weights, const struct checkpoint *check
 void weights_close(struct weights *weights) {
     if (weights->memory) munmap(weights->memory, weights->bytes);
     free(weights->layers);
-    free(weights->slot_map);
     free(weights->mtp);
     *weights = (struct weights){0};
 }

@@ -4,8 +4,12 @@
  * only its tokens' rows.
  *
  * Routed experts lie in slots of one fixed stride: gate, up and down with their scales at fixed
- * offsets, so that an expert moves by copying a slot. The slot map says where a logical expert is,
- * also at one rank. If experts differ in type among themselves, all are kept as F32.
+ * offsets, so that an expert moves by copying a slot. Which experts a rank's slots hold is said by
+ * the placement (exchange/placement.h); only those are read. If experts differ in type among
+ * themselves, here or elsewhere, all are kept as F32, so that all ranks agree.
+ *
+ * What is not a routed expert is held by every rank in full. (Ranks of one machine could share one
+ * copy; they do not yet.)
  *
  * kv_b is kept as panels for the expanded attention form. The absorbed form multiplies by each
  * head's key half transposed, q' = W_k^T q, and by its value half, o = W_v u. The key halves are
@@ -16,6 +20,7 @@
 #ifndef MODEL_WEIGHTS_H
 #define MODEL_WEIGHTS_H
 
+#include "exchange/placement.h"
 #include "model/pack.h"
 
 struct mlp_weights {
@@ -44,7 +49,7 @@ struct layer_weights {
     struct packed_matrix router; /* [experts][hidden] */
     float *router_bias;          /* [experts] or NULL */
     struct mlp_weights shared;   /* no data if there are no shared experts */
-    const uint32_t *slots;       /* [experts] logical expert -> slot */
+    uint32_t first_slot;         /* of the layer's, among this rank's */
 };
 
 /* An MTP module: the block is layer `layers` of the checkpoint. */
@@ -68,17 +73,22 @@ struct weights {
     struct packed_matrix head; /* [vocab][hidden] */
     const struct tensor *embedding;
     struct expert_layout expert;
-    char *slots; /* [slot_count][slot_bytes] */
-    uint32_t slot_count;
-    uint32_t *slot_map; /* [layers + mtp][experts] */
+    char *slots;         /* [slot_count][slot_bytes] */
+    uint32_t slot_count; /* MoE layers * slots of this rank in each */
     char *memory;
     size_t bytes; /* of the mapping */
 };
 
-/* Loads everything; with `mtp`, the first MTP layer too. The checkpoint must stay open. */
-enum status weights_load(struct weights *weights, const struct checkpoint *checkpoint, bool mtp,
-                         struct team *team, const struct pack_progress *progress,
-                         struct error *error);
+struct weights_options {
+    bool mtp;                          /* the first MTP layer too */
+    const struct placement *placement; /* of routed experts; NULL: all, each in its own slot */
+    uint32_t rank;                     /* whose slots are filled */
+};
+
+/* Loads everything. The checkpoint must stay open. */
+enum status weights_load(struct weights *weights, const struct checkpoint *checkpoint,
+                         const struct weights_options *options, struct team *team,
+                         const struct pack_progress *progress, struct error *error);
 void weights_close(struct weights *weights);
 
 /* The matrices of the expert in a slot. */

@@ -20,20 +20,19 @@ static void test_rows_and_the_way_back(void **state) {
     struct error error;
     assert_int_equal(exchange_open_self(&options, &exchange, &error), STATUS_OK);
     for (int again = 0; again < 2; again++) {
-        exchange_dispatch_begin(exchange, experts[0], 4);
+        exchange_dispatch_begin(exchange, 0, experts[0], 4, NULL);
         exchange_dispatch_finish(exchange, &received);
         assert_int_equal(received.row_count, 8);
         assert_int_equal(received.group_count, 4);
         uint32_t row = 0, previous = 0;
         for (uint32_t g = 0; g < received.group_count; g++) {
             const struct exchange_group *group = &received.groups[g];
-            assert_true(g == 0 || group->expert > previous);
-            previous = group->expert;
+            assert_true(g == 0 || group->slot > previous);
+            previous = group->slot;
             assert_int_equal(group->first_row, row);
             for (uint32_t i = 0; i < group->row_count; i++, row++) {
                 uint32_t token = received.row_token[row];
-                assert_true(experts[token][0] == group->expert ||
-                            experts[token][1] == group->expert);
+                assert_true(experts[token][0] == group->slot || experts[token][1] == group->slot);
                 if (i) assert_true(token > received.row_token[row - 1]);
             }
         }

@@ -60,7 +60,8 @@ static enum status load(struct weights *weights, struct checkpoint **checkpoint,
     const struct pack_progress progress = {NULL, NULL};
     enum status status = checkpoint_open(copy, CHECKPOINT_WHOLE, checkpoint, &error);
     if (status != STATUS_OK) fail_msg("%s", error.text);
-    return weights_load(weights, *checkpoint, false, team, &progress, &error);
+    static const struct weights_options options = {.mtp = false};
+    return weights_load(weights, *checkpoint, &options, team, &progress, &error);
 }
 
 static void expect_refused(const char *tensor) {
@@ -130,7 +131,7 @@ static void test_packed_numbers_are_the_checkpoints(void **state) {
         for (uint32_t row = 0; row < l->attention.kv_b.rows; row += 13)
             expect_row(checkpoint, name, &l->attention.kv_b, row);
         for (uint32_t expert = 0; l->is_moe && expert < shape->experts; expert++) {
-            struct mlp_weights mlp = weights_expert(&weights, l->slots[expert]);
+            struct mlp_weights mlp = weights_expert(&weights, l->first_slot + expert);
             snprintf(name, sizeof name, "model.layers.%u.mlp.experts.%u.down_proj.weight", layer,
                      expert);
             expect_row(checkpoint, name, &mlp.down, mlp.down.rows - 1);

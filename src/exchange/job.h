@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Inside of the room: what the MPI files share. Only builds with MPI see it used.
+ */
+#ifndef EXCHANGE_JOB_H
+#define EXCHANGE_JOB_H
+
+#ifdef FATHOM_RANKS
+#include <mpi.h>
+
+/* The communicator of the expert exchanges; lives until ranks_end. */
+MPI_Comm job_activations(void);
+#endif
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Ranks in a build without MPI: one process is all there is.
+ */
+#include "base/check.h"
+#include "exchange/exchange.h"
+#include "exchange/ranks.h"
+
+bool ranks_built(void) {
+    return false;
+}
+
+bool ranks_in_job(void) {
+    return false;
+}
+
+enum status ranks_begin(struct error *error) {
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "this build has no ranks: build it where Open MPI is (libopenmpi-dev)");
+}
+
+void ranks_end(void) {
+}
+
+uint32_t ranks_rank(void) {
+    return 0;
+}
+uint32_t ranks_count(void) {
+    return 1;
+}
+
+void ranks_send(uint32_t to, const void *data, size_t bytes) {
+    check_failed("one process alone has nobody to send to", __FILE__, __LINE__);
+}
+
+bool ranks_ready(uint32_t from, size_t *bytes_out) {
+    return false;
+}
+
+size_t ranks_receive(uint32_t from, void *data, size_t bytes) {
+    check_failed("one process alone hears from nobody", __FILE__, __LINE__);
+}
+
+enum status exchange_open_ranks(const struct exchange_options *options,
+                                struct exchange **exchange_out, struct error *error) {
+    return ranks_begin(error);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Run under mpirun, all ranks alike: random tokens and experts through the exchange, with random
+ * placements and replicas, against what every (token, expert) pair has to be. An "expert" here
+ * writes who it is and what it got, so a row at the wrong place, or bytes of another token, show.
+ * Also the steering messages. Rank 0 speaks for all.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "exchange/exchange.h"
+#include "exchange/ranks.h"
+
+#define TOKENS_MAX 40
+#define LAYERS 3
+#define ROW_BYTES 48
+#define RESULT_BYTES 32
+#define ROUNDS 30
+
+struct activation {
+    uint32_t rank, round, token, filler[9];
+};
+struct answer {
+    uint32_t rank, round, token, expert, layer, filler[3];
+};
+_Static_assert(sizeof(struct activation) == ROW_BYTES && sizeof(struct answer) == RESULT_BYTES,
+               "rows are whole");
+
+struct round {
+    uint32_t number, layer, tokens, experts, per_token;
+    uint32_t chosen[TOKENS_MAX * 8];
+    struct activation rows[TOKENS_MAX];
+};
+
+static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b, uint32_t below) {
+    return (uint32_t)(random_uniform(seed, a, b) * below);
+}
+
+static void draw_round(struct round *round, uint32_t number, uint32_t experts, uint32_t per_token) {
+    uint32_t rank = ranks_rank(), at = 0;
+    *round = (struct round){
+        .number = number, .layer = number % LAYERS, .experts = experts, .per_token = per_token};
+    round->tokens = number % 4 == 1 ? 0 : draw(number, rank, 0, TOKENS_MAX + 1);
+    if (number % 5 == 2 && rank) round->tokens = 0; /* one rank works, all step */
+    for (uint32_t token = 0; token < round->tokens; token++) {
+        round->rows[token] = (struct activation){.rank = rank, .round = number, .token = token};
+        uint32_t wanted = per_token;
+        for (uint32_t expert = 0; expert < experts; expert++) /* ascending, each set as likely */
+            if (draw(number + 1000, rank * TOKENS_MAX + token, expert, experts - expert) < wanted) {
+                round->chosen[at++] = expert;
+                wanted--;
+            }
+    }
+    check(at == round->tokens * per_token);
+}
+
+static void compute(struct exchange *exchange, const struct round *round,
+                    const struct placement *placement, const struct exchange_received *received) {
+    const uint32_t *experts = placement_of_rank(placement, round->layer, ranks_rank());
+    uint32_t rows = 0, previous = 0, half;
+    for (uint32_t g = 0; g < received->group_count; g++) {
+        const struct exchange_group *group = &received->groups[g];
+        check(group->first_row == rows && group->row_count && (g == 0 || group->slot > previous));
+        previous = group->slot;
+        for (uint32_t i = 0; i < group->row_count; i++, rows++) {
+            struct activation given;
+            memcpy(&given, received->token_data[received->row_token[rows]], sizeof given);
+            check(given.round == round->number);
+            struct answer answer = {.rank = given.rank,
+                                    .round = given.round,
+                                    .token = given.token,
+                                    .expert = experts[group->slot],
+                                    .layer = round->layer};
+            memcpy(exchange_result(exchange, rows), &answer, sizeof answer);
+        }
+        exchange_progress(exchange);
+    }
+    check(rows == received->row_count);
+    half = rows / 2; /* in two shares, as waves do */
+    if (half) exchange_combine_begin(exchange, 0, half);
+    if (rows - half) exchange_combine_begin(exchange, half, rows - half);
+}
+
+static void check_returned(const struct round *round, const struct exchange_returned *returned) {
+    for (uint32_t pair = 0; pair < round->tokens * round->per_token; pair++) {
+        struct answer answer;
+        memcpy(&answer, returned->results + (size_t)returned->token_rows[pair] * RESULT_BYTES,
+               sizeof answer);
+        check(answer.rank == ranks_rank() && answer.round == round->number);
+        check(answer.token == pair / round->per_token && answer.layer == round->layer);
+        check(answer.expert == round->chosen[pair]);
+    }
+}
+
+static void run_case(uint32_t experts, uint32_t per_token, uint32_t redundant, uint64_t seed) {
+    struct placement placement;
+    struct exchange *exchange;
+    struct error error;
+    static struct round round;
+    uint32_t ranks = ranks_count();
+    uint32_t slots = placement_slots_per_rank(experts, ranks, redundant);
+    if (placement_open(&placement, LAYERS, experts, ranks, slots, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+    placement_spread(&placement, seed);
+    if (placement_index(&placement, &error) != STATUS_OK) fail_msg("%s", error.text);
+    struct exchange_options options = {.tokens_max = TOKENS_MAX,
+                                       .experts = experts,
+                                       .experts_per_token = per_token,
+                                       .placement = &placement,
+                                       .rank = ranks_rank(),
+                                       .dispatch_bytes = ROW_BYTES,
+                                       .combine_bytes = RESULT_BYTES};
+    if (exchange_open_ranks(&options, &exchange, &error) != STATUS_OK) fail_msg("%s", error.text);
+    assert_true(exchange_carries(exchange));
+    for (uint32_t number = 0; number < ROUNDS; number++) {
+        struct exchange_received received;
+        struct exchange_returned returned;
+        draw_round(&round, number, experts, per_token);
+        exchange_dispatch_begin(exchange, round.layer, round.chosen, round.tokens,
+                                (const char *)round.rows);
+        exchange_dispatch_finish(exchange, &received);
+        compute(exchange, &round, &placement, &received);
+        exchange_combine_finish(exchange, &returned);
+        check_returned(&round, &returned);
+    }
+    struct exchange_counts counts = exchange_counts(exchange);
+    assert_true(counts.tokens_dispatched > 0 && counts.pairs >= counts.tokens_dispatched);
+    exchange_close(exchange);
+    placement_close(&placement);
+}
+
+static void test_random_rounds(void **state) {
+    run_case(12, 3, 0, 0);
+    run_case(12, 3, 5, 3);
+    run_case(7, 7, 20, 1);
+    run_case(64, 8, 1, 2);
+    run_case(1, 1, 0, 0);
+}
+
+static void test_steering(void **state) {
+    enum { LARGE = 1 << 20 };
+    char *bytes = malloc(LARGE);
+    size_t size;
+    check(bytes);
+    for (uint32_t rank = 1; rank < ranks_count() && ranks_rank() == 0; rank++) {
+        memset(bytes, (int)rank, LARGE);
+        ranks_send(rank, bytes, LARGE - rank);
+        ranks_send(rank, bytes, 0);
+    }
+    if (ranks_rank()) {
+        assert_int_equal(ranks_receive(0, bytes, LARGE), LARGE - ranks_rank());
+        assert_int_equal(bytes[0], ranks_rank());
+        assert_int_equal(bytes[LARGE - ranks_rank() - 1], ranks_rank());
+        assert_int_equal(ranks_receive(0, bytes, LARGE), 0);
+        ranks_send(0, bytes, 3);
+    }
+    for (uint32_t rank = 1; rank < ranks_count() && ranks_rank() == 0; rank++) {
+        while (!ranks_ready(rank, &size))
+            ;
+        assert_int_equal(size, 3);
+        assert_int_equal(ranks_receive(rank, bytes, LARGE), 3);
+        assert_int_equal(bytes[2], rank);
+    }
+    free(bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_rounds),
+                                       cmocka_unit_test(test_steering)};
+    struct error error;
+    if (ranks_begin(&error) != STATUS_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    if (ranks_rank() && !freopen("/dev/null", "w", stdout)) return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    ranks_end();
+    return failed;
+}
