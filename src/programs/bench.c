@@ -13,6 +13,9 @@ static const struct {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
 } subjects[] = {
+#ifdef FATHOM_SERVING
+    {"balance", "DP load balancers on a trace, in virtual time", bench_balance},
+#endif
     {"kernels", "matrix products and vector kernels", bench_kernels},
     {"model", "prefill and decode of a whole model", bench_model},
 #ifdef FATHOM_SERVING
@@ -22,6 +25,9 @@ static const struct {
 };
 
 const struct option_table *const bench_option_tables[] = {
+#ifdef FATHOM_SERVING
+    &bench_balance_options,
+#endif
     &bench_kernels_options,
     &bench_model_options,
 #ifdef FATHOM_SERVING

@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 
-PURE_ROOMS = ("contract", "policy", "text", "cache", "unit", "gateway")
+PURE_ROOMS = ("contract", "policy", "text", "cache", "unit", "gateway", "simulate")
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 70
 

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_bench_balance.py FATHOM: `fathom bench balance`: one line a method, JSON, and clear refusals."""
+import json
+import subprocess
+import sys
+import tempfile
+
+fathom = sys.argv[1]
+METHODS = ["work", "round-robin", "least-requests", "least-tokens", "power-of-two"]
+
+
+def run(*options):
+    return subprocess.run([fathom, "bench", "balance", *options], text=True, capture_output=True, timeout=300)
+
+
+def trace_file(folder):
+    """Prompts that share blocks, a few of them long, one request each 100 ms."""
+    path = folder + "/trace.jsonl"
+    with open(path, "w", encoding="utf-8") as file:
+        for i in range(400):
+            length = 50000 if i % 40 == 0 else 600 + 37 * (i * i % 97)
+            ids = [7] + [1000 + 100 * i + k for k in range(length // 512)]
+            file.write(json.dumps({"timestamp": 100 * i, "input_length": length,
+                                   "output_length": 20 + i % 300, "hash_ids": ids}) + "\n")
+    return path
+
+
+with tempfile.TemporaryDirectory() as folder:
+    trace = trace_file(folder)
+    few = ("--prefill-ranks", "8", "--decode-ranks", "8", "--step-tokens", "2048")
+    done = run(trace, *few, "--json")
+    assert done.returncode == 0, done
+    lines = json.loads(done.stdout)
+    assert [line["method"] for line in lines] == METHODS * 2, lines
+    for line in lines:
+        spreads = [value for key, value in line.items() if key.endswith("_spread")]
+        assert len(spreads) == 2 and all(1 <= value <= 8 for value in spreads), line
+    prefill = {line["method"]: line for line in lines[:len(METHODS)]}
+    assert prefill["work"]["cached_tokens"] > 0, prefill
+    assert prefill["work"]["attention_spread"] < prefill["round-robin"]["attention_spread"], prefill
+    assert run(trace, *few, "--json").stdout == done.stdout, "virtual time has no noise"
+    table = run(trace, *few, "--decode-ranks", "0").stdout
+    assert all(method in table for method in METHODS) and "decode" not in table, table
+    for options, words in (((trace + "x",), "trace.jsonlx"), (("/dev/null",), "/dev/null"), ((), "TRACE")):
+        done = run(*options)
+        assert done.returncode and words in done.stderr, done
+print("ok bench balance")
