@@ -14,8 +14,8 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define ROWS 12
 #define PAIR_ROWS 6
-#define DIRECT_ROWS 6
-#define PREFETCH_BYTES 1024
+#define DIRECT_ROWS ROWS
+#define PREFETCH_BYTES 1536
 
 /* What a tile reads: a packed panel of BF16 or F32, decoded weights (F32), or half-floats of FP8.
  */
@@ -75,6 +75,8 @@ ALWAYS_INLINE void tile(enum source source, int rows, int panels, const struct m
             else if (source != SOURCE_DECODED)
                 _mm_prefetch(panel + k * (source == SOURCE_F32 ? 128 : 64) + PREFETCH_BYTES,
                              _MM_HINT_T0);
+            else
+                _mm_prefetch(t->ahead + k * t->ahead_step, _MM_HINT_T0);
         }
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
@@ -157,17 +159,20 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
     }
 }
 
+/* FP8 rests in memory as half-floats on its way: a conversion from there saves its shuffles. */
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
     float *to = out;
     for (size_t k = 0; k < count; k++, to += MATMUL_PANEL) {
-        if (type == WEIGHT_BF16) {
-            _mm512_storeu_ps(to, load_weights(SOURCE_BF16, w, k, 0));
-            _mm512_storeu_ps(to + 16, load_weights(SOURCE_BF16, w, k, 1));
-            continue;
+        enum source source = SOURCE_BF16;
+        const char *from = (const char *)w + k * MATMUL_PANEL * 2;
+        if (type == WEIGHT_FP8) {
+            source = SOURCE_HALF;
+            from = (const char *)to;
+            _mm512_store_si512(to, halves_of((const char *)w + k * MATMUL_PANEL));
         }
-        __m512i half = halves_of((const char *)w + k * MATMUL_PANEL);
-        _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm512_castsi512_si256(half)));
-        _mm512_storeu_ps(to + 16, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(half, 1)));
+        __m512 low = load_weights(source, from, 0, 0), high = load_weights(source, from, 0, 1);
+        _mm512_storeu_ps(to, low);
+        _mm512_storeu_ps(to + 16, high);
     }
 }
 

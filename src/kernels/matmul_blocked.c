@@ -14,7 +14,7 @@ struct run {
     const struct matmul *job;
     uint32_t row_first, rows;
     size_t panel_bytes;
-    _Alignas(64) float x[CHUNK_ROWS][QUANT_GROUP];
+    _Alignas(64) float x[CHUNK_ROWS][QUANT_GROUP]; /* a block's rows; with few rows, more blocks' */
     _Alignas(64) float w[QUANT_GROUP][MATMUL_PANEL];
 };
 
@@ -23,12 +23,14 @@ static uint32_t block_channels(const struct run *run, uint32_t block) {
     return left < QUANT_GROUP ? left : QUANT_GROUP;
 }
 
-static void pack_rows(struct run *run, uint32_t block) {
+/* Into x from row `to` on. */
+static void pack_rows(struct run *run, uint32_t block, uint32_t to) {
     const struct matmul *job = run->job;
     for (uint32_t r = 0; r < run->rows; r++)
-        run->leaf->pack_x(
-            run->x[r], job->x + (run->row_first + r) * job->x_stride + (size_t)block * QUANT_GROUP,
-            block_channels(run, block), job->weights->type == WEIGHT_FP8);
+        run->leaf->pack_x(run->x[to + r],
+                          job->x + (run->row_first + r) * job->x_stride +
+                              (size_t)block * QUANT_GROUP,
+                          block_channels(run, block), job->weights->type == WEIGHT_FP8);
 }
 
 static float block_scale(const struct matmul *job, uint32_t row, uint32_t panel, uint32_t block) {
@@ -47,10 +49,27 @@ static const char *block_weights(const struct run *run, uint32_t panel, uint32_t
            (size_t)block * QUANT_GROUP * MATMUL_PANEL * weight_type_bytes(weights->type);
 }
 
+/* While a tile multiplies decoded weights, what comes next is fetched: the next tile's x or, with
+ * the last tile of a panel, the weights that will be decoded next. */
+static void look_ahead(const struct run *run, struct matmul_tile *tile, uint32_t next_first) {
+    if (next_first < run->rows) {
+        tile->ahead = (const char *)run->x[next_first];
+        tile->ahead_step = 48;
+    } else {
+        tile->ahead_step = MATMUL_PANEL * weight_type_bytes(tile->type);
+    }
+}
+
+/* Rows [first, first + rows) of the chunk; their x from row `x_row` on. */
 static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t panels,
-                     uint32_t first, uint32_t rows, bool decoded) {
+                     uint32_t first, uint32_t rows, uint32_t x_row, bool decoded) {
     const struct matmul *job = run->job;
     uint32_t blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
+    bool next_panel = decoded || block + 1 == blocks;
+    const char *next = block_weights(run, next_panel ? panel + panels : panel,
+                                     decoded      ? block
+                                     : next_panel ? 0
+                                                  : block + 1);
     struct matmul_tile tile = {
         .type = job->weights->type,
         .decoded = decoded,
@@ -58,11 +77,10 @@ static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t p
         .rows = rows,
         .panels = panels,
         .count = block_channels(run, block),
-        .x = run->x[first],
+        .x = run->x[x_row],
         .w = decoded ? (const void *)run->w : block_weights(run, panel, block),
         .panel_bytes = run->panel_bytes,
-        .ahead = block + 1 < blocks ? block_weights(run, panel, block + 1)
-                                    : block_weights(run, panel + panels, 0),
+        .ahead = next,
         .ahead_stride = run->panel_bytes,
         .scratch = run->w,
         .staged = block > 0 && block_channels(run, block) == QUANT_GROUP,
@@ -71,6 +89,7 @@ static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t p
         .y_stride = job->y_stride,
         .first = block == 0,
     };
+    if (decoded) look_ahead(run, &tile, first + rows);
     for (uint32_t p = 0; p < panels; p++)
         for (uint32_t r = 0; r < rows; r++)
             tile.s[p][r] = block_scale(job, run->row_first + first + r, panel + p, block);
@@ -80,11 +99,15 @@ static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t p
 static void run_few_rows(struct run *run, uint32_t panel_first, uint32_t panel_count) {
     uint32_t blocks = (uint32_t)divide_up(run->job->weights->cols, QUANT_GROUP);
     uint32_t step = run->rows <= run->leaf->pair_rows ? 2 : 1;
+    bool all_fit = blocks * run->rows <= CHUNK_ROWS;
+    for (uint32_t block = 0; all_fit && block < blocks; block++)
+        pack_rows(run, block, block * run->rows);
     for (uint32_t p = 0; p < panel_count; p += step) {
         uint32_t panels = panel_count - p < step ? panel_count - p : step;
         for (uint32_t block = 0; block < blocks; block++) {
-            pack_rows(run, block);
-            run_tile(run, block, panel_first + p, panels, 0, run->rows, false);
+            if (!all_fit) pack_rows(run, block, 0);
+            run_tile(run, block, panel_first + p, panels, 0, run->rows,
+                     all_fit ? block * run->rows : 0, false);
         }
     }
 }
@@ -95,14 +118,14 @@ static void run_many_rows(struct run *run, uint32_t panel_first, uint32_t panel_
     uint32_t tiles = (uint32_t)divide_up(run->rows, run->leaf->tile_rows);
     bool decoded = weights->type != WEIGHT_F32 || run->leaf->decodes_f32;
     for (uint32_t block = 0; block < blocks; block++) {
-        pack_rows(run, block);
+        pack_rows(run, block, 0);
         for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++) {
             if (decoded)
                 run->leaf->decode(run->w, weights->type, block_weights(run, panel, block),
                                   block_channels(run, block));
             for (uint32_t t = 0; t < tiles; t++) { /* of even size: a tile of one row is slow */
                 uint32_t first = run->rows * t / tiles, end = run->rows * (t + 1) / tiles;
-                run_tile(run, block, panel, 1, first, end - first, decoded);
+                run_tile(run, block, panel, 1, first, end - first, first, decoded);
             }
         }
     }

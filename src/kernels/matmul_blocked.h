@@ -30,6 +30,7 @@ struct matmul_tile {
      * tile's w, or may take the next one's (as many channels as this one). */
     const char *ahead;
     size_t ahead_stride; /* from one panel to the next */
+    size_t ahead_step;   /* decoded: bytes of what comes next to fetch with each channel */
     void *scratch;       /* [2][128][32] of up to 2 bytes, aligned to 64 */
     bool staged, stage_next;
     float *y; /* [rows][y_stride], 32 columns a panel */
