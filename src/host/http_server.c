@@ -31,7 +31,7 @@
 
 #define LISTEN_BACKLOG 4096 /* the kernel's default of 128 made 5,000 connects take 15 s */
 #define INPUT_WINDOW ((size_t)64 << 10) /* bytes read ahead */
-#define LINGER_MS 3000
+#define LINGER_STRETCH 10 /* linger_ms_max is for silence; all in all it takes at most so many */
 #define LINGER_BYTES_MAX ((uint64_t)1 << 30)
 #define ACCEPT_PAUSE_MS 100 /* when file descriptors have run out */
 #define SLOT_BITS 20
@@ -63,6 +63,7 @@ struct connection {
     bool keep_alive;
     bool chunked_answer;
     uint64_t lingered_bytes;
+    struct timeval linger_end; /* when it ends even if bytes keep coming */
 };
 
 struct http_server {
@@ -88,6 +89,23 @@ static void advance(struct connection *connection);
 static void set_deadline(struct connection *connection, uint32_t ms) {
     struct timeval time = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000) * 1000};
     event_add(connection->deadline, &time);
+}
+
+static void linger(struct connection *connection) {
+    struct http_server *server = connection->server;
+    uint32_t ms = server->options.linger_ms_max;
+    connection->place = PLACE_LINGERING;
+    event_base_gettimeofday_cached(server->base, &connection->linger_end);
+    connection->linger_end.tv_sec += (time_t)ms * LINGER_STRETCH / 1000;
+    set_deadline(connection, ms);
+}
+
+/* A client that is slow to send all is heard out, one that sends forever is not. */
+static void linger_on(struct connection *connection) {
+    struct timeval now;
+    event_base_gettimeofday_cached(connection->server->base, &now);
+    if (evutil_timercmp(&now, &connection->linger_end, <))
+        set_deadline(connection, connection->server->options.linger_ms_max);
 }
 
 static void forget_request(struct connection *connection) {
@@ -142,9 +160,8 @@ static void flush_answer(struct connection *connection) {
 static void finish_flush(struct connection *connection) {
     connection->server->open_exchanges--;
     if (!connection->keep_alive || connection->server->draining) {
-        connection->place = PLACE_LINGERING;
+        linger(connection);
         shutdown(bufferevent_getfd(connection->stream), SHUT_WR);
-        set_deadline(connection, LINGER_MS);
         return;
     }
     start_next_request(connection);
@@ -241,8 +258,7 @@ static void refuse(struct connection *connection, uint32_t status, const char *m
     connection->keep_alive = false;
     write_error(connection, status, message);
     forget_request(connection);
-    connection->place = PLACE_LINGERING;
-    set_deadline(connection, LINGER_MS);
+    linger(connection);
 }
 
 /* ---- answering what the server itself knows ---- */
@@ -501,7 +517,10 @@ static void on_readable(struct bufferevent *stream, void *context) {
         struct evbuffer *in = bufferevent_get_input(stream);
         connection->lingered_bytes += evbuffer_get_length(in);
         evbuffer_drain(in, evbuffer_get_length(in));
-        if (connection->lingered_bytes > LINGER_BYTES_MAX) close_connection(connection);
+        if (connection->lingered_bytes > LINGER_BYTES_MAX)
+            close_connection(connection);
+        else
+            linger_on(connection);
         return;
     }
     advance(connection);
@@ -690,6 +709,7 @@ void http_server_defaults(struct http_server_options *options) {
         .body_ms_max = 60000,
         .idle_ms_max = 75000,
         .stall_ms_max = 30000,
+        .linger_ms_max = 3000,
     };
 }
 

@@ -35,8 +35,9 @@ struct http_server_options {
     size_t output_bytes_max; /* unsent bytes of a stream; its reader is cut off beyond */
     uint32_t head_ms_max;    /* from a request's first byte to its head's end */
     uint32_t body_ms_max;
-    uint32_t idle_ms_max;  /* a connection without a request */
-    uint32_t stall_ms_max; /* a reader that takes nothing */
+    uint32_t idle_ms_max;   /* a connection without a request */
+    uint32_t stall_ms_max;  /* a reader that takes nothing */
+    uint32_t linger_ms_max; /* a refused client that sends nothing and does not leave */
     const struct http_asset *assets;
     size_t asset_count;
     /* Takes a copy of the record. STATUS_FULL is answered with 503 (requests only: a CLIENT_GONE
