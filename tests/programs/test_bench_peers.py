@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_bench_peers.py FATHOM REQUESTS: `fathom bench peers` against peers that only pretend: what they print is read
+"""test_bench_peers.py FATHOM REQUESTS PARTS: `fathom bench peers` against peers that only pretend: what they print is read
 right, both get the same work, and no server stays behind."""
 import json
 import os
@@ -11,7 +11,8 @@ import tempfile
 
 fathom = os.path.abspath(sys.argv[1])
 requests = sys.argv[2]  # of the server test
-PATIENCE = 500
+parts = sys.argv[3]  # all, or server alone: long prompts take minutes under sanitizers
+PATIENCE = 3000
 
 LLAMA_BENCH = """#!/usr/bin/env python3
 import json, sys
@@ -70,16 +71,16 @@ def all_of_it(folder):
     write_program(folder, "llama-batched-bench", LLAMA_BATCHED_BENCH)
     server = write_program(folder, "llama-server", LLAMA_SERVER % (pids, fathom, fathom))
     done = bench("--llama-bench", llama_bench, "--llama-server", server, "--gguf", "m.gguf", "--runs", "1",
-                 "--threads", "1", "--requests", requests, "--json")
+                 "--threads", "1", "--requests", requests, "--only", parts, "--json")
     result = json.loads(done.stdout)
     rows = {row["name"]: row for row in result["figures"]}
     wanted = {"prefill 512": 1512, "prefill 2048": 3048, "decode, 1 stream": 10, "decode, 8 streams": 80,
               "decode, 32 streams": 320}
-    for name, peer in wanted.items():
+    for name, peer in wanted.items() if parts == "all" else ():
         assert rows[name]["peer"] == peer and rows[name]["ours"] > 0, rows[name]
         assert abs(rows[name]["ratio"] - rows[name]["ours"] / peer) < 0.01 * rows[name]["ratio"], rows[name]
         assert rows[name]["of_flops"] > 0, rows[name]
-    assert rows["decode, 1 stream"]["of_read"] > 0
+    assert parts != "all" or rows["decode, 1 stream"]["of_read"] > 0
     for name in ("server, output", "server, TTFT p50", "server, TPOT p50"):
         assert rows[name]["ours"] > 0 and rows[name]["peer"] > 0, rows[name]
     row = rows["server, TTFT p50"]

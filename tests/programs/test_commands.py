@@ -13,7 +13,7 @@ failures = []
 
 def run(*arguments, stdout=subprocess.PIPE):
     done = subprocess.run([fathom, *arguments], stdin=subprocess.DEVNULL, stdout=stdout,
-                          stderr=subprocess.PIPE, text=True, timeout=60)
+                          stderr=subprocess.PIPE, text=True, timeout=600)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -13,7 +13,7 @@ case = goldens + "/v3-bf16-negbias-dense0-mtp"
 
 def run(*arguments, code=0):
     done = subprocess.run([fathom, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=120)
+                          timeout=600)
     assert done.returncode == code, (arguments, done)
     return done.stdout if code == 0 else done.stderr
 

@@ -25,7 +25,7 @@ V3 = {"architectures": ["DeepseekV3ForCausalLM"], "vocab_size": 129280, "hidden_
 
 def run(*arguments):
     done = subprocess.run([fathom, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=120)
+                          text=True, timeout=600)
     return done.returncode, done.stdout, done.stderr
 
 

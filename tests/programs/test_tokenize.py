@@ -14,7 +14,7 @@ fathom, model = sys.argv[1:3]
 
 def run(command, *arguments, data=b"", directory=model):
     done = subprocess.run([fathom, command, "--model", directory, *arguments], input=data, capture_output=True,
-                          timeout=60)
+                          timeout=600)
     return done.returncode, done.stdout, done.stderr.decode()
 
 

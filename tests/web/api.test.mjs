@@ -3,16 +3,19 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
-import { Server, parseMetrics, sleep } from './lib/server.mjs';
+import { Server, parseMetrics, same, slow } from './lib/server.mjs';
 
-let server, client;
+let server, client, slowServer, slowClient;
+const clientOf = ({ url }) => new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 });
 
 before(async () => {
-  server = await Server.start('--max-context', '1024');
-  client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'none', maxRetries: 0 });
+  server = await Server.start('--max-context', '1024', ...same);
+  client = clientOf(server);
+  slowServer = await Server.start('--max-context', '1024', ...slow);
+  slowClient = clientOf(slowServer);
 });
 
-after(async () => { await server.stop(); });
+after(async () => { await Promise.all([server?.stop(), slowServer?.stop()]); });
 
 const sum = [{ role: 'user', content: 'What is 4728 + 915?' }];
 const story = [{ role: 'user', content: 'Tell me a story about a fox.' }];
@@ -58,7 +61,7 @@ test('a stream says the same as a whole answer', async () => {
     { ...options, stream: true, stream_options: { include_usage: true } }));
   assert.equal(seen.content, whole.choices[0].message.content);
   assert.equal(seen.reasoning, whole.choices[0].message.reasoning_content);
-  assert.equal(seen.reason, 'stop');
+  assert.equal(seen.reason, whole.choices[0].finish_reason);
   assert.deepEqual(seen.usage, whole.usage);
   assert.equal(seen.roles, 1);
   assert.ok(seen.chunks > 20, `${seen.chunks} chunks`);
@@ -71,29 +74,30 @@ test('without include_usage no chunk comes without a choice', async () => {
 });
 
 test('an aborted answer gives its pages back', async () => {
-  const stream = await client.completions.create({ ...endless, max_tokens: 900, stream: true });
+  const stream = await slowClient.completions.create({ ...endless, max_tokens: 900, stream: true });
   let pieces = 0;
   for await (const chunk of stream) {
     assert.ok(chunk.choices);
     if (++pieces === 5) {
-      assert.ok((await server.metrics())['fathom_kv_pages{state="held"}'] > 0);
+      assert.ok((await slowServer.metrics())['fathom_kv_pages{state="held"}'] > 0);
       stream.controller.abort();
     }
   }
-  const metrics = await server.quiet();
+  const metrics = await slowServer.quiet();
   assert.equal(metrics['fathom_kv_pages{state="held"}'], 0);
   assert.ok(metrics['fathom_requests_ended_total{reason="cancelled"}'] >= 1);
 });
 
 test('a client that leaves while nothing is written is noticed', async () => {
-  const before = (await server.metrics()).fathom_requests_cancelled_total;
+  const before = (await slowServer.metrics()).fathom_requests_cancelled_total;
   const controller = new AbortController();
-  const request = client.completions.create({ ...endless, max_tokens: 900 },
+  const request = slowClient.completions.create({ ...endless, max_tokens: 900 },
     { signal: controller.signal });
-  await sleep(150);
+  const rejected = assert.rejects(request, OpenAI.APIUserAbortError);
+  await slowServer.until((metrics) => metrics.fathom_requests_running > 0);
   controller.abort();
-  await assert.rejects(request, OpenAI.APIUserAbortError);
-  const metrics = await server.quiet();
+  await rejected;
+  const metrics = await slowServer.quiet();
   assert.equal(metrics['fathom_kv_pages{state="held"}'], 0);
   assert.equal(metrics.fathom_requests_cancelled_total, before + 1);
 });

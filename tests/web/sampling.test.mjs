@@ -5,12 +5,12 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
-import { Server, root } from './lib/server.mjs';
+import { Server, root, same } from './lib/server.mjs';
 
 let server, client;
 
 before(async () => {
-  server = await Server.start('--max-context', '1024');
+  server = await Server.start('--max-context', '1024', ...same);
   client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'none', maxRetries: 0 });
 });
 

@@ -8,6 +8,16 @@ import { fileURLToPath } from 'node:url';
 export const root = fileURLToPath(new URL('../../../', import.meta.url));
 const binary = process.env.FATHOM_BINARY ?? `${root}build/fathom`;
 
+// Whatever must happen is waited for with patience: a busy machine fails nothing.
+export const patience = 120000;
+
+// Options of a server that takes 20 ms for a token of one answer, on any machine: for tests that need to do
+// something before an answer is over.
+export const slow = ['--cpu-mask', 'c', '--threads', '1'];
+
+// Options that give the same answers, to the last token, on every x86 machine with AVX2.
+export const same = ['--cpu-mask', 'avx512'];
+
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export class Server {
@@ -53,7 +63,7 @@ export class Server {
   }
 
   // Sends bytes; resolves with all that comes back until the server closes, or until `ms` are over.
-  raw(pieces, ms = 5000, pause = 0) {
+  raw(pieces, ms = patience, pause = 0) {
     return new Promise((resolve) => {
       const socket = net.connect(this.port, '127.0.0.1');
       let heard = '', closed = false;
@@ -82,15 +92,20 @@ export class Server {
     return parseMetrics(text);
   }
 
-  // Waits until nothing is held, waiting or running; returns the metrics, whatever they are by then.
-  async quiet(ms = 10000) {
+  // Waits until `holds(metrics)`; returns the metrics, whatever they are when patience ends.
+  async until(holds) {
     let metrics;
-    for (const until = Date.now() + ms; Date.now() < until; await sleep(50)) {
+    for (const end = Date.now() + patience; Date.now() < end; await sleep(50)) {
       metrics = await this.metrics();
-      if (!metrics['fathom_kv_pages{state="held"}'] && !metrics.fathom_requests_running &&
-          !metrics.fathom_requests_waiting && !metrics.fathom_requests_held) break;
+      if (holds(metrics)) break;
     }
     return metrics;
+  }
+
+  // Waits until nothing is held, waiting or running.
+  quiet() {
+    return this.until((metrics) => !metrics['fathom_kv_pages{state="held"}'] &&
+      !metrics.fathom_requests_running && !metrics.fathom_requests_waiting && !metrics.fathom_requests_held);
   }
 }
 
