@@ -3,16 +3,28 @@
 
 #include "base/check.h"
 #include "contract/kv_block.h"
+#include "exchange/ranks.h"
 #include "model/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct solo {
-    struct model *model;
-    uint32_t sequences, pages_each, step_tokens_max;
-    uint32_t *lengths; /* [sequences] */
+/* A rank's part of a step. */
+struct part {
     struct step_plan *plan;
+    float *logits; /* [logits_rows_max][vocab] where they have to be sorted into the caller's */
+    size_t logits_bytes;
+    uint32_t tokens, rows, logits_count;
+};
+
+struct solo {
+    struct rank_group *group;
+    uint32_t ranks;
+    uint32_t sequences, pages_each, step_tokens_max;
+    uint32_t sequences_each; /* on each rank, the last ones perhaps unused */
+    uint32_t *lengths;       /* [sequences] */
+    struct part *parts;      /* [ranks] */
+    struct rank_step *steps; /* [ranks] */
 };
 
 /* Pages must be counted before the model is opened, hence a first look at the shape. */
@@ -30,9 +42,22 @@ static enum status count_pages(const struct solo_options *options, uint32_t *pag
         kv_block_bytes(bf16 ? KV_ELEMENT_BF16 : KV_ELEMENT_F32, shape_kv_width(shape), slices);
     /* one token more: an MTP row stands one behind its position */
     *pages_out = (uint32_t)divide_up((size_t)options->context_max + 1, KV_BLOCK_TOKENS);
-    *bytes_out = (uint64_t)page_bytes * *pages_out * options->sequences;
+    *bytes_out = (uint64_t)page_bytes * *pages_out;
     checkpoint_close(checkpoint);
     return STATUS_OK;
+}
+
+static enum status open_parts(struct solo *solo, struct error *error) {
+    size_t plan_bytes = step_plan_bytes(solo->sequences_each, solo->step_tokens_max,
+                                        solo->sequences_each * solo->pages_each);
+    solo->lengths = calloc(solo->sequences, sizeof *solo->lengths);
+    solo->parts = calloc(solo->ranks, sizeof *solo->parts);
+    solo->steps = calloc(solo->ranks, sizeof *solo->steps);
+    bool whole = solo->lengths && solo->parts && solo->steps;
+    for (uint32_t rank = 0; whole && rank < solo->ranks; rank++)
+        whole = (solo->parts[rank].plan = malloc(plan_bytes)) != NULL;
+    if (whole) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for %u sequences", solo->sequences);
 }
 
 enum status solo_open(const struct solo_options *options, struct solo **solo_out,
@@ -40,21 +65,18 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
     struct solo *solo = calloc(1, sizeof *solo);
     struct model_options model_options = options->model;
     if (!solo) return error_set(error, STATUS_NO_MEMORY, "no memory");
-    model_options.step_rows_max = options->sequences;
+    solo->ranks = ranks_count();
+    solo->sequences = options->sequences;
+    solo->sequences_each = (uint32_t)divide_up(options->sequences, solo->ranks);
+    solo->step_tokens_max = model_options.step_tokens_max;
+    model_options.step_rows_max = solo->sequences_each;
     enum status status = count_pages(options, &solo->pages_each, &model_options.kv_bytes, error);
-    if (status == STATUS_OK) status = model_open(&model_options, &solo->model, error);
+    model_options.kv_bytes *= solo->sequences_each;
+    if (status == STATUS_OK) status = open_parts(solo, error);
+    if (status == STATUS_OK) status = rank_group_open(&model_options, &solo->group, error);
     if (status != STATUS_OK) {
         solo_close(solo);
         return status;
-    }
-    solo->sequences = options->sequences;
-    solo->step_tokens_max = model_options.step_tokens_max;
-    solo->lengths = calloc(solo->sequences, sizeof *solo->lengths);
-    solo->plan = malloc(step_plan_bytes(solo->sequences, solo->step_tokens_max,
-                                        solo->sequences * solo->pages_each));
-    if (!solo->lengths || !solo->plan) {
-        solo_close(solo);
-        return error_set(error, STATUS_NO_MEMORY, "no memory for %u sequences", options->sequences);
     }
     *solo_out = solo;
     return STATUS_OK;
@@ -62,14 +84,23 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
 
 void solo_close(struct solo *solo) {
     if (!solo) return;
-    model_close(solo->model);
+    rank_group_close(solo->group);
+    for (uint32_t rank = 0; solo->parts && rank < solo->ranks; rank++) {
+        free(solo->parts[rank].plan);
+        free(solo->parts[rank].logits);
+    }
+    free(solo->parts);
+    free(solo->steps);
     free(solo->lengths);
-    free(solo->plan);
     free(solo);
 }
 
 struct model *solo_model(const struct solo *solo) {
-    return solo->model;
+    return rank_group_model(solo->group);
+}
+
+struct rank_group *solo_group(const struct solo *solo) {
+    return solo->group;
 }
 
 void solo_reset(struct solo *solo, uint32_t sequence) {
@@ -82,50 +113,112 @@ void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length) {
     solo->lengths[sequence] = length;
 }
 
-/* Sequences' pages lie interleaved and from the end backwards. */
+/* Sequences' pages lie interleaved and from the end backwards. `sequence` counts on its rank. */
 static struct page_id page_of(const struct solo *solo, uint32_t sequence, uint32_t index) {
-    uint32_t all = solo->sequences * solo->pages_each;
-    return (struct page_id){all - 1 - (index * solo->sequences + sequence)};
+    uint32_t all = solo->sequences_each * solo->pages_each;
+    return (struct page_id){all - 1 - (index * solo->sequences_each + sequence)};
+}
+
+static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t row_count) {
+    for (uint32_t rank = 0; rank < solo->ranks; rank++) {
+        struct part *part = &solo->parts[rank];
+        part->rows = part->tokens = part->logits_count = 0;
+        for (uint32_t i = 0; i < row_count; i++) {
+            if (rows[i].sequence % solo->ranks != rank) continue;
+            part->rows++;
+            part->tokens += rows[i].token_count;
+            part->logits_count += rows[i].logits_count;
+        }
+        check(part->rows <= solo->sequences_each && part->tokens <= solo->step_tokens_max);
+        uint32_t pages = part->rows * solo->pages_each;
+        size_t bytes = step_plan_bytes(part->rows, part->tokens, pages);
+        *part->plan = (struct step_plan){
+            .record = {.version = RECORD_VERSION,
+                       .kind = RECORD_RUN_STEP,
+                       .bytes = (uint32_t)bytes},
+            .row_count = part->rows,
+            .token_count = part->tokens,
+            .page_count = pages,
+        };
+        part->rows = part->tokens = 0; /* counts up again as rows are added */
+    }
+}
+
+static void add_row(struct solo *solo, const struct solo_row *row) {
+    struct part *part = &solo->parts[row->sequence % solo->ranks];
+    uint32_t index = part->rows++, sequence = row->sequence / solo->ranks;
+    step_plan_rows(part->plan)[index] = (struct step_row){
+        .slot = sequence,
+        .form = row->form,
+        .first_position = solo->lengths[row->sequence],
+        .token_count = row->token_count,
+        .token_index = part->tokens,
+        .page_index = index * solo->pages_each,
+        .page_count = solo->pages_each,
+        .logits_count = row->logits_count,
+    };
+    memcpy(step_plan_tokens(part->plan) + part->tokens, row->tokens,
+           row->token_count * sizeof(uint32_t));
+    for (uint32_t page = 0; page < solo->pages_each; page++)
+        step_plan_pages(part->plan)[index * solo->pages_each + page] =
+            page_of(solo, sequence, page);
+    part->tokens += row->token_count;
+}
+
+/* Several ranks' logits come together here and are sorted into the caller's order afterwards. */
+static enum status take_room(const struct solo *solo, struct part *part, struct error *error) {
+    size_t bytes =
+        (size_t)part->logits_count * model_shape(solo_model(solo))->vocab * sizeof(float);
+    if (bytes <= part->logits_bytes) return STATUS_OK;
+    free(part->logits);
+    part->logits = malloc(bytes);
+    part->logits_bytes = part->logits ? bytes : 0;
+    return part->logits ? STATUS_OK
+                        : error_set(error, STATUS_NO_MEMORY, "no memory for %u rows of logits",
+                                    part->logits_count);
+}
+
+static void sort_logits(struct solo *solo, const struct solo_row *rows, uint32_t row_count,
+                        float *logits) {
+    size_t vocab = model_shape(solo_model(solo))->vocab;
+    for (uint32_t rank = 0; rank < solo->ranks; rank++)
+        solo->parts[rank].logits_count = 0;
+    for (uint32_t i = 0; i < row_count; i++) {
+        struct part *part = &solo->parts[rows[i].sequence % solo->ranks];
+        memcpy(logits, part->logits + part->logits_count * vocab,
+               rows[i].logits_count * vocab * sizeof *logits);
+        part->logits_count += rows[i].logits_count;
+        logits += rows[i].logits_count * vocab;
+    }
 }
 
 enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t row_count,
                       float *logits, const struct model_probe *probe, struct error *error) {
-    struct step_plan *plan = solo->plan;
-    uint32_t tokens = 0;
-    for (uint32_t i = 0; i < row_count; i++)
-        tokens += rows[i].token_count;
-    check(row_count <= solo->sequences && tokens <= solo->step_tokens_max);
-    size_t bytes = step_plan_bytes(row_count, tokens, row_count * solo->pages_each);
-    *plan = (struct step_plan){
-        .record = {.version = RECORD_VERSION, .kind = RECORD_RUN_STEP, .bytes = (uint32_t)bytes},
-        .row_count = row_count,
-        .token_count = tokens,
-        .page_count = row_count * solo->pages_each,
-    };
-    uint32_t token_index = 0;
-    for (uint32_t i = 0; i < row_count; i++) {
-        uint32_t sequence = rows[i].sequence;
-        step_plan_rows(plan)[i] = (struct step_row){
-            .slot = sequence,
-            .form = rows[i].form,
-            .first_position = solo->lengths[sequence],
-            .token_count = rows[i].token_count,
-            .token_index = token_index,
-            .page_index = i * solo->pages_each,
-            .page_count = solo->pages_each,
-            .logits_count = rows[i].logits_count,
-        };
-        memcpy(step_plan_tokens(plan) + token_index, rows[i].tokens,
-               rows[i].token_count * sizeof(uint32_t));
-        for (uint32_t page = 0; page < solo->pages_each; page++)
-            step_plan_pages(plan)[i * solo->pages_each + page] = page_of(solo, sequence, page);
-        token_index += rows[i].token_count;
+    struct model_probe moved;
+    enum status status = STATUS_OK;
+    begin_parts(solo, rows, row_count);
+    for (uint32_t rank = 0; rank < solo->ranks; rank++) {
+        struct part *part = &solo->parts[rank];
+        if (solo->ranks > 1) status = take_room(solo, part, error);
+        if (status != STATUS_OK) return status;
+        solo->steps[rank] = (struct rank_step){.plan = part->plan,
+                                               .logits = solo->ranks > 1 ? part->logits : logits};
     }
-    enum status status = model_step(solo->model, plan, logits, probe, error);
-    if (status == STATUS_OK)
-        for (uint32_t i = 0; i < row_count; i++)
-            solo->lengths[rows[i].sequence] += rows[i].token_count;
-    return status;
+    for (uint32_t i = 0; i < row_count; i++) {
+        uint32_t rank = rows[i].sequence % solo->ranks;
+        if (probe && probe->row == i) {
+            moved = *probe;
+            moved.row = solo->parts[rank].rows;
+            solo->steps[rank].probe = &moved;
+        }
+        add_row(solo, &rows[i]);
+    }
+    status = rank_group_step(solo->group, solo->steps, error);
+    if (status != STATUS_OK) return status;
+    if (solo->ranks > 1) sort_logits(solo, rows, row_count, logits);
+    for (uint32_t i = 0; i < row_count; i++)
+        solo->lengths[rows[i].sequence] += rows[i].token_count;
+    return STATUS_OK;
 }
 
 uint32_t solo_chunk(const struct solo *solo, uint32_t token_count, uint32_t done, uint32_t chunk) {

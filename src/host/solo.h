@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs sequences on a model without a unit: for the command line, benchmarks and tests. Keeps each
  * sequence's length and pages (a fixed share each, deliberately not in order); the caller says
- * which tokens go into each step.
+ * which tokens go into each step. On rank 0 of a job, sequences are dealt out to the ranks in turn.
  */
 #ifndef HOST_SOLO_H
 #define HOST_SOLO_H
 
-#include "model/model.h"
+#include "host/rank_group.h"
 
 struct solo_options {
     struct model_options model; /* kv_bytes and step_rows_max are filled in by solo_open */
@@ -28,7 +28,8 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
                       struct error *error) MUST_USE;
 void solo_close(struct solo *solo);
 
-struct model *solo_model(const struct solo *solo);
+struct model *solo_model(const struct solo *solo); /* rank 0's */
+struct rank_group *solo_group(const struct solo *solo);
 
 /* Forgets a sequence's tokens, or those behind its first `length`. */
 void solo_reset(struct solo *solo, uint32_t sequence);

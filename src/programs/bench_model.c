@@ -14,12 +14,14 @@
 #include "programs/bench.h"
 #include "programs/machine_limits.h"
 #include "programs/model_run.h"
+#include "programs/rank_job.h"
 
 #define BATCHES_MAX 16
 #define RUNS_MAX 99
 
 struct bench_values {
     struct model_run_values run;
+    struct rank_job_values job;
     uint64_t prompt, gen, runs, step_tokens;
     const char *batch;
     bool json;
@@ -27,6 +29,7 @@ struct bench_values {
 
 static const struct option bench_rows[] = {
     MODEL_RUN_OPTIONS,
+    RANK_JOB_OPTIONS(struct bench_values),
     {.name = "prompt",
      .type = OPTION_COUNT,
      .fallback = "512",
@@ -218,6 +221,7 @@ static enum status open_model(struct bench *bench, struct error *error) {
     enum status status = model_run_options(&bench->values.run, &options.model, error);
     if (status == STATUS_OK) status = kernels_select(options.model.level, &bench->kernels, error);
     if (status != STATUS_OK) return status;
+    rank_job_options(&bench->values.job, &options.model);
     options.context_max = (uint32_t)(bench->values.prompt + bench->values.gen);
     options.model.step_tokens_max = (uint32_t)bench->values.step_tokens;
     if (options.model.step_tokens_max < bench->batch_max)
@@ -281,7 +285,9 @@ static void print_json(const struct bench *bench) {
                "\"of_flops\":%.3f}",
                i ? ",\n  " : "", bench->batches[i], bench->batches[i] / bench->step_seconds[i],
                bench->step_seconds[i], decode_of_read(bench, i), decode_of_flops(bench, i));
-    printf("]}\n");
+    printf("]");
+    rank_job_print_json(&bench->values.job, solo_group(bench->solo));
+    printf("}\n");
 }
 
 static void print_table(const struct bench *bench) {
@@ -313,6 +319,7 @@ int bench_model(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&bench_model_options, argc, argv, &bench.values, &result, &exit_code))
         return exit_code;
+    if (rank_job_begin(&bench_model_options, &bench.values.job, &exit_code)) return exit_code;
     enum status status = read_batches(&bench, &error);
     if (status == STATUS_OK) status = open_model(&bench, &error);
     if (status == STATUS_OK) status = measure(&bench, &error);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "programs/model_run.h"
+#include "programs/rank_job.h"
 #include "programs/sampler.h"
 
 #ifdef FATHOM_SERVING
@@ -16,6 +17,7 @@
 
 struct generate_values {
     struct model_run_values run;
+    struct rank_job_values job;
     const char *tokens;
     uint64_t max_new, top_k, seed;
     double temperature, top_p;
@@ -25,6 +27,7 @@ struct generate_values {
 
 static const struct option generate_rows[] = {
     MODEL_RUN_OPTIONS,
+    RANK_JOB_OPTIONS(struct generate_values),
     {.name = "tokens",
      .type = OPTION_TEXT,
      .help = "the prompt as token ids, with commas between",
@@ -174,6 +177,7 @@ static enum status open_model(struct answer *answer, const struct model_options 
         return error_set(error, STATUS_TOO_LARGE, "%u tokens are more than the limit of %d",
                          longest, LIMIT_CONTEXT);
     options.context_max = longest;
+    rank_job_options(&answer->values.job, &options.model);
     options.model.step_tokens_max =
         answer->prompt_count < STEP_TOKENS ? answer->prompt_count : STEP_TOKENS;
     enum status status = model_run_open(&options, &answer->solo, error);
@@ -203,9 +207,11 @@ static enum status run(struct answer *answer, const char *prompt, struct error *
     if (status != STATUS_OK) return status;
     if (answer->values.json) printf("{\"tokens\":[");
     status = run_tokens(answer, error);
-    if (answer->values.json)
-        printf("]}\n");
-    else if (answer->text)
+    if (answer->values.json) {
+        printf("]");
+        rank_job_print_json(&answer->values.job, solo_group(answer->solo));
+        printf("}\n");
+    } else if (answer->text)
         finish_text(answer);
     else
         printf("\n");
@@ -221,6 +227,7 @@ int program_generate(int argc, char **argv) {
         return exit_code;
     if ((result.positional_count == 1) == (answer.values.tokens != NULL))
         return command_misused(generate_options, "expected either a prompt or --tokens");
+    if (rank_job_begin(generate_options, &answer.values.job, &exit_code)) return exit_code;
     enum status status = run(&answer, result.positional[0], &error);
     solo_close(answer.solo);
     close_text(&answer);

@@ -9,11 +9,13 @@
 #include <string.h>
 
 #include "programs/model_run.h"
+#include "programs/rank_job.h"
 
 #define STEP_TOKENS 512
 
 struct logits_values {
     struct model_run_values run;
+    struct rank_job_values job;
     const char *tokens;
     uint64_t top, last, chunk;
     bool routing, mtp, json;
@@ -21,6 +23,7 @@ struct logits_values {
 
 static const struct option logits_rows[] = {
     MODEL_RUN_OPTIONS,
+    RANK_JOB_OPTIONS(struct logits_values),
     {.name = "tokens",
      .type = OPTION_TEXT,
      .help = "token ids, with commas between (required)",
@@ -191,7 +194,9 @@ static void print_study(struct study *study) {
         print_list(study->mtp, study->token_count);
         printf(study->values.json ? "]" : "\n");
     }
-    if (study->values.json) printf("}\n");
+    if (!study->values.json) return;
+    rank_job_print_json(&study->values.job, solo_group(study->solo));
+    printf("}\n");
 }
 
 static enum status run(struct study *study, struct error *error) {
@@ -204,6 +209,7 @@ static enum status run(struct study *study, struct error *error) {
     options.model.step_tokens_max =
         study->token_count < STEP_TOKENS ? study->token_count : STEP_TOKENS;
     options.model.mtp = study->values.mtp;
+    rank_job_options(&study->values.job, &options.model);
     status = model_run_open(&options, &study->solo, error);
     if (status != STATUS_OK) return status;
     study->shape = model_shape(solo_model(study->solo));
@@ -226,6 +232,7 @@ int program_logits(int argc, char **argv) {
     if (!command_begin(logits_options, argc, argv, &study.values, &result, &exit_code))
         return exit_code;
     if (!study.values.tokens) return command_misused(logits_options, "--tokens is missing");
+    if (rank_job_begin(logits_options, &study.values.job, &exit_code)) return exit_code;
     enum status status = run(&study, &error);
     solo_close(study.solo);
     free(study.tokens);

@@ -47,7 +47,10 @@ int program_version(int argc, char **argv) {
     return command_end(version_options);
 }
 
+char **program_arguments;
+
 int main(int argc, char **argv) {
+    program_arguments = argv;
     if (argc < 2) {
         print_help(stderr);
         return EXIT_CODE_USAGE;

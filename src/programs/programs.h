@@ -25,6 +25,9 @@ struct program {
 extern const struct program programs[];
 extern const size_t program_count;
 
+/* The whole command line, argv[0] first, as the process was started. */
+extern char **program_arguments;
+
 int program_bench(int argc, char **argv);
 int program_detokenize(int argc, char **argv);
 int program_generate(int argc, char **argv);

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An order is one message from rank 0, an answer one or more back. Rank 0 checks every plan before
+ * it sends any: all ranks' limits are the same, so none will refuse and leave the others waiting in
+ * an exchange.
+ *
+ * Waiting for an order may take long (a person thinks): a rank looks for a short while and then
+ * sleeps between looks. Within a step, waiting is Open MPI's, which yields where ranks outnumber
+ * CPUs.
+ */
+#include "host/rank_group.h"
+
+#include "base/check.h"
+#include "exchange/ranks.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_NS 200000       /* a rank looks so long for an order before it sleeps */
+#define SLEEP_NS_MAX 1000000 /* between two looks */
+
+enum order_kind { ORDER_OPEN, ORDER_STEP, ORDER_REPORT, ORDER_CLOSE, ORDER_END };
+
+/* ORDER_OPEN: struct setup behind it; ORDER_STEP: the plan's bytes. */
+struct order {
+    uint32_t kind;
+    uint32_t logits_count;
+    uint32_t has_probe, wants_routing, wants_mtp;
+    uint32_t probe_row, mtp_next_token;
+    uint32_t reserved;
+};
+
+struct setup {
+    struct model_options options; /* its pointers mean nothing here */
+    char directory[PATH_MAX];
+};
+
+struct opened {
+    uint32_t status;
+    struct error error;
+};
+
+struct rank_group {
+    struct model *model;
+    uint32_t count;
+    char *message; /* [message_bytes] */
+    size_t message_bytes;
+};
+
+struct worker {
+    struct model *model;
+    char *message;
+    size_t message_bytes;
+    float *logits;
+    size_t logits_floats;
+    uint32_t *routing; /* [layers][experts_per_token] */
+    uint32_t *argmax;  /* [step_tokens_max] */
+};
+
+static void *grow(void *memory, size_t *bytes, size_t wanted) {
+    if (wanted <= *bytes) return memory;
+    memory = realloc(memory, wanted);
+    check(memory); /* a few plans' worth: without it, nothing goes on */
+    *bytes = wanted;
+    return memory;
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static size_t wait_for(uint32_t rank) {
+    size_t bytes;
+    int64_t began_ns = now_ns();
+    long sleep_ns = 50000;
+    while (!ranks_ready(rank, &bytes)) {
+        if (now_ns() - began_ns < LOOK_NS) {
+            sched_yield();
+            continue;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
+        if (sleep_ns < SLEEP_NS_MAX) sleep_ns *= 2;
+    }
+    return bytes;
+}
+
+static uint32_t routing_count(const struct model *model) {
+    const struct shape *shape = model_shape(model);
+    return shape->layers * shape->experts_per_token;
+}
+
+static uint32_t cpus_each(uint32_t ranks) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    int cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    uint32_t each = (uint32_t)cpus / ranks;
+    return each ? each : 1;
+}
+
+/* --- rank 0 --------------------------------------------------------------------------------------
+ */
+
+static void order_all(struct rank_group *group, enum order_kind kind, const void *more,
+                      size_t more_bytes) {
+    struct order order = {.kind = (uint32_t)kind};
+    group->message = grow(group->message, &group->message_bytes, sizeof order + more_bytes);
+    memcpy(group->message, &order, sizeof order);
+    if (more_bytes) memcpy(group->message + sizeof order, more, more_bytes);
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        ranks_send(rank, group->message, sizeof order + more_bytes);
+}
+
+static enum status open_all(struct rank_group *group, const struct model_options *options,
+                            struct error *error) {
+    static struct setup setup;
+    setup.options = *options;
+    if (strlen(options->directory) >= sizeof setup.directory)
+        return error_set(error, STATUS_TOO_LARGE, "the model's path is too long");
+    memcpy(setup.directory, options->directory, strlen(options->directory) + 1);
+    order_all(group, ORDER_OPEN, &setup, sizeof setup);
+    enum status status = model_open(options, &group->model, error);
+    for (uint32_t rank = 1; rank < group->count; rank++) {
+        struct opened opened;
+        ranks_receive(rank, &opened, sizeof opened);
+        if (opened.status == STATUS_OK || status != STATUS_OK) continue;
+        status =
+            error_set(error, (enum status)opened.status, "rank %u: %s", rank, opened.error.text);
+    }
+    return status;
+}
+
+enum status rank_group_open(const struct model_options *options, struct rank_group **group_out,
+                            struct error *error) {
+    struct rank_group *group = calloc(1, sizeof *group);
+    if (!group) return error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
+    struct model_options own = *options;
+    group->count = own.rank_count = ranks_count();
+    own.rank = 0;
+    if (group->count > 1 && !own.threads) own.threads = cpus_each(group->count);
+    enum status status = open_all(group, &own, error);
+    if (status != STATUS_OK) {
+        rank_group_close(group);
+        return status;
+    }
+    *group_out = group;
+    return STATUS_OK;
+}
+
+void rank_group_close(struct rank_group *group) {
+    if (!group) return;
+    order_all(group, ORDER_CLOSE, NULL, 0);
+    model_close(group->model);
+    free(group->message);
+    free(group);
+}
+
+uint32_t rank_group_count(const struct rank_group *group) {
+    return group->count;
+}
+
+struct model *rank_group_model(const struct rank_group *group) {
+    return group->model;
+}
+
+static const struct step_plan *plan_or_none(const struct rank_step *step) {
+    static const struct step_plan none = {
+        .record = {.version = RECORD_VERSION, .kind = RECORD_RUN_STEP, .bytes = sizeof none}};
+    return step->plan ? step->plan : &none;
+}
+
+static uint32_t count_logits(const struct step_plan *plan) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        count += step_plan_rows(plan)[i].logits_count;
+    return count;
+}
+
+static void send_step(struct rank_group *group, uint32_t rank, const struct rank_step *step,
+                      bool mtp) {
+    const struct step_plan *plan = plan_or_none(step);
+    struct order order = {.kind = ORDER_STEP,
+                          .logits_count = count_logits(plan),
+                          .has_probe = mtp || step->probe,
+                          .wants_mtp = mtp,
+                          .probe_row = MODEL_NO_ROW};
+    if (step->probe) {
+        order.wants_routing = step->probe->routing != NULL;
+        order.probe_row = step->probe->row;
+        order.mtp_next_token = step->probe->mtp_next_token;
+    }
+    size_t bytes = sizeof order + plan->record.bytes;
+    group->message = grow(group->message, &group->message_bytes, bytes);
+    memcpy(group->message, &order, sizeof order);
+    memcpy(group->message + sizeof order, plan, plan->record.bytes);
+    ranks_send(rank, group->message, bytes);
+}
+
+static void take_answers(const struct rank_group *group, uint32_t rank,
+                         const struct rank_step *step) {
+    const struct step_plan *plan = plan_or_none(step);
+    size_t logits = (size_t)count_logits(plan) * model_shape(group->model)->vocab;
+    if (logits) ranks_receive(rank, step->logits, logits * sizeof *step->logits);
+    if (!step->probe) return;
+    if (step->probe->routing)
+        ranks_receive(rank, step->probe->routing, routing_count(group->model) * sizeof(uint32_t));
+    if (step->probe->mtp_argmax && step->probe->row != MODEL_NO_ROW)
+        ranks_receive(rank, step->probe->mtp_argmax,
+                      step_plan_rows(plan)[step->probe->row].token_count * sizeof(uint32_t));
+}
+
+enum status rank_group_step(struct rank_group *group, const struct rank_step *steps,
+                            struct error *error) {
+    bool mtp = false;
+    uint32_t nothing;
+    for (uint32_t rank = 0; rank < group->count; rank++) {
+        enum status status = model_check_plan(group->model, plan_or_none(&steps[rank]), error);
+        if (status != STATUS_OK) return status;
+        if (steps[rank].probe && steps[rank].probe->mtp_argmax) mtp = true;
+    }
+    if (mtp && !model_has_mtp(group->model))
+        return error_set(error, STATUS_INVALID,
+                         "the model has no MTP layer, or was opened without it");
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        send_step(group, rank, &steps[rank], mtp);
+    struct model_probe follow = {.row = MODEL_NO_ROW, .mtp_argmax = mtp ? &nothing : NULL};
+    enum status status = model_step(group->model, plan_or_none(&steps[0]), steps[0].logits,
+                                    steps[0].probe ? steps[0].probe : &follow, error);
+    check(status == STATUS_OK || group->count == 1); /* a probe that breaks a rule: our own bug */
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        take_answers(group, rank, &steps[rank]);
+    return status;
+}
+
+void rank_group_report(struct rank_group *group, struct rank_report *reports) {
+    order_all(group, ORDER_REPORT, NULL, 0);
+    reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->model)};
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        ranks_receive(rank, &reports[rank], sizeof reports[rank]);
+}
+
+void rank_group_end(void) {
+    static bool ended;
+    struct order order = {.kind = ORDER_END};
+    if (ended || ranks_rank() != 0) return;
+    ended = true;
+    for (uint32_t rank = 1; rank < ranks_count(); rank++)
+        ranks_send(rank, &order, sizeof order);
+    ranks_end();
+}
+
+/* --- the others ----------------------------------------------------------------------------------
+ */
+
+static void worker_close(struct worker *worker) {
+    model_close(worker->model);
+    free(worker->logits);
+    free(worker->routing);
+    free(worker->argmax);
+    *worker = (struct worker){.message = worker->message, .message_bytes = worker->message_bytes};
+}
+
+static void worker_open(struct worker *worker, struct setup *setup) {
+    struct opened opened = {.status = STATUS_OK};
+    struct model_options *options = &setup->options;
+    options->directory = setup->directory;
+    options->progress = NULL;
+    options->rank = ranks_rank();
+    opened.status = (uint32_t)model_open(options, &worker->model, &opened.error);
+    if (opened.status == STATUS_OK) {
+        worker->routing = calloc(routing_count(worker->model) + 1, sizeof *worker->routing);
+        worker->argmax = calloc(options->step_tokens_max, sizeof *worker->argmax);
+        check(worker->routing && worker->argmax);
+    }
+    ranks_send(0, &opened, sizeof opened);
+}
+
+static void worker_step(struct worker *worker, const struct order *order,
+                        const struct step_plan *plan) {
+    struct error error;
+    struct model_probe probe = {.row = order->probe_row,
+                                .routing = order->wants_routing ? worker->routing : NULL,
+                                .mtp_argmax = order->wants_mtp ? worker->argmax : NULL,
+                                .mtp_next_token = order->mtp_next_token};
+    size_t logits = (size_t)order->logits_count * model_shape(worker->model)->vocab;
+    size_t bytes = worker->logits_floats * sizeof *worker->logits;
+    worker->logits = grow(worker->logits, &bytes, logits * sizeof *worker->logits);
+    worker->logits_floats = bytes / sizeof *worker->logits;
+    enum status status =
+        model_step(worker->model, plan, worker->logits, order->has_probe ? &probe : NULL, &error);
+    check(status == STATUS_OK); /* rank 0 has checked it */
+    if (logits) ranks_send(0, worker->logits, logits * sizeof *worker->logits);
+    if (order->wants_routing)
+        ranks_send(0, worker->routing, routing_count(worker->model) * sizeof *worker->routing);
+    if (order->wants_mtp && order->probe_row != MODEL_NO_ROW)
+        ranks_send(0, worker->argmax,
+                   step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
+}
+
+static void worker_report(const struct worker *worker) {
+    struct rank_report report = {.pid = getpid(), .model = model_rank(worker->model)};
+    ranks_send(0, &report, sizeof report);
+}
+
+void rank_group_work(void) {
+    struct worker worker = {.model = NULL};
+    for (;;) {
+        size_t bytes = wait_for(0);
+        worker.message = grow(worker.message, &worker.message_bytes, bytes);
+        ranks_receive(0, worker.message, bytes);
+        const struct order *order = (const struct order *)(const void *)worker.message;
+        char *more = worker.message + sizeof *order;
+        check(bytes >= sizeof *order);
+        if (order->kind == ORDER_END) break;
+        if (order->kind == ORDER_OPEN) worker_open(&worker, (struct setup *)(void *)more);
+        if (order->kind == ORDER_STEP)
+            worker_step(&worker, order, (const struct step_plan *)(void *)more);
+        if (order->kind == ORDER_REPORT) worker_report(&worker);
+        if (order->kind == ORDER_CLOSE) worker_close(&worker);
+    }
+    worker_close(&worker);
+    free(worker.message);
+    ranks_end();
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A group of ranks that hold one model together and step together: rank 0 drives, the others do as
+ * they are told. Each rank has its own sequences and KV pages; routed experts are spread over all.
+ * A process alone is a group of one, without messages.
+ *
+ *   rank 0       rank_group_open, rank_group_step ..., rank_group_close; rank_group_end at the end
+ *   the others   rank_group_work, until rank 0 ends
+ *
+ * All ranks are one program on one kind of machine, so structs travel as they lie in memory.
+ */
+#ifndef HOST_RANK_GROUP_H
+#define HOST_RANK_GROUP_H
+
+#include "model/model.h"
+
+struct rank_group;
+
+/* What one rank does in a step; no plan: it only computes for the others. */
+struct rank_step {
+    const struct step_plan *plan;    /* without drafts */
+    float *logits;                   /* as in model_step */
+    const struct model_probe *probe; /* or NULL */
+};
+
+struct rank_report {
+    int64_t pid;
+    struct model_rank model;
+};
+
+/* Opens the model on all ranks of this job; `options` are rank 0's, their fields of ranks are
+ * filled in here, and 0 threads become an even share of the CPUs. The first rank that cannot says
+ * why. */
+enum status rank_group_open(const struct model_options *options, struct rank_group **group_out,
+                            struct error *error) MUST_USE;
+void rank_group_close(struct rank_group *group);
+
+uint32_t rank_group_count(const struct rank_group *group);
+/* Rank 0's. */
+struct model *rank_group_model(const struct rank_group *group);
+
+/* One step of all ranks: steps[rank_group_count]. */
+enum status rank_group_step(struct rank_group *group, const struct rank_step *steps,
+                            struct error *error) MUST_USE;
+
+/* reports[rank_group_count]. */
+void rank_group_report(struct rank_group *group, struct rank_report *reports);
+
+/* What a rank other than 0 does. */
+void rank_group_work(void);
+
+/* Rank 0: lets the other ranks go and leaves the job; nothing outside a job, or the second time. */
+void rank_group_end(void);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Flags of mpirun, and why:
+ *   -q                       no advice beside our own one line of error
+ *   --bind-to none           the kernels' teams spread by themselves
+ *   --oversubscribe          many ranks on few CPUs are a way to test
+ *   btl self,vader; pml ob1  shared memory, nothing that looks for a fabric at start
+ *   mpi_yield_when_idle      where ranks outnumber CPUs a waiting rank must let others run
+ */
+#include "programs/rank_job.h"
+
+#include "exchange/ranks.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LAUNCHER "mpirun.openmpi"
+#define FLAGS_MAX 24
+
+static int failed(const struct option_table *table, const char *format, const char *detail) {
+    struct error error;
+    enum status status = STATUS_UNSUPPORTED;
+    error_write(&error, format, detail);
+    return command_failed(table, status, &error);
+}
+
+static uint64_t cpus(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : 1;
+}
+
+/* Becomes mpirun; returns, with an exit code, only if that cannot be. */
+static int launch(const struct option_table *table, const struct rank_job_values *values) {
+    static char self[PATH_MAX], count[24];
+    const char *arguments[FLAGS_MAX] = {LAUNCHER,          "-q",        "--allow-run-as-root",
+                                        "--oversubscribe", "--bind-to", "none",
+                                        "--mca",           "plm",       "isolated",
+                                        "--mca",           "pml",       "ob1",
+                                        "--mca",           "btl",       "self,vader"};
+    size_t used = 0, given = 0;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
+        return failed(table, "cannot find this program's own file: %s", strerror(errno));
+    while (arguments[used])
+        used++;
+    if (values->ranks > cpus()) {
+        arguments[used++] = "--mca";
+        arguments[used++] = "mpi_yield_when_idle";
+        arguments[used++] = "1";
+    }
+    snprintf(count, sizeof count, "%" PRIu64, values->ranks);
+    arguments[used++] = "-np";
+    arguments[used++] = count;
+    arguments[used++] = self;
+    while (program_arguments[given])
+        given++;
+    const char **all = calloc(used + given, sizeof *all);
+    if (!all) return failed(table, "no memory for the command line%s", "");
+    memcpy(all, arguments, used * sizeof *all);
+    memcpy(all + used, program_arguments + 1, given * sizeof *all); /* and the NULL behind */
+    execvp(LAUNCHER, (char *const *)(uintptr_t)all);
+    free(all);
+    return failed(table,
+                  "cannot start " LAUNCHER
+                  ", which --ranks needs: %s; on Debian: apt-get install openmpi-bin",
+                  strerror(errno));
+}
+
+bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
+                    int *exit_code_out) {
+    struct error error;
+    if (values->ranks <= 1) return false;
+    if (!ranks_built()) {
+        *exit_code_out =
+            failed(table, "--ranks: this build has no ranks; build it where Open MPI is%s",
+                   " (on Debian: apt-get install libopenmpi-dev openmpi-bin)");
+        return true;
+    }
+    if (!ranks_in_job()) {
+        *exit_code_out = launch(table, values);
+        return true;
+    }
+    enum status status = ranks_begin(&error);
+    if (status != STATUS_OK) {
+        *exit_code_out = command_failed(table, status, &error);
+        return true;
+    }
+    atexit(rank_group_end); /* however rank 0 ends, the others may go */
+    if (ranks_rank() == 0) return false;
+    rank_group_work();
+    *exit_code_out = EXIT_CODE_OK;
+    return true;
+}
+
+void rank_job_options(const struct rank_job_values *values, struct model_options *options) {
+    options->redundant_experts = (uint32_t)values->redundant;
+    options->placement_seed = values->seed;
+}
+
+void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group) {
+    static struct rank_report reports[RANKS_MAX];
+    if (values->ranks <= 1) return;
+    rank_group_report(group, reports);
+    for (uint32_t rank = 0; rank < rank_group_count(group); rank++) {
+        const struct model_rank *model = &reports[rank].model;
+        printf("%s{\"rank\":%u,\"pid\":%" PRId64 ",\"slots\":%u,\"weight_bytes\":%" PRIu64
+               ",\"tokens_dispatched\":%" PRIu64 ",\"pairs\":%" PRIu64 ",\"bytes_sent\":%" PRIu64
+               "}",
+               rank ? ",\n" : ",\n\"ranks\":[", rank, reports[rank].pid, model->slots,
+               model->weight_bytes, model->tokens_dispatched, model->pairs, model->bytes_sent);
+    }
+    printf("]");
+}

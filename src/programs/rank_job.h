@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * `--ranks N`: the options, starting the job, and what a result says about its ranks. A program
+ * that takes ranks calls rank_job_begin first:
+ *
+ *   given by a person   starts mpirun, in this process's place, with the same command line N times
+ *   as rank 0 of a job  goes on: a solo, or a group of ranks, then spans the job
+ *   as another rank     works for rank 0 until it ends; the program is over
+ */
+#ifndef PROGRAMS_RANK_JOB_H
+#define PROGRAMS_RANK_JOB_H
+
+#include "host/rank_group.h"
+#include "programs/command.h"
+
+#define RANKS_MAX 1024
+
+struct rank_job_values {
+    uint64_t ranks, redundant, seed;
+};
+
+/* Rows for an option table of `owner`, which has a struct rank_job_values `job`. */
+#define RANK_JOB_OPTIONS(owner)                                                                    \
+    {.name = "ranks",                                                                              \
+     .type = OPTION_COUNT,                                                                         \
+     .fallback = "1",                                                                              \
+     .help = "processes that share the experts and the sequences; never changes a result",         \
+     .offset = offsetof(owner, job.ranks),                                                         \
+     .minimum = 1,                                                                                 \
+     .maximum = RANKS_MAX},                                                                        \
+        {.name = "redundant-experts",                                                              \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "among ranks: slots for replicas of experts, at least so many in each layer",     \
+         .offset = offsetof(owner, job.redundant),                                                 \
+         .maximum = LIMIT_EXPERTS},                                                                \
+    {                                                                                              \
+        .name = "placement-seed", .type = OPTION_COUNT,                                            \
+        .help = "among ranks: not 0 shuffles the experts' slots; never changes a result",          \
+        .offset = offsetof(owner, job.seed)                                                        \
+    }
+
+/* True: the program is over, with that exit code. */
+bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
+                    int *exit_code_out);
+
+/* What the options say, for the model. */
+void rank_job_options(const struct rank_job_values *values, struct model_options *options);
+
+/* Among ranks: ,"ranks":[{"rank":0,...},...] for the end of a JSON object; else nothing. */
+void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group);
+
+#endif

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_ranks.py FATHOM GOLDENS MODEL [RANKS...]: models over several processes. Whatever the number of
+ranks, the replicas and the placement: the same logits to the last digit, the same routing, drafts and
+tokens as one process, in every activation mode; the ranks are really there and share the work; and what
+goes wrong is told once, with the right exit code. RANKS (long): only so many ranks, one prompt, two tokens."""
+import json
+import os
+import subprocess
+import sys
+
+fathom, goldens, tiny = sys.argv[1:4]
+cases = ["v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp", "v3-fp8-odd-noq-g1-noyarn"]
+# Open MPI keeps memory to its end, by the thousand pieces
+environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
+
+
+def run(*arguments, code=0, timeout=120, **keywords):
+    done = subprocess.run([fathom, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=timeout, env=keywords.get("env", environment))
+    assert done.returncode == code, (arguments, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    if code == 0:
+        assert done.stderr == "", done.stderr
+        return json.loads(done.stdout)
+    assert done.stdout == "" and done.stderr.count("\n") == 1, done
+    return done.stderr
+
+
+def ids(tokens):
+    return ",".join(map(str, tokens))
+
+
+def prompts_of(folder):
+    """The case's prompts, at most 40 tokens of each."""
+    with open(folder + "/golden.json", encoding="utf-8") as file:
+        return [prompt["tokens"][:40] for prompt in json.load(file)["prompts"][:4]]
+
+
+def take_ranks(found, count):
+    """Checks and removes what a result says about its ranks."""
+    ranks = found.pop("ranks")
+    assert [rank["rank"] for rank in ranks] == list(range(count)), ranks
+    assert len({rank["pid"] for rank in ranks}) == count, ranks
+    assert sum(rank["tokens_dispatched"] > 0 for rank in ranks) >= min(count, 4), ranks
+    return ranks
+
+
+def check_logits(folder, activations, prompt, counts, *more):
+    study = ["logits", "--model", folder, "--activations", activations, "--tokens", ids(prompt), "--last", 3,
+             "--top", 1000, "--routing", "--json", *more]
+    alone = run(*study)
+    for options in counts:
+        found = run(*study, "--ranks", *options)
+        ranks = take_ranks(found, options[0])
+        assert found == alone, (folder, activations, options)
+        experts = sum(rank["slots"] for rank in ranks)
+        assert ranks[0]["slots"] == ranks[-1]["slots"] and experts >= 12, ranks
+
+
+def check_weights(folder):
+    """A rank holds its share of the experts alone."""
+    study = ["logits", "--model", folder, "--tokens", "5,6,7", "--json"]
+    bytes_of = [take_ranks(run(*study, "--ranks", count), count)[0]["weight_bytes"] for count in (2, 4, 8)]
+    assert bytes_of[0] > bytes_of[1] > bytes_of[2], bytes_of
+    assert abs((bytes_of[0] - bytes_of[1]) - 2 * (bytes_of[1] - bytes_of[2])) < 1 << 16, bytes_of
+    redundant = take_ranks(run(*study, "--ranks", 4, "--redundant-experts", 4), 4)
+    assert redundant[0]["slots"] == 9 and redundant[0]["weight_bytes"] > bytes_of[1], redundant
+
+
+def check_failures(folder):
+    assert "nowhere" in run("logits", "--model", "/nowhere", "--tokens", "5", "--ranks", 2, code=1)
+    assert "is no token" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
+    assert "--tokens" in run("logits", "--ranks", 2, code=2)
+    assert "--ranks" in run("logits", "--tokens", "5", "--ranks", 0, code=2)
+    words = run("logits", "--model", folder, "--tokens", "5", "--ranks", 2, code=1,
+                env=dict(environment, PATH="/nowhere"))
+    assert "openmpi-bin" in words, words
+
+
+def main():
+    folders = [goldens + "/" + case for case in cases]
+    mtp = folders[1]
+    check_logits(folders[0], "f32", prompts_of(folders[0])[1], [[2], [4, "--placement-seed", 5]])
+    check_logits(folders[1], "bf16", prompts_of(mtp)[1],
+                 [[2, "--redundant-experts", 7], [8, "--placement-seed", 3]], "--mtp")
+    check_logits(folders[2], "fp8", prompts_of(folders[2])[1],
+                 [[2, "--placement-seed", 9], [4, "--redundant-experts", 2], [8, "--placement-seed", 1]])
+    check_logits(folders[2], "fp8-f32", prompts_of(folders[2])[2], [[2]])
+    check_logits(tiny, "fp8", list(range(20, 90)), [[2], [8, "--redundant-experts", 8, "--placement-seed", 2]])
+    check_weights(mtp)
+    check_failures(mtp)
+
+
+def long(counts):
+    """One golden, a prompt of 16 tokens, two answered."""
+    folder = goldens + "/" + cases[1]
+    answer = ["generate", "--model", folder, "--tokens", ids(prompts_of(folder)[1][:16]), "--max-new", 2,
+              "--greedy", "--ignore-eos", "--json"]
+    alone = run(*answer)
+    for count in counts:
+        found = run(*answer, "--ranks", count, timeout=600)
+        take_ranks(found, count)
+        assert found == alone, (count, found, alone)
+
+
+long([int(count) for count in sys.argv[4:]]) if sys.argv[4:] else main()
