@@ -130,7 +130,7 @@ static bool tokens_valid(struct walk *walk, const struct record_tokens *record) 
 
 static bool finished_valid(struct walk *walk, const struct record_finished *record) {
     return request_valid(record->request) && record->reason < FINISH_REASON_COUNT &&
-           walk_ends(walk);
+           record->drafts_right <= record->drafts_made && walk_ends(walk);
 }
 
 /* True if [index, index + count) lies within [0, total). */

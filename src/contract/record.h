@@ -261,7 +261,9 @@ struct record_finished {
     uint32_t prompt_hit_tokens;
     uint32_t prompt_miss_tokens; /* hit + miss = prompt */
     uint32_t output_tokens;
-    int64_t queue_ns; /* from SUBMIT to the first step that computes it; -1: none did */
+    uint32_t drafts_made;  /* tokens of the answer guessed ahead */
+    uint32_t drafts_right; /* of them; the others cost time and nothing else */
+    int64_t queue_ns;      /* from SUBMIT to the first step that computes it; -1: none did */
 };
 
 /* Load report, after each step and on change. KV pages: free + held + cached = total,
@@ -283,6 +285,8 @@ struct record_unit_load {
     uint64_t recomputed_tokens_total; /* again, after an interruption */
     uint64_t preemptions_total;
     uint64_t evicted_pages_total;
+    uint64_t drafts_total;
+    uint64_t drafts_right_total;
 };
 
 #endif

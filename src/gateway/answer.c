@@ -364,6 +364,8 @@ static struct api_usage usage_of(const struct request *leader) {
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         usage.completion_tokens += leader->choices[i]->output_tokens;
         usage.reasoning_tokens += leader->choices[i]->words.reasoning_tokens;
+        usage.drafts_made += leader->choices[i]->drafts_made;
+        usage.drafts_right += leader->choices[i]->drafts_right;
     }
     return usage;
 }
@@ -447,6 +449,8 @@ static enum status end_request(struct gateway *gateway, struct request *request,
     bool last = others_done(request);
     request->reason = (uint8_t)record->reason;
     request->prompt_hit_tokens = record->prompt_hit_tokens;
+    request->drafts_made = record->drafts_made;
+    request->drafts_right = record->drafts_right;
     if (leader->client_gone) return STATUS_OK;
     if (outbox_room(&gateway->outbox) < end_bytes_max(request)) return STATUS_FULL;
     const char *finish = finish_of(request, record->reason, &error);

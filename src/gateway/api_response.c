@@ -43,6 +43,9 @@ static void write_usage(struct json_writer *writer, const struct api_usage *usag
                  ",\"prompt_tokens_details\":{\"cached_tokens\":", usage->prompt_hit_tokens);
     write_member(writer,
                  "},\"completion_tokens_details\":{\"reasoning_tokens\":", usage->reasoning_tokens);
+    write_member(writer, ",\"accepted_prediction_tokens\":", usage->drafts_right);
+    write_member(writer,
+                 ",\"rejected_prediction_tokens\":", usage->drafts_made - usage->drafts_right);
     json_writer_text(writer, "}}");
 }
 

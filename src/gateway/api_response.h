@@ -32,6 +32,7 @@ struct api_usage {
     uint32_t prompt_hit_tokens;
     uint32_t completion_tokens;
     uint32_t reasoning_tokens;
+    uint32_t drafts_made, drafts_right; /* tokens guessed ahead, and those that were right */
 };
 
 /* One of the answers to a request; its index is its place among them. */

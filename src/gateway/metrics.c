@@ -208,6 +208,11 @@ static void write_load(struct json_writer *writer, const struct record_unit_load
               load->output_tokens_total);
     write_one(writer, "fathom_step_recomputed_tokens_total", "counter",
               "Tokens computed again after an interruption.", load->recomputed_tokens_total);
+    write_one(writer, "fathom_drafts_total", "counter", "Tokens guessed ahead by the MTP layer.",
+              load->drafts_total);
+    write_one(writer, "fathom_drafts_accepted_total", "counter",
+              "Guessed tokens that were right, each a token without a step of its own.",
+              load->drafts_right_total);
     write_one(writer, "fathom_preemptions_total", "counter",
               "Running requests interrupted because no KV page was left.", load->preemptions_total);
     write_one(writer, "fathom_kv_pages_evicted_total", "counter", "Cached KV pages that made room.",

@@ -62,6 +62,7 @@ struct request {
     uint32_t bias_count;
     uint32_t new_tokens_max; /* 0: the default */
     uint32_t prompt_tokens, prompt_hit_tokens, output_tokens;
+    uint32_t drafts_made, drafts_right;
     struct metrics_times times;
     struct token_stream words;
     struct answer_text text;          /* stream: only what is echoed */

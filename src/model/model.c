@@ -74,6 +74,10 @@ static enum status open_parts(struct model *model, const struct model_options *o
     checkpoint_identity(model->checkpoint, model->identity);
     bool mtp = options->mtp && checkpoint_has_mtp(model->checkpoint);
     uint32_t slots = options->slots_max ? options->slots_max : options->step_rows_max;
+    if (options->mtp_required && !mtp)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s has no MTP layer, which is needed for drafts; do without them",
+                         options->directory);
     if (mtp) model->scratch_tokens += options->step_rows_max * LIMIT_DRAFTS;
     struct pack_progress progress = {options->progress, options->progress_context};
     uint32_t slices = model->shape->layers + mtp;

@@ -30,6 +30,7 @@ struct model_options {
     uint32_t step_tokens_max; /* tokens in one step */
     uint32_t step_rows_max;
     bool mtp; /* load the MTP layer, if there is one, and keep its slice in each KV block */
+    bool mtp_required;  /* ... and refuse a checkpoint that has none */
     uint32_t slots_max; /* with mtp: rows' slots are below; 0: step_rows_max */
     /* One rank of a job (exchange/ranks.h): all ranks open the same model with the same options.
      * rank_count 0 or 1: alone, and the rest is ignored. */

@@ -144,8 +144,8 @@ static struct schedule_choice choose(const struct schedule_item *item,
                                      const struct schedule_limits *limits, struct spending *left) {
     if (item->phase == SCHEDULE_WAITING) return choose_waiting(item, limits, left);
     if (item->phase == SCHEDULE_PREFILL) return choose_prompt(item, limits, left);
-    check(left->tokens > 0);
-    left->tokens--;
+    check(left->tokens > item->draft_tokens);
+    left->tokens -= 1 + item->draft_tokens;
     return (struct schedule_choice){.token_count = 1, .reason = SCHEDULE_NEXT_TOKEN};
 }
 

@@ -27,6 +27,7 @@ struct schedule_item {
     uint32_t row_end;         /* where its next row ends at the latest, > computed_tokens */
     uint32_t known_tokens;    /* prompt and answer so far, >= row_end */
     uint32_t pages_needed;    /* waiting: what starting takes of the pages available */
+    uint32_t draft_tokens;    /* decode: computed behind its one token (policy/speculate.h) */
     bool generated;           /* the form of the tokens up to row_end */
     bool unseen;              /* waiting: not looked up in the cache yet, so not to start */
     int64_t turn;             /* schedule_turn; lower goes first */
@@ -77,7 +78,8 @@ struct schedule_choice {
     uint32_t reason;      /* enum schedule_reason */
 };
 
-/* Puts one choice per item into choices_out[item_count]: those that run first, in the order of
+/* Puts one choice per item into choices_out[item_count] (decode rows and their drafts must leave a
+ * block's tokens to others): those that run first, in the order of
  * their rows, then those that do not. Returns how many run. `order` is schedule_order's. */
 uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
                        const struct schedule_limits *limits, const uint32_t *order,

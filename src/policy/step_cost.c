@@ -14,6 +14,7 @@
 static void features_of(const struct step_work *work, double features[STEP_COST_WEIGHTS]) {
     features[STEP_COST_FIXED] = 1;
     features[STEP_COST_ROWS] = work->answer_rows / ROWS_UNIT;
+    features[STEP_COST_DRAFTS] = work->drafts / ROWS_UNIT;
     features[STEP_COST_TOKENS] = work->prompt_tokens / TOKENS_UNIT;
     features[STEP_COST_ATTENDED] = (double)work->attended / ATTENDED_UNIT;
 }

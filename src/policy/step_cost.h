@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How long a step will take, learnt from the steps that ran:
  *
- *   ns = fixed + per answer row + per prompt token + per KV position that a prompt token attends to
+ *   ns = fixed + per answer row + per draft + per prompt token + per KV position that a prompt
+ * token attends to
  *
  * Answer rows' attention goes into their own weight: they read one context each, prompts read it
- * once a token. Steps of answers alone teach the first two weights, steps with prompts the others:
- * so an error about prompts never makes answers look slow, on which their time is judged. The
- * weights follow the measurements by normalized least mean squares (B. Widrow, S. Haykin: the
+ * once a token. Steps of answers alone teach the first three weights, steps with prompts the
+ * others: so an error about prompts never makes answers look slow, on which their time is judged.
+ * The weights follow the measurements by normalized least mean squares (B. Widrow, S. Haykin: the
  * smallest change that explains a part of the error), kept at 0 or more: no matrix, no wind-up when
  * the load never varies. One measurement counts at most for twice its prediction, so a hiccup of
  * the machine does not matter long.
@@ -18,7 +19,14 @@
 
 #include <stdint.h>
 
-enum { STEP_COST_FIXED, STEP_COST_ROWS, STEP_COST_TOKENS, STEP_COST_ATTENDED, STEP_COST_WEIGHTS };
+enum {
+    STEP_COST_FIXED,
+    STEP_COST_ROWS,
+    STEP_COST_DRAFTS,
+    STEP_COST_TOKENS,
+    STEP_COST_ATTENDED,
+    STEP_COST_WEIGHTS
+};
 
 struct step_cost { /* starts zeroed: nothing known, everything free */
     double weights[STEP_COST_WEIGHTS];
@@ -27,6 +35,7 @@ struct step_cost { /* starts zeroed: nothing known, everything free */
 
 struct step_work {
     uint32_t answer_rows;
+    uint32_t drafts;        /* tokens computed ahead in those rows */
     uint32_t prompt_tokens; /* all tokens of rows that are no single next token */
     uint64_t attended;      /* sum over those tokens of the positions up to their own */
 };

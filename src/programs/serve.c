@@ -15,6 +15,7 @@
 #include "host/model_text.h"
 #include "host/web_assets.h"
 #include "policy/evict_pages.h"
+#include "policy/speculate.h"
 #include "programs/model_run.h"
 #include "unit/unit.h"
 
@@ -26,7 +27,7 @@ struct serve_values {
     uint64_t port, kv_memory, max_context, max_batch_tokens, max_batch_rows, queue;
     uint64_t tpot_stretch;
     double tpot_target_ms, prompt_patience, priority_seconds;
-    const char *evict;
+    const char *evict, *mtp;
     bool prefix_cache, reuse_generated;
 };
 
@@ -92,6 +93,14 @@ static const struct option serve_rows[] = {
      .choices = "least-recent|deepest",
      .help = "which cached KV pages make room first",
      AT(evict)},
+    {.name = "mtp",
+     .type = OPTION_CHOICE,
+     .fallback = "auto",
+     .choices = "auto|on|off",
+     .help =
+         "draft tokens ahead with the model's MTP layer, which changes no answer: when measured "
+         "to be faster, always, or never",
+     AT(mtp)},
     {.name = "tpot-target-ms",
      .type = OPTION_NUMBER,
      .fallback = "0",
@@ -207,6 +216,16 @@ static enum status open_loop(struct server *server, struct error *error) {
     return loop_open(&http, &server->loop, error);
 }
 
+static uint32_t unit_requests(const struct server *server) {
+    uint64_t wanted = server->values.max_batch_rows + server->values.queue;
+    return wanted < LIMIT_UNIT_REQUESTS ? (uint32_t)wanted : LIMIT_UNIT_REQUESTS;
+}
+
+static enum speculate_mode speculate_mode(const struct server *server) {
+    if (!model_has_mtp(engine_cpu_model(server->engine))) return SPECULATE_NEVER;
+    return strcmp(server->values.mtp, "on") == 0 ? SPECULATE_ALWAYS : SPECULATE_MEASURED;
+}
+
 static enum status open_engine(struct server *server, const char **directory_out,
                                struct error *error) {
     struct model_options options = {0};
@@ -216,6 +235,9 @@ static enum status open_engine(struct server *server, const char **directory_out
     options.kv_bytes = server->values.kv_memory;
     options.step_tokens_max = (uint32_t)server->values.max_batch_tokens;
     options.step_rows_max = (uint32_t)server->values.max_batch_rows;
+    options.mtp = strcmp(server->values.mtp, "off") != 0;
+    options.mtp_required = strcmp(server->values.mtp, "on") == 0;
+    options.slots_max = unit_requests(server);
     model_run_progress_begin(&progress, &options);
     status = engine_cpu_open(&options, &server->engine, error);
     model_run_progress_end(&progress);
@@ -261,11 +283,6 @@ static uint32_t context_tokens(const struct server *server) {
     return wanted < LIMIT_CONTEXT ? (uint32_t)wanted : LIMIT_CONTEXT;
 }
 
-static uint32_t unit_requests(const struct server *server) {
-    uint64_t wanted = server->values.max_batch_rows + server->values.queue;
-    return wanted < LIMIT_UNIT_REQUESTS ? (uint32_t)wanted : LIMIT_UNIT_REQUESTS;
-}
-
 static enum status open_machines(struct server *server, struct error *error) {
     const struct model *model = engine_cpu_model(server->engine);
     struct unit_options unit = {
@@ -279,6 +296,7 @@ static enum status open_machines(struct server *server, struct error *error) {
         .reuse_generated = server->values.reuse_generated,
         .evict_rule =
             strcmp(server->values.evict, "deepest") == 0 ? EVICT_DEEPEST : EVICT_LEAST_RECENT,
+        .speculate = speculate_mode(server),
         .tpot_stretch_percent = (uint32_t)server->values.tpot_stretch,
         .tpot_target_ns = (int64_t)(server->values.tpot_target_ms * 1e6),
         .prompt_patience_ns = (int64_t)(server->values.prompt_patience * 1e9),
@@ -339,6 +357,9 @@ static void say_ready(void *context, const char *url) {
     fprintf(stderr, "serving %s (%s): %.1f MiB of weights, %u KV pages of %d tokens\n",
             server->name, model_numerics_id(model), (double)model_weight_bytes(model) / (1 << 20),
             model_page_count(model), KV_BLOCK_TOKENS);
+    if (model_has_mtp(model))
+        fprintf(stderr, "drafting ahead with the MTP layer: %s\n",
+                strcmp(server->values.mtp, "on") == 0 ? "always" : "when it is faster");
     if (!server->text.tokenizer)
         fprintf(stderr, "no tokenizer.json: prompts and answers are token ids\n");
     else if (!server->text.chat_template.present)

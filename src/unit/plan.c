@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The order of work matters: growth first, because answers that run have the first claim on pages;
- * then the cache is asked for the first few that wait; then the policy decides; then those that
- * start lease what they hit, all of them before any claims a page, so that no eviction takes what
- * another was promised.
+ * then drafts, which their next tokens would need pages for anyway; then the cache is asked for the
+ * first few that wait; then the policy decides; then those that start lease what they hit, all of
+ * them before any claims a page, so that no eviction takes what another was promised.
  */
 #include "unit/plan.h"
 
@@ -126,11 +126,48 @@ static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
     return interrupted;
 }
 
+/* ---- drafts -------------------------------------------------------------------------------- */
+
+/* Stop tokens that may not be chosen at this place of the answer. */
+static uint32_t mask_count(const struct unit_request *request, uint32_t output_position) {
+    bool masks = output_position < request->sampling.min_tokens;
+    return masks ? request->stop_token_count : 0;
+}
+
+/* True if the answer may grow by two tokens: there is room for both, the same tokens may be chosen
+ * at both places, and the first one's place may hold a draft. */
+static bool may_draft(const struct unit_request *request) {
+    uint32_t next = request->output_count;
+    return next + 2 <= request->new_tokens_max && step_drafts_fit(request_known(request), 1) &&
+           mask_count(request, next) == mask_count(request, next + 1);
+}
+
+/* A draft takes a free or cached page when it needs one, but nobody is interrupted for it. */
+static void choose_drafts(struct unit *unit, uint32_t count) {
+    uint32_t row_count = 0, able_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (unit->items[i].phase != SCHEDULE_DECODE) continue;
+        row_count++;
+        able_count += may_draft(&unit->requests[unit->items[i].slot]);
+    }
+    struct speculate_choice choice =
+        speculate_choose(&unit->speculate, unit->options.speculate, row_count, able_count,
+                         unit->options.step_tokens_max - KV_BLOCK_TOKENS);
+    for (uint32_t i = 0; i < count && choice.drafts; i++) {
+        struct schedule_item *item = &unit->items[i];
+        struct unit_request *request = &unit->requests[item->slot];
+        uint32_t pages = (uint32_t)divide_up((size_t)item->known_tokens + 1, KV_BLOCK_TOKENS);
+        item->draft_tokens = item->phase == SCHEDULE_DECODE && may_draft(request) &&
+                             pages_claim(unit, request, pages);
+    }
+}
+
 /* ---- the plan ------------------------------------------------------------------------------ */
 
 static void request_attach(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     check(request->state == REQUEST_WAITING);
     pages_attach(unit, request);
+    request->fresh = true;
     if (request->queue_ns < 0) request->queue_ns = now_ns - request->arrived_ns;
     request->state = REQUEST_PREFILL;
     unit->waiting_count--;
@@ -165,32 +202,28 @@ struct extras { /* counts, of rows so far or of all */
     uint32_t history, biases;
 };
 
-/* Stop tokens that may not be chosen yet. */
-static uint32_t mask_count(const struct unit_request *request) {
-    bool masks = request->output_count < request->sampling.min_tokens;
-    return masks ? request->stop_token_count : 0;
-}
-
 /* What a row that samples brings beyond its sampling: past tokens, biases, masked stop tokens. */
 static struct extras row_extras(const struct unit_request *request, uint32_t token_count) {
     if (!row_samples(request, token_count)) return (struct extras){0, 0};
-    return (struct extras){request->history.count, request->bias_count + mask_count(request)};
+    return (struct extras){request->history.count,
+                           request->bias_count + mask_count(request, request->output_count)};
 }
 
 static void put_extras(struct step_plan *plan, struct step_row *row,
                        const struct unit_request *request, struct extras *used) {
     const struct history *history = &request->history;
     struct token_bias *biases = step_plan_biases(plan) + used->biases;
+    uint32_t masked = mask_count(request, request->output_count);
     row->history_index = used->history;
     row->history_count = history->count;
     row->history_prompt_count = history->prompt_count;
     row->bias_index = used->biases;
-    row->bias_count = request->bias_count + mask_count(request);
+    row->bias_count = request->bias_count + masked;
     if (history->count)
         memcpy(step_plan_history(plan) + used->history, history->tokens,
                history->count * sizeof *history->tokens);
     if (request->bias_count) memcpy(biases, request->biases, request->bias_count * sizeof *biases);
-    for (uint32_t i = 0; i < mask_count(request); i++)
+    for (uint32_t i = 0; i < masked; i++)
         biases[request->bias_count + i] = (struct token_bias){request->stop_tokens[i], -INFINITY};
     used->history += row->history_count;
     used->biases += row->bias_count;
@@ -204,7 +237,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
     struct unit_request *request = &unit->requests[item->slot];
     uint32_t token_count = choice->token_count, first = request->computed_count;
     bool samples = row_samples(request, token_count);
-    uint32_t page_count = row_page_count(request, token_count);
+    uint32_t page_count = row_page_count(request, token_count + item->draft_tokens);
     check(first >= request->shared_count * KV_BLOCK_TOKENS); /* shared pages are read-only */
     check(page_count <= request->page_count);
     step_plan_rows(plan)[row] = (struct step_row){
@@ -218,6 +251,8 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
         .logits_count = samples,
         .sample = samples,
         .output_position = request->output_count,
+        .draft_count = item->draft_tokens,
+        .fresh = request->fresh,
         .sampling = request->sampling,
     };
     memcpy(step_plan_tokens(plan) + *tokens_used, request->tokens + first,
@@ -228,8 +263,10 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
     *pages_used += page_count;
     if (samples) put_extras(plan, &step_plan_rows(plan)[row], request, extras_used);
     request->in_step = true;
+    request->fresh = false;
     request->row_tokens = token_count;
     unit->step_slots[row] = item->slot;
+    unit->work.drafts += item->draft_tokens;
     if (item->phase == SCHEDULE_DECODE)
         unit->work.answer_rows++;
     else
@@ -237,13 +274,15 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
 }
 
 static void put_plan(struct unit *unit, uint32_t row_count) {
-    uint32_t token_count = 0, page_count = 0;
+    uint32_t token_count = 0, draft_count = 0, page_count = 0;
     struct extras extras = {0, 0}, used = {0, 0};
     for (uint32_t i = 0; i < row_count; i++) {
         const struct schedule_choice *choice = &unit->choices[i];
-        const struct unit_request *request = &unit->requests[unit->items[choice->item].slot];
+        const struct schedule_item *item = &unit->items[choice->item];
+        const struct unit_request *request = &unit->requests[item->slot];
         token_count += choice->token_count;
-        page_count += row_page_count(request, choice->token_count);
+        draft_count += item->draft_tokens;
+        page_count += row_page_count(request, choice->token_count + item->draft_tokens);
         extras.history += row_extras(request, choice->token_count).history;
         extras.biases += row_extras(request, choice->token_count).biases;
     }
@@ -263,7 +302,7 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
     check(tokens_used == token_count && pages_used == page_count);
     check(used.history == extras.history && used.biases == extras.biases);
     unit->step_row_count = unit->last_step_rows = row_count;
-    unit->last_step_tokens = token_count;
+    unit->last_step_tokens = token_count + draft_count;
 }
 
 /* What prompts may add to the next step: nothing until a portion is earned (schedule_earn); unbound
@@ -275,6 +314,7 @@ static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
     for (uint32_t i = 0; i < count; i++) {
         const struct schedule_item *item = &unit->items[i];
         answers.answer_rows += item->phase == SCHEDULE_DECODE;
+        answers.drafts += item->draft_tokens;
         if (item->phase == SCHEDULE_DECODE || item->unseen) continue;
         uint32_t tokens = item->row_end - item->computed_tokens;
         if (tokens > PORTION_TOKENS) tokens = PORTION_TOKENS;
@@ -287,7 +327,9 @@ static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
         unit->prompt_saved_ns = 0;
         return SCHEDULE_UNBOUND;
     }
-    struct schedule_pace pace = {.target_ns = unit->options.tpot_target_ns,
+    double tokens_each = 1 + (answers.drafts ? unit->speculate.right : 0);
+    struct schedule_pace pace = {.target_ns =
+                                     (int64_t)((double)unit->options.tpot_target_ns * tokens_each),
                                  .stretch_percent = unit->options.tpot_stretch_percent,
                                  .patience_ns = unit->options.prompt_patience_ns};
     unit->prompt_saved_ns = schedule_earn(
@@ -309,6 +351,7 @@ void plan_step(struct unit *unit, int64_t now_ns) {
     unit->plan_wanted = false;
     uint32_t count = view_requests(unit);
     if (grow_answers(unit, count, now_ns)) count = view_requests(unit);
+    choose_drafts(unit, count);
     look_up_waiting(unit, count);
     struct schedule_limits limits = {
         .rows_max = unit->options.step_rows_max,

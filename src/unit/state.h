@@ -10,6 +10,7 @@
 #include "contract/step_plan.h"
 #include "policy/evict_pages.h"
 #include "policy/schedule.h"
+#include "policy/speculate.h"
 #include "unit/history.h"
 #include "unit/unit.h"
 
@@ -20,6 +21,7 @@ struct unit_request {
     uint8_t state; /* enum request_state */
     bool in_step;  /* a row of the step in flight; row_tokens is its length */
     bool cancelled;
+    bool fresh; /* no row since it started or came back */
     uint32_t row_tokens;
     struct sampling sampling;
     int32_t priority;
@@ -43,6 +45,7 @@ struct unit_request {
     uint32_t page_count;   /* leased now; the first shared_count are cached blocks */
     uint32_t shared_count; /* read-only: whole, in the prefix tree */
     uint32_t node;         /* of the last shared block; PREFIX_NONE: none */
+    uint32_t drafts_made, drafts_right;
     int64_t turn;
     uint64_t arrival;
     int64_t arrived_ns;
@@ -71,11 +74,13 @@ struct unit {
     uint32_t step_row_count; /* of the step in flight; 0: none */
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
-    struct step_cost cost;  /* learnt from the steps so far */
-    struct step_work work;  /* of the step in flight */
-    double prompt_saved_ns; /* schedule_earn */
-    uint64_t step;          /* number of the last step planned */
+    struct step_cost cost;      /* learnt from the steps so far */
+    struct speculate speculate; /* likewise */
+    struct step_work work;      /* of the step in flight */
+    double prompt_saved_ns;     /* schedule_earn */
+    uint64_t step;              /* number of the last step planned */
     uint64_t steps_total, prompt_tokens_total, output_tokens_total;
+    uint64_t drafts_total, drafts_right_total;
     uint64_t preemptions_total, recomputed_tokens_total, evicted_pages_total;
     uint64_t arrivals;
     bool hello_sent, load_changed, plan_wanted, draining;

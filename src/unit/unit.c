@@ -80,6 +80,7 @@ static enum status options_check(const struct unit_options *o, struct error *err
         {"tpot_stretch_percent", o->tpot_stretch_percent ? o->tpot_stretch_percent : 100, 100,
          UINT32_MAX},
         {"evict_rule", o->evict_rule, 0, EVICT_RULE_COUNT - 1},
+        {"speculate", o->speculate, 0, SPECULATE_MODE_COUNT - 1},
         {"outbox_bytes", outbox_bytes(o), outbox_bytes_min(o), RECORD_BYTES_MAX},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
@@ -173,6 +174,8 @@ static void request_end(struct unit *unit, struct unit_request *request,
     finished->prompt_hit_tokens = request->hit_tokens;
     finished->prompt_miss_tokens = request->prompt_count - request->hit_tokens;
     finished->output_tokens = request->output_count;
+    finished->drafts_made = request->drafts_made;
+    finished->drafts_right = request->drafts_right;
     finished->queue_ns = request->queue_ns;
     if (request->state == REQUEST_WAITING)
         unit->waiting_count--;
@@ -348,6 +351,11 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
 
 static void row_done(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row) {
+    uint32_t right = row->token_count ? row->token_count - 1 : 0;
+    request->drafts_made += row->draft_count;
+    request->drafts_right += right;
+    unit->drafts_total += row->draft_count;
+    unit->drafts_right_total += right;
     tokens_computed(unit, request, request->row_tokens);
     if (request->cancelled) {
         request_end(unit, request, FINISH_CANCELLED);
@@ -362,7 +370,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
     else if (request->output_count == request->new_tokens_max)
         request_end(unit, request, FINISH_LENGTH);
     else
-        tokens_computed(unit, request, row->token_count - 1); /* the drafts that were right */
+        tokens_computed(unit, request, right);
 }
 
 static void put_load(struct unit *unit) {
@@ -382,7 +390,22 @@ static void put_load(struct unit *unit) {
     load->recomputed_tokens_total = unit->recomputed_tokens_total;
     load->preemptions_total = unit->preemptions_total;
     load->evicted_pages_total = unit->evicted_pages_total;
+    load->drafts_total = unit->drafts_total;
+    load->drafts_right_total = unit->drafts_right_total;
     unit->load_changed = false;
+}
+
+/* What the step cost and brought, before its rows are taken. */
+static void observe_step(struct unit *unit, const struct step_result *result,
+                         const struct step_result_row *rows) {
+    uint32_t made = 0, right = 0;
+    for (uint32_t i = 0; i < result->row_count; i++) {
+        made += rows[i].draft_count;
+        right += rows[i].draft_count ? rows[i].token_count - 1 : 0;
+    }
+    int64_t alone_ns = unit->work.prompt_tokens ? 0 : result->compute_ns;
+    step_cost_observe(&unit->cost, &unit->work, result->compute_ns);
+    speculate_observe(&unit->speculate, unit->work.answer_rows, made, right, alone_ns);
 }
 
 static enum status receive_step_done(struct unit *unit, const struct step_result *result) {
@@ -394,7 +417,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     unit->step_row_count = 0;
     unit->last_step_ns = result->compute_ns;
     unit->steps_total++;
-    if (!result->failed) step_cost_observe(&unit->cost, &unit->work, result->compute_ns);
+    if (!result->failed) observe_step(unit, result, rows);
     for (uint32_t i = 0; i < row_count; i++) {
         struct unit_request *request = &unit->requests[unit->step_slots[i]];
         check(request->in_step);

@@ -2,7 +2,8 @@
  * The combined unit: prefill and decode in one machine, for one engine (EP1). It owns the KV pages
  * and the turn order of its requests: continuous batching, chunked prefill, the prefix cache,
  * interruption and return when pages run out, stop tokens, length, cancellation. It never looks at
- * text, never computes, never keeps a request's answer.
+ * text, never computes, never keeps a request's answer. Where it lets the engine draft ahead, an
+ * answer may grow by two tokens in a step; it never sees a draft that was wrong.
  *
  * Takes SUBMIT, CANCEL, STEP_DONE, DRAIN. Puts out UNIT_HELLO (once, with the first step), RUN_STEP
  * (at most one in flight), TOKENS, FINISHED (exactly one for each SUBMIT, whatever happens),
@@ -33,6 +34,8 @@ struct unit_options {
                            * computed in another form, so the next answer may differ in a last bit
                            * from one computed without the cache */
     uint32_t evict_rule;  /* enum evict_rule */
+    uint32_t speculate;   /* enum speculate_mode; all but SPECULATE_NEVER need an engine with an MTP
+                           * layer */
     uint32_t tpot_stretch_percent; /* schedule_pace; 0: a default */
     int64_t tpot_target_ns;        /* schedule_pace; 0: by stretch */
     int64_t prompt_patience_ns;    /* schedule_pace; 0: a default */

@@ -174,6 +174,8 @@ static void tell_finished(struct world *world, enum finish_reason reason) {
     record->reason = reason;
     record->prompt_miss_tokens = world->last_submit->prompt_count;
     record->output_tokens = said;
+    record->drafts_made = said / 2; /* as if drafted ahead, all but one rightly */
+    record->drafts_right = said / 2 ? said / 2 - 1 : 0;
     said = 0;
     world_tell_gateway(world, record);
     world_settle(world);
@@ -247,6 +249,8 @@ static void metrics_add_up(void **state) {
         "fathom_requests_ended_total{reason=\"length\"} 1\n",
         "fathom_output_tokens_total 5\n",
         "fathom_step_output_tokens_total 5\n",
+        "fathom_drafts_total 0\n",
+        "fathom_drafts_accepted_total 0\n",
         "fathom_requests_held 0\n",
         "fathom_kv_pages{state=\"free\"} 64\n",
         "fathom_kv_pages{state=\"held\"} 0\n",
@@ -288,6 +292,9 @@ static void a_chat_is_answered_whole(void **state) {
     assert_number(root, "usage.prompt_cache_hit_tokens", 0);
     assert_number(root, "usage.prompt_cache_miss_tokens", prompt);
     assert_true(at(root, "usage.completion_tokens_details.reasoning_tokens") != NULL);
+    assert_number(root, "usage.completion_tokens_details.accepted_prediction_tokens",
+                  tokens / 2 - 1);
+    assert_number(root, "usage.completion_tokens_details.rejected_prediction_tokens", 1);
     assert_int_equal(gateway_request_count(world->gateway), 0);
     world_close(world);
 }

@@ -115,7 +115,7 @@ static void nobody_overtakes_the_first_that_waits(void **state) {
     assert_choice(1, 0, 0, SCHEDULE_WAITS_ROWS);
 }
 
-static const struct step_cost some_cost = {.weights = {1000, 50, 2000, 300}};
+static const struct step_cost some_cost = {.weights = {1000, 50, 40, 2000, 300}};
 
 struct view {
     struct schedule_item items[ITEMS_MAX];
@@ -205,7 +205,7 @@ static void limits_hold_over_random_queues(void **state) {
 /* Prompts get the time that is left beside answers, in blocks; none when it is less than one. */
 static void prompts_wait_for_time(void **state) {
     (void)state;
-    const struct step_cost cost = {.weights = {0, 0, 6400, 0}}; /* 100 ns a token */
+    const struct step_cost cost = {.weights = {[STEP_COST_TOKENS] = 6400}}; /* 100 ns a token */
     const struct schedule_item items[] = {
         {.slot = 0,
          .phase = SCHEDULE_DECODE,

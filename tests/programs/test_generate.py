@@ -86,6 +86,8 @@ def main():
     if serving:
         answer = run("generate", "--activations", "f32", "--greedy", "What is 4728 + 915?")
         assert answer == "4728 + 915 = 5643\n", answer
+        assert "has no MTP layer" in run("serve", "--model", goldens + "/v2lite-softmax-greedy-yarn",
+                                         "--port", "0", "--mtp", "on", code=1)
     else:
         assert "no tokenizer" in run("generate", "hello", code=1)
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Unit and engine together on the model that comes with Fathom: an answer is the same to the last
  * token whether its request runs alone or among 31 others, with the prefix cache or without, on a
- * first or a second visit, and when it is interrupted because pages run out.
+ * first or a second visit, when it is interrupted because pages run out, and with tokens drafted
+ * ahead or without: greedy and seeded, with penalties and log probabilities, which are the same
+ * too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +15,17 @@
 #include "base/random.h"
 #include "contract/machine.h"
 #include "host/engine_cpu.h"
+#include "policy/speculate.h"
 #include "unit/unit.h"
 
-enum { REQUESTS = 32, ANSWER_MAX = 170, PROMPT_MAX = 150, ROWS = 32, PAGES = 256 };
+enum {
+    REQUESTS = 32,
+    ANSWER_MAX = 170,
+    PROMPT_MAX = 150,
+    ROWS = 32,
+    PAGES = 256,
+    TOP_LOGPROBS = 2
+};
 
 static struct engine_cpu *engine;
 static struct step_result *result;
@@ -23,12 +33,16 @@ static struct step_result *result;
 struct asked {
     uint32_t prompt[PROMPT_MAX], prompt_count, answer_count;
     struct sampling sampling;
+    uint32_t stop_token; /* UINT32_MAX: none */
 };
 
 static struct asked asked[REQUESTS];
 
 struct answers {
     uint32_t tokens[REQUESTS][ANSWER_MAX], counts[REQUESTS], hits[REQUESTS];
+    struct token_logprob logprobs[REQUESTS][ANSWER_MAX][1 + TOP_LOGPROBS]; /* zeros: not asked */
+    enum finish_reason reasons[REQUESTS];
+    uint32_t drafts_made, drafts_right;
     uint32_t ended;
     struct record_unit_load load;
 };
@@ -37,7 +51,8 @@ static uint32_t below(uint64_t stream, uint32_t draw, uint32_t bound) {
     return (uint32_t)(random_uniform(11, stream, draw) * bound);
 }
 
-/* Four families of prompts that begin alike; every other request is greedy. */
+/* Four families of prompts that begin alike; every other request is greedy, every third has
+ * penalties, every fifth tells log probabilities, some may stop early. */
 static void make_requests(uint32_t vocab) {
     for (uint32_t i = 0; i < REQUESTS; i++) {
         struct asked *request = &asked[i];
@@ -47,6 +62,13 @@ static void make_requests(uint32_t vocab) {
             request->prompt[t] = below(t < 70 ? 100 + i % 4 : 200 + i, 2 + t, vocab);
         request->sampling = (struct sampling){
             .temperature = i % 2 ? 0 : 0.9f, .top_p = i % 4 ? 1 : 0.8f, .seed = i};
+        if (i % 3 == 0) request->sampling.repetition_penalty = 1.3f;
+        if (i % 6 == 0) request->sampling.frequency_penalty = 0.4f;
+        if (i % 5 == 0) {
+            request->sampling.flags = SAMPLING_LOGPROBS;
+            request->sampling.top_logprobs = TOP_LOGPROBS;
+        }
+        request->stop_token = UINT32_MAX;
     }
 }
 
@@ -82,14 +104,19 @@ static void submit(struct run *run, uint32_t number) {
     static _Alignas(8) char memory[1 << 16];
     struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
     const struct asked *request = &asked[number];
+    uint32_t stops = request->stop_token != UINT32_MAX;
     struct record_submit *record =
-        outbox_put(&outbox, RECORD_SUBMIT, submit_bytes(request->prompt_count, 0, 0));
+        outbox_put(&outbox, RECORD_SUBMIT, submit_bytes(request->prompt_count, stops, 0));
     record->request.low = number;
     record->sampling = request->sampling;
     record->prompt_count = request->prompt_count;
     record->new_tokens_max = request->answer_count;
     memcpy(record_tail_at(record, sizeof *record), request->prompt,
            request->prompt_count * sizeof(uint32_t));
+    record->stop_token_count = stops;
+    if (stops)
+        *(uint32_t *)(void *)((char *)record + submit_stops_at(request->prompt_count)) =
+            request->stop_token;
     assert_true(record_valid(record, record->record.bytes));
     assert_int_equal(run->machine.receive(run->machine.self, &record->record, 0), STATUS_OK);
 }
@@ -98,12 +125,22 @@ static void take(struct answers *answers, const struct record *record) {
     if (record->kind == RECORD_TOKENS) {
         const struct record_tokens *tokens = (const void *)record;
         uint64_t number = tokens->request.low;
-        assert_int_equal(tokens->first_output_position, answers->counts[number]);
-        memcpy(&answers->tokens[number][answers->counts[number]++],
-               record_tail_at(tokens, sizeof *tokens), sizeof(uint32_t));
+        uint32_t *count = &answers->counts[number];
+        assert_int_equal(tokens->first_output_position, *count);
+        const uint32_t *ids = record_tail_at(tokens, sizeof *tokens);
+        const struct token_logprob *logprobs =
+            (const void *)((const char *)tokens + tokens_logprobs_at(tokens->token_count));
+        for (uint32_t i = 0; i < tokens->token_count; i++, ++*count) {
+            answers->tokens[number][*count] = ids[i];
+            memcpy(answers->logprobs[number][*count], logprobs + i * tokens->logprobs_each,
+                   tokens->logprobs_each * sizeof *logprobs);
+        }
     } else if (record->kind == RECORD_FINISHED) {
         const struct record_finished *finished = (const void *)record;
-        assert_int_equal(finished->reason, FINISH_LENGTH);
+        assert_true(finished->reason == FINISH_LENGTH || finished->reason == FINISH_STOP_TOKEN);
+        answers->reasons[finished->request.low] = (enum finish_reason)finished->reason;
+        answers->drafts_made += finished->drafts_made;
+        answers->drafts_right += finished->drafts_right;
         answers->hits[finished->request.low] = finished->prompt_hit_tokens;
         answers->ended++;
     } else if (record->kind == RECORD_UNIT_LOAD) {
@@ -140,13 +177,16 @@ static void run_close(struct run *run) {
     free(run->memory);
 }
 
-static struct answers alone; /* each request by itself, without a cache */
+static struct answers alone; /* each request by itself, without a cache and drafts */
 
 static void assert_same(const struct answers *answers) {
     for (uint32_t i = 0; i < REQUESTS; i++) {
-        assert_int_equal(answers->counts[i], asked[i].answer_count);
+        assert_int_equal(answers->counts[i], alone.counts[i]);
+        assert_int_equal(answers->reasons[i], alone.reasons[i]);
         assert_memory_equal(answers->tokens[i], alone.tokens[i],
-                            asked[i].answer_count * sizeof(uint32_t));
+                            alone.counts[i] * sizeof(uint32_t));
+        assert_memory_equal(answers->logprobs[i], alone.logprobs[i],
+                            alone.counts[i] * sizeof alone.logprobs[i][0]);
     }
 }
 
@@ -169,7 +209,13 @@ static struct answers run_all(const struct unit_options *options, uint32_t visit
 static void among_others(void **state) {
     (void)state;
     struct unit_options options = unit_defaults();
-    run_all(&options, 1);
+    options.speculate = SPECULATE_ALWAYS;
+    struct answers answers = run_all(&options, 1);
+    print_message("# %u tokens drafted ahead, %u right\n", answers.drafts_made,
+                  answers.drafts_right);
+    assert_true(answers.drafts_right > 0 && answers.drafts_right < answers.drafts_made);
+    assert_int_equal(answers.drafts_made, answers.load.drafts_total);
+    assert_int_equal(answers.drafts_right, answers.load.drafts_right_total);
 }
 
 /* The second visit finds every whole block before the last prompt token. */
@@ -177,18 +223,21 @@ static void with_the_prefix_cache(void **state) {
     (void)state;
     struct unit_options options = unit_defaults();
     options.prefix_cache = true;
+    options.speculate = SPECULATE_ALWAYS;
     struct answers answers = run_all(&options, 2);
+    assert_true(answers.drafts_right > 0);
     for (uint32_t i = 0; i < REQUESTS; i++)
         assert_int_equal(answers.hits[i], (asked[i].prompt_count - 1) / 64 * 64);
 }
 
-/* Ten pages for 32 requests of up to five. */
+/* Ten pages for 32 requests of up to five; once without cache and drafts, once with both. */
 static void interrupted(void **state) {
     (void)state;
     for (uint32_t cached = 0; cached < 2; cached++) {
         struct unit_options options = unit_defaults();
         options.page_count = 10;
         options.prefix_cache = cached;
+        options.speculate = cached ? SPECULATE_ALWAYS : SPECULATE_NEVER;
         options.step_tokens_max = 128;
         struct answers answers = run_all(&options, 1);
         print_message("# cache %u: %u interrupted, %u tokens again, %u pages evicted\n", cached,
@@ -197,11 +246,11 @@ static void interrupted(void **state) {
                       (uint32_t)answers.load.evicted_pages_total);
         assert_true(answers.load.preemptions_total > 0);
         assert_true(answers.load.recomputed_tokens_total > 0);
+        assert_int_equal(answers.drafts_right > 0, cached);
     }
 }
 
-static int open_engine(void **state) {
-    (void)state;
+static void open_model(bool mtp) {
     const char *source = getenv("FATHOM_SOURCE");
     char directory[4096];
     struct error error;
@@ -209,20 +258,40 @@ static int open_engine(void **state) {
                                     .activations = ACTIVATIONS_BF16,
                                     .kv_bytes = (uint64_t)64 << 20,
                                     .step_tokens_max = 256,
-                                    .step_rows_max = ROWS};
+                                    .step_rows_max = ROWS,
+                                    .mtp = mtp};
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
     options.level = kernels_detect();
     if (engine_cpu_open(&options, &engine, &error)) fail_msg("%s", error.text);
     assert_true(model_page_count(engine_cpu_model(engine)) >= PAGES);
-    result = calloc(1, engine_cpu_result_bytes(ROWS));
-    make_requests(model_shape(engine_cpu_model(engine))->vocab);
+}
+
+static void answer_alone(uint32_t number) {
     struct unit_options unit = unit_defaults();
     struct run run = run_open(&unit);
-    for (uint32_t i = 0; i < REQUESTS; i++) {
-        submit(&run, i);
-        finish(&run, &alone);
-    }
+    alone.counts[number] = 0;
+    submit(&run, number);
+    finish(&run, &alone);
     run_close(&run);
+}
+
+/* Every fourth request stops at a token of its own answer, every eighth not before min_tokens. */
+static int answer_all_alone(void **state) {
+    (void)state;
+    open_model(false);
+    result = calloc(1, engine_cpu_result_bytes(ROWS));
+    make_requests(model_shape(engine_cpu_model(engine))->vocab);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        answer_alone(i);
+        if (i % 4 != 1) continue;
+        uint32_t stop = asked[i].answer_count / 2;
+        asked[i].stop_token = alone.tokens[i][stop];
+        if (i % 8 == 1) asked[i].sampling.min_tokens = stop + 1;
+        memset(alone.logprobs[i], 0, sizeof alone.logprobs[i]);
+        answer_alone(i);
+    }
+    engine_cpu_close(engine);
+    open_model(true);
     return 0;
 }
 
@@ -239,5 +308,5 @@ int main(void) {
         cmocka_unit_test(with_the_prefix_cache),
         cmocka_unit_test(interrupted),
     };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    return cmocka_run_group_tests(tests, answer_all_alone, close_engine);
 }

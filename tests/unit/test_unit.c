@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "contract/step_plan.h"
+#include "policy/speculate.h"
 #include "policy/step_cost.h"
 
 enum { VOCAB = 1000, STOP_TOKEN = 7, REQUESTS_MAX = 400, TOKENS_MAX = 1100, PAGES_MAX = 64 };
@@ -21,6 +22,8 @@ enum { VOCAB = 1000, STOP_TOKEN = 7, REQUESTS_MAX = 400, TOKENS_MAX = 1100, PAGE
 /* What the world knows of each request it submitted. */
 struct known {
     uint32_t prompt_count, new_tokens_max, received, endings, first_start, rows;
+    uint32_t next_first; /* where its next row begins, if it is not interrupted */
+    uint32_t drafted, right, pairs;
     enum finish_reason reason;
     bool cancelled;
     uint64_t chain; /* of all its known tokens, in their forms; 0: not known yet */
@@ -45,6 +48,8 @@ struct world {
     struct step_plan *plan; /* copy of the step in flight; NULL: none */
     struct record_unit_load load;
     uint32_t hellos, page_count, fulls, hits;
+    double made_odds, right_odds; /* of drafts */
+    uint32_t draws;
     bool reuse_generated;
     int64_t now_ns, step_ns;
 };
@@ -71,6 +76,8 @@ static struct world *world_open(const struct unit_options *options) {
     world->page_count = options->page_count;
     world->reuse_generated = options->reuse_generated;
     world->step_ns = 5;
+    world->made_odds = 0.9;
+    world->right_odds = 0.6;
     assert_true(options->page_count <= PAGES_MAX);
     arena_over(&arena, world->memory, bytes);
     assert_int_equal(unit_create(&arena, options, &world->unit, &error), STATUS_OK);
@@ -107,6 +114,8 @@ static void take_tokens(struct world *world, const struct record_tokens *record)
     const uint32_t *tokens = record_tail_at(record, sizeof *record);
     assert_int_equal(record->first_output_position, known->received);
     assert_int_equal(known->endings, 0);
+    assert_in_range(record->token_count, 1, 1 + LIMIT_DRAFTS);
+    known->pairs += record->token_count == 2;
     for (uint32_t i = 0; i < record->token_count; i++) {
         assert_int_equal(tokens[i],
                          engine_token(known->chain, record->request.low, known->received));
@@ -121,6 +130,8 @@ static void take_finished(struct world *world, const struct record_finished *rec
     known->reason = record->reason;
     assert_int_equal(known->endings, 1);
     assert_int_equal(record->output_tokens, known->received);
+    assert_int_equal(record->drafts_made, known->drafted);
+    assert_int_equal(record->drafts_right, known->right);
     if (known->received) assert_true(record->queue_ns >= 0);
     if (record->reason == FINISH_REFUSED_QUEUE) assert_int_equal(record->queue_ns, -1);
     assert_int_equal(record->prompt_hit_tokens + record->prompt_miss_tokens, known->prompt_count);
@@ -157,6 +168,12 @@ static void take_plan(struct world *world, const struct step_plan *plan) {
             assert_true(pages[row->page_index + p].index < world->page_count);
         check_writes(plan, row);
         if (known->rows++ == 0) known->first_start = row->first_position;
+        if (known->rows == 1) assert_int_equal(row->fresh, 1);
+        if (!row->fresh) assert_int_equal(row->first_position, known->next_first);
+        if (row->draft_count) {
+            assert_int_equal(row->fresh, 0);
+            assert_true(known->received + 2 <= known->new_tokens_max);
+        }
         uint32_t end = row->first_position + row->token_count;
         if (row->form == TOKEN_PROMPT && !world->reuse_generated)
             assert_true(end == known->prompt_count || end % KV_BLOCK_TOKENS == 0);
@@ -312,8 +329,28 @@ static uint64_t compute_row(struct world *world, const struct step_plan *plan,
 /* A step that fails may have written anything to the pages that it was to write to. */
 static void spoil_row(struct world *world, const struct step_plan *plan,
                       const struct step_row *row) {
-    for (uint32_t i = 0; i < row->token_count; i++)
+    for (uint32_t i = 0; i < row->token_count + row->draft_count; i++)
         kv_at(world, plan, row, row->first_position + i)->chain = 0;
+}
+
+/* Guesses the token behind the row's, and computes it too: at times it is right. `chain` is that of
+ * the row's last token. */
+static void draft_row(struct world *world, const struct step_plan *plan, const struct step_row *row,
+                      uint64_t chain, struct step_result_row *out) {
+    struct known *known = &world->known[row->sampling.seed];
+    if (!row->draft_count || random_uniform(1, 0, world->draws++) >= world->made_odds) return;
+    bool right = random_uniform(1, 1, world->draws++) < world->right_odds;
+    uint32_t draft = right ? out->tokens[0] : (out->tokens[0] + 1) % VOCAB;
+    chain = chain_next(chain, draft, TOKEN_GENERATED);
+    *kv_at(world, plan, row, row->first_position + 1) =
+        (struct kv_row){.chain = chain, .token = draft, .form = TOKEN_GENERATED};
+    out->draft_count = 1;
+    known->drafted++;
+    if (!right) return;
+    out->tokens[out->token_count++] =
+        engine_token(chain, row->sampling.seed, row->output_position + 1);
+    known->right++;
+    known->next_first++;
 }
 
 /* Computes the plan in flight. */
@@ -341,8 +378,10 @@ static void complete(struct world *world, bool failed) {
         if (row->sample) assert_true(chain == known->chain); /* as if never interrupted */
         rows[i].slot = row->slot;
         rows[i].token_count = row->sample;
-        if (row->sample)
-            rows[i].tokens[0] = engine_token(chain, row->sampling.seed, row->output_position);
+        known->next_first = row->first_position + row->token_count;
+        if (!row->sample) continue;
+        rows[i].tokens[0] = engine_token(chain, row->sampling.seed, row->output_position);
+        draft_row(world, plan, row, chain, &rows[i]);
     }
     must_send(world, result);
     free(plan);
@@ -640,6 +679,7 @@ static struct unit_options random_options(void) {
     options.prefix_cache = below(4) > 0;
     options.reuse_generated = below(2);
     options.evict_rule = below(2);
+    options.speculate = below(3);
     options.priority_ns = 1 + below(3000);
     options.tpot_target_ns = below(2) ? 1 + below(100) : 0;
     options.tpot_stretch_percent = 100 + below(100);
@@ -684,6 +724,7 @@ static void arrive(struct world *world) {
 static void every_life_ends_once_and_returns_its_pages(void **state) {
     (void)state;
     uint32_t reasons[FINISH_REASON_COUNT] = {0}, fulls = 0;
+    uint64_t drafts = 0, right = 0;
     uint64_t hits = 0, evicted = 0, preemptions = 0, recomputed = 0, steps = 0, outputs = 0;
     for (seed_now = 0; seed_now < 300; seed_now++) {
         draws = 0;
@@ -722,16 +763,184 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
         evicted += world->load.evicted_pages_total;
         preemptions += world->load.preemptions_total;
         recomputed += world->load.recomputed_tokens_total;
+        drafts += world->load.drafts_total;
+        right += world->load.drafts_right_total;
         world_close(world);
     }
     for (int i = 0; i < FINISH_REASON_COUNT; i++)
         assert_true(reasons[i] > 0); /* all were met */
     assert_true(fulls > 20);
     print_message(
-        "# %lu steps, %lu tokens, %lu hit; pages evicted %lu; interrupted %lu, again %lu\n",
+        "# %lu steps, %lu tokens, %lu hit; pages evicted %lu; interrupted %lu, again %lu; drafts "
+        "%lu, %lu right\n",
         (unsigned long)steps, (unsigned long)outputs, (unsigned long)hits, (unsigned long)evicted,
-        (unsigned long)preemptions, (unsigned long)recomputed);
+        (unsigned long)preemptions, (unsigned long)recomputed, (unsigned long)drafts,
+        (unsigned long)right);
+    assert_true(drafts > 10000 && right > 5000 && right < drafts);
     assert_true(hits > 10000 && evicted > 1000 && preemptions > 50 && recomputed > 5000);
+}
+
+/* ---- drafts -------------------------------------------------------------------------------- */
+
+static struct unit_options drafting_options(void) {
+    struct unit_options options = small_options();
+    options.speculate = SPECULATE_ALWAYS;
+    return options;
+}
+
+/* With every draft right an answer takes half the steps, one more where a draft would end a block,
+ * and its last token needs no draft; with every draft wrong it takes a step for each token. */
+static void drafts_save_steps_when_they_are_right(void **state) {
+    (void)state;
+    static const struct {
+        double right;
+        uint32_t prompt, answer, steps, pairs;
+    } cases[] = {
+        {1, 10, 1, 1, 0},    {1, 10, 2, 2, 0},    {1, 10, 3, 2, 1},
+        {1, 10, 4, 3, 1},    {1, 10, 41, 21, 20}, {1, 10, 52, 27, 25},
+        {1, 10, 55, 29, 26}, {1, 11, 55, 28, 27}, {0, 10, 55, 55, 0},
+    };
+    double odds = stop_odds;
+    stop_odds = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct unit_options options = drafting_options();
+        struct world *world = world_open(&options);
+        world->made_odds = 1;
+        world->right_odds = cases[i].right;
+        submit(world, cases[i].prompt, cases[i].answer);
+        run_until_idle(world);
+        assert_int_equal(world->known[0].received, cases[i].answer);
+        assert_int_equal(world->load.steps_total, cases[i].steps);
+        assert_int_equal(world->known[0].pairs, cases[i].pairs);
+        assert_int_equal(world->load.drafts_total, world->known[0].drafted);
+        assert_empty(world);
+        world_close(world);
+    }
+    stop_odds = odds;
+}
+
+/* A stop token ends the answer, though the engine chose another behind it. */
+static void nothing_follows_a_stop_token(void **state) {
+    (void)state;
+    struct unit_options options = drafting_options();
+    struct world *world = world_open(&options);
+    double odds = stop_odds;
+    uint32_t cut = 0;
+    stop_odds = 0.2;
+    world->right_odds = 1;
+    for (uint32_t i = 0; i < 200; i++) {
+        submit(world, 10, 50);
+        run_until_idle(world);
+        const struct known *known = &world->known[i];
+        /* one from the prompt, two from each right draft, one from each other row */
+        uint32_t chosen = 1 + 2 * known->right + (known->rows - 1 - known->right);
+        cut += chosen - known->received;
+    }
+    assert_true(cut > 10);
+    stop_odds = odds;
+    assert_empty(world);
+    world_close(world);
+}
+
+/* The second of two tokens may not be chosen from what only the first had to keep off. */
+static void no_draft_where_stop_tokens_become_free(void **state) {
+    (void)state;
+    struct unit_options options = drafting_options();
+    struct world *world = world_open(&options);
+    double odds = stop_odds;
+    stop_odds = 0;
+    world->made_odds = 1;
+    world->right_odds = 0;
+    enum { PROMPT = 5, MIN = 6, ANSWER = 12 };
+    struct record_submit *record = make(RECORD_SUBMIT, submit_bytes(PROMPT, 1, 0));
+    record->sampling.min_tokens = MIN;
+    record->prompt_count = PROMPT;
+    record->new_tokens_max = ANSWER;
+    record->stop_token_count = 1;
+    *(uint32_t *)((char *)record + submit_stops_at(PROMPT)) = STOP_TOKEN;
+    world->submitted = 1;
+    world->known[0] = (struct known){.prompt_count = PROMPT, .new_tokens_max = ANSWER};
+    for (uint32_t i = 0; i < PROMPT; i++)
+        world->known[0].chain = chain_next(world->known[0].chain, 0, TOKEN_PROMPT);
+    must_send(world, record);
+    for (uint32_t turn = 0; turn < ANSWER; turn++) {
+        step(world);
+        drain(world);
+        const struct step_row *row = step_plan_rows(world->plan);
+        assert_int_equal(row->output_position, turn);
+        assert_int_equal(row->bias_count, turn < MIN);
+        assert_int_equal(row->draft_count, turn > 0 && turn != MIN - 1 && turn != ANSWER - 1);
+        complete(world, false);
+        drain(world);
+    }
+    stop_odds = odds;
+    assert_empty(world);
+    world_close(world);
+}
+
+/* Two answers grow in step, and one page is left when both drafts would begin a block: one gets it,
+ * the other goes without, and nobody is interrupted until a known token needs a page. */
+static void no_draft_takes_a_page_from_others(void **state) {
+    (void)state;
+    double odds = stop_odds;
+    stop_odds = 0;
+    struct unit_options options = drafting_options();
+    options.page_count = 5;
+    struct world *world = world_open(&options);
+    world->right_odds = 0;
+    world->made_odds = 1;
+    submit(world, 62, 80);
+    submit(world, 62, 80);
+    const struct step_row *rows = NULL;
+    for (;;) {
+        step(world);
+        drain(world);
+        rows = step_plan_rows(world->plan);
+        if (rows->first_position == 2 * KV_BLOCK_TOKENS - 1) break;
+        complete(world, false);
+        drain(world);
+    }
+    assert_int_equal(world->plan->row_count, 2);
+    assert_int_equal(rows[0].first_position, rows[1].first_position);
+    assert_int_equal(rows[0].draft_count + rows[1].draft_count, 1);
+    assert_int_equal(world->load.preemptions_total, 0);
+    run_until_idle(world);
+    assert_true(world->load.preemptions_total > 0);
+    stop_odds = odds;
+    assert_empty(world);
+    world_close(world);
+}
+
+/* Too few tokens in a step for all drafts and a prompt's block: none. */
+static void drafts_leave_room_for_a_prompt(void **state) {
+    (void)state;
+    struct unit_options options = drafting_options();
+    options.step_rows_max = 6;
+    options.step_tokens_max = 75; /* six rows, five drafts */
+    struct world *world = world_open(&options);
+    for (uint32_t i = 0; i < 6; i++)
+        submit(world, 5, 20);
+    bool none = false;
+    for (uint32_t turn = 0; turn < 200 && unit_request_count(world->unit); turn++) {
+        step(world);
+        drain(world);
+        if (!world->plan) break;
+        const struct step_row *rows = step_plan_rows(world->plan);
+        uint32_t tokens = world->plan->token_count, drafts = 0, answers = 0;
+        for (uint32_t i = 0; i < world->plan->row_count; i++) {
+            drafts += rows[i].draft_count;
+            answers += rows[i].form == TOKEN_GENERATED;
+        }
+        assert_true(tokens + drafts <= options.step_tokens_max);
+        if (answers + drafts) assert_true(answers + drafts + KV_BLOCK_TOKENS <= 75);
+        none = none || (answers == 6 && !drafts);
+        complete(world, false);
+        drain(world);
+    }
+    run_until_idle(world);
+    assert_true(none);
+    assert_empty(world);
+    world_close(world);
 }
 
 /* ---- what a choice depends on --------------------------------------------------------------- */
@@ -801,6 +1010,11 @@ static void rows_bring_what_their_choice_depends_on(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_bring_what_their_choice_depends_on),
+        cmocka_unit_test(drafts_save_steps_when_they_are_right),
+        cmocka_unit_test(nothing_follows_a_stop_token),
+        cmocka_unit_test(no_draft_where_stop_tokens_become_free),
+        cmocka_unit_test(no_draft_takes_a_page_from_others),
+        cmocka_unit_test(drafts_leave_room_for_a_prompt),
         cmocka_unit_test(it_introduces_itself_once),
         cmocka_unit_test(requests_of_all_sizes_end_well),
         cmocka_unit_test(what_cannot_run_is_refused_at_once),
