@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/random.h"
+
+struct unit_options world_options(void) {
+    static const uint8_t model_id[32] = {1};
+    return (struct unit_options){.requests_max = 12,
+                                 .page_count = 24,
+                                 .context_tokens_max = 1000,
+                                 .step_rows_max = 6,
+                                 .step_tokens_max = 200,
+                                 .chunk_tokens_max = 128,
+                                 .vocab_count = VOCAB,
+                                 .model_id = model_id,
+                                 .numerics_id = "test"};
+}
+
+struct world *world_open(const struct unit_options *options) {
+    struct world *world = calloc(1, sizeof *world);
+    size_t bytes = unit_memory_bytes(options);
+    struct arena arena;
+    struct error error;
+    world->memory = malloc(bytes);
+    world->page_count = options->page_count;
+    world->reuse_generated = options->reuse_generated;
+    world->step_ns = 5;
+    world->stop_odds = 0.002;
+    world->made_odds = 0.9;
+    world->right_odds = 0.6;
+    assert_true(options->page_count <= PAGES_MAX);
+    arena_over(&arena, world->memory, bytes);
+    assert_int_equal(unit_create(&arena, options, &world->unit, &error), STATUS_OK);
+    world->machine = unit_machine(world->unit);
+    return world;
+}
+
+void world_close(struct world *world) {
+    free(world->plan);
+    free(world->memory);
+    free(world);
+}
+
+uint64_t world_chain(uint64_t chain, uint32_t token, uint32_t form) {
+    uint64_t mixed = (chain ^ (token * 2 + form + 1)) * 0x9E3779B97F4A7C15u;
+    return (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9u | 1;
+}
+
+/* The token that the invented engine chooses behind a sequence: a stop token now and then. */
+static uint32_t engine_token(const struct world *world, uint64_t chain, uint64_t seed,
+                             uint32_t position) {
+    uint32_t token = (uint32_t)(random_uniform(chain ^ seed, 0, position) * VOCAB);
+    return random_uniform(chain ^ seed, 1, position) < world->stop_odds ? STOP_TOKEN : token;
+}
+
+static struct known *known_of(struct world *world, struct request_id id) {
+    assert_true(id.low < world->submitted);
+    return &world->known[id.low];
+}
+
+static void take_tokens(struct world *world, const struct record_tokens *record) {
+    struct known *known = known_of(world, record->request);
+    const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    assert_int_equal(record->first_output_position, known->received);
+    assert_int_equal(known->endings, 0);
+    assert_in_range(record->token_count, 1, 1 + LIMIT_DRAFTS);
+    known->pairs += record->token_count == 2;
+    for (uint32_t i = 0; i < record->token_count; i++) {
+        assert_int_equal(tokens[i],
+                         engine_token(world, known->chain, record->request.low, known->received));
+        known->tokens[known->prompt_count + known->received++] = tokens[i];
+        known->chain = world_chain(known->chain, tokens[i], TOKEN_GENERATED);
+    }
+}
+
+static void take_finished(struct world *world, const struct record_finished *record) {
+    struct known *known = known_of(world, record->request);
+    known->endings++;
+    known->reason = record->reason;
+    assert_int_equal(known->endings, 1);
+    assert_int_equal(record->output_tokens, known->received);
+    assert_int_equal(record->drafts_made, known->drafted);
+    assert_int_equal(record->drafts_right, known->right);
+    if (known->received) assert_true(record->queue_ns >= 0);
+    if (record->reason == FINISH_REFUSED_QUEUE) assert_int_equal(record->queue_ns, -1);
+    assert_int_equal(record->prompt_hit_tokens + record->prompt_miss_tokens, known->prompt_count);
+    assert_int_equal(record->prompt_hit_tokens, known->rows ? known->first_start : 0);
+    assert_true(record->prompt_hit_tokens % KV_BLOCK_TOKENS == 0);
+    world->hits += record->prompt_hit_tokens;
+    if (record->reason == FINISH_LENGTH) assert_int_equal(known->received, known->new_tokens_max);
+    if (record->reason == FINISH_STOP_TOKEN)
+        assert_int_equal(known->tokens[known->prompt_count + known->received - 1], STOP_TOKEN);
+}
+
+/* No other row may read or write a page that this one writes to. */
+static void check_writes(const struct step_plan *plan, const struct step_row *row) {
+    const struct page_id *pages = step_plan_pages(plan);
+    for (uint32_t w = row->first_position / KV_BLOCK_TOKENS; w < row->page_count; w++)
+        for (uint32_t i = 0; i < plan->row_count; i++) {
+            const struct step_row *other = &step_plan_rows(plan)[i];
+            for (uint32_t p = 0; p < other->page_count; p++)
+                assert_true((other == row && p == w) ||
+                            pages[other->page_index + p].index != pages[row->page_index + w].index);
+        }
+}
+
+/* The engine trusts a plan blindly, so the world looks at every row. */
+static void take_plan(struct world *world, const struct step_plan *plan) {
+    assert_null(world->plan);
+    world->plan = malloc(plan->record.bytes);
+    memcpy(world->plan, plan, plan->record.bytes);
+    const struct page_id *pages = step_plan_pages(plan);
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        struct known *known = &world->known[row->sampling.seed];
+        for (uint32_t p = 0; p < row->page_count; p++)
+            assert_true(pages[row->page_index + p].index < world->page_count);
+        check_writes(plan, row);
+        if (known->rows++ == 0) known->first_start = row->first_position;
+        if (known->rows == 1) assert_int_equal(row->fresh, 1);
+        if (!row->fresh) assert_int_equal(row->first_position, known->next_first);
+        if (row->draft_count) {
+            assert_int_equal(row->fresh, 0);
+            assert_true(known->received + 2 <= known->new_tokens_max);
+        }
+        uint32_t end = row->first_position + row->token_count;
+        if (row->form == TOKEN_PROMPT && !world->reuse_generated)
+            assert_true(end == known->prompt_count || end % KV_BLOCK_TOKENS == 0);
+        assert_true(end <= known->prompt_count + known->received);
+        assert_int_equal(row->sample, end == known->prompt_count + known->received);
+    }
+}
+
+void world_drain(struct world *world) {
+    struct outbox *outbox = world->machine.outbox;
+    for (const struct record *r = NULL; (r = outbox_next(outbox, r));) {
+        assert_true(record_valid(r, r->bytes));
+        switch (r->kind) {
+        case RECORD_TOKENS:
+            take_tokens(world, (const void *)r);
+            break;
+        case RECORD_FINISHED:
+            take_finished(world, (const void *)r);
+            break;
+        case RECORD_RUN_STEP:
+            take_plan(world, (const void *)r);
+            break;
+        case RECORD_UNIT_HELLO:
+            world->hellos++;
+            break;
+        case RECORD_UNIT_LOAD:
+            world->load = *(const struct record_unit_load *)r;
+            break;
+        default:
+            fail();
+        }
+    }
+    outbox_clear(outbox);
+    if (world->outbox_capacity) outbox->capacity = world->outbox_capacity;
+    assert_int_equal(world->load.pages_free + world->load.pages_held + world->load.pages_cached,
+                     world->hellos ? world->page_count : 0);
+    unit_audit(world->unit);
+}
+
+static enum status send(struct world *world, const void *record) {
+    assert_true(record_valid(record, ((const struct record *)record)->bytes));
+    return world->machine.receive(world->machine.self, record, world->now_ns);
+}
+
+void world_send(struct world *world, const void *record) {
+    if (send(world, record) == STATUS_OK) return;
+    world->fulls++;
+    world_drain(world); /* an empty outbox takes anything */
+    assert_int_equal(send(world, record), STATUS_OK);
+}
+
+static _Alignas(8) char record_memory[1 << 16];
+static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
+
+void *world_make(enum record_kind kind, size_t bytes) {
+    outbox_clear(&records);
+    return outbox_put(&records, kind, bytes);
+}
+
+/* Request number n is named n and has seed n. */
+uint32_t world_submit_tokens(struct world *world, const uint32_t *tokens, uint32_t prompt_count,
+                             uint32_t new_tokens_max, int32_t priority) {
+    size_t prompt_at = record_tail(sizeof(struct record_submit));
+    size_t stop_at = record_tail(prompt_at + prompt_count * sizeof(uint32_t));
+    struct record_submit *record = world_make(RECORD_SUBMIT, stop_at + sizeof(uint32_t));
+    uint32_t number = world->submitted++;
+    check(number < REQUESTS_MAX && prompt_count <= TOKENS_MAX);
+    record->request.low = number;
+    record->sampling.seed = number;
+    record->prompt_count = prompt_count;
+    record->new_tokens_max = new_tokens_max;
+    record->stop_token_count = 1;
+    record->priority = priority;
+    struct known *known = &world->known[number];
+    *known = (struct known){.prompt_count = prompt_count, .new_tokens_max = new_tokens_max};
+    memcpy(known->tokens, tokens, prompt_count * sizeof *tokens);
+    memcpy((char *)record + prompt_at, tokens, prompt_count * sizeof *tokens);
+    *(uint32_t *)((char *)record + stop_at) = STOP_TOKEN;
+    if (!world->reuse_generated)
+        for (uint32_t i = 0; i < prompt_count; i++)
+            known->chain = world_chain(known->chain, tokens[i], TOKEN_PROMPT);
+    world_send(world, record);
+    return number;
+}
+
+/* A prompt like no other, unless it is of a family: those begin alike. */
+uint32_t world_submit_family(struct world *world, uint32_t family, uint32_t prompt_count,
+                             uint32_t new_tokens_max) {
+    uint32_t tokens[TOKENS_MAX];
+    for (uint32_t i = 0; i < prompt_count; i++)
+        tokens[i] = (family && i < family * 100 ? family + 3 * i : world->submitted + i) % VOCAB;
+    return world_submit_tokens(world, tokens, prompt_count, new_tokens_max, 0);
+}
+
+uint32_t world_submit(struct world *world, uint32_t prompt_count, uint32_t new_tokens_max) {
+    return world_submit_family(world, 0, prompt_count, new_tokens_max);
+}
+
+/* The next turn of a talk: an earlier prompt, what was answered so far, and some more. */
+uint32_t world_submit_turn(struct world *world, uint32_t earlier, uint32_t more,
+                           uint32_t new_tokens_max) {
+    uint32_t tokens[TOKENS_MAX];
+    const struct known *known = &world->known[earlier];
+    uint32_t count = known->prompt_count + known->received;
+    if (count + more > TOKENS_MAX - 60) more = 1;
+    memcpy(tokens, known->tokens, count * sizeof *tokens);
+    for (uint32_t i = 0; i < more; i++)
+        tokens[count + i] = (world->submitted * 5 + i) % VOCAB;
+    return world_submit_tokens(world, tokens, count + more, new_tokens_max, 0);
+}
+
+void world_cancel(struct world *world, uint32_t number) {
+    struct record_cancel *record = world_make(RECORD_CANCEL, sizeof *record);
+    record->request.low = number;
+    world->known[number].cancelled = true;
+    world_send(world, record);
+}
+
+void world_step(struct world *world) {
+    world->machine.step(world->machine.self, world->now_ns);
+}
+
+static struct kv_row *kv_at(struct world *world, const struct step_plan *plan,
+                            const struct step_row *row, uint32_t position) {
+    struct page_id page = step_plan_pages(plan)[row->page_index + position / KV_BLOCK_TOKENS];
+    return &world->kv[page.index][position % KV_BLOCK_TOKENS];
+}
+
+/* All that a row's attention would read must stand in its pages, as one sequence; its own tokens
+ * join. Returns the chain of the last. */
+static uint64_t compute_row(struct world *world, const struct step_plan *plan,
+                            const struct step_row *row) {
+    const struct known *known = &world->known[row->sampling.seed];
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    uint64_t chain = 0;
+    for (uint32_t position = 0; position < row->first_position + row->token_count; position++) {
+        struct kv_row *kv = kv_at(world, plan, row, position);
+        if (position >= row->first_position)
+            *kv = (struct kv_row){
+                .chain = world_chain(chain, tokens[position - row->first_position], row->form),
+                .token = tokens[position - row->first_position],
+                .form = row->form};
+        assert_true(kv->token == known->tokens[position]);
+        assert_true(kv->chain == world_chain(chain, kv->token, kv->form));
+        if (position >= known->prompt_count) assert_int_equal(kv->form, TOKEN_GENERATED);
+        if (position < known->prompt_count && !world->reuse_generated)
+            assert_int_equal(kv->form, TOKEN_PROMPT);
+        chain = kv->chain;
+    }
+    return chain;
+}
+
+/* A step that fails may have written anything to the pages that it was to write to. */
+static void spoil_row(struct world *world, const struct step_plan *plan,
+                      const struct step_row *row) {
+    for (uint32_t i = 0; i < row->token_count + row->draft_count; i++)
+        kv_at(world, plan, row, row->first_position + i)->chain = 0;
+}
+
+/* Guesses the token behind the row's, and computes it too: at times it is right. `chain` is that of
+ * the row's last token. */
+static void draft_row(struct world *world, const struct step_plan *plan, const struct step_row *row,
+                      uint64_t chain, struct step_result_row *out) {
+    struct known *known = &world->known[row->sampling.seed];
+    if (!row->draft_count || random_uniform(1, 0, world->draws++) >= world->made_odds) return;
+    bool right = random_uniform(1, 1, world->draws++) < world->right_odds;
+    uint32_t draft = right ? out->tokens[0] : (out->tokens[0] + 1) % VOCAB;
+    chain = world_chain(chain, draft, TOKEN_GENERATED);
+    *kv_at(world, plan, row, row->first_position + 1) =
+        (struct kv_row){.chain = chain, .token = draft, .form = TOKEN_GENERATED};
+    out->draft_count = 1;
+    known->drafted++;
+    if (!right) return;
+    out->tokens[out->token_count++] =
+        engine_token(world, chain, row->sampling.seed, row->output_position + 1);
+    known->right++;
+    known->next_first++;
+}
+
+/* Computes the plan in flight. */
+void world_complete(struct world *world, bool failed) {
+    struct step_plan *plan = world->plan;
+    check(plan);
+    world->plan = NULL;
+    uint32_t row_count = failed ? 0 : plan->row_count;
+    struct step_result *result =
+        world_make(RECORD_STEP_DONE, sizeof *result + row_count * sizeof(struct step_result_row));
+    result->step = plan->step;
+    result->compute_ns = world->step_ns;
+    result->row_count = row_count;
+    result->failed = failed;
+    struct step_result_row *rows = record_tail_at(result, sizeof *result);
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        struct known *known = &world->known[row->sampling.seed];
+        if (failed) {
+            spoil_row(world, plan, row);
+            continue;
+        }
+        uint64_t chain = compute_row(world, plan, row);
+        if (row->sample && row->output_position == 0 && !known->chain) known->chain = chain;
+        if (row->sample) assert_true(chain == known->chain); /* as if never interrupted */
+        rows[i].slot = row->slot;
+        rows[i].token_count = row->sample;
+        known->next_first = row->first_position + row->token_count;
+        if (!row->sample) continue;
+        rows[i].tokens[0] = engine_token(world, chain, row->sampling.seed, row->output_position);
+        draft_row(world, plan, row, chain, &rows[i]);
+    }
+    world_send(world, result);
+    free(plan);
+}
+
+void world_run(struct world *world) {
+    for (int turn = 0; turn < 100000; turn++) {
+        world_drain(world);
+        if (world->plan)
+            world_complete(world, false);
+        else if (world->machine.next_wake_ns(world->machine.self) == MACHINE_NEVER)
+            return;
+        world_drain(world);
+        world_step(world);
+    }
+    fail();
+}
+
+void world_assert_empty(struct world *world) {
+    world_drain(world);
+    assert_int_equal(unit_request_count(world->unit), 0);
+    assert_int_equal(world->load.pages_held, 0);
+    assert_int_equal(world->load.requests_waiting + world->load.requests_running, 0);
+    for (uint32_t i = 0; i < world->submitted; i++)
+        assert_int_equal(world->known[i].endings, 1);
+}
