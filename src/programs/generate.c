@@ -30,7 +30,7 @@ static const struct option generate_rows[] = {
     RANK_JOB_OPTIONS(struct generate_values),
     {.name = "tokens",
      .type = OPTION_TEXT,
-     .help = "the prompt as token ids, with commas between",
+     .help = "the prompt as token ids, with commas between; several prompts: with ; between",
      .offset = offsetof(struct generate_values, tokens)},
     {.name = "max-new",
      .type = OPTION_COUNT,
@@ -73,7 +73,7 @@ static const struct option generate_rows[] = {
      .offset = offsetof(struct generate_values, ignore_eos)},
     {.name = "json",
      .type = OPTION_FLAG,
-     .help = "print {\"tokens\":[...]}",
+     .help = "print {\"tokens\":[...]}; of several prompts, {\"prompts\":[{\"tokens\":[...]},...]}",
      .offset = offsetof(struct generate_values, json)},
 };
 
@@ -87,67 +87,77 @@ const struct option_table generate_options[1] = {
 };
 
 struct answer {
+    const uint32_t *prompt;
+    uint32_t prompt_count;
+    uint32_t done;    /* tokens of the prompt that are computed */
+    uint32_t *tokens; /* [max_new] */
+    uint32_t count;
+    bool ended;
+    struct sampler sampler;
+};
+
+struct generation {
     struct generate_values values;
     struct solo *solo;
     const struct shape *shape;
-    uint32_t *given; /* --tokens */
-    const uint32_t *prompt;
-    uint32_t prompt_count;
-    float *logits; /* [vocab] */
-    struct sampler sampler;
-    uint32_t count; /* tokens printed */
+    struct model_run_prompts given; /* --tokens */
+    struct answer *answers;         /* [answer_count] */
+    uint32_t answer_count;
+    struct solo_row *rows; /* [answer_count] of one step */
+    float *logits;         /* [answer_count][vocab] of one step */
     struct generate_text *text;
 };
 
 #ifdef FATHOM_SERVING
-static enum status read_prompt(struct answer *answer, const char *directory, const char *prompt,
+static enum status read_prompt(struct generation *generation, const char *directory,
+                               const char *prompt, const uint32_t **tokens_out, uint32_t *count_out,
                                struct error *error) {
-    enum status status = generate_text_open(directory, &answer->text, error);
+    enum status status = generate_text_open(directory, &generation->text, error);
     if (status != STATUS_OK) return status;
-    return generate_text_prompt(answer->text, prompt, &answer->prompt, &answer->prompt_count,
-                                error);
+    return generate_text_prompt(generation->text, prompt, tokens_out, count_out, error);
 }
-static void push_text(struct answer *answer, uint32_t token) {
-    generate_text_push(answer->text, token);
+static void push_text(struct generation *generation, uint32_t token) {
+    generate_text_push(generation->text, token);
 }
-static void finish_text(struct answer *answer) {
-    generate_text_finish(answer->text);
+static void finish_text(struct generation *generation) {
+    generate_text_finish(generation->text);
 }
-static void close_text(struct answer *answer) {
-    generate_text_close(answer->text);
+static void close_text(struct generation *generation) {
+    generate_text_close(generation->text);
 }
 #else
-static enum status read_prompt(struct answer *answer, const char *directory, const char *prompt,
+static enum status read_prompt(struct generation *generation, const char *directory,
+                               const char *prompt, const uint32_t **tokens_out, uint32_t *count_out,
                                struct error *error) {
     return error_set(error, STATUS_UNSUPPORTED,
                      "this build has no tokenizer; give the prompt as --tokens");
 }
-static void push_text(struct answer *answer, uint32_t token) {
+static void push_text(struct generation *generation, uint32_t token) {
 }
-static void finish_text(struct answer *answer) {
+static void finish_text(struct generation *generation) {
 }
-static void close_text(struct answer *answer) {
+static void close_text(struct generation *generation) {
 }
 #endif
 
-static void print_token(struct answer *answer, uint32_t token) {
-    if (answer->values.json || !answer->text) {
-        printf("%s%u", answer->count ? "," : "", token);
+/* A single answer is printed as it comes; several one after the other, at the end. */
+static void print_token(struct generation *generation, uint32_t index, uint32_t token) {
+    if (generation->values.json || !generation->text) {
+        printf("%s%u", index ? "," : "", token);
         fflush(stdout);
     } else {
-        push_text(answer, token);
+        push_text(generation, token);
     }
-    answer->count++;
 }
 
-static bool is_end(const struct answer *answer, uint32_t token) {
-    for (uint32_t i = 0; i < answer->shape->eos_token_count; i++)
-        if (answer->shape->eos_tokens[i] == token) return !answer->values.ignore_eos;
+static bool is_end(const struct generation *generation, uint32_t token) {
+    for (uint32_t i = 0; i < generation->shape->eos_token_count; i++)
+        if (generation->shape->eos_tokens[i] == token) return !generation->values.ignore_eos;
     return false;
 }
 
-static enum status run_tokens(struct answer *answer, struct error *error) {
-    const struct generate_values *values = &answer->values;
+static void begin_answer(const struct generation *generation, struct answer *answer) {
+    const struct generate_values *values = &generation->values;
     answer->sampler.sampling = (struct sampling){
         .temperature = values->greedy ? 0 : (float)values->temperature,
         .top_p = (float)values->top_p,
@@ -156,84 +166,185 @@ static enum status run_tokens(struct answer *answer, struct error *error) {
     };
     sampler_apply(&answer->sampler, &values->sampler);
     sampler_begin(&answer->sampler, answer->prompt, answer->prompt_count);
-    enum status status = solo_prefill(answer->solo, 0, answer->prompt, answer->prompt_count, 0,
-                                      answer->logits, error);
-    for (uint32_t i = 0; status == STATUS_OK; i++) {
-        uint32_t token = sampler_choose(&answer->sampler, answer->logits);
-        print_token(answer, token);
-        if (is_end(answer, token) || i + 1 == values->max_new) return STATUS_OK;
-        struct solo_row row = {
-            .form = TOKEN_GENERATED, .tokens = &token, .token_count = 1, .logits_count = 1};
-        status = solo_step(answer->solo, &row, 1, answer->logits, NULL, error);
-    }
-    return status;
 }
 
-static enum status open_model(struct answer *answer, const struct model_options *model,
-                              struct error *error) {
-    struct solo_options options = {.model = *model, .sequences = 1};
-    uint32_t longest = answer->prompt_count + (uint32_t)answer->values.max_new;
+static void add_token(struct generation *generation, struct answer *answer, const float *logits) {
+    uint32_t token = sampler_choose(&answer->sampler, logits);
+    answer->tokens[answer->count++] = token;
+    if (generation->answer_count == 1) print_token(generation, answer->count - 1, token);
+    answer->ended = is_end(generation, token) || answer->count == generation->values.max_new;
+}
+
+/* Prompts first, a chunk of one on each rank at a time; then a token of every answer. */
+static uint32_t form_step(const struct generation *generation) {
+    struct solo_row *rows = generation->rows;
+    uint32_t ranks = rank_group_count(solo_group(generation->solo)), count = 0;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        for (uint32_t i = rank; i < generation->answer_count; i += ranks) {
+            const struct answer *answer = &generation->answers[i];
+            uint32_t left = answer->prompt_count - answer->done;
+            if (!left) continue;
+            uint32_t chunk = solo_chunk(generation->solo, answer->prompt_count, answer->done, 0);
+            rows[count++] = (struct solo_row){.sequence = i,
+                                              .form = TOKEN_PROMPT,
+                                              .tokens = answer->prompt + answer->done,
+                                              .token_count = chunk,
+                                              .logits_count = chunk == left};
+            break;
+        }
+    for (uint32_t i = 0; !count || rows[0].form == TOKEN_GENERATED; i++) {
+        if (i == generation->answer_count) break;
+        const struct answer *answer = &generation->answers[i];
+        if (answer->ended) continue;
+        rows[count++] = (struct solo_row){.sequence = i,
+                                          .form = TOKEN_GENERATED,
+                                          .tokens = answer->tokens + answer->count - 1,
+                                          .token_count = 1,
+                                          .logits_count = 1};
+    }
+    return count;
+}
+
+static enum status run_tokens(struct generation *generation, struct error *error) {
+    for (uint32_t i = 0; i < generation->answer_count; i++)
+        begin_answer(generation, &generation->answers[i]);
+    for (uint32_t count; (count = form_step(generation)) > 0;) {
+        enum status status =
+            solo_step(generation->solo, generation->rows, count, generation->logits, NULL, error);
+        if (status != STATUS_OK) return status;
+        const float *logits = generation->logits;
+        for (uint32_t i = 0; i < count; i++) {
+            const struct solo_row *row = &generation->rows[i];
+            struct answer *answer = &generation->answers[row->sequence];
+            if (row->form == TOKEN_PROMPT) answer->done += row->token_count;
+            if (!row->logits_count) continue;
+            add_token(generation, answer, logits);
+            logits += generation->shape->vocab;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status take_room(struct generation *generation, uint32_t longest, struct error *error) {
+    size_t count = generation->answer_count, vocab = generation->shape->vocab;
+    enum status status = STATUS_OK;
+    generation->rows = calloc(count, sizeof *generation->rows);
+    generation->logits = malloc(count * vocab * sizeof(float));
+    bool whole = generation->rows && generation->logits;
+    for (uint32_t i = 0; whole && status == STATUS_OK && i < count; i++) {
+        struct answer *answer = &generation->answers[i];
+        answer->tokens = calloc(generation->values.max_new, sizeof *answer->tokens);
+        whole = answer->tokens != NULL;
+        status = sampler_open(&answer->sampler, (uint32_t)vocab, longest, error);
+    }
+    if (whole) return status;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the logits of %zu answers", count);
+}
+
+static enum status open_model(struct generation *generation, const struct model_options *model,
+                              uint32_t longest_prompt, struct error *error) {
+    struct solo_options options = {.model = *model, .sequences = generation->answer_count};
+    uint32_t longest = longest_prompt + (uint32_t)generation->values.max_new;
     if (longest > LIMIT_CONTEXT)
         return error_set(error, STATUS_TOO_LARGE, "%u tokens are more than the limit of %d",
                          longest, LIMIT_CONTEXT);
     options.context_max = longest;
-    rank_job_options(&answer->values.job, &options.model);
-    options.model.step_tokens_max =
-        answer->prompt_count < STEP_TOKENS ? answer->prompt_count : STEP_TOKENS;
-    enum status status = model_run_open(&options, &answer->solo, error);
+    rank_job_options(&generation->values.job, &options.model);
+    options.model.step_tokens_max = longest_prompt < STEP_TOKENS ? longest_prompt : STEP_TOKENS;
+    if (options.model.step_tokens_max < options.sequences)
+        options.model.step_tokens_max = options.sequences;
+    enum status status = model_run_open(&options, &generation->solo, error);
     if (status != STATUS_OK) return status;
-    answer->shape = model_shape(solo_model(answer->solo));
-    for (uint32_t i = 0; i < answer->prompt_count; i++)
-        if (answer->prompt[i] >= answer->shape->vocab)
-            return error_set(error, STATUS_INVALID, "%u is no token, the model has %u",
-                             answer->prompt[i], answer->shape->vocab);
-    answer->logits = malloc(answer->shape->vocab * sizeof(float));
-    if (!answer->logits) return error_set(error, STATUS_NO_MEMORY, "no memory for the logits");
-    return sampler_open(&answer->sampler, answer->shape->vocab, longest, error);
+    generation->shape = model_shape(solo_model(generation->solo));
+    if (generation->values.tokens)
+        status = model_run_prompts_check(&generation->given, generation->shape->vocab, error);
+    return status == STATUS_OK ? take_room(generation, longest, error) : status;
 }
 
-static enum status run(struct answer *answer, const char *prompt, struct error *error) {
-    struct model_options model;
-    enum status status = model_run_options(&answer->values.run, &model, error);
+static enum status open_answers(struct generation *generation, const char *prompt,
+                                const char *directory, uint32_t *longest_out, struct error *error) {
+    const uint32_t *tokens = NULL;
+    uint32_t count = 0;
+    struct model_run_prompts *given = &generation->given;
+    enum status status = prompt ? read_prompt(generation, directory, prompt, &tokens, &count, error)
+                                : model_run_prompts_read(generation->values.tokens, given, error);
     if (status != STATUS_OK) return status;
-    if (answer->values.tokens) {
-        status =
-            model_run_tokens(answer->values.tokens, &answer->given, &answer->prompt_count, error);
-        answer->prompt = answer->given;
-    } else {
-        status = read_prompt(answer, model.directory, prompt, error);
+    generation->answer_count = prompt ? 1 : given->count;
+    generation->answers = calloc(generation->answer_count, sizeof *generation->answers);
+    if (!generation->answers) return error_set(error, STATUS_NO_MEMORY, "no memory");
+    generation->answers[0] = (struct answer){.prompt = tokens, .prompt_count = count};
+    for (uint32_t i = 0; !prompt && i < given->count; i++)
+        generation->answers[i] =
+            (struct answer){.prompt = given->tokens + given->first[i],
+                            .prompt_count = given->first[i + 1] - given->first[i]};
+    *longest_out = prompt ? count : given->longest;
+    return STATUS_OK;
+}
+
+static void print_several(struct generation *generation) {
+    bool json = generation->values.json;
+    for (uint32_t i = 0; i < generation->answer_count; i++) {
+        const struct answer *answer = &generation->answers[i];
+        if (json) printf("%s{\"tokens\":[", i ? ",\n" : "");
+        for (uint32_t k = 0; k < answer->count; k++)
+            print_token(generation, k, answer->tokens[k]);
+        if (json)
+            printf("]}");
+        else if (i + 1 < generation->answer_count)
+            printf("\n");
     }
-    if (status == STATUS_OK) status = open_model(answer, &model, error);
+}
+
+static enum status run(struct generation *generation, const char *prompt, struct error *error) {
+    struct model_options model;
+    uint32_t longest = 0;
+    enum status status = model_run_options(&generation->values.run, &model, error);
+    if (status == STATUS_OK)
+        status = open_answers(generation, prompt, model.directory, &longest, error);
+    if (status == STATUS_OK) status = open_model(generation, &model, longest, error);
     if (status != STATUS_OK) return status;
-    if (answer->values.json) printf("{\"tokens\":[");
-    status = run_tokens(answer, error);
-    if (answer->values.json) {
+    bool several = generation->answer_count > 1;
+    if (generation->values.json) printf(several ? "{\"prompts\":[" : "{\"tokens\":[");
+    status = run_tokens(generation, error);
+    if (several && status == STATUS_OK) print_several(generation);
+    if (generation->values.json) {
         printf("]");
-        rank_job_print_json(&answer->values.job, solo_group(answer->solo));
+        rank_job_print_json(&generation->values.job, solo_group(generation->solo));
         printf("}\n");
-    } else if (answer->text)
-        finish_text(answer);
-    else
+    } else if (generation->text) {
+        finish_text(generation);
+    } else {
         printf("\n");
+    }
     return status;
 }
 
+static void close_generation(struct generation *generation) {
+    solo_close(generation->solo);
+    close_text(generation);
+    for (uint32_t i = 0; generation->answers && i < generation->answer_count; i++) {
+        free(generation->answers[i].tokens);
+        sampler_close(&generation->answers[i].sampler);
+    }
+    model_run_prompts_close(&generation->given);
+    free(generation->answers);
+    free(generation->rows);
+    free(generation->logits);
+}
+
 int program_generate(int argc, char **argv) {
-    struct answer answer = {0};
+    struct generation generation = {.solo = NULL};
     struct option_result result;
-    struct error error = {0};
+    struct error error = {.text = ""};
     int exit_code;
-    if (!command_begin(generate_options, argc, argv, &answer.values, &result, &exit_code))
+    if (!command_begin(generate_options, argc, argv, &generation.values, &result, &exit_code))
         return exit_code;
-    if ((result.positional_count == 1) == (answer.values.tokens != NULL))
+    if ((result.positional_count == 1) == (generation.values.tokens != NULL))
         return command_misused(generate_options, "expected either a prompt or --tokens");
-    if (rank_job_begin(generate_options, &answer.values.job, &exit_code)) return exit_code;
-    enum status status = run(&answer, result.positional[0], &error);
-    solo_close(answer.solo);
-    close_text(&answer);
-    free(answer.given);
-    free(answer.logits);
-    sampler_close(&answer.sampler);
+    if (rank_job_begin(generate_options, &generation.values.job, &exit_code)) return exit_code;
+    const char *prompt = generation.values.tokens ? NULL : result.positional[0];
+    enum status status = run(&generation, prompt, &error);
+    close_generation(&generation);
     return status == STATUS_OK ? command_end(generate_options)
                                : command_failed(generate_options, status, &error);
 }

@@ -26,7 +26,7 @@ static const struct option logits_rows[] = {
     RANK_JOB_OPTIONS(struct logits_values),
     {.name = "tokens",
      .type = OPTION_TEXT,
-     .help = "token ids, with commas between (required)",
+     .help = "token ids, with commas between (required); several prompts: with ; between",
      .offset = offsetof(struct logits_values, tokens)},
     {.name = "top",
      .type = OPTION_COUNT,
@@ -69,63 +69,107 @@ const struct option_table logits_options[1] = {
      .option_count = sizeof logits_rows / sizeof logits_rows[0]},
 };
 
+/* What is to be seen of one prompt. */
+struct view {
+    const uint32_t *tokens;
+    uint32_t token_count;
+    uint32_t done, printed; /* tokens computed, rows of logits so far */
+    uint32_t last;          /* positions to print, at most token_count */
+    float *logits;          /* [last][vocab] */
+    uint32_t *routing;      /* [layers][experts_per_token] */
+    uint32_t *mtp;          /* [token_count] */
+};
+
 struct study {
     struct logits_values values;
     struct solo *solo;
     const struct shape *shape;
-    uint32_t *tokens, token_count;
-    uint32_t last;     /* positions to print, at most token_count */
-    float *logits;     /* [last][vocab] */
-    uint32_t *routing; /* [layers][experts_per_token] */
-    uint32_t *mtp;     /* [token_count] */
-    uint32_t *order;   /* [vocab] */
+    struct model_run_prompts prompts;
+    struct view *views; /* [prompts.count] */
+    float *logits;      /* [prompts in a step * STEP_TOKENS at most][vocab] of one step */
+    uint32_t *order;    /* [vocab] */
 };
 
 static enum status take_room(struct study *study, struct error *error) {
-    size_t vocab = study->shape->vocab;
+    size_t vocab = study->shape->vocab, rows = 0;
     size_t routed = (size_t)study->shape->layers * study->shape->experts_per_token;
-    study->logits = malloc(study->last * vocab * sizeof(float));
-    study->routing = malloc((routed + 1) * sizeof(uint32_t));
-    study->mtp = malloc(study->token_count * sizeof(uint32_t));
+    study->views = calloc(study->prompts.count, sizeof *study->views);
     study->order = malloc(vocab * sizeof(uint32_t));
-    if (study->logits && study->routing && study->mtp && study->order) return STATUS_OK;
-    return error_set(error, STATUS_NO_MEMORY, "no memory for the logits of %u positions",
-                     study->last);
-}
-
-static enum status check_tokens(const struct study *study, struct error *error) {
-    for (uint32_t i = 0; i < study->token_count; i++)
-        if (study->tokens[i] >= study->shape->vocab)
-            return error_set(error, STATUS_INVALID, "--tokens: %u is no token, the model has %u",
-                             study->tokens[i], study->shape->vocab);
-    return STATUS_OK;
-}
-
-static enum status run_chunks(struct study *study, struct error *error) {
-    uint32_t first_wanted = study->token_count - study->last, printed = 0;
-    for (uint32_t done = 0; done < study->token_count;) {
-        uint32_t count =
-            solo_chunk(study->solo, study->token_count, done, (uint32_t)study->values.chunk);
-        uint32_t end = done + count;
-        uint32_t wanted =
-            end <= first_wanted ? 0 : end - (done > first_wanted ? done : first_wanted);
-        struct model_probe probe = {
-            .routing = study->values.routing ? study->routing : NULL,
-            .mtp_argmax = study->values.mtp ? study->mtp + done : NULL,
-            .mtp_next_token = end < study->token_count ? study->tokens[end] : UINT32_MAX,
-        };
-        struct solo_row row = {.form = TOKEN_PROMPT,
-                               .tokens = study->tokens + done,
-                               .token_count = count,
-                               .logits_count = wanted};
-        enum status status =
-            solo_step(study->solo, &row, 1, study->logits + (size_t)printed * study->shape->vocab,
-                      &probe, error);
-        if (status != STATUS_OK) return status;
-        printed += wanted;
-        done = end;
+    bool whole = study->views && study->order;
+    for (uint32_t i = 0; whole && i < study->prompts.count; i++) {
+        struct view *view = &study->views[i];
+        view->tokens = study->prompts.tokens + study->prompts.first[i];
+        view->token_count = study->prompts.first[i + 1] - study->prompts.first[i];
+        view->last = study->values.last < view->token_count ? (uint32_t)study->values.last
+                                                            : view->token_count;
+        view->logits = malloc(view->last * vocab * sizeof(float));
+        view->routing = malloc((routed + 1) * sizeof(uint32_t));
+        view->mtp = malloc(view->token_count * sizeof(uint32_t));
+        whole = view->logits && view->routing && view->mtp;
+        rows += view->last < STEP_TOKENS ? view->last : STEP_TOKENS;
     }
-    return STATUS_OK;
+    if (whole) whole = (study->logits = malloc(rows * vocab * sizeof(float))) != NULL;
+    return whole ? STATUS_OK
+                 : error_set(error, STATUS_NO_MEMORY, "no memory for the logits of %u prompts",
+                             study->prompts.count);
+}
+
+static struct solo_row next_chunk(const struct study *study, uint32_t index) {
+    const struct view *view = &study->views[index];
+    uint32_t count =
+        solo_chunk(study->solo, view->token_count, view->done, (uint32_t)study->values.chunk);
+    uint32_t end = view->done + count, first_wanted = view->token_count - view->last;
+    uint32_t from = view->done > first_wanted ? view->done : first_wanted;
+    return (struct solo_row){.sequence = index,
+                             .form = TOKEN_PROMPT,
+                             .tokens = view->tokens + view->done,
+                             .token_count = count,
+                             .logits_count = end > from ? end - from : 0};
+}
+
+/* The next chunk of one prompt on each rank; with a look inside (one probe a step), of one prompt.
+ * Returns how many. */
+static uint32_t form_step(const struct study *study, struct solo_row *rows) {
+    uint32_t ranks = rank_group_count(solo_group(study->solo)), count = 0;
+    bool probes = study->values.routing || study->values.mtp;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        for (uint32_t i = rank; i < study->prompts.count; i += ranks)
+            if (study->views[i].done < study->views[i].token_count) {
+                rows[count++] = next_chunk(study, i);
+                break;
+            }
+    return probes && count ? 1 : count;
+}
+
+static enum status run_step(struct study *study, const struct solo_row *rows, uint32_t row_count,
+                            struct error *error) {
+    struct view *first = &study->views[rows[0].sequence];
+    uint32_t end = first->done + rows[0].token_count;
+    struct model_probe probe = {
+        .routing = study->values.routing ? first->routing : NULL,
+        .mtp_argmax = study->values.mtp ? first->mtp + first->done : NULL,
+        .mtp_next_token = end < first->token_count ? first->tokens[end] : UINT32_MAX,
+    };
+    enum status status = solo_step(study->solo, rows, row_count, study->logits, &probe, error);
+    const float *logits = study->logits;
+    size_t vocab = study->shape->vocab;
+    for (uint32_t i = 0; status == STATUS_OK && i < row_count; i++) {
+        struct view *view = &study->views[rows[i].sequence];
+        memcpy(view->logits + view->printed * vocab, logits,
+               rows[i].logits_count * vocab * sizeof *logits);
+        logits += rows[i].logits_count * vocab;
+        view->printed += rows[i].logits_count;
+        view->done += rows[i].token_count;
+    }
+    return status;
+}
+
+static enum status run_prompts(struct study *study, struct error *error) {
+    static struct solo_row rows[RANKS_MAX];
+    enum status status = STATUS_OK;
+    for (uint32_t count; status == STATUS_OK && (count = form_step(study, rows)) > 0;)
+        status = run_step(study, rows, count, error);
+    return status;
 }
 
 static const float *sort_logits;
@@ -146,9 +190,9 @@ static double log_sum_exp(const float *logits, uint32_t count) {
     return largest + log(sum);
 }
 
-static void print_position(struct study *study, uint32_t index) {
-    uint32_t vocab = study->shape->vocab, position = study->token_count - study->last + index;
-    const float *logits = study->logits + (size_t)index * vocab;
+static void print_position(struct study *study, const struct view *view, uint32_t index) {
+    uint32_t vocab = study->shape->vocab, position = view->token_count - view->last + index;
+    const float *logits = view->logits + (size_t)index * vocab;
     uint32_t top = study->values.top < vocab ? (uint32_t)study->values.top : vocab;
     bool json = study->values.json;
     for (uint32_t i = 0; i < vocab; i++)
@@ -168,12 +212,12 @@ static void print_list(const uint32_t *values, uint32_t count) {
         printf("%s%u", i ? "," : "", values[i]);
 }
 
-static void print_routing(const struct study *study) {
+static void print_routing(const struct study *study, const struct view *view) {
     uint32_t per_token = study->shape->experts_per_token;
     const char *gap = "";
     if (study->values.json) printf(",\"routing\":{");
     for (uint32_t layer = 0; per_token && layer < study->shape->layers; layer++) {
-        const uint32_t *experts = study->routing + (size_t)layer * per_token;
+        const uint32_t *experts = view->routing + (size_t)layer * per_token;
         if (experts[0] == UINT32_MAX) continue; /* dense */
         printf(study->values.json ? "%s\"%u\":[" : "%sexperts of layer %u: ", gap, layer);
         print_list(experts, per_token);
@@ -183,63 +227,81 @@ static void print_routing(const struct study *study) {
     if (study->values.json) printf("}");
 }
 
-static void print_study(struct study *study) {
+/* Without the closing brace. */
+static void print_view(struct study *study, const struct view *view) {
     if (study->values.json) printf("{\"positions\":[");
-    for (uint32_t i = 0; i < study->last; i++)
-        print_position(study, i);
+    for (uint32_t i = 0; i < view->last; i++)
+        print_position(study, view, i);
     if (study->values.json) printf("]");
-    if (study->values.routing) print_routing(study);
+    if (study->values.routing) print_routing(study, view);
     if (study->values.mtp) {
         printf(study->values.json ? ",\"mtp_argmax\":[" : "MTP predictions: ");
-        print_list(study->mtp, study->token_count);
+        print_list(view->mtp, view->token_count);
         printf(study->values.json ? "]" : "\n");
     }
-    if (!study->values.json) return;
+}
+
+static void print_study(struct study *study) {
+    bool json = study->values.json, several = study->prompts.count > 1;
+    if (json && several) printf("{\"prompts\":[");
+    for (uint32_t i = 0; i < study->prompts.count; i++) {
+        if (several) printf(json ? "%s" : "%sprompt %u\n", json && i ? ",\n" : "", i);
+        print_view(study, &study->views[i]);
+        if (json && several) printf("}");
+    }
+    if (!json) return;
+    if (several) printf("]");
     rank_job_print_json(&study->values.job, solo_group(study->solo));
     printf("}\n");
 }
 
 static enum status run(struct study *study, struct error *error) {
     struct solo_options options = {.sequences = 1};
-    enum status status =
-        model_run_tokens(study->values.tokens, &study->tokens, &study->token_count, error);
+    enum status status = model_run_prompts_read(study->values.tokens, &study->prompts, error);
     if (status == STATUS_OK) status = model_run_options(&study->values.run, &options.model, error);
     if (status != STATUS_OK) return status;
-    options.context_max = study->token_count;
-    options.model.step_tokens_max =
-        study->token_count < STEP_TOKENS ? study->token_count : STEP_TOKENS;
+    uint32_t longest = study->prompts.longest;
+    options.sequences = study->prompts.count;
+    options.context_max = longest;
+    options.model.step_tokens_max = longest < STEP_TOKENS ? longest : STEP_TOKENS;
     options.model.mtp = study->values.mtp;
     rank_job_options(&study->values.job, &options.model);
     status = model_run_open(&options, &study->solo, error);
     if (status != STATUS_OK) return status;
     study->shape = model_shape(solo_model(study->solo));
-    study->last =
-        study->values.last < study->token_count ? (uint32_t)study->values.last : study->token_count;
     if (study->values.mtp && !study->shape->mtp_layers)
         return error_set(error, STATUS_UNSUPPORTED, "--mtp: this checkpoint has no MTP layer");
-    status = check_tokens(study, error);
+    status = model_run_prompts_check(&study->prompts, study->shape->vocab, error);
     if (status == STATUS_OK) status = take_room(study, error);
-    if (status == STATUS_OK) status = run_chunks(study, error);
+    if (status == STATUS_OK) status = run_prompts(study, error);
     if (status == STATUS_OK) print_study(study);
     return status;
 }
 
+static void close_study(struct study *study) {
+    solo_close(study->solo);
+    for (uint32_t i = 0; study->views && i < study->prompts.count; i++) {
+        free(study->views[i].logits);
+        free(study->views[i].routing);
+        free(study->views[i].mtp);
+    }
+    model_run_prompts_close(&study->prompts);
+    free(study->views);
+    free(study->logits);
+    free(study->order);
+}
+
 int program_logits(int argc, char **argv) {
-    struct study study = {0};
+    struct study study = {.solo = NULL};
     struct option_result result;
-    struct error error = {0};
+    struct error error = {.text = ""};
     int exit_code;
     if (!command_begin(logits_options, argc, argv, &study.values, &result, &exit_code))
         return exit_code;
     if (!study.values.tokens) return command_misused(logits_options, "--tokens is missing");
     if (rank_job_begin(logits_options, &study.values.job, &exit_code)) return exit_code;
     enum status status = run(&study, &error);
-    solo_close(study.solo);
-    free(study.tokens);
-    free(study.logits);
-    free(study.routing);
-    free(study.mtp);
-    free(study.order);
+    close_study(&study);
     return status == STATUS_OK ? command_end(logits_options)
                                : command_failed(logits_options, status, &error);
 }

@@ -93,3 +93,46 @@ enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *
                      "--tokens: expected ids below %d with commas between, found '%.40s'",
                      LIMIT_VOCAB, at);
 }
+
+enum status model_run_prompts_read(const char *text, struct model_run_prompts *prompts,
+                                   struct error *error) {
+    size_t bytes = strlen(text) + 1, used = 0;
+    char *copy = malloc(bytes);
+    *prompts = (struct model_run_prompts){.count = 0};
+    prompts->first = calloc(bytes + 1, sizeof *prompts->first);
+    prompts->tokens = calloc(bytes, sizeof *prompts->tokens);
+    enum status status = STATUS_OK;
+    if (!copy || !prompts->first || !prompts->tokens)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the prompts");
+    else
+        memcpy(copy, text, bytes);
+    for (char *part = copy, *next; status == STATUS_OK && part; part = next) {
+        uint32_t *tokens, count;
+        next = strchr(part, ';');
+        if (next) *next++ = 0;
+        status = model_run_tokens(part, &tokens, &count, error);
+        if (status != STATUS_OK) break;
+        memcpy(prompts->tokens + used, tokens, count * sizeof *tokens);
+        free(tokens);
+        used += count;
+        prompts->first[++prompts->count] = (uint32_t)used;
+        if (count > prompts->longest) prompts->longest = count;
+    }
+    free(copy);
+    return status;
+}
+
+void model_run_prompts_close(struct model_run_prompts *prompts) {
+    free(prompts->first);
+    free(prompts->tokens);
+    *prompts = (struct model_run_prompts){.count = 0};
+}
+
+enum status model_run_prompts_check(const struct model_run_prompts *prompts, uint32_t vocab,
+                                    struct error *error) {
+    for (uint32_t i = 0; i < prompts->first[prompts->count]; i++)
+        if (prompts->tokens[i] >= vocab)
+            return error_set(error, STATUS_INVALID, "%u is no token, the model has %u",
+                             prompts->tokens[i], vocab);
+    return STATUS_OK;
+}

@@ -63,4 +63,18 @@ enum status model_run_open(struct solo_options *options, struct solo **solo_out,
 enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *count_out,
                              struct error *error) MUST_USE;
 
+/* Several prompts: "5,9;7,8,3". */
+struct model_run_prompts {
+    uint32_t count, longest;
+    uint32_t *first;  /* [count + 1] prompt i has tokens [first[i], first[i + 1]) */
+    uint32_t *tokens; /* of all, behind each other */
+};
+/* What is left after a failure is for model_run_prompts_close too. */
+enum status model_run_prompts_read(const char *text, struct model_run_prompts *prompts,
+                                   struct error *error) MUST_USE;
+void model_run_prompts_close(struct model_run_prompts *prompts);
+/* STATUS_INVALID, naming the first that is no token of the model. */
+enum status model_run_prompts_check(const struct model_run_prompts *prompts, uint32_t vocab,
+                                    struct error *error) MUST_USE;
+
 #endif

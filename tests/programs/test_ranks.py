@@ -57,6 +57,25 @@ def check_logits(folder, activations, prompt, counts, *more):
         assert ranks[0]["slots"] == ranks[-1]["slots"] and experts >= 12, ranks
 
 
+def check_several(folder, activations):
+    """Several prompts in one run: each gets what it gets alone, on any number of ranks."""
+    prompts = prompts_of(folder)
+    common = ["--model", folder, "--activations", activations, "--json"]
+    answer = ["generate", *common, "--max-new", 6, "--greedy", "--ignore-eos"]
+    study = ["logits", *common, "--last", 2, "--top", 1000]
+    alone = [run(*answer, "--tokens", ids(prompt)) for prompt in prompts]
+    seen = [run(*study, "--tokens", ids(prompt)) for prompt in prompts]
+    several = ";".join(map(ids, prompts))
+    assert run(*answer, "--tokens", several) == {"prompts": alone}
+    for count in (2, 4, 3):
+        found = run(*answer, "--tokens", several, "--ranks", count, "--placement-seed", count)
+        take_ranks(found, count)
+        assert found == {"prompts": alone}, (folder, count)
+        found = run(*study, "--tokens", several, "--ranks", count, "--redundant-experts", count)
+        take_ranks(found, count)
+        assert found == {"prompts": seen}, (folder, count)
+
+
 def check_weights(folder):
     """A rank holds its share of the experts alone."""
     study = ["logits", "--model", folder, "--tokens", "5,6,7", "--json"]
@@ -87,6 +106,8 @@ def main():
                  [[2, "--placement-seed", 9], [4, "--redundant-experts", 2], [8, "--placement-seed", 1]])
     check_logits(folders[2], "fp8-f32", prompts_of(folders[2])[2], [[2]])
     check_logits(tiny, "fp8", list(range(20, 90)), [[2], [8, "--redundant-experts", 8, "--placement-seed", 2]])
+    check_several(folders[2], "fp8")
+    check_several(mtp, "f32")
     check_weights(mtp)
     check_failures(mtp)
 
