@@ -171,7 +171,7 @@ static bool plan_valid(struct walk *walk, const struct step_plan *plan) {
     walk_tail(walk, (uint64_t)plan->page_count * sizeof(struct page_id));
     walk_tail(walk, (uint64_t)plan->history_count * sizeof(uint32_t));
     walk_tail(walk, (uint64_t)plan->bias_count * sizeof(struct token_bias));
-    if (!walk_ends(walk) || plan->reserved || plan->row_count == 0 ||
+    if (!walk_ends(walk) || plan->overlap >= OVERLAP_KIND_COUNT || plan->row_count == 0 ||
         plan->row_count > LIMIT_STEP_ROWS || plan->token_count > LIMIT_STEP_TOKENS)
         return false;
     for (uint32_t i = 0; i < plan->row_count; i++)

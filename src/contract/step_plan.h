@@ -10,6 +10,7 @@
 #ifndef CONTRACT_STEP_PLAN_H
 #define CONTRACT_STEP_PLAN_H
 
+#include "contract/overlap.h"
 #include "contract/record.h"
 
 enum token_form { TOKEN_PROMPT, TOKEN_GENERATED, TOKEN_FORM_COUNT };
@@ -58,7 +59,11 @@ struct step_plan {
     uint32_t page_count;
     uint32_t history_count;
     uint32_t bias_count;
-    uint32_t reserved; /* zero */
+    uint32_t overlap; /* enum overlap_kind, the same on all ranks of a unit */
+    /* Of schedules with two lanes: the second begins with this row's cut_token'th token; rows stand
+     * prompt form first, then generated form, each in the plan's order. A row of no such number:
+     * the second lane is empty. Prompts are cut on block boundaries, generated rows not at all. */
+    uint32_t cut_row, cut_token;
 };
 
 static inline size_t step_plan_rows_at(void) {

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "contract/kv_block.h"
 #include "exchange/ranks.h"
+#include "host/lanes.h"
 #include "model/checkpoint.h"
 
 #include <stdlib.h>
@@ -25,6 +26,12 @@ struct solo {
     uint32_t *lengths;       /* [sequences] */
     struct part *parts;      /* [ranks] */
     struct rank_step *steps; /* [ranks] */
+    enum overlap_kind overlap;
+    struct {
+        bool set;
+        enum overlap_kind overlap;
+        uint32_t row, token;
+    } next_cut;
 };
 
 /* Pages must be counted before the model is opened, hence a first look at the shape. */
@@ -66,6 +73,7 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
     struct model_options model_options = options->model;
     if (!solo) return error_set(error, STATUS_NO_MEMORY, "no memory");
     solo->ranks = ranks_count();
+    solo->overlap = options->overlap;
     solo->sequences = options->sequences;
     solo->sequences_each = (uint32_t)divide_up(options->sequences, solo->ranks);
     solo->step_tokens_max = model_options.step_tokens_max;
@@ -165,6 +173,26 @@ static void add_row(struct solo *solo, const struct solo_row *row) {
     part->tokens += row->token_count;
 }
 
+void solo_cut_next(struct solo *solo, enum overlap_kind overlap, uint32_t cut_row,
+                   uint32_t cut_token) {
+    solo->next_cut.set = true;
+    solo->next_cut.overlap = overlap;
+    solo->next_cut.row = cut_row;
+    solo->next_cut.token = cut_token;
+}
+
+static void cut_parts(struct solo *solo) {
+    for (uint32_t rank = 0; rank < solo->ranks; rank++) {
+        struct step_plan *plan = solo->parts[rank].plan;
+        lanes_cut(plan, solo->overlap, model_shape(solo_model(solo)));
+        if (!solo->next_cut.set) continue;
+        plan->overlap = solo->next_cut.overlap;
+        plan->cut_row = solo->next_cut.row;
+        plan->cut_token = solo->next_cut.token;
+    }
+    solo->next_cut.set = false;
+}
+
 /* Several ranks' logits come together here and are sorted into the caller's order afterwards. */
 static enum status take_room(const struct solo *solo, struct part *part, struct error *error) {
     size_t bytes =
@@ -213,6 +241,7 @@ enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t r
         }
         add_row(solo, &rows[i]);
     }
+    cut_parts(solo);
     status = rank_group_step(solo->group, solo->steps, error);
     if (status != STATUS_OK) return status;
     if (solo->ranks > 1) sort_logits(solo, rows, row_count, logits);

@@ -12,6 +12,7 @@ struct solo_options {
     struct model_options model; /* kv_bytes and step_rows_max are filled in by solo_open */
     uint32_t sequences;
     uint32_t context_max; /* tokens a sequence may have */
+    enum overlap_kind overlap;
 };
 
 struct solo_row {
@@ -34,6 +35,10 @@ struct rank_group *solo_group(const struct solo *solo);
 /* Forgets a sequence's tokens, or those behind its first `length`. */
 void solo_reset(struct solo *solo, uint32_t sequence);
 void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length);
+
+/* Another schedule and cut for the next step alone, on every rank; see struct step_plan. */
+void solo_cut_next(struct solo *solo, enum overlap_kind overlap, uint32_t cut_row,
+                   uint32_t cut_token);
 
 /* One step; logits and probe as in model_step. */
 enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t row_count,

@@ -155,7 +155,7 @@ void attention_write_rows(const struct pass *pass) {
     forward_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
 }
 
-void attention_run(const struct pass *pass) {
+void attention_begin(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
     const struct attention_weights *attention = &pass->layer->attention;
@@ -170,6 +170,13 @@ void attention_run(const struct pass *pass) {
         linear_run(model->kernels, model->team, &job, 1);
     }
     forward_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
+}
+
+void attention_finish(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct scratch *s = pass->scratch;
+    const struct attention_weights *attention = &pass->layer->attention;
+    uint32_t tokens = pass->batch->token_count;
     attention_run_prompt(pass);
     attention_run_generated(pass);
     forward_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);

@@ -14,7 +14,7 @@
  *
  * Among ranks, prepared inputs go out and rounded results come back as bytes (wire.h), and a
  * token's results are summed when all are there; alone, nothing is copied, and they are summed wave
- * by wave. The shared expert runs while the dispatch is under way.
+ * by wave. What runs between the stages is the schedule's business (contract/overlap.h).
  */
 #include "model/forward.h"
 
@@ -78,7 +78,19 @@ static void route(void *context, uint32_t first, uint32_t count, uint32_t member
                       s->expert_weights + (size_t)token * per_token);
 }
 
-/* Router logits, and the shared expert's gate and up, in one loop; then the choice. */
+/* The shared expert's gate and up; returns how many jobs. */
+static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *input,
+                            struct matmul *jobs) {
+    const struct scratch *s = pass->scratch;
+    uint32_t tokens = pass->batch->token_count;
+    if (!has_shared(pass)) return 0;
+    jobs[0] = linear_job(&pass->layer->shared.gate, input, s->gate, s->mlp_stride, tokens);
+    jobs[1] = linear_job(&pass->layer->shared.up, input, s->up, s->mlp_stride, tokens);
+    return 2;
+}
+
+/* Router logits, then the choice. Where there is no dispatch to hide, the shared expert's gate and
+ * up share the loop. */
 static void run_router(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
@@ -87,12 +99,7 @@ static void run_router(const struct pass *pass) {
     struct linear_input shared = linear_prepared(shared_kind(pass), &s->input_shared, 0);
     struct matmul jobs[3] = {
         linear_job(&pass->layer->router, &plain, s->router_logits, s->experts_stride, tokens)};
-    if (has_shared(pass)) {
-        jobs[job_count++] =
-            linear_job(&pass->layer->shared.gate, &shared, s->gate, s->mlp_stride, tokens);
-        jobs[job_count++] =
-            linear_job(&pass->layer->shared.up, &shared, s->up, s->mlp_stride, tokens);
-    }
+    if (!exchange_carries(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
     linear_run(model->kernels, model->team, jobs, job_count);
     forward_tokens(model, route, (void *)(uintptr_t)pass, tokens);
 }
@@ -168,7 +175,7 @@ static void pack_results(void *context, uint32_t first, uint32_t count, uint32_t
     for (uint32_t row = first; row < first + count; row++)
         wire_pack(model->kernels, model->combine_form, s->expert_y + (size_t)row * s->hidden_stride,
                   NULL, model->shape->hidden,
-                  exchange_result(model->exchange, wave->first_row + row));
+                  exchange_result(wave->pass->exchange, wave->first_row + row));
 }
 
 struct returns {
@@ -255,20 +262,20 @@ static void compute_wave(struct wave *wave) {
     const struct pass *pass = wave->pass;
     struct model *model = pass->model;
     struct mlp_weights experts[LIMIT_EXPERTS];
-    bool carries = exchange_carries(model->exchange);
+    bool carries = exchange_carries(pass->exchange);
     for (uint32_t i = 0; i < wave->group_count; i++)
         experts[i] = expert_at(wave, i);
     forward_tokens(model, carries ? unpack_rows : gather_rows, wave, wave->row_count);
-    exchange_progress(model->exchange);
+    forward_progress(model);
     multiply_up(wave, experts);
-    exchange_progress(model->exchange);
+    forward_progress(model);
     forward_tokens(model, activate, wave, wave->row_count);
     multiply_down(wave, experts);
     if (carries)
         forward_tokens(model, pack_results, wave, wave->row_count);
     else if (model->rounds_bf16)
         forward_tokens(model, round_results, wave, wave->row_count);
-    exchange_combine_begin(model->exchange, wave->first_row, wave->row_count);
+    exchange_combine_begin(pass->exchange, wave->first_row, wave->row_count);
 }
 
 /* The next rows, as many as there is room for; false: none are left. */
@@ -293,36 +300,30 @@ static bool next_wave(struct wave *wave, uint32_t *group, uint32_t rows_max) {
     return wave->row_count != 0;
 }
 
-static void begin_routed(const struct pass *pass) {
-    struct model *model = pass->model;
+void experts_dispatch(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
-    if (exchange_carries(model->exchange))
-        forward_tokens(model, pack_activations, (void *)(uintptr_t)pass, tokens);
-    exchange_dispatch_begin(model->exchange, pass->slice, s->experts, tokens, s->outgoing);
+    if (exchange_carries(pass->exchange))
+        forward_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
+    exchange_dispatch_begin(pass->exchange, pass->slice, s->experts, tokens, s->outgoing);
 }
 
-static void finish_routed(const struct pass *pass) {
-    struct model *model = pass->model;
+void experts_run_routed(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count, group = 0;
-    bool carries = exchange_carries(model->exchange);
+    bool carries = exchange_carries(pass->exchange);
     struct exchange_received received;
     struct exchange_returned returned;
     struct wave wave = {.pass = pass, .received = &received, .returned = &returned};
-    exchange_dispatch_finish(model->exchange, &received);
+    exchange_dispatch_finish(pass->exchange, &received);
     memset(s->y, 0, (size_t)tokens * s->hidden_stride * sizeof *s->y);
     memset(s->returned_count, 0, tokens * sizeof *s->returned_count);
     while (next_wave(&wave, &group, s->wave_rows)) {
         compute_wave(&wave);
         if (carries) continue;
-        exchange_combine_finish(model->exchange, &returned);
-        forward_tokens(model, combine, &wave, tokens);
+        exchange_combine_finish(pass->exchange, &returned);
+        forward_tokens(pass->model, combine, &wave, tokens);
     }
-    if (!carries) return;
-    exchange_combine_finish(model->exchange, &returned);
-    struct returns returns = {.pass = pass, .returned = &returned};
-    forward_tokens(model, combine_returned, &returns, tokens);
 }
 
 static void activate_shared(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -347,10 +348,17 @@ static void add_shared(void *context, uint32_t first, uint32_t count, uint32_t m
                                          pass->model->shape->hidden);
 }
 
-static void run_shared(const struct pass *pass) {
+void experts_run_shared(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
+    if (!has_shared(pass)) return;
+    if (exchange_carries(pass->exchange)) {
+        struct matmul jobs[2];
+        struct linear_input input = linear_prepared(shared_kind(pass), &s->input_shared, 0);
+        linear_run(model->kernels, model->team, jobs, shared_jobs(pass, &input, jobs));
+        forward_progress(model);
+    }
     forward_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
     struct linear_input input = linear_prepared(shared_down_kind(pass), &s->input_shared, 0);
     struct matmul job =
@@ -358,12 +366,18 @@ static void run_shared(const struct pass *pass) {
     linear_run(model->kernels, model->team, &job, 1);
 }
 
-void experts_run(const struct pass *pass) {
-    uint32_t tokens = pass->batch->token_count;
-    forward_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, tokens);
+void experts_route(const struct pass *pass) {
+    forward_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, pass->batch->token_count);
     run_router(pass);
-    begin_routed(pass);
-    if (has_shared(pass)) run_shared(pass);
-    finish_routed(pass);
+}
+
+void experts_finish(const struct pass *pass) {
+    uint32_t tokens = pass->batch->token_count;
+    if (exchange_carries(pass->exchange)) {
+        struct exchange_returned returned;
+        exchange_combine_finish(pass->exchange, &returned);
+        struct returns returns = {.pass = pass, .returned = &returned};
+        forward_tokens(pass->model, combine_returned, &returns, tokens);
+    }
     if (has_shared(pass)) forward_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
 }

@@ -29,15 +29,13 @@ static void add_result(void *context, uint32_t first, uint32_t count, uint32_t m
                                          s->y + (size_t)token * s->hidden_stride, 1, hidden);
 }
 
-void forward_layer(const struct pass *pass) {
-    uint32_t tokens = pass->batch->token_count;
-    attention_run(pass);
-    forward_tokens(pass->model, add_result, (void *)(uintptr_t)pass, tokens);
-    if (pass->layer->is_moe)
-        experts_run(pass);
-    else
-        mlp_run(pass);
-    forward_tokens(pass->model, add_result, (void *)(uintptr_t)pass, tokens);
+void forward_add(const struct pass *pass) {
+    forward_tokens(pass->model, add_result, (void *)(uintptr_t)pass, pass->batch->token_count);
+}
+
+void forward_progress(const struct model *model) {
+    for (int lane = 0; lane < OVERLAP_LANES; lane++)
+        if (model->lanes[lane].exchange) exchange_progress(model->lanes[lane].exchange);
 }
 
 static void embed(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -93,7 +91,7 @@ static void keep_output(void *context, uint32_t first, uint32_t count, uint32_t 
                      model->scratch.hidden + (size_t)first * model->shape->hidden);
 }
 
-static const struct run *run_of_row(const struct batch *batch, uint32_t plan_row) {
+const struct run *forward_run_of_row(const struct batch *batch, uint32_t plan_row) {
     for (uint32_t i = 0; i < batch->run_count; i++)
         if (batch->runs[i].plan_row == plan_row) return &batch->runs[i];
     return NULL;
@@ -104,7 +102,7 @@ static void run_head(struct model *model, const struct step_plan *plan, float *l
     struct scratch *s = &model->scratch;
     uint32_t count = 0;
     for (uint32_t row = 0; row < plan->row_count; row++) {
-        const struct run *run = run_of_row(&s->batch, row);
+        const struct run *run = forward_run_of_row(&s->batch, row);
         uint32_t wanted =
             step_plan_rows(plan)[row].logits_count + model_step_draft(model, row).count;
         normalize_output(model, run->first + run->token_count - wanted, wanted,
@@ -128,24 +126,13 @@ static void note_pages(struct model *model, const struct step_plan *plan) {
     }
 }
 
-static void probe_routing(const struct model *model, const struct model_probe *probe,
-                          uint32_t layer, bool is_moe) {
-    uint32_t per_token = model->shape->experts_per_token;
-    if (!probe || !probe->routing || !per_token || probe->row == MODEL_NO_ROW) return;
-    const struct run *run = run_of_row(&model->scratch.batch, probe->row);
-    uint32_t token = run->first + run->token_count - 1;
-    uint32_t *to = probe->routing + (size_t)layer * per_token;
-    for (uint32_t i = 0; i < per_token; i++)
-        to[i] = is_moe ? model->scratch.experts[(size_t)token * per_token + i] : UINT32_MAX;
-}
-
 /* Position i takes token i + 1; the last one the probe's next token, or the greedy one. */
 static void probe_mtp(struct model *model, const struct model_probe *probe) {
     if (probe->row == MODEL_NO_ROW) { /* other ranks' tokens may need our experts */
         draft_probe(model, NULL, 0, probe->mtp_argmax);
         return;
     }
-    const struct run *run = run_of_row(&model->scratch.batch, probe->row);
+    const struct run *run = forward_run_of_row(&model->scratch.batch, probe->row);
     uint32_t next = probe->mtp_next_token;
     size_t last = (size_t)(run->first + run->token_count - 1) * model->shape->hidden;
     if (next == UINT32_MAX) forward_logits(model, model->scratch.hidden + last, 1, NULL, &next);
@@ -189,18 +176,11 @@ enum status model_step(struct model *model, const struct step_plan *plan, float 
     if (status == STATUS_OK) status = check_probe(model, plan, probe, error);
     if (status != STATUS_OK) return status;
     if (mtp) draft_make(model, plan);
-    plan_line_up(model, plan);
+    uint32_t cut = plan_line_up(model, plan);
     rope_prepare(model->shape, batch);
     forward_tokens(model, embed, model, batch->token_count);
-    for (uint32_t layer = 0; layer < model->shape->layers; layer++) {
-        struct pass pass = {.model = model,
-                            .scratch = &model->scratch,
-                            .batch = batch,
-                            .layer = &model->weights.layers[layer],
-                            .slice = layer};
-        forward_layer(&pass);
-        probe_routing(model, probe, layer, pass.layer->is_moe);
-    }
+    stages_set_lanes(model, (enum overlap_kind)plan->overlap, cut);
+    stages_run(model, (enum overlap_kind)plan->overlap, probe);
     note_pages(model, plan);
     run_head(model, plan, logits);
     if (mtp) {

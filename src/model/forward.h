@@ -52,6 +52,8 @@ struct attention_scratch {
 /* Everything a step writes to; sized at model_open for step_tokens_max tokens. */
 struct scratch {
     struct batch batch;
+    struct run *lane_runs[OVERLAP_LANES];    /* [rows + 1] */
+    uint32_t *lane_token_run[OVERLAP_LANES]; /* [tokens] */
     struct batch mtp_rows;  /* MTP positions of which only the KV rows are computed */
     struct batch mtp_batch; /* ... and those that run through the whole block */
     float *x;               /* [tokens][hidden] residual stream */
@@ -107,6 +109,13 @@ struct draft {
     float *hidden;           /* [slots][1 + LIMIT_DRAFTS][hidden] */
 };
 
+/* A micro-batch of the step: consecutive tokens of scratch.batch. */
+struct lane {
+    struct batch batch;     /* its tokens counted from 0 */
+    struct scratch scratch; /* the step's, from the lane's first token on */
+    struct exchange *exchange;
+};
+
 struct model {
     struct checkpoint *checkpoint;
     const struct shape *shape;
@@ -121,8 +130,8 @@ struct model {
     uint32_t rank;
     struct placement placement; /* no ranks: alone, each expert in its own slot */
     enum wire_form dispatch_form, combine_form;
-    struct exchange *exchange;
     struct scratch scratch;
+    struct lane lanes[OVERLAP_LANES];
     struct draft draft;
     char numerics_id[32];
     uint8_t identity[32];
@@ -132,6 +141,7 @@ struct model {
 struct pass {
     struct model *model;
     struct scratch *scratch; /* where this batch's stages work */
+    struct exchange *exchange;
     const struct batch *batch;
     const struct layer_weights *layer;
     uint32_t slice; /* of the KV blocks */
@@ -139,15 +149,31 @@ struct pass {
 
 enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error);
 void scratch_close(struct scratch *scratch);
+/* The same room from a token on; owns nothing. */
+struct scratch scratch_from(const struct scratch *scratch, const struct model *model,
+                            uint32_t token);
 
 /* Calls work for all tokens, in shares over the team if there are enough of them. */
 void forward_tokens(const struct model *model, team_work *work, void *context, uint32_t count);
 
-/* x += layer(x) for all tokens of the batch; x is scratch.x. */
-void forward_layer(const struct pass *pass);
+/* x += scratch.y for all tokens of the batch; x is scratch.x. */
+void forward_add(const struct pass *pass);
 
-/* scratch.y = what attention adds; reads scratch.x. */
-void attention_run(const struct pass *pass);
+/* NULL if the row has none. */
+const struct run *forward_run_of_row(const struct batch *batch, uint32_t plan_row);
+
+/* Lets all lanes' communication move on. */
+void forward_progress(const struct model *model);
+
+/* The step's layers, by its schedule; see contract/overlap.h. */
+void stages_set_lanes(struct model *model, enum overlap_kind kind, uint32_t cut);
+void stages_run(struct model *model, enum overlap_kind kind, const struct model_probe *probe);
+/* One layer alone, without lanes. */
+void stages_run_layer(const struct pass *pass);
+
+/* Reads scratch.x; what it adds is left in scratch.y by attention_finish. */
+void attention_begin(const struct pass *pass);
+void attention_finish(const struct pass *pass);
 void attention_write_rows(const struct pass *pass);    /* the KV rows, and nothing else */
 void attention_run_prompt(const struct pass *pass);    /* expanded form -> scratch.attended */
 void attention_run_generated(const struct pass *pass); /* absorbed form -> scratch.attended */
@@ -171,9 +197,15 @@ struct kv_span {
 struct kv_span attention_span(const struct pass *pass, const struct run *run, uint32_t block,
                               uint32_t end);
 
-/* scratch.y = what the dense MLP, or the experts, add; reads scratch.x. */
+/* scratch.y = what the dense MLP adds; reads scratch.x. */
 void mlp_run(const struct pass *pass);
-void experts_run(const struct pass *pass);
+
+/* The stages of a MoE layer, in order; experts_finish leaves in scratch.y what the layer adds. */
+void experts_route(const struct pass *pass);
+void experts_dispatch(const struct pass *pass);
+void experts_run_shared(const struct pass *pass);
+void experts_run_routed(const struct pass *pass);
+void experts_finish(const struct pass *pass);
 
 /* MTP: writes the KV rows of scratch.mtp_rows, then, unless argmax_out is NULL, runs
  * scratch.mtp_batch, whose token_ids are t[i+1] at position i, and leaves each position's largest
@@ -204,7 +236,8 @@ void rope_rotate(const struct shape *shape, const float *angles, float *x /* [ro
 /* Checks a plan against the model's limits. */
 enum status plan_check(const struct model *model, const struct step_plan *plan,
                        struct error *error);
-/* Fills scratch.batch with a checked plan's tokens, and the drafts made behind theirs. */
-void plan_line_up(struct model *model, const struct step_plan *plan);
+/* Fills scratch.batch with a checked plan's tokens, and the drafts made behind theirs. Returns how
+ * many of them are the first lane's. */
+uint32_t plan_line_up(struct model *model, const struct step_plan *plan);
 
 #endif

@@ -52,12 +52,18 @@ static enum status open_exchange(struct model *model, const struct model_options
     struct exchange_options options = {.tokens_max = model->step_tokens_max,
                                        .experts = shape->experts,
                                        .experts_per_token = shape->experts_per_token};
-    if (!model->placement.ranks) return exchange_open_self(&options, &model->exchange, error);
-    options.placement = &model->placement;
+    if (model->placement.ranks) options.placement = &model->placement;
     options.rank = model_options->rank;
     options.dispatch_bytes = (uint32_t)wire_bytes(model->dispatch_form, shape->hidden);
     options.combine_bytes = (uint32_t)wire_bytes(model->combine_form, shape->hidden);
-    return exchange_open_ranks(&options, &model->exchange, error);
+    enum status status = STATUS_OK;
+    for (uint32_t lane = 0; !status && lane < OVERLAP_LANES; lane++) {
+        options.channel = lane;
+        status = options.placement
+                     ? exchange_open_ranks(&options, &model->lanes[lane].exchange, error)
+                     : exchange_open_self(&options, &model->lanes[lane].exchange, error);
+    }
+    return status;
 }
 
 static enum wire_form form_of(enum input_kind kind) {
@@ -129,7 +135,8 @@ enum status model_open(const struct model_options *options, struct model **model
 
 void model_close(struct model *model) {
     if (!model) return;
-    exchange_close(model->exchange);
+    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
+        exchange_close(model->lanes[lane].exchange);
     draft_close(&model->draft);
     placement_close(&model->placement);
     scratch_close(&model->scratch);
@@ -161,7 +168,12 @@ uint64_t model_weight_bytes(const struct model *model) {
 }
 struct model_rank model_rank(const struct model *model) {
     struct exchange_counts counts = {0};
-    if (model->exchange) counts = exchange_counts(model->exchange);
+    for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++) {
+        struct exchange_counts more = exchange_counts(model->lanes[lane].exchange);
+        counts.tokens_dispatched += more.tokens_dispatched;
+        counts.pairs += more.pairs;
+        counts.bytes_sent += more.bytes_sent;
+    }
     return (struct model_rank){
         .rank = model->rank,
         .rank_count = model->placement.ranks ? model->placement.ranks : 1,

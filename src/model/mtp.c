@@ -74,7 +74,7 @@ static void normalize_output(void *context, uint32_t first, uint32_t count, uint
 
 static void run_block(const struct pass *pass, uint32_t *argmax_out) {
     struct model *model = pass->model;
-    forward_layer(pass);
+    stages_run_layer(pass);
     forward_tokens(model, normalize_output, model, pass->batch->token_count);
     forward_logits(model, pass->scratch->normed, pass->batch->token_count, NULL, argmax_out);
 }
@@ -84,6 +84,7 @@ void mtp_run(struct model *model, uint32_t *argmax_out) {
     uint32_t rows = s->mtp_rows.token_count, whole = s->mtp_batch.token_count;
     struct pass pass = {.model = model,
                         .scratch = s,
+                        .exchange = model->lanes[0].exchange,
                         .layer = &model->weights.mtp->block,
                         .slice = model->shape->layers};
     rope_prepare(model->shape, &s->mtp_rows);

@@ -92,6 +92,21 @@ static void take_row(struct model *model, const struct step_plan *plan, uint32_t
     batch->run_count++;
 }
 
+static enum status check_cut(const struct step_plan *plan, struct error *error) {
+    if (plan->overlap >= OVERLAP_KIND_COUNT)
+        return refuse(error, plan, 0, "the schedule", plan->overlap, OVERLAP_KIND_COUNT - 1);
+    if (plan->overlap == OVERLAP_SEQUENTIAL || plan->cut_row >= plan->row_count) return STATUS_OK;
+    const struct step_row *row = &step_plan_rows(plan)[plan->cut_row];
+    if (plan->cut_token == 0) return STATUS_OK;
+    if (row->form != TOKEN_PROMPT || plan->cut_token >= row->token_count ||
+        (row->first_position + plan->cut_token) % KV_BLOCK_TOKENS != 0)
+        return error_set(error, STATUS_INVALID,
+                         "step %llu, row %u: cannot be cut at its token %u: only prompts are, "
+                         "within the row, on block boundaries",
+                         (unsigned long long)plan->step, plan->cut_row, plan->cut_token);
+    return STATUS_OK;
+}
+
 enum status plan_check(const struct model *model, const struct step_plan *plan,
                        struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
@@ -106,10 +121,17 @@ enum status plan_check(const struct model *model, const struct step_plan *plan,
     if (tokens > model->step_tokens_max)
         return refuse(error, plan, 0, "the number of tokens in the step", tokens,
                       model->step_tokens_max);
-    return STATUS_OK;
+    return check_cut(plan, error);
 }
 
-void plan_line_up(struct model *model, const struct step_plan *plan) {
+/* The first lane's tokens. */
+static uint32_t cut_of(const struct model *model, const struct step_plan *plan) {
+    const struct run *run = forward_run_of_row(&model->scratch.batch, plan->cut_row);
+    if (plan->overlap == OVERLAP_SEQUENTIAL || !run) return model->scratch.batch.token_count;
+    return run->first + plan->cut_token;
+}
+
+uint32_t plan_line_up(struct model *model, const struct step_plan *plan) {
     const struct step_row *rows = step_plan_rows(plan);
     struct batch *batch = &model->scratch.batch;
     batch->token_count = batch->run_count = 0;
@@ -119,4 +141,5 @@ void plan_line_up(struct model *model, const struct step_plan *plan) {
     batch->prompt_runs = batch->run_count;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (rows[i].form == TOKEN_GENERATED) take_row(model, plan, i);
+    return cut_of(model, plan);
 }

@@ -140,8 +140,48 @@ static void cut_threads(struct cutter *cutter, struct scratch *s, const struct m
     }
 }
 
+static void advance(float **rows, size_t token, size_t stride) {
+    if (*rows) *rows += token * stride;
+}
+
+static void advance_input(struct input_buffer *input, size_t token) {
+    advance(&input->x, token, input->columns);
+    advance(&input->scales, token, divide_up(input->columns, QUANT_GROUP));
+}
+
+struct scratch scratch_from(const struct scratch *scratch, const struct model *model,
+                            uint32_t token) {
+    const struct shape *shape = model->shape;
+    struct scratch s = *scratch;
+    advance(&s.x, token, shape->hidden);
+    advance(&s.normed, token, shape->hidden);
+    advance_input(&s.input, token);
+    advance_input(&s.input_shared, token);
+    advance(&s.q_a, token, s.q_a_stride);
+    advance(&s.q, token, s.q_stride);
+    advance(&s.kv_a, token, s.kv_a_stride);
+    advance(&s.attended, token, (size_t)shape->heads * shape->value_dim);
+    advance(&s.softmax_max, token, shape->heads);
+    advance(&s.softmax_sum, token, shape->heads);
+    advance(&s.y, token, s.hidden_stride);
+    advance(&s.shared_y, token, s.hidden_stride);
+    advance(&s.gate, token, s.mlp_stride);
+    advance(&s.up, token, s.mlp_stride);
+    if (!shape->experts) return s;
+    advance(&s.router_logits, token, s.experts_stride);
+    advance(&s.expert_weights, token, shape->experts_per_token);
+    s.experts += (size_t)token * shape->experts_per_token;
+    s.returned_count += token;
+    if (s.outgoing) s.outgoing += token * wire_bytes(model->dispatch_form, shape->hidden);
+    return s;
+}
+
 static void cut_all(struct cutter *cutter, struct scratch *s, const struct model *model) {
     cut_batch(cutter, &s->batch, model);
+    for (int lane = 0; lane < OVERLAP_LANES; lane++) {
+        s->lane_runs[lane] = cut(cutter, (model->step_rows_max + 1) * sizeof(struct run));
+        s->lane_token_run[lane] = cut(cutter, model->step_tokens_max * sizeof(uint32_t));
+    }
     if (model->weights.mtp) {
         cut_batch(cutter, &s->mtp_rows, model);
         cut_batch(cutter, &s->mtp_batch, model);

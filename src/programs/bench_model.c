@@ -217,7 +217,8 @@ static uint64_t peak_rss_bytes(void) {
 }
 
 static enum status open_model(struct bench *bench, struct error *error) {
-    struct solo_options options = {.sequences = bench->batch_max};
+    struct solo_options options = {.sequences = bench->batch_max,
+                                   .overlap = model_run_overlap(&bench->values.run)};
     enum status status = model_run_options(&bench->values.run, &options.model, error);
     if (status == STATUS_OK) status = kernels_select(options.model.level, &bench->kernels, error);
     if (status != STATUS_OK) return status;

@@ -278,7 +278,7 @@ static void choose_sampling(struct chat *chat) {
 }
 
 static enum status chat_open(struct chat *chat, struct error *error) {
-    struct solo_options options = {.sequences = 1};
+    struct solo_options options = {.sequences = 1, .overlap = model_run_overlap(&chat->values.run)};
     uint64_t wanted = chat->values.max_context ? chat->values.max_context : CONTEXT_DEFAULT;
     enum status status = model_run_options(&chat->values.run, &options.model, error);
     if (status) return status;

@@ -243,7 +243,9 @@ static enum status take_room(struct generation *generation, uint32_t longest, st
 
 static enum status open_model(struct generation *generation, const struct model_options *model,
                               uint32_t longest_prompt, struct error *error) {
-    struct solo_options options = {.model = *model, .sequences = generation->answer_count};
+    struct solo_options options = {.model = *model,
+                                   .sequences = generation->answer_count,
+                                   .overlap = model_run_overlap(&generation->values.run)};
     uint32_t longest = longest_prompt + (uint32_t)generation->values.max_new;
     if (longest > LIMIT_CONTEXT)
         return error_set(error, STATUS_TOO_LARGE, "%u tokens are more than the limit of %d",

@@ -256,7 +256,7 @@ static void print_study(struct study *study) {
 }
 
 static enum status run(struct study *study, struct error *error) {
-    struct solo_options options = {.sequences = 1};
+    struct solo_options options = {.overlap = model_run_overlap(&study->values.run)};
     enum status status = model_run_prompts_read(study->values.tokens, &study->prompts, error);
     if (status == STATUS_OK) status = model_run_options(&study->values.run, &options.model, error);
     if (status != STATUS_OK) return status;

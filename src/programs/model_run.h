@@ -15,6 +15,7 @@ struct model_run_values {
     const char *model;
     const char *activations;
     const char *cpu_mask;
+    const char *schedule;
     uint64_t threads;
 };
 
@@ -37,6 +38,13 @@ struct model_run_values {
          .choices = "auto|c|avx2|avx512|avx512bf16",                                               \
          .help = "highest instruction set to use",                                                 \
          .offset = offsetof(struct model_run_values, cpu_mask)},                                   \
+        {.name = "schedule",                                                                       \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "sequential",                                                                 \
+         .choices = "sequential|prefill-dual-batch|decode-five-stage",                             \
+         .help = "how stages are ordered: the last two compute one micro-batch while the other's " \
+                 "tokens travel between ranks",                                                    \
+         .offset = offsetof(struct model_run_values, schedule)},                                   \
     {                                                                                              \
         .name = "threads", .type = OPTION_COUNT, .help = "threads; 0: one per CPU",                \
         .maximum = 1024, .offset = offsetof(struct model_run_values, threads)                      \
@@ -46,6 +54,9 @@ struct model_run_values {
  * process. */
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) MUST_USE;
+
+/* The schedule asked for. */
+enum overlap_kind model_run_overlap(const struct model_run_values *values);
 
 /* Shows how far a model is loaded, on a terminal, when it takes more than a second. */
 struct model_run_progress {

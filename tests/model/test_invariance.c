@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects batch invariance, a promise everything leans on: the logits of a sequence are bitwise
  * the same alone or in any batch, with any thread count, however its prompt is cut (chunks end on
- * block boundaries or at the prompt's end), whatever lay in the KV pages before; and at all CPU
- * levels that share a numerics text.
+ * block boundaries or at the prompt's end), whatever lay in the KV pages before, by whatever
+ * schedule and wherever a step is cut into micro-batches; and at all CPU levels that share a
+ * numerics text.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,6 +134,14 @@ static uint32_t draw_piece(const struct sequence *sequence, uint32_t room) {
     return count <= room ? count : 0;
 }
 
+/* A random schedule, its second lane beginning anywhere. */
+static void cut_anywhere(struct solo *solo, const struct solo_row *rows, uint32_t row_count) {
+    uint32_t row = draw(row_count + 1), token = 0;
+    if (row < row_count && rows[row].form == TOKEN_PROMPT) /* it begins on a block boundary */
+        token = draw((rows[row].token_count - 1) / KV_BLOCK_TOKENS + 1) * KV_BLOCK_TOKENS;
+    solo_cut_next(solo, (enum overlap_kind)draw(OVERLAP_KIND_COUNT), row, token);
+}
+
 /* One step of random rows; returns the tokens that all sequences still lack. */
 static uint32_t run_random_step(struct solo *solo, uint32_t vocab, float *logits) {
     struct solo_row rows[SEQUENCES];
@@ -151,7 +160,10 @@ static uint32_t run_random_step(struct solo *solo, uint32_t vocab, float *logits
             .logits_count = count,
         };
     }
-    if (row_count) step(solo, rows, row_count, logits);
+    if (row_count) {
+        cut_anywhere(solo, rows, row_count);
+        step(solo, rows, row_count, logits);
+    }
     for (uint32_t i = 0; i < row_count; i++) {
         struct sequence *sequence = &sequences[rows[i].sequence];
         memcpy(sequence->found + (size_t)sequence->done * vocab, logits,

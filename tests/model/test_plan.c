@@ -157,6 +157,9 @@ static void test_bad_plans_are_refused(void **state) {
     REFUSED("asks for no logits", row->logits_count = 0);
     REFUSED("token id", step_plan_tokens(plan)[1] = VOCAB);
     REFUSED("a page is", step_plan_pages(plan)[0].index = 1000);
+    REFUSED("the schedule", plan->overlap = OVERLAP_KIND_COUNT);
+    REFUSED("cannot be cut", plan->overlap = OVERLAP_DECODE_FIVE_STAGE, plan->cut_token = 1);
+    REFUSED("cannot be cut", plan->overlap = OVERLAP_DECODE_FIVE_STAGE, plan->cut_token = 64);
     REFUSED("serving computes the last", row->logits_count = 2);
 }
 

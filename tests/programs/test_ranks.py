@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_ranks.py FATHOM GOLDENS MODEL [RANKS...]: models over several processes. Whatever the number of
-ranks, the replicas and the placement: the same logits to the last digit, the same routing, drafts and
+ranks, the replicas, the placement and the schedule: the same logits to the last digit, the same routing, drafts and
 tokens as one process, in every activation mode; the ranks are really there and share the work; and what
 goes wrong is told once, with the right exit code. RANKS (long): only so many ranks, one prompt, two tokens."""
 import json
@@ -105,7 +105,9 @@ def main():
     check_logits(folders[2], "fp8", prompts_of(folders[2])[1],
                  [[2, "--placement-seed", 9], [4, "--redundant-experts", 2], [8, "--placement-seed", 1]])
     check_logits(folders[2], "fp8-f32", prompts_of(folders[2])[2], [[2]])
-    check_logits(tiny, "fp8", list(range(20, 90)), [[2], [8, "--redundant-experts", 8, "--placement-seed", 2]])
+    check_logits(tiny, "fp8", list(range(20, 90)),
+                 [[2, "--schedule", "prefill-dual-batch"], [4, "--schedule", "decode-five-stage"],
+                  [8, "--redundant-experts", 8, "--placement-seed", 2]])
     check_several(folders[2], "fp8")
     check_several(mtp, "f32")
     check_weights(mtp)

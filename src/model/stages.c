@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A step's layers, stage by stage as its schedule says. A lane has no room of its own: its tokens
+ * are consecutive ones of the step, so it works in the step's scratch from its first token on. Room
+ * that a stage uses only while it runs is shared by the lanes.
+ *
+ * A lane may be empty: among ranks all run the same table, whatever tokens they have.
+ */
+#include "model/forward.h"
+
+/* The runs of tokens [first, first + count) of the step, counted from the lane's first. */
+static void take_runs(const struct batch *step, struct batch *batch, uint32_t first,
+                      uint32_t count) {
+    uint32_t end = first + count;
+    batch->run_count = batch->prompt_runs = 0;
+    for (uint32_t i = 0; i < step->run_count; i++) {
+        const struct run *run = &step->runs[i];
+        uint32_t from = run->first > first ? run->first : first;
+        uint32_t to = run->first + run->token_count < end ? run->first + run->token_count : end;
+        if (from >= to) continue;
+        struct run *part = &batch->runs[batch->run_count];
+        *part = *run;
+        part->first = from - first;
+        part->token_count = to - from;
+        part->first_position += from - run->first;
+        for (uint32_t token = part->first; token < part->first + part->token_count; token++)
+            batch->token_run[token] = batch->run_count;
+        batch->run_count++;
+        batch->prompt_runs += i < step->prompt_runs;
+    }
+}
+
+static void set_lane(struct model *model, uint32_t index, uint32_t first, uint32_t count) {
+    const struct batch *step = &model->scratch.batch;
+    struct lane *lane = &model->lanes[index];
+    struct batch *batch = &lane->batch;
+    uint32_t prompt = step->prompt_tokens > first ? step->prompt_tokens - first : 0;
+    lane->scratch = scratch_from(&model->scratch, model, first);
+    batch->runs = model->scratch.lane_runs[index];
+    batch->token_run = model->scratch.lane_token_run[index];
+    batch->token_count = count;
+    batch->prompt_tokens = prompt < count ? prompt : count;
+    batch->token_ids = step->token_ids + first;
+    batch->positions = step->positions + first;
+    batch->angles = step->angles + (size_t)first * model->shape->rope_dim;
+    take_runs(step, batch, first, count);
+}
+
+void stages_set_lanes(struct model *model, enum overlap_kind kind, uint32_t cut) {
+    uint32_t tokens = model->scratch.batch.token_count;
+    if (overlap_of(kind)->lane_count == 1) {
+        model->lanes[0].scratch = model->scratch;
+        return;
+    }
+    set_lane(model, 0, 0, cut);
+    set_lane(model, 1, cut, tokens - cut);
+}
+
+static void run_stage(const struct pass *pass, enum stage stage) {
+    bool moe = pass->layer->is_moe;
+    switch (stage) {
+    case STAGE_ATTENTION_0:
+        attention_begin(pass);
+        break;
+    case STAGE_ATTENTION_1:
+        attention_finish(pass);
+        forward_add(pass);
+        if (moe) experts_route(pass);
+        break;
+    case STAGE_DISPATCH:
+        if (moe) experts_dispatch(pass);
+        break;
+    case STAGE_SHARED:
+        if (moe) experts_run_shared(pass);
+        break;
+    case STAGE_MLP:
+        if (moe)
+            experts_run_routed(pass);
+        else
+            mlp_run(pass);
+        break;
+    case STAGE_COMBINE:
+        if (moe) experts_finish(pass);
+        forward_add(pass);
+        break;
+    case STAGE_COUNT:
+        break;
+    }
+}
+
+void stages_run_layer(const struct pass *pass) {
+    const struct overlap *overlap = overlap_of(OVERLAP_SEQUENTIAL);
+    for (uint32_t i = 0; i < overlap->row_count; i++)
+        run_stage(pass, (enum stage)overlap->rows[i].stage);
+}
+
+/* The choices of the probed row's last token, once it has gone through the layer. */
+static void probe_routing(const struct pass *pass, const struct model_probe *probe,
+                          uint32_t lane_first) {
+    const struct model *model = pass->model;
+    uint32_t per_token = model->shape->experts_per_token;
+    if (!probe || !probe->routing || !per_token || probe->row == MODEL_NO_ROW) return;
+    const struct run *run = forward_run_of_row(&model->scratch.batch, probe->row);
+    uint32_t token = run->first + run->token_count - 1 - lane_first;
+    if (token >= pass->batch->token_count) return; /* wraps around before the lane */
+    uint32_t *to = probe->routing + (size_t)pass->slice * per_token;
+    for (uint32_t i = 0; i < per_token; i++)
+        to[i] = pass->layer->is_moe ? pass->scratch->experts[(size_t)token * per_token + i]
+                                    : UINT32_MAX;
+}
+
+void stages_run(struct model *model, enum overlap_kind kind, const struct model_probe *probe) {
+    const struct overlap *overlap = overlap_of(kind);
+    uint32_t layers = model->shape->layers;
+    for (uint32_t walk = 0; walk <= layers; walk++) /* at layer walk - 1 */
+        for (uint32_t i = 0; i < overlap->row_count; i++) {
+            const struct overlap_row *row = &overlap->rows[i];
+            uint32_t layer = walk + row->ahead - 1;
+            if (layer >= layers) continue; /* or before the first: wraps around */
+            struct lane *lane = &model->lanes[row->lane];
+            bool whole = overlap->lane_count == 1;
+            struct pass pass = {.model = model,
+                                .scratch = &lane->scratch,
+                                .exchange = lane->exchange,
+                                .batch = whole ? &model->scratch.batch : &lane->batch,
+                                .layer = &model->weights.layers[layer],
+                                .slice = layer};
+            run_stage(&pass, (enum stage)row->stage);
+            uint32_t lane_first = row->lane ? model->lanes[0].batch.token_count : 0;
+            if (row->stage == STAGE_COMBINE) probe_routing(&pass, probe, lane_first);
+        }
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/cut_batch.h"
+
+static uint64_t work_of(const struct step_row *row, uint32_t tokens, uint64_t token_work) {
+    uint64_t count = tokens;
+    return count * token_work + count * row->first_position + count * (count + 1) / 2;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b) {
+    return a > b ? a - b : b - a;
+}
+
+struct cut_state {
+    struct cut_batch best;
+    uint64_t before; /* work of the rows that were walked over */
+};
+
+/* The second lane would begin here. */
+static void consider(struct cut_state *state, uint32_t row, uint32_t token, uint64_t first_work) {
+    uint64_t work = state->best.work;
+    if (distance(2 * first_work, work) >= distance(2 * state->best.first_work, work)) return;
+    state->best.row = row;
+    state->best.token = token;
+    state->best.first_work = first_work;
+}
+
+static void walk_row(struct cut_state *state, const struct step_row *rows, uint32_t index,
+                     uint64_t token_work) {
+    const struct step_row *row = &rows[index];
+    consider(state, index, 0, state->before);
+    uint32_t token = KV_BLOCK_TOKENS - row->first_position % KV_BLOCK_TOKENS;
+    if (row->form == TOKEN_PROMPT)
+        for (; token < row->token_count; token += KV_BLOCK_TOKENS)
+            consider(state, index, token, state->before + work_of(row, token, token_work));
+    state->before += work_of(row, row->token_count, token_work);
+}
+
+struct cut_batch cut_batch_evenly(const struct step_plan *plan, uint64_t token_work) {
+    const struct step_row *rows = step_plan_rows(plan);
+    struct cut_state state = {.best = {.row = plan->row_count}};
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        state.best.work += work_of(&rows[i], rows[i].token_count, token_work);
+    state.best.first_work = state.best.work; /* everything in the first */
+    for (int form = 0; form < TOKEN_FORM_COUNT; form++)
+        for (uint32_t i = 0; i < plan->row_count; i++)
+            if (rows[i].form == (uint32_t)form) walk_row(&state, rows, i, token_work);
+    return state.best;
+}
