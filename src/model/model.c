@@ -184,12 +184,36 @@ struct model_rank model_rank(const struct model *model) {
         .bytes_sent = counts.bytes_sent,
     };
 }
-double model_step_bytes(const struct model *model, uint32_t tokens) {
-    double routed = (double)model->weights.slot_count * (double)model->weights.expert.slot_bytes;
+/* Of the routed experts of some layers, if `tokens` tokens choose evenly. */
+static double routed_bytes(const struct model *model, uint32_t layers, uint32_t tokens) {
+    uint32_t all_layers =
+        model->weights.mtp && shape_layer_is_moe(model->shape, model->shape->layers);
+    for (uint32_t layer = 0; layer < model->shape->layers; layer++)
+        all_layers += shape_layer_is_moe(model->shape, layer);
+    if (!all_layers) return 0;
+    double slots = (double)model->weights.slot_count * layers / all_layers;
     double untouched = 1; /* chance that no token chose a given expert */
-    for (uint32_t i = 0; model->shape->experts && i < tokens; i++)
+    for (uint32_t i = 0; i < tokens; i++)
         untouched *= 1 - (double)model->shape->experts_per_token / model->shape->experts;
-    return (double)model->weights.bytes - routed + routed * (1 - untouched);
+    return slots * (double)model->weights.expert.slot_bytes * (1 - untouched);
+}
+
+double model_step_bytes(const struct model *model, uint32_t tokens) {
+    const struct weights *weights = &model->weights;
+    double slots = (double)weights->slot_count * (double)weights->expert.slot_bytes;
+    uint32_t moe_layers = 0;
+    for (uint32_t layer = 0; layer < model->shape->layers; layer++)
+        moe_layers += shape_layer_is_moe(model->shape, layer);
+    return (double)weights->bytes - (double)weights->mtp_bytes - slots +
+           routed_bytes(model, moe_layers, tokens);
+}
+
+double model_draft_bytes(const struct model *model, uint32_t tokens) {
+    const struct packed_matrix *head = &model->weights.head;
+    if (!model->weights.mtp) return 0;
+    return (double)model->weights.mtp_bytes +
+           (double)packed_data_bytes(head->type, head->rows, head->cols) +
+           routed_bytes(model, shape_layer_is_moe(model->shape, model->shape->layers), tokens);
 }
 const char *model_numerics_id(const struct model *model) {
     return model->numerics_id;

@@ -58,6 +58,8 @@ uint64_t model_page_bytes(const struct model *model);   /* one KV block, header 
 uint64_t model_weight_bytes(const struct model *model); /* packed */
 /* Bytes of weights that a step of `tokens` tokens reads, if experts are chosen evenly. */
 double model_step_bytes(const struct model *model, uint32_t tokens);
+/* ... and those that drafting behind `tokens` tokens reads on top: the MTP layer, and the head. */
+double model_draft_bytes(const struct model *model, uint32_t tokens);
 /* Short text: kernels' numerics, activations and version, e.g. "fma1.bf16.v1". Enters block keys.
  */
 const char *model_numerics_id(const struct model *model);

@@ -339,7 +339,9 @@ static void walk(struct builder *builder) {
             place(builder, (size_t)weights->slot_count * weights->expert.slot_bytes, SLOT_ALIGN);
     for (uint32_t layer = 0; layer < shape->layers && builder->status == STATUS_OK; layer++)
         slot = put_layer(builder, layer, slot, &weights->layers[layer]);
+    size_t before = builder->used;
     if (weights->mtp) put_mtp(builder, slot, weights->mtp);
+    weights->mtp_bytes = builder->used - before;
     weights->final_norm = put_floats(builder, find(builder, "model.norm.weight"));
     weights->head = put_matrix(builder, find(builder, "lm_head.weight"));
     weights->embedding = find(builder, "model.embed_tokens.weight");

@@ -76,7 +76,8 @@ struct weights {
     char *slots;         /* [slot_count][slot_bytes] */
     uint32_t slot_count; /* MoE layers * slots of this rank in each */
     char *memory;
-    size_t bytes; /* of the mapping */
+    size_t bytes;     /* of the mapping */
+    size_t mtp_bytes; /* of them, the MTP layer's, without its experts' slots */
 };
 
 struct weights_options {

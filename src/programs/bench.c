@@ -19,6 +19,7 @@ static const struct {
     {"kernels", "matrix products and vector kernels", bench_kernels},
     {"model", "prefill and decode of a whole model", bench_model},
 #ifdef FATHOM_SERVING
+    {"mtp", "answers drafted ahead by the MTP layer, and not", bench_mtp},
     {"peers", "llama.cpp and Fathom in turn", bench_peers},
     {"serve", "load on any OpenAI-style server", bench_serve},
 #endif
@@ -31,6 +32,7 @@ const struct option_table *const bench_option_tables[] = {
     &bench_kernels_options,
     &bench_model_options,
 #ifdef FATHOM_SERVING
+    &bench_mtp_options,
     &bench_peers_options,
     &bench_serve_options,
 #endif

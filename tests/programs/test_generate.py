@@ -51,6 +51,18 @@ def check_bench():
     assert "--batch" in run("bench", "model", "--model", case, "--batch", "0", code=1)
 
 
+def check_bench_mtp():
+    """Two questions to the embedded model: it fails by itself if drafts change a token."""
+    figures = json.loads(run("bench", "mtp", "--streams", "2,1", "--questions", "2", "--answer", "40", "--runs", "1",
+                             "--json"))
+    assert [row["streams"] for row in figures["streams"]] == [2, 1], figures
+    for row in figures["streams"]:
+        assert 0.5 < row["accepted"] <= 1 and row["byte_bound"] > 0.5, figures
+        assert row["with_tokens_per_second"] > 0 and row["without_tokens_per_second"] > 0, figures
+    assert "--streams" in run("bench", "mtp", "--streams", "0", code=1)
+    assert "has no MTP layer" in run("bench", "mtp", "--model", goldens + "/v2lite-softmax-greedy-yarn", code=1)
+
+
 def check_sampling():
     """Penalties make an answer repeat itself less; min-p 1 leaves only the likeliest token."""
     common = ["generate", "--model", case, "--tokens", "5,9", "--max-new", "60", "--ignore-eos", "--json"]
@@ -84,6 +96,7 @@ def main():
         assert words in run(*arguments, code=1), arguments
     assert "either a prompt or --tokens" in run("generate", code=2)
     if serving:
+        check_bench_mtp()
         answer = run("generate", "--activations", "f32", "--greedy", "What is 4728 + 915?")
         assert answer == "4728 + 915 = 5643\n", answer
         assert "has no MTP layer" in run("serve", "--model", goldens + "/v2lite-softmax-greedy-yarn",
