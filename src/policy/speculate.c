@@ -4,7 +4,7 @@
 #include "base/check.h"
 
 #define MARGIN 0.02
-#define LEARN_STEPS 4      /* of each way, before they are compared */
+#define LEARN_STEPS 8      /* of each way, before they are compared */
 #define TIME_STEPS 16      /* one step moves an average by a 16th, once as many are in */
 #define TRIED_STEPS 4      /* ... by a fourth where it was a try: there are few of them */
 #define RIGHT_ANSWERS 64.0 /* ... and one answer by a 64th */
