@@ -28,6 +28,7 @@ struct connection {
     bool connecting, reused;        /* reused: this request came over a kept connection */
     bool heard;                     /* a byte of the answer has come */
     bool in_body;
+    bool leaving;
     struct http_answer_head head;
     struct http_chunks chunks;
     uint64_t body_left;
@@ -70,7 +71,7 @@ static bool take_body(struct connection *connection, struct evbuffer *input, boo
     const struct http_client_options *options = &connection->client->options;
     uint32_t index = index_of(connection);
     struct evbuffer_iovec run;
-    while (evbuffer_peek(input, -1, NULL, &run, 1) > 0 && run.iov_len) {
+    while (!connection->leaving && evbuffer_peek(input, -1, NULL, &run, 1) > 0 && run.iov_len) {
         struct bytes text = {run.iov_base, run.iov_len}, piece = text;
         size_t taken = text.count;
         if (connection->head.chunked) {
@@ -119,7 +120,9 @@ static void on_read(struct bufferevent *socket, void *context) {
     bool broken = false, whole = false;
     if (!connection->in_body && !take_head(connection, input)) broken = true;
     if (!broken && connection->in_body) whole = take_body(connection, input, &broken);
-    if (broken)
+    if (connection->leaving)
+        finish(connection, HTTP_END_LEFT);
+    else if (broken)
         finish(connection, HTTP_END_BROKEN);
     else if (whole)
         finish(connection, HTTP_END_WHOLE);
@@ -198,7 +201,7 @@ enum status http_client_send(struct http_client *client, uint32_t connection_ind
     if (body.count) memcpy(request + head + 2, body.data, body.count);
     connection->request = request;
     connection->request_bytes = (size_t)head + 2 + body.count;
-    connection->heard = connection->in_body = false;
+    connection->heard = connection->in_body = connection->leaving = false;
     connection->head = (struct http_answer_head){0};
     connection->reused = connection->socket != NULL;
     if (connection->reused) {
@@ -311,6 +314,10 @@ void http_client_close(struct http_client *client) {
 
 const char *http_client_name(const struct http_client *client) {
     return client->name;
+}
+
+void http_client_leave(struct http_client *client, uint32_t connection) {
+    client->connections[connection].leaving = true;
 }
 
 void http_client_wake_in(struct http_client *client, double seconds) {

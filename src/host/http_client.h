@@ -19,6 +19,7 @@ enum http_end {
     HTTP_END_NO_CONNECTION, /* nobody listens, or too many files are open */
     HTTP_END_BROKEN,        /* the answer ended too early, or is not HTTP */
     HTTP_END_TIMEOUT,       /* no byte came for stall_ms_max */
+    HTTP_END_LEFT,          /* the caller wanted no more: http_client_leave */
     HTTP_END_COUNT
 };
 
@@ -46,6 +47,9 @@ const char *http_client_name(const struct http_client *client);
  * happens. */
 enum status http_client_send(struct http_client *client, uint32_t connection, const char *path,
                              struct bytes body);
+
+/* From within `data` only: hangs up on the answer as soon as that returns. */
+void http_client_leave(struct http_client *client, uint32_t connection);
 
 /* Calls `wake` in so many seconds, once; a later call replaces an earlier one. */
 void http_client_wake_in(struct http_client *client, double seconds);

@@ -17,12 +17,15 @@
 #include "programs/load_report.h"
 #include "programs/load_trace.h"
 
+#define REQUESTS_MAX 10000000
+#define REQUESTS_PER_SECOND 1000 /* drawn for --seconds */
 #define TRACE_BYTES_MAX ((size_t)1 << 30)
 
 struct serve_values {
     const char *endpoint, *prompts, *prompt_tokens, *output_tokens, *trace, *model_name, *token_ids,
         *extra, *chart;
-    uint64_t requests, concurrency, warmup, seed, timeout, max_prompt, max_output;
+    uint64_t requests, concurrency, seconds, leave_percent, warmup, seed, timeout, max_prompt,
+        max_output;
     double rate, speed, temperature;
     bool ignore_eos, json;
 };
@@ -32,9 +35,19 @@ struct serve_values {
 static const struct option serve_rows[] = {
     {.name = "requests",
      .type = OPTION_COUNT,
-     .help = "how many; 0: 64, or all of the trace",
-     .maximum = 10000000,
+     .help = "how many; 0: 64, or all of the trace, or what fits into --seconds",
+     .maximum = REQUESTS_MAX,
      AT(requests)},
+    {.name = "seconds",
+     .type = OPTION_COUNT,
+     .help = "begin no request later than this; 0: all begin",
+     .maximum = 1000000,
+     AT(seconds)},
+    {.name = "leave-percent",
+     .type = OPTION_COUNT,
+     .help = "so many of the clients leave in the middle of their answers",
+     .maximum = 100,
+     AT(leave_percent)},
     {.name = "concurrency",
      .type = OPTION_COUNT,
      .help = "at most so many at a time; 0: 16, or no bound with --rate or --trace",
@@ -190,7 +203,9 @@ static enum status draw_requests(struct plan *plan, const struct serve_values *v
         return error_set(error, STATUS_INVALID,
                          "--output-tokens: expected A or A:B with 1 <= A <= B, found '%s'",
                          values->output_tokens);
-    plan->count = values->requests ? values->requests : 64;
+    uint64_t in_time = values->seconds * REQUESTS_PER_SECOND;
+    plan->count = values->requests ? values->requests : !in_time ? 64 : in_time;
+    if (plan->count > REQUESTS_MAX) plan->count = REQUESTS_MAX;
     plan->requests = calloc(plan->count, sizeof *plan->requests);
     if (!plan->requests) return error_set(error, STATUS_NO_MEMORY, "no memory for the requests");
     double arrival = 0;
@@ -291,6 +306,8 @@ static enum status make_plan(struct plan *plan, const struct serve_values *value
     options->warmup = (uint32_t)values->warmup;
     options->stall_ms_max = (uint32_t)values->timeout * 1000;
     options->seed = values->seed;
+    options->leave_percent = (uint32_t)values->leave_percent;
+    options->seconds_max = (double)values->seconds;
     options->temperature = values->temperature;
     return STATUS_OK;
 }
@@ -326,6 +343,7 @@ int bench_serve(int argc, char **argv) {
         return exit_code;
     enum status status = make_plan(&plan, &values, result.positional[0], &extra, &error);
     if (!status) status = load_run(&plan.options, plan.requests, plan.count, &outcome, &error);
+    if (!status) plan.count = outcome.request_count;
     if (!status) status = show(&plan, &values, &outcome, &failed, &error);
     if (!status && failed)
         status = error_set(&error, STATUS_IO, "%zu of %zu requests to %s failed", failed,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "host/http_client.h"
 #include "programs/load_answer.h"
 #include "programs/load_body.h"
@@ -15,7 +16,8 @@
 #include "programs/machine_limits.h"
 
 #define SCRATCH_BYTES ((size_t)4 << 20)
-#define BODY_BYTES_MAX ((size_t)64 << 10)  /* of an answer that is no stream */
+#define BODY_BYTES_MAX ((size_t)64 << 10) /* of an answer that is no stream */
+#define DRAW_LEAVING 0x1EAF
 #define WARMUP_NUMBERS ((uint64_t)1 << 40) /* their prompts are not those of the measurement */
 
 enum phase { ASK, WARM, MEASURE };
@@ -28,6 +30,7 @@ struct slot { /* one connection */
     struct load_events events;
     bool complete, has_usage, failed_inside;
     uint32_t event_count, token_ids;
+    uint32_t leave_after; /* events; 0: it stays to the end */
     char message[160];
     char *body; /* [BODY_BYTES_MAX] of an answer that is no stream; NULL until there is one */
     size_t body_count;
@@ -59,6 +62,7 @@ static const char *const failure_names[LOAD_FAILURE_COUNT] = {
     [LOAD_HTTP_CLIENT] = "http_4xx",
     [LOAD_HTTP_SERVER] = "http_5xx",
     [LOAD_IN_STREAM] = "in_stream",
+    [LOAD_LEFT] = "left",
 };
 
 const char *load_failure_name(enum load_failure failure) {
@@ -76,6 +80,17 @@ static void stop(struct load *load, enum status status) {
 
 /* ---- beginning requests ---------------------------------------------------------------------- */
 
+/* After how many events, somewhere in its answer; 0: never. */
+static uint32_t draw_leaving(const struct load *load, const struct load_request *request,
+                             size_t index) {
+    uint64_t seed = load->options->seed;
+    if (load->phase != MEASURE || request->output_tokens < 2) return 0;
+    if (random_uniform(seed, DRAW_LEAVING, (uint32_t)index) * 100 >= load->options->leave_percent)
+        return 0;
+    double share = random_uniform(seed, DRAW_LEAVING + 1, (uint32_t)index);
+    return 1 + (uint32_t)(share * (request->output_tokens - 1));
+}
+
 static bool begin_request(struct load *load, size_t index) {
     const struct load_options *options = load->options;
     uint32_t slot_index = load->idle[load->idle_count - 1];
@@ -88,7 +103,11 @@ static bool begin_request(struct load *load, size_t index) {
     struct load_events events = slot->events;
     char *kept = slot->body;
     load_events_reset(&events);
-    *slot = (struct slot){.busy = true, .request = index, .events = events, .body = kept};
+    *slot = (struct slot){.busy = true,
+                          .request = index,
+                          .events = events,
+                          .body = kept,
+                          .leave_after = draw_leaving(load, request, index)};
     slot->result.sent = now(load);
     slot->result.arrival =
         options->open && load->phase == MEASURE ? request->arrival : slot->result.sent;
@@ -118,7 +137,12 @@ static size_t phase_count(const struct load *load) {
 /* Begins what is due and has a place. */
 static void begin_due(struct load *load) {
     bool open = load->options->open && load->phase == MEASURE;
+    double end = load->phase == MEASURE ? load->options->seconds_max : 0;
     while (load->idle_count && load->begun < phase_count(load)) {
+        if (end > 0 && (now(load) >= end || (open && load->requests[load->begun].arrival >= end))) {
+            load->request_count = load->begun;
+            return;
+        }
         double wait = open ? load->requests[load->begun].arrival - now(load) : 0;
         if (wait > 0) {
             http_client_wake_in(load->client, wait);
@@ -190,6 +214,8 @@ static void hear_event(void *context, struct bytes data) {
         add_gap(load, moment - slot->result.last);
     slot->result.last = moment;
     slot->token_ids += answer.token_ids;
+    if (slot->event_count == slot->leave_after)
+        http_client_leave(load->client, (uint32_t)(slot - load->slots));
 }
 
 static void on_head(void *context, uint32_t connection, uint32_t http_status) {
@@ -222,6 +248,7 @@ static enum load_failure judge(struct load *load, struct slot *slot, enum http_e
     char message[128];
     if (end == HTTP_END_NO_CONNECTION) return LOAD_NO_CONNECTION;
     if (end == HTTP_END_TIMEOUT) return LOAD_TIMEOUT;
+    if (end == HTTP_END_LEFT) return slot->failed_inside ? LOAD_IN_STREAM : LOAD_LEFT;
     if (end == HTTP_END_WHOLE && slot->http_status != 200) {
         bool found = load_answer_error((struct bytes){slot->body, slot->body_count}, load->scratch,
                                        SCRATCH_BYTES, message, sizeof message);
@@ -287,6 +314,14 @@ static void take_model(struct load *load, struct slot *slot, enum http_end end) 
         begin_phase(load, WARM);
 }
 
+static void end_phase_if_over(struct load *load) {
+    if (load->ended < phase_count(load)) return;
+    if (load->phase == WARM)
+        begin_phase(load, MEASURE);
+    else if (load->phase == MEASURE)
+        stop(load, STATUS_OK);
+}
+
 static void on_end(void *context, uint32_t connection, enum http_end end) {
     struct load *load = context;
     struct slot *slot = &load->slots[connection];
@@ -301,17 +336,14 @@ static void on_end(void *context, uint32_t connection, enum http_end end) {
         note_result(load, slot, end);
     else if (!warm_enough(load, slot, end))
         return;
-    if (load->ended < phase_count(load))
-        begin_due(load);
-    else if (load->phase == WARM)
-        begin_phase(load, MEASURE);
-    else
-        stop(load, STATUS_OK);
+    begin_due(load);
+    end_phase_if_over(load);
 }
 
 static void on_wake(void *context) {
     struct load *load = context;
     begin_due(load);
+    end_phase_if_over(load);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -371,6 +403,7 @@ enum status load_run(const struct load_options *options, const struct load_reque
             http_client_run(load.client);
         status = load.status;
     }
+    load.outcome.request_count = load.request_count;
     load_close(&load);
     if (status)
         load_outcome_free(&load.outcome);

@@ -31,6 +31,7 @@ enum load_failure {
     LOAD_HTTP_CLIENT, /* any other HTTP status from 400 on … */
     LOAD_HTTP_SERVER, /* … and from 500 on */
     LOAD_IN_STREAM,   /* the server reported an error in the middle */
+    LOAD_LEFT,        /* no failure: the client hung up, as it was told to */
     LOAD_FAILURE_COUNT
 };
 
@@ -50,6 +51,8 @@ struct load_options {
     bool ignore_eos, open;   /* open: requests come at their arrivals */
     uint32_t concurrency;    /* at most so many at a time */
     uint32_t token_low, token_high; /* prompts draw ids in [low, high) */
+    uint32_t leave_percent;         /* of the requests; in the middle of the answer */
+    double seconds_max;             /* none begins later; 0: all begin */
     uint32_t warmup;                /* requests of the first one's shape before the measurement */
     uint32_t stall_ms_max;
     uint64_t seed;
@@ -58,6 +61,7 @@ struct load_options {
 
 struct load_outcome {
     struct load_result *results; /* [request_count] */
+    size_t request_count;        /* that began: all, or fewer because of seconds_max */
     double *gaps;                /* [gap_count] seconds from event to event within answers */
     size_t gap_count;
     double seconds; /* from the start to the last answer's end */

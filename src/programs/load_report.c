@@ -60,7 +60,8 @@ enum status load_report_make(struct load_outcome *outcome, size_t request_count,
         report.cached_tokens += result->cached_tokens;
         report.output_tokens += result->output_tokens;
     }
-    report.failed = request_count - report.failures[LOAD_OK];
+    report.left = report.failures[LOAD_LEFT];
+    report.failed = request_count - report.failures[LOAD_OK] - report.left;
     report.first = stats_of(outcome, request_count, FIRST, values);
     report.token = stats_of(outcome, request_count, TOKEN, values);
     report.whole = stats_of(outcome, request_count, WHOLE, values);
@@ -107,7 +108,8 @@ void load_report_print(const struct load_report *report, const struct load_outco
     if (options->open) print_row("wait for a place, ms", &report->queue, 1e3, 1);
     print_row("prompt tokens", &report->prompt_lengths, 1, 0);
     print_row("output tokens", &report->output_lengths, 1, 0);
-    for (int kind = LOAD_OK + 1; kind < LOAD_FAILURE_COUNT; kind++)
+    if (report->left) printf("%zu left in the middle of their answers\n", report->left);
+    for (int kind = LOAD_OK + 1; kind < LOAD_LEFT; kind++)
         if (report->failures[kind])
             printf("%zu failed, %s%s%s\n", report->failures[kind],
                    load_failure_name((enum load_failure)kind),
@@ -139,13 +141,13 @@ void load_report_print_json(const struct load_report *report, const struct load_
     print_string(options->url);
     printf(",\"model\":");
     print_string(outcome->model);
-    printf(",\"endpoint\":\"%s\",\n \"requests\":%zu,\"failed\":%zu,\"seconds\":%.6g,"
+    printf(",\"endpoint\":\"%s\",\n \"requests\":%zu,\"failed\":%zu,\"left\":%zu,\"seconds\":%.6g,"
            "\"running_max\":%u,\"prompt_tokens\":%" PRIu64 ",\"cached_tokens\":%" PRIu64
            ",\"output_tokens\":%" PRIu64
            ",\n \"requests_per_second\":%.6g,\"prompt_tokens_per_second\":%.6g,"
            "\"output_tokens_per_second\":%.6g",
-           options->chat ? "chat" : "completions", report->count, report->failed, outcome->seconds,
-           outcome->running_max, report->prompt_tokens, report->cached_tokens,
+           options->chat ? "chat" : "completions", report->count, report->failed, report->left,
+           outcome->seconds, outcome->running_max, report->prompt_tokens, report->cached_tokens,
            report->output_tokens, rate((double)report->failures[LOAD_OK], outcome),
            rate((double)report->prompt_tokens, outcome),
            rate((double)report->output_tokens, outcome));
@@ -157,7 +159,7 @@ void load_report_print_json(const struct load_report *report, const struct load_
     print_stats("prompt_lengths", &report->prompt_lengths);
     print_stats("output_lengths", &report->output_lengths);
     printf(",\n \"errors\":{");
-    for (int kind = LOAD_OK + 1, printed = 0; kind < LOAD_FAILURE_COUNT; kind++)
+    for (int kind = LOAD_OK + 1, printed = 0; kind < LOAD_LEFT; kind++)
         if (report->failures[kind]) {
             printf("%s\"%s\":{\"count\":%zu,\"first\":", printed++ ? "," : "",
                    load_failure_name((enum load_failure)kind), report->failures[kind]);

@@ -9,7 +9,7 @@
 
 /* Figures of the requests that succeeded, times in seconds. */
 struct load_report {
-    size_t count, failed;
+    size_t count, failed, left;
     size_t failures[LOAD_FAILURE_COUNT];
     uint64_t prompt_tokens, cached_tokens, output_tokens;
     struct load_stats first; /* arrival to first token (TTFT) */

@@ -96,6 +96,20 @@ def arrivals_come_at_their_rate(url):
     assert result["output_lengths"]["max"] == 2
 
 
+def some_clients_leave(url):
+    """And the server notices; with --seconds as many begin as fit."""
+    before = read_metrics(url)
+    result = figures(url, "--seconds", "2", "--concurrency", "8", "--prompt-tokens", "10:40",
+                     "--output-tokens", "150:250", "--leave-percent", "40")
+    after = read_metrics(url)
+    while after["fathom_requests_held"]:
+        after = read_metrics(url)
+    assert result["failed"] == 0 and 0 < result["left"] < result["requests"] < 2000, result
+    assert result["ttft_seconds"]["count"] == result["requests"] - result["left"], result
+    cancelled = after["fathom_requests_cancelled_total"] - before["fathom_requests_cancelled_total"]
+    assert 0 < cancelled <= result["left"], (cancelled, result)
+
+
 def traces_are_played(url):
     with tempfile.TemporaryDirectory() as folder:
         azure, mooncake = os.path.join(folder, "a.csv"), os.path.join(folder, "m.jsonl")
@@ -145,6 +159,7 @@ def our_server():
         url = server.stdout.readline().removeprefix("listening on ").strip()
         counts_agree_with_the_server(url)
         arrivals_come_at_their_rate(url)
+        some_clients_leave(url)
         traces_are_played(url)
         mistakes_are_named(url)
     finally:
