@@ -18,8 +18,11 @@ const char *schedule_reason_name(enum schedule_reason reason) {
     return names[reason];
 }
 
-int64_t schedule_turn(int64_t arrival_ns, int32_t priority, int64_t priority_ns) {
+int64_t schedule_turn(int64_t arrival_ns, int64_t work_ns, int32_t priority, int64_t priority_ns) {
     int64_t turn, head_start;
+    if (__builtin_mul_overflow(work_ns, (int64_t)SCHEDULE_SHARE, &turn) ||
+        __builtin_add_overflow(arrival_ns, turn, &arrival_ns))
+        arrival_ns = INT64_MAX;
     if (__builtin_mul_overflow((int64_t)priority, priority_ns, &head_start))
         head_start = priority > 0 ? INT64_MAX : INT64_MIN;
     if (__builtin_sub_overflow(arrival_ns, head_start, &turn))
@@ -172,6 +175,19 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
         choices_out[b] = moved;
     }
     return running;
+}
+
+uint32_t schedule_portion(const struct step_cost *cost, const struct schedule_item *item,
+                          double answers_ns) {
+    uint32_t wanted = item->row_end - item->computed_tokens;
+    uint32_t blocks = SCHEDULE_PORTION_BLOCKS;
+    for (; blocks > 1; blocks--) {
+        uint32_t tokens = blocks * KV_BLOCK_TOKENS;
+        if (tokens > wanted) tokens = wanted;
+        double ns = step_cost_run_ns(cost, item->computed_tokens, tokens);
+        if (ns <= SCHEDULE_PORTION_ANSWERS * answers_ns) break;
+    }
+    return wanted < blocks * KV_BLOCK_TOKENS ? wanted : blocks * KV_BLOCK_TOKENS;
 }
 
 double schedule_earn(const struct schedule_pace *pace, double saved_ns, double answers_ns,

@@ -60,10 +60,13 @@ enum schedule_reason {
 /* Short lower-case text, for logs and traces. */
 const char *schedule_reason_name(enum schedule_reason reason);
 
-/* A place in the line that never changes: the time of arrival, and each step of priority is worth
- * priority_ns of it. So an urgent request overtakes only those that came less than that before it,
- * and nobody waits forever. */
-int64_t schedule_turn(int64_t arrival_ns, int32_t priority, int64_t priority_ns);
+/* A place in the line that never changes: the time at which a request would be through that has an
+ * SCHEDULE_SHARE-th part of the machine to itself from its arrival on, so that a short prompt does
+ * not wait behind a long one that came just before. Each step of priority is worth priority_ns. An
+ * urgent or short request overtakes only those that came less than that before it: nobody waits
+ * forever. work_ns: the time to compute the prompt. */
+#define SCHEDULE_SHARE 6
+int64_t schedule_turn(int64_t arrival_ns, int64_t work_ns, int32_t priority, int64_t priority_ns);
 
 /* By turn, arrival, slot. */
 bool schedule_goes_first(const struct schedule_item *a, const struct schedule_item *b);
@@ -85,6 +88,15 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
                        const struct schedule_limits *limits, const uint32_t *order,
                        struct schedule_choice *choices_out);
 
+/* How many tokens of a prompt are computed at once beside answers: the item's next one to
+ * SCHEDULE_PORTION_BLOCKS blocks, fewer where they take longer than SCHEDULE_PORTION_ANSWERS steps
+ * of the answers alone. Large portions save work, since each reads back its whole context; small
+ * ones make short answers wait alike. */
+#define SCHEDULE_PORTION_BLOCKS 4
+#define SCHEDULE_PORTION_ANSWERS 10
+uint32_t schedule_portion(const struct step_cost *cost, const struct schedule_item *item,
+                          double answers_ns);
+
 /* How the time of answers is kept. Beside running answers, each step earns prompts some time, which
  * they may save up for a portion and no further: answers then take at most so much longer on
  * average, and the longest step is one portion longer. */
@@ -97,9 +109,9 @@ struct schedule_pace {
 
 /* The time saved for prompts after this step's earnings: `saved_ns` from before, `answers_ns` the
  * step without prompts, `portion_ns` the dearest prompt's next portion, `waited_ns` the longest
- * time that a prompt has waited. At least one block in SCHEDULE_PORTION_STEPS steps is earned,
+ * time that a prompt has waited. At least one portion in SCHEDULE_PORTION_STEPS steps is earned,
  * whatever the target. */
-#define SCHEDULE_PORTION_STEPS 16
+#define SCHEDULE_PORTION_STEPS 48
 double schedule_earn(const struct schedule_pace *pace, double saved_ns, double answers_ns,
                      double portion_ns, int64_t waited_ns);
 

@@ -8,6 +8,7 @@
 #define ROWS_UNIT 16.0
 #define TOKENS_UNIT 64.0
 #define ATTENDED_UNIT (64.0 * 1024)
+#define CONTEXT_UNIT 1024.0
 #define RATE_STEPS 10 /* one step explains a tenth of its error, once as many are in */
 #define TRUSTED_AFTER 8
 
@@ -17,12 +18,14 @@ static void features_of(const struct step_work *work, double features[STEP_COST_
     features[STEP_COST_DRAFTS] = work->drafts / ROWS_UNIT;
     features[STEP_COST_TOKENS] = work->prompt_tokens / TOKENS_UNIT;
     features[STEP_COST_ATTENDED] = (double)work->attended / ATTENDED_UNIT;
+    features[STEP_COST_CONTEXT] = (double)work->context / CONTEXT_UNIT;
 }
 
 void step_work_add(struct step_work *work, uint32_t first_position, uint32_t token_count) {
     uint64_t count = token_count;
     work->prompt_tokens += token_count;
     work->attended += count * first_position + count * (count + 1) / 2;
+    if (count) work->context += first_position + count;
 }
 
 double step_cost_ns(const struct step_cost *cost, const struct step_work *work) {

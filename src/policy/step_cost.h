@@ -2,7 +2,8 @@
  * How long a step will take, learnt from the steps that ran:
  *
  *   ns = fixed + per answer row + per draft + per prompt token + per KV position that a prompt
- * token attends to
+ *        token attends to + per token of context that a run of prompt tokens reads back, its own
+ *        included
  *
  * Answer rows' attention goes into their own weight: they read one context each, prompts read it
  * once a token. Steps of answers alone teach the first three weights, steps with prompts the
@@ -25,6 +26,7 @@ enum {
     STEP_COST_DRAFTS,
     STEP_COST_TOKENS,
     STEP_COST_ATTENDED,
+    STEP_COST_CONTEXT,
     STEP_COST_WEIGHTS
 };
 
@@ -38,6 +40,7 @@ struct step_work {
     uint32_t drafts;        /* tokens computed ahead in those rows */
     uint32_t prompt_tokens; /* all tokens of rows that are no single next token */
     uint64_t attended;      /* sum over those tokens of the positions up to their own */
+    uint64_t context;       /* sum over runs of such tokens of the positions up to their last */
 };
 
 /* A run of `token_count` prompt tokens from first_position on joins the work. */

@@ -117,7 +117,7 @@ static const struct option serve_rows[] = {
      AT(tpot_stretch)},
     {.name = "prompt-patience",
      .type = OPTION_NUMBER,
-     .fallback = "4",
+     .fallback = "1",
      .help = "seconds a prompt may wait before running answers give it more than that",
      .minimum = 0.001,
      .maximum = 1e6,

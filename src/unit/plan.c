@@ -14,11 +14,6 @@
 
 #define LOOK_UPS_MAX 4 /* requests that may start in one step */
 
-/* Of a prompt, computed at once beside answers. Each chunk reads back and expands its whole
- * context, which costs as much as the attention of kv_rank * (nope + value) / (nope + rope + value)
- * tokens (about 400), so that single blocks of a long prompt would cost several times as much. */
-#define PORTION_TOKENS (4 * KV_BLOCK_TOKENS)
-
 size_t plan_bytes_max(const struct unit_options *options) {
     uint32_t pages = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
     if (pages > options->page_count) pages = options->page_count; /* shared ones count each time */
@@ -305,36 +300,37 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
     unit->last_step_tokens = token_count + draft_count;
 }
 
-/* What prompts may add to the next step: nothing until a portion is earned (schedule_earn); unbound
- * where no answer would wait. */
+/* What prompts may add to the next step: nothing until the next portion of the first in turn is
+ * earned (schedule_earn); unbound where no answer would wait. */
 static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
     struct step_work answers = {0};
-    double portion_ns = 0;
-    int64_t waited_ns = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const struct schedule_item *item = &unit->items[i];
-        answers.answer_rows += item->phase == SCHEDULE_DECODE;
-        answers.drafts += item->draft_tokens;
-        if (item->phase == SCHEDULE_DECODE || item->unseen) continue;
-        uint32_t tokens = item->row_end - item->computed_tokens;
-        if (tokens > PORTION_TOKENS) tokens = PORTION_TOKENS;
-        double ns = step_cost_run_ns(&unit->cost, item->computed_tokens, tokens);
-        if (ns > portion_ns) portion_ns = ns;
-        int64_t since_ns = unit->requests[item->slot].waits_since_ns;
-        if (now_ns - since_ns > waited_ns) waited_ns = now_ns - since_ns;
+        answers.answer_rows += unit->items[i].phase == SCHEDULE_DECODE;
+        answers.drafts += unit->items[i].draft_tokens;
     }
     if (answers.answer_rows == 0) {
         unit->prompt_saved_ns = 0;
         return SCHEDULE_UNBOUND;
     }
     double tokens_each = 1 + (answers.drafts ? unit->speculate.right : 0);
+    double answers_ns = step_cost_ns(&unit->cost, &answers), first_ns = 0, dearest_ns = 0;
+    int64_t waited_ns = 0;
+    for (uint32_t i = count; i-- > 0;) {
+        const struct schedule_item *item = &unit->items[unit->order[i]];
+        if (item->phase == SCHEDULE_DECODE || item->unseen) continue;
+        uint32_t tokens = schedule_portion(&unit->cost, item, answers_ns);
+        first_ns = step_cost_run_ns(&unit->cost, item->computed_tokens, tokens);
+        if (first_ns > dearest_ns) dearest_ns = first_ns;
+        int64_t since_ns = unit->requests[item->slot].waits_since_ns;
+        if (now_ns - since_ns > waited_ns) waited_ns = now_ns - since_ns;
+    }
     struct schedule_pace pace = {.target_ns =
                                      (int64_t)((double)unit->options.tpot_target_ns * tokens_each),
                                  .stretch_percent = unit->options.tpot_stretch_percent,
                                  .patience_ns = unit->options.prompt_patience_ns};
-    unit->prompt_saved_ns = schedule_earn(
-        &pace, unit->prompt_saved_ns, step_cost_ns(&unit->cost, &answers), portion_ns, waited_ns);
-    return unit->prompt_saved_ns < portion_ns ? 0 : unit->prompt_saved_ns;
+    unit->prompt_saved_ns =
+        schedule_earn(&pace, unit->prompt_saved_ns, answers_ns, dearest_ns, waited_ns);
+    return unit->prompt_saved_ns < first_ns ? 0 : unit->prompt_saved_ns;
 }
 
 static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {

@@ -125,7 +125,7 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
     unit->options = *options;
     if (!unit->options.chunk_tokens_max) unit->options.chunk_tokens_max = UINT32_MAX;
     if (!unit->options.tpot_stretch_percent) unit->options.tpot_stretch_percent = 150;
-    if (!unit->options.prompt_patience_ns) unit->options.prompt_patience_ns = 4000000000;
+    if (!unit->options.prompt_patience_ns) unit->options.prompt_patience_ns = 1000000000;
     if (!unit->options.priority_ns) unit->options.priority_ns = 10000000000;
     memcpy(unit->model_id, options->model_id, sizeof unit->model_id);
     size_t id_bytes = strlen(options->numerics_id);
@@ -259,7 +259,9 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     request->new_tokens_max = submit->new_tokens_max;
     request->tenant_salt = submit->tenant_salt;
     request->node = PREFIX_NONE;
-    request->turn = schedule_turn(now_ns, submit->priority, unit->options.priority_ns);
+    double work_ns = step_cost_run_ns(&unit->cost, 0, submit->prompt_count);
+    request->turn =
+        schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);
     request->arrival = unit->arrivals++;
     request->arrived_ns = request->waits_since_ns = now_ns;
     request->queue_ns = -1;

@@ -237,20 +237,41 @@ static void time_for_prompts_is_earned(void **state) {
     assert_true(schedule_earn(&half, 50, 100, 10, 1000) == 50); /* not saved */
     assert_true(schedule_earn(&half, 50, 100, 160, 1000) == 100); /* saved for a block */
     assert_true(schedule_earn(&half, 150, 100, 160, 1000) == 160);
-    assert_true(schedule_earn(&hard, 0, 100, 160, 1000) == 10); /* a block in 16 steps at least */
+    const double dear = 10 * SCHEDULE_PORTION_STEPS; /* a portion in so many steps at least */
+    assert_true(schedule_earn(&hard, 0, 100, dear, 1000) == 10);
     assert_true(schedule_earn(&hard, 0, 20, 10, 1000) == 30);
     assert_true(schedule_earn(&half, 0, 100, 10, 3000) == 150); /* has waited three times as long */
-    assert_true(schedule_earn(&hard, 0, 100, 160, 2000) == 20);
+    assert_true(schedule_earn(&hard, 0, 100, dear, 2000) == 20);
+}
+
+/* As many blocks as cost little beside the answers, but one at least; never more than there are. */
+static void portions_fit_the_answers(void **state) {
+    (void)state;
+    const struct step_cost cost = {
+        .weights = {[STEP_COST_TOKENS] = 6400, [STEP_COST_CONTEXT] = 1024}}; /* 100 ns, 1 ns */
+    struct schedule_item item = {.row_end = 1000, .known_tokens = 1000};
+    assert_int_equal(schedule_portion(&cost, &item, 1e9), 256);
+    const double enough_ns = (100 + 1) * 256.0 / SCHEDULE_PORTION_ANSWERS; /* for four blocks */
+    assert_int_equal(schedule_portion(&cost, &item, enough_ns + 1), 256);
+    assert_int_equal(schedule_portion(&cost, &item, enough_ns - 1), 192);
+    assert_int_equal(schedule_portion(&cost, &item, 0), 64);
+    item.computed_tokens = 512; /* reads more back */
+    assert_int_equal(schedule_portion(&cost, &item, enough_ns + 1), 192);
+    item.computed_tokens = 960;
+    assert_int_equal(schedule_portion(&cost, &item, 1e9), 40);
+    assert_int_equal(schedule_portion(&cost, &item, 0), 40);
 }
 
 /* Priority is worth time in the line, and no more: nobody waits forever. */
 static void turns_never_change(void **state) {
     (void)state;
-    assert_int_equal(schedule_turn(100, 0, 10), 100);
-    assert_int_equal(schedule_turn(100, 3, 10), 70);
-    assert_int_equal(schedule_turn(100, -3, 10), 130);
-    assert_true(schedule_turn(0, INT32_MAX, INT64_MAX) < schedule_turn(0, 1, 10));
-    assert_true(schedule_turn(5, INT32_MIN, INT64_MAX) > schedule_turn(5, -1, 10));
+    assert_int_equal(schedule_turn(100, 0, 0, 10), 100);
+    assert_int_equal(schedule_turn(100, 0, 3, 10), 70);
+    assert_int_equal(schedule_turn(100, 0, -3, 10), 130);
+    assert_int_equal(schedule_turn(100, 20, 0, 10), 100 + 20 * SCHEDULE_SHARE);
+    assert_true(schedule_turn(100, INT64_MAX, 0, 10) == INT64_MAX);
+    assert_true(schedule_turn(0, 0, INT32_MAX, INT64_MAX) < schedule_turn(0, 0, 1, 10));
+    assert_true(schedule_turn(5, 0, INT32_MIN, INT64_MAX) > schedule_turn(5, 0, -1, 10));
 }
 
 static void reasons_can_be_printed(void **state) {
@@ -266,6 +287,7 @@ int main(void) {
         cmocka_unit_test(nobody_overtakes_the_first_that_waits),
         cmocka_unit_test(prompts_wait_for_time),
         cmocka_unit_test(time_for_prompts_is_earned),
+        cmocka_unit_test(portions_fit_the_answers),
         cmocka_unit_test(turns_never_change),
         cmocka_unit_test(limits_hold_over_random_queues),
         cmocka_unit_test(reasons_can_be_printed),
