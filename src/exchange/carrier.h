@@ -22,6 +22,7 @@ struct exchange {
     const struct carrier *carrier;
     struct exchange_options options;
     struct exchange_counts counts;
+    struct exchange_transfer dispatch, combine, last; /* under way, under way, over */
 };
 
 #endif

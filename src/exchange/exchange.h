@@ -52,7 +52,21 @@ struct exchange_options {
     uint32_t rank;
     uint32_t dispatch_bytes, combine_bytes; /* of a token's row out, and of a result's row back;
                                              * multiples of EXCHANGE_ALIGN */
-    uint32_t channel; /* exchanges that are open at the same time have different ones */
+    uint32_t channel;           /* exchanges that are open at the same time have different ones */
+    struct exchange_link *link; /* NULL, or zeros: as fast as it goes */
+};
+
+/* A rank's link to the others, made as slow as asked for: to see on one machine what an overlap
+ * schedule is worth between many. A transfer, a dispatch or a combine, ends no earlier than
+ *
+ *   max(its begin, the end of the transfer before) + larger(bytes out, bytes in) * ns_per_byte
+ *   + latency_ns
+ *
+ * and takes time, not CPU. All exchanges of the rank share it; it must outlive them. */
+struct exchange_link {
+    double ns_per_byte;
+    int64_t latency_ns;
+    int64_t free_ns; /* when the last transfer's bytes were through */
 };
 
 #define EXCHANGE_ALIGN 16
@@ -62,6 +76,17 @@ struct exchange_counts {
     uint64_t tokens_dispatched; /* tokens' rows that came to this rank, its own ones included */
     uint64_t pairs;             /* (token, expert) pairs that this rank computed */
     uint64_t bytes_sent;        /* to other ranks, both ways */
+    uint64_t bytes_received;    /* from them */
+    int64_t transfer_ns;        /* begin to end of all transfers, summed */
+    int64_t waited_ns;          /* of this rank's time, for their ends */
+};
+
+/* A dispatch or a combine that is over. Times of the monotonic clock. */
+struct exchange_transfer {
+    int64_t began_ns;
+    int64_t ended_ns;  /* a slowed link: as computed; else when its end was seen */
+    int64_t waited_ns; /* of this rank's time, for its end */
+    uint64_t bytes_sent, bytes_received;
 };
 
 struct exchange;
@@ -91,6 +116,9 @@ char *exchange_result(struct exchange *exchange, uint32_t row);
  */
 void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
 void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out);
+
+/* The one that the last finish ended; zeros where rows are not carried. */
+struct exchange_transfer exchange_last(const struct exchange *exchange);
 
 /* Lets what is under way move on; call it now and then between begin and finish. */
 void exchange_progress(struct exchange *exchange);

@@ -200,6 +200,7 @@ static void read_messages(struct ranks *ranks) {
             check(in->slot[pair] < ranks->slots_per_rank);
             ranks->next_row[in->slot[pair]]++;
         }
+        if (rank != ranks->rank) ranks->exchange.counts.bytes_received += in->bytes;
         ranks->row_count += in->pairs;
         ranks->exchange.counts.tokens_dispatched += in->tokens;
     }
@@ -294,6 +295,10 @@ static void combine_finish(struct exchange *exchange, struct exchange_returned *
     struct ranks *ranks = ranks_of(exchange);
     check(ranks->rows_returned == ranks->row_count);
     MPI_Waitall((int)(REQUEST_ROWS * ranks->rank_count), ranks->requests, MPI_STATUSES_IGNORE);
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
+        if (rank != ranks->rank)
+            exchange->counts.bytes_received +=
+                (uint64_t)ranks->peers[rank].pairs * exchange->options.combine_bytes;
     *returned_out =
         (struct exchange_returned){.token_rows = ranks->token_rows, .results = ranks->results};
 }

@@ -22,9 +22,9 @@
 #define LOOK_NS 200000       /* a rank looks so long for an order before it sleeps */
 #define SLEEP_NS_MAX 1000000 /* between two looks */
 
-enum order_kind { ORDER_OPEN, ORDER_STEP, ORDER_REPORT, ORDER_CLOSE, ORDER_END };
+enum order_kind { ORDER_OPEN, ORDER_STEP, ORDER_LINK, ORDER_REPORT, ORDER_CLOSE, ORDER_END };
 
-/* ORDER_OPEN: struct setup behind it; ORDER_STEP: the plan's bytes. */
+/* ORDER_OPEN: struct setup behind it; ORDER_STEP: the plan's bytes; ORDER_LINK: struct link. */
 struct order {
     uint32_t kind;
     uint32_t logits_count;
@@ -36,6 +36,10 @@ struct order {
 struct setup {
     struct model_options options; /* its pointers mean nothing here */
     char directory[PATH_MAX];
+};
+
+struct link {
+    double gbps, us;
 };
 
 struct opened {
@@ -236,6 +240,12 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     return status;
 }
 
+void rank_group_set_link(struct rank_group *group, double gbps, double us) {
+    struct link link = {gbps, us};
+    order_all(group, ORDER_LINK, &link, sizeof link);
+    model_set_link(group->model, gbps, us);
+}
+
 void rank_group_report(struct rank_group *group, struct rank_report *reports) {
     order_all(group, ORDER_REPORT, NULL, 0);
     reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->model)};
@@ -319,6 +329,10 @@ void rank_group_work(void) {
         if (order->kind == ORDER_OPEN) worker_open(&worker, (struct setup *)(void *)more);
         if (order->kind == ORDER_STEP)
             worker_step(&worker, order, (const struct step_plan *)(void *)more);
+        if (order->kind == ORDER_LINK) {
+            const struct link *link = (const struct link *)(const void *)more;
+            model_set_link(worker.model, link->gbps, link->us);
+        }
         if (order->kind == ORDER_REPORT) worker_report(&worker);
         if (order->kind == ORDER_CLOSE) worker_close(&worker);
     }

@@ -42,6 +42,9 @@ struct model *rank_group_model(const struct rank_group *group);
 enum status rank_group_step(struct rank_group *group, const struct rank_step *steps,
                             struct error *error) MUST_USE;
 
+/* Slows every rank's link to the others down; zeros: not. See struct model_options. */
+void rank_group_set_link(struct rank_group *group, double gbps, double us);
+
 /* reports[rank_group_count]. */
 void rank_group_report(struct rank_group *group, struct rank_report *reports);
 

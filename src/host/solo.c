@@ -173,6 +173,10 @@ static void add_row(struct solo *solo, const struct solo_row *row) {
     part->tokens += row->token_count;
 }
 
+void solo_set_overlap(struct solo *solo, enum overlap_kind overlap) {
+    solo->overlap = overlap;
+}
+
 void solo_cut_next(struct solo *solo, enum overlap_kind overlap, uint32_t cut_row,
                    uint32_t cut_token) {
     solo->next_cut.set = true;

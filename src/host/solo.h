@@ -36,6 +36,9 @@ struct rank_group *solo_group(const struct solo *solo);
 void solo_reset(struct solo *solo, uint32_t sequence);
 void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length);
 
+/* From the next step on. */
+void solo_set_overlap(struct solo *solo, enum overlap_kind overlap);
+
 /* Another schedule and cut for the next step alone, on every rank; see struct step_plan. */
 void solo_cut_next(struct solo *solo, enum overlap_kind overlap, uint32_t cut_row,
                    uint32_t cut_token);

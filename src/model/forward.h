@@ -132,6 +132,7 @@ struct model {
     enum wire_form dispatch_form, combine_form;
     struct scratch scratch;
     struct lane lanes[OVERLAP_LANES];
+    struct exchange_link link;
     struct draft draft;
     char numerics_id[32];
     uint8_t identity[32];

@@ -56,6 +56,8 @@ static enum status open_exchange(struct model *model, const struct model_options
     options.rank = model_options->rank;
     options.dispatch_bytes = (uint32_t)wire_bytes(model->dispatch_form, shape->hidden);
     options.combine_bytes = (uint32_t)wire_bytes(model->combine_form, shape->hidden);
+    options.link = &model->link;
+    model_set_link(model, model_options->link_gbps, model_options->link_us);
     enum status status = STATUS_OK;
     for (uint32_t lane = 0; !status && lane < OVERLAP_LANES; lane++) {
         options.channel = lane;
@@ -147,6 +149,11 @@ void model_close(struct model *model) {
     free(model);
 }
 
+void model_set_link(struct model *model, double gbps, double us) {
+    model->link.ns_per_byte = gbps > 0 ? 8 / gbps : 0;
+    model->link.latency_ns = (int64_t)(us * 1e3);
+}
+
 bool model_has_mtp(const struct model *model) {
     return model->weights.mtp != NULL;
 }
@@ -173,6 +180,8 @@ struct model_rank model_rank(const struct model *model) {
         counts.tokens_dispatched += more.tokens_dispatched;
         counts.pairs += more.pairs;
         counts.bytes_sent += more.bytes_sent;
+        counts.transfer_ns += more.transfer_ns;
+        counts.waited_ns += more.waited_ns;
     }
     return (struct model_rank){
         .rank = model->rank,
@@ -182,6 +191,8 @@ struct model_rank model_rank(const struct model *model) {
         .tokens_dispatched = counts.tokens_dispatched,
         .pairs = counts.pairs,
         .bytes_sent = counts.bytes_sent,
+        .transfer_ns = counts.transfer_ns,
+        .waited_ns = counts.waited_ns,
     };
 }
 /* Of the routed experts of some layers, if `tokens` tokens choose evenly. */

@@ -37,6 +37,7 @@ struct model_options {
     uint32_t rank, rank_count;
     uint32_t redundant_experts; /* slots beyond one per expert, at least, in each layer */
     uint64_t placement_seed;    /* not 0: experts' slots are shuffled */
+    double link_gbps, link_us;  /* slows the link to other ranks down; 0: not */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_context;
@@ -49,6 +50,9 @@ struct model;
 enum status model_open(const struct model_options *options, struct model **model_out,
                        struct error *error);
 void model_close(struct model *model);
+
+/* From the next step on; see struct model_options. */
+void model_set_link(struct model *model, double gbps, double us);
 
 /* True if it was opened with `mtp` and the checkpoint has the layer. */
 bool model_has_mtp(const struct model *model);
@@ -85,6 +89,8 @@ struct model_rank {
     uint64_t tokens_dispatched; /* tokens' activations that came to this rank's experts */
     uint64_t pairs;             /* (token, expert) pairs computed here */
     uint64_t bytes_sent;        /* to other ranks' experts, and results back */
+    int64_t transfer_ns;        /* begin to end of all such transfers, summed */
+    int64_t waited_ns;          /* for their ends */
 };
 struct model_rank model_rank(const struct model *model);
 

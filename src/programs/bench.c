@@ -18,6 +18,7 @@ static const struct {
 #endif
     {"kernels", "matrix products and vector kernels", bench_kernels},
     {"model", "prefill and decode of a whole model", bench_model},
+    {"overlap", "what schedules hide of the ranks' communication", bench_overlap},
 #ifdef FATHOM_SERVING
     {"mtp", "answers drafted ahead by the MTP layer, and not", bench_mtp},
     {"peers", "llama.cpp and Fathom in turn", bench_peers},
@@ -31,6 +32,7 @@ const struct option_table *const bench_option_tables[] = {
 #endif
     &bench_kernels_options,
     &bench_model_options,
+    &bench_overlap_options,
 #ifdef FATHOM_SERVING
     &bench_mtp_options,
     &bench_peers_options,

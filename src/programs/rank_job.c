@@ -101,6 +101,8 @@ bool rank_job_begin(const struct option_table *table, const struct rank_job_valu
 void rank_job_options(const struct rank_job_values *values, struct model_options *options) {
     options->redundant_experts = (uint32_t)values->redundant;
     options->placement_seed = values->seed;
+    options->link_gbps = values->link_gbps;
+    options->link_us = values->link_us;
 }
 
 void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group) {

@@ -16,6 +16,7 @@
 
 struct rank_job_values {
     uint64_t ranks, redundant, seed;
+    double link_gbps, link_us;
 };
 
 /* Rows for an option table of `owner`, which has a struct rank_job_values `job`. */
@@ -32,6 +33,17 @@ struct rank_job_values {
          .help = "among ranks: slots for replicas of experts, at least so many in each layer",     \
          .offset = offsetof(owner, job.redundant),                                                 \
          .maximum = LIMIT_EXPERTS},                                                                \
+        {.name = "link-gbps",                                                                      \
+         .type = OPTION_NUMBER,                                                                    \
+         .help = "among ranks: the rate of each rank's link in Gbit/s, to see what a schedule "    \
+                 "hides; 0: as fast as it goes",                                                   \
+         .offset = offsetof(owner, job.link_gbps),                                                 \
+         .maximum = 1e6},                                                                          \
+        {.name = "link-us",                                                                        \
+         .type = OPTION_NUMBER,                                                                    \
+         .help = "among ranks: the link's latency in microseconds",                                \
+         .offset = offsetof(owner, job.link_us),                                                   \
+         .maximum = 1e6},                                                                          \
     {                                                                                              \
         .name = "placement-seed", .type = OPTION_COUNT,                                            \
         .help = "among ranks: not 0 shuffles the experts' slots; never changes a result",          \

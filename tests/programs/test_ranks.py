@@ -86,6 +86,23 @@ def check_weights(folder):
     assert redundant[0]["slots"] == 9 and redundant[0]["weight_bytes"] > bytes_of[1], redundant
 
 
+def check_overlap(folder):
+    """A slow link takes time and changes nothing; the bench tells what the schedules hide of it."""
+    study = ["logits", "--model", folder, "--tokens", ids(range(20, 90)), "--json"]
+    slow = run(*study, "--ranks", 2, "--schedule", "prefill-dual-batch", "--link-gbps", 1, "--link-us", 50)
+    take_ranks(slow, 2)
+    assert slow == run(*study)
+    found = run("bench", "overlap", "--model", folder, "--ranks", 2, "--prompt", 128, "--batch", "2", "--runs", 1,
+                "--steps", 1, "--link-gbps", 0.05, "--json")
+    take_ranks(found, 2)
+    kinds = ["sequential", "prefill-dual-batch", "decode-five-stage"]
+    assert [(one["batch"], one["schedule"]) for one in found["runs"]] == [(b, k) for b in (0, 2) for k in kinds]
+    for one in found["runs"]:
+        assert one["comm_seconds"] > 0 and one["seconds"] > one["exposed_seconds"] > 0, one
+    assert found["runs"][0]["seconds"] > found["runs"][0]["comm_seconds"] * 0.9, found["runs"][0]
+    assert "--ranks" in run("bench", "overlap", code=2)
+
+
 def check_failures(folder):
     assert "nowhere" in run("logits", "--model", "/nowhere", "--tokens", "5", "--ranks", 2, code=1)
     assert "is no token" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
@@ -111,6 +128,7 @@ def main():
     check_several(folders[2], "fp8")
     check_several(mtp, "f32")
     check_weights(mtp)
+    check_overlap(folders[2])
     check_failures(mtp)
 
 
