@@ -14,6 +14,7 @@ const struct program programs[] = {
 #ifdef FATHOM_SERVING
     {"chat", "talk with a model in the terminal", program_chat, OPTIONS(chat_options)},
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
+    {"eplb", "place experts on ranks", program_eplb, OPTIONS(eplb_options)},
 #endif
     {"generate", "answer a prompt", program_generate, OPTIONS(generate_options)},
     {"inspect", "show a model, options, the processor", program_inspect, NULL, 0},

@@ -30,6 +30,7 @@ extern char **program_arguments;
 
 int program_bench(int argc, char **argv);
 int program_detokenize(int argc, char **argv);
+int program_eplb(int argc, char **argv);
 int program_generate(int argc, char **argv);
 int program_inspect(int argc, char **argv);
 int program_logits(int argc, char **argv);
@@ -40,6 +41,7 @@ int program_tokenize(int argc, char **argv);
 int program_version(int argc, char **argv);
 
 extern const struct option_table detokenize_options[1];
+extern const struct option_table eplb_options[1];
 extern const struct option_table generate_options[1];
 extern const struct option_table logits_options[1];
 extern const struct option_table make_checkpoint_options[1];

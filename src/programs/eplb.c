@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom eplb: places experts on ranks for given loads (policy/balance_experts.h) and says how well
+ * balanced the ranks are, how near to what is possible, and what leaving nodes costs in traffic.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "host/file.h"
+#include "policy/balance_experts.h"
+#include "policy/balance_traffic.h"
+#include "programs/command.h"
+#include "programs/eplb_load.h"
+#include "programs/machine_limits.h"
+
+#define FILE_BYTES_MAX ((size_t)64 << 20)
+#define SOLVES 5
+
+struct eplb_values {
+    const char *load, *locality, *effort;
+    uint64_t slots, groups, nodes, ranks, token_groups, token_experts;
+    bool greedy, json;
+};
+
+#define COUNT(field) offsetof(struct eplb_values, field), .minimum = 1, .maximum = BALANCE_SLOTS_MAX
+
+static const struct option eplb_rows[] = {
+    {"load", OPTION_TEXT, NULL, "file with a JSON array of layers, each an array of experts' loads",
+     .offset = offsetof(struct eplb_values, load)},
+    {"slots", OPTION_COUNT, "288", "expert slots on all ranks together", COUNT(slots)},
+    {"groups", OPTION_COUNT, "8", "expert groups of the gate", COUNT(groups)},
+    {"nodes", OPTION_COUNT, "4", "nodes; consecutive ranks form one", COUNT(nodes)},
+    {"ranks", OPTION_COUNT, "32", "ranks; consecutive slots belong to one", COUNT(ranks)},
+    {"locality", OPTION_CHOICE, "free", "strict: a group's experts stay on one node",
+     offsetof(struct eplb_values, locality), .choices = "free|strict"},
+    {"effort", OPTION_CHOICE, "fast", "high: search much longer",
+     offsetof(struct eplb_values, effort), .choices = "fast|high"},
+    {"greedy", OPTION_FLAG, NULL, "place as DeepSeek's balancer does, for comparison",
+     .offset = offsetof(struct eplb_values, greedy)},
+    {"groups-per-token", OPTION_COUNT, "4", "groups that a token chooses, for the traffic",
+     COUNT(token_groups)},
+    {"experts-per-token", OPTION_COUNT, "8", "experts that a token chooses, for the traffic",
+     COUNT(token_experts)},
+    {"json", OPTION_FLAG, NULL, "print one JSON object",
+     .offset = offsetof(struct eplb_values, json)},
+};
+
+const struct option_table eplb_options[1] = {{
+    .command = "eplb",
+    .arguments = "--load FILE",
+    .description = "Chooses which slot holds which expert, layer by layer, so that no rank waits "
+                   "long for the busiest.\nWhere groups do not divide over nodes, nodes do not "
+                   "matter.",
+    .options = eplb_rows,
+    .option_count = ARRAY_COUNT(eplb_rows),
+}};
+
+struct layer {
+    struct balance_outcome outcome;
+    struct balance_traffic traffic;
+    struct balance_outcome strict; /* what locality would give; only where groups divide */
+    struct balance_traffic strict_traffic;
+};
+
+struct job {
+    const struct eplb_values *values;
+    struct eplb_load load;
+    struct balance_shape shape;
+    struct balance_options options;
+    struct balance_choice choice;
+    bool has_traffic; /* groups are few enough, and a token's choice fits them */
+    void *memory;
+    uint16_t *slots;        /* [layers][slots] */
+    uint16_t *strict_slots; /* [slots] */
+    struct layer *layers;   /* [layers] */
+    double solve_seconds;
+};
+
+static const uint64_t *loads_of(const struct job *job, uint32_t layer) {
+    return job->load.loads + (size_t)layer * job->load.experts;
+}
+
+static uint16_t *slots_of(const struct job *job, uint32_t layer) {
+    return job->slots + (size_t)layer * job->shape.slots;
+}
+
+static enum status open_job(struct job *job, struct error *error) {
+    const struct eplb_values *values = job->values;
+    struct bytes text;
+    enum status status = file_take(values->load, FILE_BYTES_MAX, &text, error);
+    if (status != STATUS_OK) return status;
+    status = eplb_load_parse(text, values->load, &job->load, error);
+    free((char *)text.data);
+    if (status != STATUS_OK) return status;
+    job->shape = (struct balance_shape){.experts = job->load.experts,
+                                        .groups = (uint32_t)values->groups,
+                                        .slots = (uint32_t)values->slots,
+                                        .ranks = (uint32_t)values->ranks,
+                                        .nodes = (uint32_t)values->nodes};
+    job->options.locality = strcmp(values->locality, "strict") ? BALANCE_FREE : BALANCE_STRICT;
+    job->options.effort = strcmp(values->effort, "high") ? BALANCE_FAST : BALANCE_HIGH;
+    job->choice.groups = (uint32_t)values->token_groups;
+    job->choice.experts = (uint32_t)values->token_experts;
+    job->has_traffic = values->nodes > 1 && values->groups <= BALANCE_TRAFFIC_GROUPS_MAX &&
+                       values->token_groups <= values->groups;
+    status = balance_experts_check(&job->shape, error);
+    if (status != STATUS_OK) return status;
+    job->memory = malloc(balance_experts_bytes(&job->shape));
+    job->slots = calloc((size_t)job->load.layers * job->shape.slots, sizeof *job->slots);
+    job->strict_slots = calloc(job->shape.slots, sizeof *job->strict_slots);
+    job->layers = calloc(job->load.layers, sizeof *job->layers);
+    if (!job->memory || !job->slots || !job->strict_slots || !job->layers)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %u layers", job->load.layers);
+    return STATUS_OK;
+}
+
+static void close_job(struct job *job) {
+    free(job->load.loads);
+    free(job->memory);
+    free(job->slots);
+    free(job->strict_slots);
+    free(job->layers);
+}
+
+static void solve_all(struct job *job) {
+    for (uint32_t i = 0; i < job->load.layers; i++)
+        if (job->values->greedy)
+            balance_experts_greedy(&job->shape, loads_of(job, i), job->memory, slots_of(job, i),
+                                   &job->layers[i].outcome);
+        else
+            balance_experts(&job->shape, &job->options, loads_of(job, i), job->memory,
+                            slots_of(job, i), &job->layers[i].outcome);
+}
+
+static int compare_seconds(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void solve(struct job *job) {
+    double seconds[SOLVES];
+    for (int i = 0; i < SOLVES; i++) {
+        double start = machine_limits_now();
+        solve_all(job);
+        seconds[i] = machine_limits_now() - start;
+    }
+    qsort(seconds, SOLVES, sizeof *seconds, compare_seconds);
+    job->solve_seconds = seconds[SOLVES / 2];
+}
+
+/* Beside what the same search gives when groups must stay on their nodes. */
+static void count_traffic(struct job *job) {
+    const struct balance_options strict = {BALANCE_STRICT, job->options.effort};
+    for (uint32_t i = 0; job->has_traffic && i < job->load.layers; i++) {
+        struct layer *layer = &job->layers[i];
+        balance_traffic(&job->shape, &job->choice, loads_of(job, i), slots_of(job, i),
+                        &layer->traffic);
+        if (!balance_experts_divides(&job->shape)) continue;
+        balance_experts(&job->shape, &strict, loads_of(job, i), job->memory, job->strict_slots,
+                        &layer->strict);
+        balance_traffic(&job->shape, &job->choice, loads_of(job, i), job->strict_slots,
+                        &layer->strict_traffic);
+    }
+}
+
+static void print_column(const struct job *job, const char *name, size_t offset) {
+    printf(",\"%s\":[", name);
+    for (uint32_t i = 0; i < job->load.layers; i++)
+        printf("%s%.9g", i ? "," : "", *(const double *)((const char *)&job->layers[i] + offset));
+    printf("]");
+}
+
+static void print_json(const struct job *job) {
+    printf("{\"slot_to_expert\":[");
+    for (uint32_t i = 0; i < job->load.layers; i++) {
+        for (uint32_t slot = 0; slot < job->shape.slots; slot++)
+            printf("%s%u", slot ? "," : i ? ",[" : "[", slots_of(job, i)[slot]);
+        printf("]");
+    }
+    printf("]");
+    print_column(job, "balance", offsetof(struct layer, outcome.balance));
+    print_column(job, "bound", offsetof(struct layer, outcome.bound));
+    printf(",\"solve_ms\":%.4g", job->solve_seconds * 1e3);
+    if (job->has_traffic) {
+        print_column(job, "node_copies", offsetof(struct layer, traffic.copies));
+        print_column(job, "away", offsetof(struct layer, traffic.away));
+    }
+    if (job->has_traffic && balance_experts_divides(&job->shape)) {
+        print_column(job, "strict_balance", offsetof(struct layer, strict.balance));
+        print_column(job, "strict_node_copies", offsetof(struct layer, strict_traffic.copies));
+    }
+    printf("}\n");
+}
+
+struct summary {
+    double balance, balance_min, bound, copies, away, strict, strict_copies;
+};
+
+static struct summary summarize(const struct job *job) {
+    struct summary sum = {.balance_min = 1};
+    for (uint32_t i = 0; i < job->load.layers; i++) {
+        const struct layer *layer = &job->layers[i];
+        double part = 1.0 / job->load.layers;
+        sum.balance += layer->outcome.balance * part;
+        sum.bound += layer->outcome.bound * part;
+        sum.copies += layer->traffic.copies * part;
+        sum.away += layer->traffic.away * part;
+        sum.strict += layer->strict.balance * part;
+        sum.strict_copies += layer->strict_traffic.copies * part;
+        if (layer->outcome.balance < sum.balance_min) sum.balance_min = layer->outcome.balance;
+    }
+    return sum;
+}
+
+static void print_table(const struct job *job) {
+    struct summary sum = summarize(job);
+    printf("layer  balance   bound");
+    printf(job->has_traffic ? "  node copies   away\n" : "\n");
+    for (uint32_t i = 0; i < job->load.layers; i++) {
+        const struct layer *layer = &job->layers[i];
+        printf("%5u   %.4f  %.4f", i, layer->outcome.balance, layer->outcome.bound);
+        if (job->has_traffic)
+            printf("       %6.3f  %4.1f%%", layer->traffic.copies, 100 * layer->traffic.away);
+        printf("\n");
+    }
+    printf("\nbalance (mean rank load / largest): mean %.4f, least %.4f; bound, mean %.4f\n",
+           sum.balance, sum.balance_min, sum.bound);
+    printf("solved %u layers in %.3g ms (median of %d)\n", job->load.layers,
+           job->solve_seconds * 1e3, SOLVES);
+    if (!job->has_traffic) return;
+    printf("a token touches %.3f nodes; %.1f %% of the load is served outside its group's node\n",
+           sum.copies, 100 * sum.away);
+    if (!balance_experts_divides(&job->shape)) return;
+    printf("strict locality: balance %.4f, %.3f nodes: the trade is %+.1f %% balance for %+.1f %% "
+           "node traffic\n",
+           sum.strict, sum.strict_copies, 100 * (sum.balance / sum.strict - 1),
+           100 * (sum.copies / sum.strict_copies - 1));
+}
+
+int program_eplb(int argc, char **argv) {
+    struct eplb_values values;
+    struct option_result result;
+    struct error error;
+    int exit_code;
+    if (!command_begin(eplb_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    if (!values.load) return command_misused(eplb_options, "which loads? --load FILE");
+    struct job job = {.values = &values};
+    enum status status = open_job(&job, &error);
+    if (status == STATUS_OK) {
+        solve(&job);
+        count_traffic(&job);
+        if (values.json)
+            print_json(&job);
+        else
+            print_table(&job);
+    }
+    close_job(&job);
+    if (status != STATUS_OK) return command_failed(eplb_options, status, &error);
+    return command_end(eplb_options);
+}
