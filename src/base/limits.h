@@ -10,6 +10,7 @@
 #define QUANT_GROUP 128     /* channels in an activation group; side of an FP8 weight block */
 #define MATMUL_PANEL 32     /* output columns in a packed weight panel */
 
+#define LIMIT_RANKS 1024            /* of a unit */
 #define LIMIT_STEP_ROWS 512         /* sequences in one step plan */
 #define LIMIT_STEP_TOKENS 16384     /* tokens in one step plan, drafts included */
 #define LIMIT_DRAFTS 1              /* tokens guessed ahead of one known token */

@@ -171,8 +171,9 @@ static bool plan_valid(struct walk *walk, const struct step_plan *plan) {
     walk_tail(walk, (uint64_t)plan->page_count * sizeof(struct page_id));
     walk_tail(walk, (uint64_t)plan->history_count * sizeof(uint32_t));
     walk_tail(walk, (uint64_t)plan->bias_count * sizeof(struct token_bias));
-    if (!walk_ends(walk) || plan->overlap >= OVERLAP_KIND_COUNT || plan->row_count == 0 ||
-        plan->row_count > LIMIT_STEP_ROWS || plan->token_count > LIMIT_STEP_TOKENS)
+    if (!walk_ends(walk) || plan->overlap >= OVERLAP_KIND_COUNT || plan->rank >= LIMIT_RANKS ||
+        plan->others_draft > 1 || plan->row_count > LIMIT_STEP_ROWS ||
+        plan->token_count > LIMIT_STEP_TOKENS)
         return false;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (!row_valid(plan, &step_plan_rows(plan)[i])) return false;
@@ -191,7 +192,7 @@ static bool result_row_valid(const struct step_result *result, const struct step
 static bool result_valid(struct walk *walk, const struct step_result *result) {
     walk_tail(walk, (uint64_t)result->row_count * sizeof(struct step_result_row));
     walk_tail(walk, (uint64_t)result->logprob_count * sizeof(struct token_logprob));
-    if (!walk_ends(walk) || result->failed > 1 || result->reserved ||
+    if (!walk_ends(walk) || result->failed > 1 || result->rank >= LIMIT_RANKS ||
         result->row_count > LIMIT_STEP_ROWS)
         return false;
     for (uint32_t i = 0; i < result->row_count; i++) {

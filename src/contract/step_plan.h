@@ -64,6 +64,9 @@ struct step_plan {
      * prompt form first, then generated form, each in the plan's order. A row of no such number:
      * the second lane is empty. Prompts are cut on block boundaries, generated rows not at all. */
     uint32_t cut_row, cut_token;
+    /* Among ranks, a step is one plan for each, perhaps with no rows: all compute it together. */
+    uint16_t rank;
+    uint16_t others_draft; /* 1: a row of another rank's plan may have drafts */
 };
 
 static inline size_t step_plan_rows_at(void) {
@@ -124,7 +127,7 @@ struct step_result {
     uint32_t row_count;
     uint32_t failed; /* 1: the engine could not run the step; no row counts */
     uint32_t logprob_count;
-    uint32_t reserved; /* zero */
+    uint32_t rank; /* of the plan */
 };
 
 #define STEP_ROW_LOGPROBS_MAX (1 + LIMIT_TOP_LOGPROBS)

@@ -55,7 +55,7 @@ void engine_cpu_close(struct engine_cpu *engine) {
     free(engine);
 }
 
-const struct model *engine_cpu_model(const struct engine_cpu *engine) {
+struct model *engine_cpu_model(const struct engine_cpu *engine) {
     return engine->model;
 }
 
@@ -92,6 +92,12 @@ static enum status check_rows(const struct engine_cpu *engine, const struct step
                              rows[i].sampling.top_logprobs, LIMIT_TOP_LOGPROBS);
     }
     return STATUS_OK;
+}
+
+enum status engine_cpu_check(const struct engine_cpu *engine, const struct step_plan *plan,
+                             struct error *error) {
+    enum status status = check_rows(engine, plan, error);
+    return status == STATUS_OK ? model_check_plan(engine->model, plan, error) : status;
 }
 
 /* Chooses one token, and says how likely it was. */
@@ -155,7 +161,7 @@ static enum status run(struct engine_cpu *engine, const struct step_plan *plan,
                        struct step_result *result, struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
     struct step_result_row *results = step_result_rows(result);
-    enum status status = check_rows(engine, plan, error);
+    enum status status = engine_cpu_check(engine, plan, error);
     if (status == STATUS_OK) status = model_step(engine->model, plan, engine->logits, NULL, error);
     if (status != STATUS_OK) return status;
     const float *logits = engine->logits;
@@ -178,6 +184,7 @@ void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
     memset(result, 0, step_result_bytes(plan->row_count, 0));
     result->step = plan->step;
     result->row_count = plan->row_count;
+    result->rank = plan->rank;
     result->failed = run(engine, plan, result, error) != STATUS_OK;
     if (result->failed)
         for (uint32_t i = 0; i < plan->row_count; i++)

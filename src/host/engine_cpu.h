@@ -15,10 +15,14 @@ enum status engine_cpu_open(const struct model_options *options, struct engine_c
 void engine_cpu_close(struct engine_cpu *engine);
 
 /* What it runs: for the unit's hello and its page count. */
-const struct model *engine_cpu_model(const struct engine_cpu *engine);
+struct model *engine_cpu_model(const struct engine_cpu *engine);
 
 /* What a result of so many rows needs at most. */
 size_t engine_cpu_result_bytes(uint32_t rows_max);
+
+/* STATUS_INVALID: a plan that breaks a rule; every engine on this model says the same. */
+enum status engine_cpu_check(const struct engine_cpu *engine, const struct step_plan *plan,
+                             struct error *error) MUST_USE;
 
 /* Runs the plan; `result` has room for engine_cpu_result_bytes(plan->row_count). A plan that breaks
  * a rule gives a result with failed = 1, and the reason in *error. */

@@ -21,7 +21,7 @@ enum { GATEWAY, UNIT, MACHINE_COUNT };
 struct loop {
     struct event_base *base;
     struct http_server *http;
-    struct event *terminate, *interrupt;
+    struct event *terminate, *interrupt, *drain;
     struct event *turn; /* runs after the events at hand, once for all of them */
     struct event *wake; /* at the machines' next wake */
     struct machine machines[MACHINE_COUNT];
@@ -256,8 +256,10 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     if (status) return status;
     loop->terminate = evsignal_new(loop->base, SIGTERM, on_signal, loop);
     loop->interrupt = evsignal_new(loop->base, SIGINT, on_signal, loop);
+    loop->drain = evsignal_new(loop->base, SIGUSR2, on_signal, loop); /* what mpirun passes on */
     event_add(loop->terminate, NULL);
     event_add(loop->interrupt, NULL);
+    event_add(loop->drain, NULL);
     if (parts->ready) parts->ready(parts->ready_context, http_server_url(loop->http));
     ask_turn(loop); /* the unit says hello */
     while (!is_done(loop))
@@ -282,6 +284,7 @@ bool loop_close(struct loop *loop) {
     free_event(loop->wake);
     free_event(loop->terminate);
     free_event(loop->interrupt);
+    free_event(loop->drain);
     if (loop->base) event_base_free(loop->base);
     free(loop);
     return ended;

@@ -22,9 +22,18 @@
 #define LOOK_NS 200000       /* a rank looks so long for an order before it sleeps */
 #define SLEEP_NS_MAX 1000000 /* between two looks */
 
-enum order_kind { ORDER_OPEN, ORDER_STEP, ORDER_LINK, ORDER_REPORT, ORDER_CLOSE, ORDER_END };
+enum order_kind {
+    ORDER_OPEN,
+    ORDER_STEP,
+    ORDER_RUN,
+    ORDER_LINK,
+    ORDER_REPORT,
+    ORDER_CLOSE,
+    ORDER_END
+};
 
-/* ORDER_OPEN: struct setup behind it; ORDER_STEP: the plan's bytes; ORDER_LINK: struct link. */
+/* ORDER_OPEN: struct setup behind it; ORDER_STEP and ORDER_RUN: the plan's bytes; ORDER_LINK:
+ * struct link. */
 struct order {
     uint32_t kind;
     uint32_t logits_count;
@@ -35,6 +44,7 @@ struct order {
 
 struct setup {
     struct model_options options; /* its pointers mean nothing here */
+    bool engine;
     char directory[PATH_MAX];
 };
 
@@ -47,15 +57,23 @@ struct opened {
     struct error error;
 };
 
-struct rank_group {
+/* A rank's model, alone or within an engine. */
+struct seat {
     struct model *model;
+    struct engine_cpu *engine;
+    uint32_t rows_max;
+};
+
+struct rank_group {
+    struct seat seat;
     uint32_t count;
     char *message; /* [message_bytes] */
     size_t message_bytes;
 };
 
 struct worker {
-    struct model *model;
+    struct seat seat;
+    struct step_result *result;
     char *message;
     size_t message_bytes;
     float *logits;
@@ -106,6 +124,24 @@ static uint32_t cpus_each(uint32_t ranks) {
     return each ? each : 1;
 }
 
+static enum status seat_open(struct seat *seat, const struct model_options *options, bool engine,
+                             struct error *error) {
+    enum status status = engine ? engine_cpu_open(options, &seat->engine, error)
+                                : model_open(options, &seat->model, error);
+    if (status != STATUS_OK) return status;
+    seat->rows_max = options->step_rows_max;
+    if (engine) seat->model = engine_cpu_model(seat->engine);
+    return STATUS_OK;
+}
+
+static void seat_close(struct seat *seat) {
+    if (seat->engine)
+        engine_cpu_close(seat->engine);
+    else
+        model_close(seat->model);
+    *seat = (struct seat){.model = NULL};
+}
+
 /* --- rank 0 --------------------------------------------------------------------------------------
  */
 
@@ -120,14 +156,15 @@ static void order_all(struct rank_group *group, enum order_kind kind, const void
 }
 
 static enum status open_all(struct rank_group *group, const struct model_options *options,
-                            struct error *error) {
+                            bool engine, struct error *error) {
     static struct setup setup;
     setup.options = *options;
+    setup.engine = engine;
     if (strlen(options->directory) >= sizeof setup.directory)
         return error_set(error, STATUS_TOO_LARGE, "the model's path is too long");
     memcpy(setup.directory, options->directory, strlen(options->directory) + 1);
     order_all(group, ORDER_OPEN, &setup, sizeof setup);
-    enum status status = model_open(options, &group->model, error);
+    enum status status = seat_open(&group->seat, options, engine, error);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         struct opened opened;
         ranks_receive(rank, &opened, sizeof opened);
@@ -138,15 +175,15 @@ static enum status open_all(struct rank_group *group, const struct model_options
     return status;
 }
 
-enum status rank_group_open(const struct model_options *options, struct rank_group **group_out,
-                            struct error *error) {
+static enum status open_group(const struct model_options *options, bool engine,
+                              struct rank_group **group_out, struct error *error) {
     struct rank_group *group = calloc(1, sizeof *group);
     if (!group) return error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
     struct model_options own = *options;
     group->count = own.rank_count = ranks_count();
     own.rank = 0;
     if (group->count > 1 && !own.threads) own.threads = cpus_each(group->count);
-    enum status status = open_all(group, &own, error);
+    enum status status = open_all(group, &own, engine, error);
     if (status != STATUS_OK) {
         rank_group_close(group);
         return status;
@@ -155,10 +192,20 @@ enum status rank_group_open(const struct model_options *options, struct rank_gro
     return STATUS_OK;
 }
 
+enum status rank_group_open(const struct model_options *options, struct rank_group **group_out,
+                            struct error *error) {
+    return open_group(options, false, group_out, error);
+}
+
+enum status rank_group_open_engines(const struct model_options *options,
+                                    struct rank_group **group_out, struct error *error) {
+    return open_group(options, true, group_out, error);
+}
+
 void rank_group_close(struct rank_group *group) {
     if (!group) return;
     order_all(group, ORDER_CLOSE, NULL, 0);
-    model_close(group->model);
+    seat_close(&group->seat);
     free(group->message);
     free(group);
 }
@@ -168,13 +215,18 @@ uint32_t rank_group_count(const struct rank_group *group) {
 }
 
 struct model *rank_group_model(const struct rank_group *group) {
-    return group->model;
+    return group->seat.model;
 }
 
+const struct engine_cpu *rank_group_engine(const struct rank_group *group) {
+    return group->seat.engine;
+}
+
+static const struct step_plan no_rows = {
+    .record = {.version = RECORD_VERSION, .kind = RECORD_RUN_STEP, .bytes = sizeof no_rows}};
+
 static const struct step_plan *plan_or_none(const struct rank_step *step) {
-    static const struct step_plan none = {
-        .record = {.version = RECORD_VERSION, .kind = RECORD_RUN_STEP, .bytes = sizeof none}};
-    return step->plan ? step->plan : &none;
+    return step->plan ? step->plan : &no_rows;
 }
 
 static uint32_t count_logits(const struct step_plan *plan) {
@@ -207,11 +259,12 @@ static void send_step(struct rank_group *group, uint32_t rank, const struct rank
 static void take_answers(const struct rank_group *group, uint32_t rank,
                          const struct rank_step *step) {
     const struct step_plan *plan = plan_or_none(step);
-    size_t logits = (size_t)count_logits(plan) * model_shape(group->model)->vocab;
+    size_t logits = (size_t)count_logits(plan) * model_shape(group->seat.model)->vocab;
     if (logits) ranks_receive(rank, step->logits, logits * sizeof *step->logits);
     if (!step->probe) return;
     if (step->probe->routing)
-        ranks_receive(rank, step->probe->routing, routing_count(group->model) * sizeof(uint32_t));
+        ranks_receive(rank, step->probe->routing,
+                      routing_count(group->seat.model) * sizeof(uint32_t));
     if (step->probe->mtp_argmax && step->probe->row != MODEL_NO_ROW)
         ranks_receive(rank, step->probe->mtp_argmax,
                       step_plan_rows(plan)[step->probe->row].token_count * sizeof(uint32_t));
@@ -222,17 +275,17 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     bool mtp = false;
     uint32_t nothing;
     for (uint32_t rank = 0; rank < group->count; rank++) {
-        enum status status = model_check_plan(group->model, plan_or_none(&steps[rank]), error);
+        enum status status = model_check_plan(group->seat.model, plan_or_none(&steps[rank]), error);
         if (status != STATUS_OK) return status;
         if (steps[rank].probe && steps[rank].probe->mtp_argmax) mtp = true;
     }
-    if (mtp && !model_has_mtp(group->model))
+    if (mtp && !model_has_mtp(group->seat.model))
         return error_set(error, STATUS_INVALID,
                          "the model has no MTP layer, or was opened without it");
     for (uint32_t rank = 1; rank < group->count; rank++)
         send_step(group, rank, &steps[rank], mtp);
     struct model_probe follow = {.row = MODEL_NO_ROW, .mtp_argmax = mtp ? &nothing : NULL};
-    enum status status = model_step(group->model, plan_or_none(&steps[0]), steps[0].logits,
+    enum status status = model_step(group->seat.model, plan_or_none(&steps[0]), steps[0].logits,
                                     steps[0].probe ? steps[0].probe : &follow, error);
     check(status == STATUS_OK || group->count == 1); /* a probe that breaks a rule: our own bug */
     for (uint32_t rank = 1; rank < group->count; rank++)
@@ -243,12 +296,60 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
 void rank_group_set_link(struct rank_group *group, double gbps, double us) {
     struct link link = {gbps, us};
     order_all(group, ORDER_LINK, &link, sizeof link);
-    model_set_link(group->model, gbps, us);
+    model_set_link(group->seat.model, gbps, us);
+}
+
+static void fail_plan(const struct step_plan *plan, struct step_result *result) {
+    size_t bytes = step_result_bytes(plan->row_count, 0);
+    memset(result, 0, bytes);
+    result->record = (struct record){
+        .version = RECORD_VERSION, .kind = RECORD_STEP_DONE, .bytes = (uint32_t)bytes};
+    result->step = plan->step;
+    result->rank = plan->rank;
+    result->row_count = plan->row_count;
+    result->failed = 1;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        step_result_rows(result)[i].slot = step_plan_rows(plan)[i].slot;
+}
+
+static void send_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {
+    struct order order = {.kind = ORDER_RUN};
+    size_t bytes = sizeof order + plan->record.bytes;
+    group->message = grow(group->message, &group->message_bytes, bytes);
+    memcpy(group->message, &order, sizeof order);
+    memcpy(group->message + sizeof order, plan, plan->record.bytes);
+    ranks_send(rank, group->message, bytes);
+}
+
+void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,
+                    struct step_result *const *results, struct error *error) {
+    struct error unused;
+    struct step_plan none = no_rows;
+    none.overlap = plans[0]->overlap;
+    none.cut_row = UINT32_MAX;
+    for (uint32_t rank = 0; rank < group->count; rank++) /* those that fail still take part */
+        none.others_draft |= plans[rank]->others_draft;
+    for (uint32_t rank = 1; rank < group->count; rank++) {
+        bool fails = engine_cpu_check(group->seat.engine, plans[rank], error) != STATUS_OK;
+        send_plan(group, rank, fails ? &none : plans[rank]);
+    }
+    bool fails = engine_cpu_check(group->seat.engine, plans[0], error) != STATUS_OK;
+    engine_cpu_run(group->seat.engine, fails ? &none : plans[0], results[0], &unused);
+    int64_t compute_ns = results[0]->compute_ns;
+    if (fails) fail_plan(plans[0], results[0]);
+    size_t result_bytes = engine_cpu_result_bytes(group->seat.rows_max);
+    for (uint32_t rank = 1; rank < group->count; rank++) {
+        ranks_receive(rank, results[rank], result_bytes);
+        if (results[rank]->row_count != plans[rank]->row_count)
+            fail_plan(plans[rank], results[rank]);
+    }
+    for (uint32_t rank = 0; rank < group->count; rank++)
+        results[rank]->compute_ns = compute_ns;
 }
 
 void rank_group_report(struct rank_group *group, struct rank_report *reports) {
     order_all(group, ORDER_REPORT, NULL, 0);
-    reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->model)};
+    reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->seat.model)};
     for (uint32_t rank = 1; rank < group->count; rank++)
         ranks_receive(rank, &reports[rank], sizeof reports[rank]);
 }
@@ -267,7 +368,8 @@ void rank_group_end(void) {
  */
 
 static void worker_close(struct worker *worker) {
-    model_close(worker->model);
+    seat_close(&worker->seat);
+    free(worker->result);
     free(worker->logits);
     free(worker->routing);
     free(worker->argmax);
@@ -280,11 +382,12 @@ static void worker_open(struct worker *worker, struct setup *setup) {
     options->directory = setup->directory;
     options->progress = NULL;
     options->rank = ranks_rank();
-    opened.status = (uint32_t)model_open(options, &worker->model, &opened.error);
+    opened.status = (uint32_t)seat_open(&worker->seat, options, setup->engine, &opened.error);
     if (opened.status == STATUS_OK) {
-        worker->routing = calloc(routing_count(worker->model) + 1, sizeof *worker->routing);
+        worker->result = calloc(1, engine_cpu_result_bytes(options->step_rows_max));
+        worker->routing = calloc(routing_count(worker->seat.model) + 1, sizeof *worker->routing);
         worker->argmax = calloc(options->step_tokens_max, sizeof *worker->argmax);
-        check(worker->routing && worker->argmax);
+        check(worker->routing && worker->argmax && worker->result);
     }
     ranks_send(0, &opened, sizeof opened);
 }
@@ -296,28 +399,35 @@ static void worker_step(struct worker *worker, const struct order *order,
                                 .routing = order->wants_routing ? worker->routing : NULL,
                                 .mtp_argmax = order->wants_mtp ? worker->argmax : NULL,
                                 .mtp_next_token = order->mtp_next_token};
-    size_t logits = (size_t)order->logits_count * model_shape(worker->model)->vocab;
+    size_t logits = (size_t)order->logits_count * model_shape(worker->seat.model)->vocab;
     size_t bytes = worker->logits_floats * sizeof *worker->logits;
     worker->logits = grow(worker->logits, &bytes, logits * sizeof *worker->logits);
     worker->logits_floats = bytes / sizeof *worker->logits;
-    enum status status =
-        model_step(worker->model, plan, worker->logits, order->has_probe ? &probe : NULL, &error);
+    enum status status = model_step(worker->seat.model, plan, worker->logits,
+                                    order->has_probe ? &probe : NULL, &error);
     check(status == STATUS_OK); /* rank 0 has checked it */
     if (logits) ranks_send(0, worker->logits, logits * sizeof *worker->logits);
     if (order->wants_routing)
-        ranks_send(0, worker->routing, routing_count(worker->model) * sizeof *worker->routing);
+        ranks_send(0, worker->routing, routing_count(worker->seat.model) * sizeof *worker->routing);
     if (order->wants_mtp && order->probe_row != MODEL_NO_ROW)
         ranks_send(0, worker->argmax,
                    step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
 }
 
+static void worker_run(struct worker *worker, const struct step_plan *plan) {
+    struct error error;
+    engine_cpu_run(worker->seat.engine, plan, worker->result, &error);
+    check(!worker->result->failed); /* rank 0 has checked the plan */
+    ranks_send(0, worker->result, worker->result->record.bytes);
+}
+
 static void worker_report(const struct worker *worker) {
-    struct rank_report report = {.pid = getpid(), .model = model_rank(worker->model)};
+    struct rank_report report = {.pid = getpid(), .model = model_rank(worker->seat.model)};
     ranks_send(0, &report, sizeof report);
 }
 
 void rank_group_work(void) {
-    struct worker worker = {.model = NULL};
+    struct worker worker = {.message = NULL};
     for (;;) {
         size_t bytes = wait_for(0);
         worker.message = grow(worker.message, &worker.message_bytes, bytes);
@@ -331,8 +441,9 @@ void rank_group_work(void) {
             worker_step(&worker, order, (const struct step_plan *)(void *)more);
         if (order->kind == ORDER_LINK) {
             const struct link *link = (const struct link *)(const void *)more;
-            model_set_link(worker.model, link->gbps, link->us);
+            model_set_link(worker.seat.model, link->gbps, link->us);
         }
+        if (order->kind == ORDER_RUN) worker_run(&worker, (const struct step_plan *)(void *)more);
         if (order->kind == ORDER_REPORT) worker_report(&worker);
         if (order->kind == ORDER_CLOSE) worker_close(&worker);
     }

@@ -3,7 +3,8 @@
  * they are told. Each rank has its own sequences and KV pages; routed experts are spread over all.
  * A process alone is a group of one, without messages.
  *
- *   rank 0       rank_group_open, rank_group_step ..., rank_group_close; rank_group_end at the end
+ *   rank 0       rank_group_open, rank_group_step ..., rank_group_close; rank_group_end at the end;
+ *                or rank_group_open_engines and rank_group_run, where ranks choose tokens too
  *   the others   rank_group_work, until rank 0 ends
  *
  * All ranks are one program on one kind of machine, so structs travel as they lie in memory.
@@ -11,7 +12,7 @@
 #ifndef HOST_RANK_GROUP_H
 #define HOST_RANK_GROUP_H
 
-#include "model/model.h"
+#include "host/engine_cpu.h"
 
 struct rank_group;
 
@@ -32,11 +33,15 @@ struct rank_report {
  * why. */
 enum status rank_group_open(const struct model_options *options, struct rank_group **group_out,
                             struct error *error) MUST_USE;
+/* As rank_group_open, with an engine on each rank's model: to rank_group_run. */
+enum status rank_group_open_engines(const struct model_options *options,
+                                    struct rank_group **group_out, struct error *error) MUST_USE;
 void rank_group_close(struct rank_group *group);
 
 uint32_t rank_group_count(const struct rank_group *group);
 /* Rank 0's. */
 struct model *rank_group_model(const struct rank_group *group);
+const struct engine_cpu *rank_group_engine(const struct rank_group *group);
 
 /* One step of all ranks: steps[rank_group_count]. */
 enum status rank_group_step(struct rank_group *group, const struct rank_step *steps,
@@ -44,6 +49,11 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
 
 /* Slows every rank's link to the others down; zeros: not. See struct model_options. */
 void rank_group_set_link(struct rank_group *group, double gbps, double us);
+
+/* One step of all ranks' engines, as engine_cpu_run: plans and results [rank_group_count]. A plan
+ * that breaks a rule fails alone; its reason, or the last such, is in *error. */
+void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,
+                    struct step_result *const *results, struct error *error);
 
 /* reports[rank_group_count]. */
 void rank_group_report(struct rank_group *group, struct rank_report *reports);

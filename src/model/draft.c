@@ -104,7 +104,7 @@ void draft_make(struct model *model, const struct step_plan *plan) {
         add_position(batch, row->first_position - 1, step_plan_tokens(plan)[row->token_index],
                      hidden_of(model, row->slot, count - 1));
     }
-    if (batch->token_count == 0) return;
+    if (batch->token_count == 0 && !plan->others_draft) return;
     mtp_run(model, draft->guesses);
     for (uint32_t i = 0; i < batch->run_count; i++) {
         struct model_draft *made = &draft->made[batch->runs[i].plan_row];

@@ -14,9 +14,12 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LAUNCHER "mpirun.openmpi"
@@ -36,7 +39,7 @@ static uint64_t cpus(void) {
 }
 
 /* Becomes mpirun; returns, with an exit code, only if that cannot be. */
-static int launch(const struct option_table *table, const struct rank_job_values *values) {
+static int become_mpirun(const struct option_table *table, const struct rank_job_values *values) {
     static char self[PATH_MAX], count[24];
     const char *arguments[FLAGS_MAX] = {LAUNCHER,          "-q",        "--allow-run-as-root",
                                         "--oversubscribe", "--bind-to", "none",
@@ -72,8 +75,41 @@ static int launch(const struct option_table *table, const struct rank_job_values
                   strerror(errno));
 }
 
-bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
-                    int *exit_code_out) {
+static int wait_for(pid_t child) {
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* mpirun stands in a group of its own, so that a terminal's Ctrl-C comes to us alone. */
+static int watch_over_mpirun(const struct option_table *table,
+                             const struct rank_job_values *values) {
+    sigset_t signals, before;
+    uint32_t asked = 0;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    pid_t parent = getpid(), child = fork();
+    if (child < 0) return failed(table, "cannot start a process: %s", strerror(errno));
+    if (child == 0) {
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent) _exit(EXIT_CODE_FAILED);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        _exit(become_mpirun(table, values));
+    }
+    for (int number; sigwait(&signals, &number) == 0;) {
+        if (number == SIGCHLD) break;
+        kill(child, asked++ ? SIGTERM : SIGUSR2);
+    }
+    return wait_for(child);
+}
+
+static bool begin(const struct option_table *table, const struct rank_job_values *values,
+                  bool server, int *exit_code_out) {
     struct error error;
     if (values->ranks <= 1) return false;
     if (!ranks_built()) {
@@ -83,7 +119,7 @@ bool rank_job_begin(const struct option_table *table, const struct rank_job_valu
         return true;
     }
     if (!ranks_in_job()) {
-        *exit_code_out = launch(table, values);
+        *exit_code_out = server ? watch_over_mpirun(table, values) : become_mpirun(table, values);
         return true;
     }
     enum status status = ranks_begin(&error);
@@ -91,11 +127,24 @@ bool rank_job_begin(const struct option_table *table, const struct rank_job_valu
         *exit_code_out = command_failed(table, status, &error);
         return true;
     }
-    atexit(rank_group_end); /* however rank 0 ends, the others may go */
-    if (ranks_rank() == 0) return false;
+    if (ranks_rank() == 0) {
+        atexit(rank_group_end); /* however rank 0 ends, the others may go */
+        return false;
+    }
+    signal(SIGUSR2, SIG_IGN); /* rank 0 says when it is over */
     rank_group_work();
     *exit_code_out = EXIT_CODE_OK;
     return true;
+}
+
+bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
+                    int *exit_code_out) {
+    return begin(table, values, false, exit_code_out);
+}
+
+bool rank_job_begin_server(const struct option_table *table, const struct rank_job_values *values,
+                           int *exit_code_out) {
+    return begin(table, values, true, exit_code_out);
 }
 
 void rank_job_options(const struct rank_job_values *values, struct model_options *options) {

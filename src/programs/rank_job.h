@@ -54,6 +54,11 @@ struct rank_job_values {
 bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
                     int *exit_code_out);
 
+/* As rank_job_begin, for a server: this process stays, and turns the first SIGTERM or SIGINT into
+ * the signal that lets rank 0 finish what has begun; a second one ends the job. */
+bool rank_job_begin_server(const struct option_table *table, const struct rank_job_values *values,
+                           int *exit_code_out);
+
 /* What the options say, for the model. */
 void rank_job_options(const struct rank_job_values *values, struct model_options *options);
 

@@ -10,19 +10,21 @@
 
 #include "base/check.h"
 #include "gateway/gateway.h"
-#include "host/engine_cpu.h"
 #include "host/loop.h"
 #include "host/model_text.h"
 #include "host/web_assets.h"
 #include "policy/evict_pages.h"
 #include "policy/speculate.h"
 #include "programs/model_run.h"
-#include "unit/unit.h"
+#include "programs/rank_job.h"
+#include "unit/rank_units.h"
 
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
+#define PROMPTS_BYTES ((size_t)1 << 30)       /* for the prompts held, among ranks */
 
 struct serve_values {
     struct model_run_values run;
+    struct rank_job_values job;
     const char *config, *host, *served_name, *allow_origin;
     uint64_t port, kv_memory, max_context, max_batch_tokens, max_batch_rows, queue;
     uint64_t tpot_stretch;
@@ -35,6 +37,7 @@ struct serve_values {
 
 static const struct option serve_rows[] = {
     MODEL_RUN_OPTIONS,
+    RANK_JOB_OPTIONS(struct serve_values),
     {.name = "host",
      .type = OPTION_TEXT,
      .fallback = "127.0.0.1",
@@ -49,7 +52,7 @@ static const struct option serve_rows[] = {
     {.name = "kv-memory",
      .type = OPTION_BYTES,
      .fallback = "1GiB",
-     .help = "memory for the KV cache",
+     .help = "memory for the KV cache, of all ranks together",
      AT(kv_memory)},
     {.name = "max-context",
      .type = OPTION_COUNT,
@@ -59,14 +62,16 @@ static const struct option serve_rows[] = {
     {.name = "max-batch-tokens",
      .type = OPTION_COUNT,
      .fallback = "512",
-     .help = "tokens computed in one step; more speeds prompts up and makes running answers wait",
+     .help = "tokens computed in one step, on each rank; more speeds prompts up and makes running "
+             "answers wait",
      .minimum = 2 * KV_BLOCK_TOKENS,
      .maximum = LIMIT_STEP_TOKENS,
      AT(max_batch_tokens)},
     {.name = "max-batch-rows",
      .type = OPTION_COUNT,
      .fallback = "64",
-     .help = "requests that run at the same time; at least 64 less than --max-batch-tokens",
+     .help = "requests that run at the same time, on each rank; at least 64 less than "
+             "--max-batch-tokens",
      .minimum = 1,
      .maximum = LIMIT_STEP_ROWS,
      AT(max_batch_rows)},
@@ -155,26 +160,41 @@ const struct option_table serve_options[1] = {
 struct server {
     struct serve_values values;
     struct loop *loop;
-    struct engine_cpu *engine;
-    struct step_result *result; /* of the engine's thread, room for max_batch_rows */
+    struct rank_group *group;
+    /* of the engine's thread, [ranks] each: */
+    const struct step_plan **plans; /* copies of those that have come; there are plan_count */
+    uint32_t plan_count;
+    struct step_result **results; /* room for max_batch_rows */
     struct model_text text;
     struct tokenizer_scratch *scratch;  /* of the tokenizer's thread */
     struct record_tokenized *tokenized; /* of that thread, room for LONG_TEXT_BYTES_MAX tokens */
     struct gateway *gateway;
-    struct unit *unit;
+    struct rank_units *units;
     void *text_memory, *machine_memory;
     char name[256];
 };
 
 /* ---- what the threads do ---- */
 
+/* A step begins when every rank's plan is there. */
 static void run_step(void *context, struct worker *worker, const struct record *record) {
     struct server *server = context;
     struct error error = {""};
-    check(record->kind == RECORD_RUN_STEP);
-    engine_cpu_run(server->engine, (const struct step_plan *)record, server->result, &error);
-    if (server->result->failed) fprintf(stderr, "a step failed: %s\n", error.text);
-    worker_answer(worker, &server->result->record);
+    uint32_t ranks = rank_group_count(server->group);
+    struct step_plan *plan = malloc(record->bytes);
+    check(record->kind == RECORD_RUN_STEP && plan && server->plan_count < ranks);
+    memcpy(plan, record, record->bytes);
+    check(plan->rank < ranks && !server->plans[plan->rank]);
+    server->plans[plan->rank] = plan;
+    if (++server->plan_count < ranks) return;
+    rank_group_run(server->group, server->plans, server->results, &error);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        if (server->results[rank]->failed) fprintf(stderr, "a step failed: %s\n", error.text);
+        worker_answer(worker, &server->results[rank]->record);
+        free((void *)(uintptr_t)server->plans[rank]);
+        server->plans[rank] = NULL;
+    }
+    server->plan_count = 0;
 }
 
 static void tokenize(void *context, struct worker *worker, const struct record *record) {
@@ -216,13 +236,15 @@ static enum status open_loop(struct server *server, struct error *error) {
     return loop_open(&http, &server->loop, error);
 }
 
+/* Of each rank. */
 static uint32_t unit_requests(const struct server *server) {
-    uint64_t wanted = server->values.max_batch_rows + server->values.queue;
+    uint64_t wanted =
+        server->values.max_batch_rows + divide_up(server->values.queue, server->values.job.ranks);
     return wanted < LIMIT_UNIT_REQUESTS ? (uint32_t)wanted : LIMIT_UNIT_REQUESTS;
 }
 
 static enum speculate_mode speculate_mode(const struct server *server) {
-    if (!model_has_mtp(engine_cpu_model(server->engine))) return SPECULATE_NEVER;
+    if (!model_has_mtp(rank_group_model(server->group))) return SPECULATE_NEVER;
     return strcmp(server->values.mtp, "on") == 0 ? SPECULATE_ALWAYS : SPECULATE_MEASURED;
 }
 
@@ -232,23 +254,29 @@ static enum status open_engine(struct server *server, const char **directory_out
     struct model_run_progress progress;
     enum status status = model_run_options(&server->values.run, &options, error);
     if (status) return status;
-    options.kv_bytes = server->values.kv_memory;
+    options.kv_bytes = server->values.kv_memory / server->values.job.ranks;
+    rank_job_options(&server->values.job, &options);
     options.step_tokens_max = (uint32_t)server->values.max_batch_tokens;
     options.step_rows_max = (uint32_t)server->values.max_batch_rows;
     options.mtp = strcmp(server->values.mtp, "off") != 0;
     options.mtp_required = strcmp(server->values.mtp, "on") == 0;
     options.slots_max = unit_requests(server);
     model_run_progress_begin(&progress, &options);
-    status = engine_cpu_open(&options, &server->engine, error);
+    status = rank_group_open_engines(&options, &server->group, error);
     model_run_progress_end(&progress);
     if (status) return status;
     *directory_out = options.directory;
-    server->result = calloc(1, engine_cpu_result_bytes(options.step_rows_max));
-    return server->result ? STATUS_OK : no_memory(error, "step results");
+    uint32_t ranks = rank_group_count(server->group);
+    server->plans = calloc(ranks, sizeof *server->plans);
+    server->results = calloc(ranks, sizeof *server->results);
+    bool whole = server->plans && server->results;
+    for (uint32_t i = 0; whole && i < ranks; i++)
+        whole = (server->results[i] = calloc(1, engine_cpu_result_bytes(options.step_rows_max)));
+    return whole ? STATUS_OK : no_memory(error, "step results");
 }
 
 static enum status open_text(struct server *server, const char *directory, struct error *error) {
-    const struct shape *shape = model_shape(engine_cpu_model(server->engine));
+    const struct shape *shape = model_shape(rank_group_model(server->group));
     enum status status = model_text_open(directory, shape, &server->text, error);
     if (status || !server->text.tokenizer) return status;
     struct arena arena;
@@ -275,7 +303,7 @@ static void choose_name(struct server *server, const char *directory) {
 }
 
 static uint32_t context_tokens(const struct server *server) {
-    const struct model *model = engine_cpu_model(server->engine);
+    const struct model *model = rank_group_model(server->group);
     uint64_t most = (uint64_t)model_page_count(model) * KV_BLOCK_TOKENS;
     uint64_t wanted =
         server->values.max_context ? server->values.max_context : model_shape(model)->context_max;
@@ -284,7 +312,8 @@ static uint32_t context_tokens(const struct server *server) {
 }
 
 static enum status open_machines(struct server *server, struct error *error) {
-    const struct model *model = engine_cpu_model(server->engine);
+    const struct model *model = rank_group_model(server->group);
+    uint32_t ranks = rank_group_count(server->group);
     struct unit_options unit = {
         .requests_max = unit_requests(server),
         .page_count = model_page_count(model),
@@ -314,16 +343,19 @@ static enum status open_machines(struct server *server, struct error *error) {
         .stop_token_count = server->text.stop_token_count,
         .prepend_bos = server->text.prepend_bos,
         .bos_token = server->text.bos_token,
-        .requests_max = unit.requests_max + 64, /* some are being read or tokenized */
+        .requests_max = ranks * unit.requests_max + 64, /* some are being read or tokenized */
         .body_bytes_max = LONG_TEXT_BYTES_MAX,
     };
+    if (gateway.requests_max > LIMIT_GATEWAY_REQUESTS)
+        gateway.requests_max = LIMIT_GATEWAY_REQUESTS;
     memcpy(gateway.stop_tokens, server->text.stop_tokens, sizeof gateway.stop_tokens);
-    size_t bytes = unit_memory_bytes(&unit) + gateway_memory_bytes(&gateway) + 64;
+    if (ranks > 1) unit.prompt_bytes = PROMPTS_BYTES / ranks;
+    size_t bytes = rank_units_memory_bytes(&unit, ranks) + gateway_memory_bytes(&gateway) + 64;
     struct arena arena;
     server->machine_memory = malloc(bytes);
     if (!server->machine_memory) return no_memory(error, "the gateway and the unit");
     arena_over(&arena, server->machine_memory, bytes);
-    enum status status = unit_create(&arena, &unit, &server->unit, error);
+    enum status status = rank_units_create(&arena, &unit, ranks, &server->units, error);
     return status ? status : gateway_create(&arena, &gateway, &server->gateway, error);
 }
 
@@ -340,9 +372,12 @@ static enum status server_open(struct server *server, struct error *error) {
 /* False: a step is still being computed, and everything must stay until the process ends. */
 static bool server_close(struct server *server) {
     if (server->loop && !loop_close(server->loop)) return false;
-    engine_cpu_close(server->engine);
+    for (uint32_t i = 0; server->results && i < rank_group_count(server->group); i++)
+        free(server->results[i]);
+    rank_group_close(server->group);
     model_text_close(&server->text);
-    free(server->result);
+    free(server->results);
+    free(server->plans);
     free(server->tokenized);
     free(server->text_memory);
     free(server->machine_memory);
@@ -353,10 +388,12 @@ static bool server_close(struct server *server) {
 
 static void say_ready(void *context, const char *url) {
     const struct server *server = context;
-    const struct model *model = engine_cpu_model(server->engine);
+    const struct model *model = rank_group_model(server->group);
     fprintf(stderr, "serving %s (%s): %.1f MiB of weights, %u KV pages of %d tokens\n",
             server->name, model_numerics_id(model), (double)model_weight_bytes(model) / (1 << 20),
             model_page_count(model), KV_BLOCK_TOKENS);
+    if (rank_group_count(server->group) > 1)
+        fprintf(stderr, "%u ranks; so much on each\n", rank_group_count(server->group));
     if (model_has_mtp(model))
         fprintf(stderr, "drafting ahead with the MTP layer: %s\n",
                 strcmp(server->values.mtp, "on") == 0 ? "always" : "when it is faster");
@@ -379,11 +416,12 @@ int program_serve(int argc, char **argv) {
         return command_misused(serve_options,
                                "--max-batch-tokens must be at least --max-batch-rows + %d",
                                KV_BLOCK_TOKENS);
+    if (rank_job_begin_server(serve_options, &server.values.job, &exit_code)) return exit_code;
     enum status status = server_open(&server, &error);
     if (!status) {
         struct loop_parts parts = {
             .gateway = gateway_machine(server.gateway),
-            .unit = unit_machine(server.unit),
+            .unit = rank_units_machine(server.units),
             .engine = run_step,
             .engine_context = &server,
             .tokenize = server.text.tokenizer ? tokenize : NULL,

@@ -32,6 +32,10 @@ static size_t outbox_bytes(const struct unit_options *options) {
     return options->outbox_bytes ? options->outbox_bytes / 16 * 16 : outbox_bytes_min(options);
 }
 
+size_t unit_outbox_bytes(const struct unit_options *options) {
+    return outbox_bytes(options);
+}
+
 /* Default: for each request the longest prompt and answer, with biases and all that penalties look
  * at; at most 1 GiB (touched when used). */
 static size_t prompt_bytes(const struct unit_options *options) {

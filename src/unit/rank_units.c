@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Every call into a unit is followed by emptying its outbox into ours, so a unit never has to wait
+ * for room: a call is made only while ours has room for all that one unit can say.
+ */
+#include "unit/rank_units.h"
+
+#include "base/check.h"
+#include "base/map.h"
+#include "contract/step_plan.h"
+#include "policy/balance.h"
+
+#include <string.h>
+
+struct rank_unit {
+    struct unit *unit;
+    struct machine machine;
+    struct record_unit_load load;
+    bool planned, has_load;
+};
+
+struct rank_units {
+    struct rank_unit *ranks; /* [rank_count] */
+    struct balance_rank *loads;
+    uint32_t rank_count;
+    uint32_t requests_max; /* of one rank */
+    uint32_t missing;      /* STEP_DONEs that have not come back */
+    struct map rank_of;    /* request id -> rank */
+    struct outbox outbox;
+    struct record_unit_hello hello;
+    uint32_t hellos; /* units that have said hello */
+    bool load_changed;
+};
+
+static struct map_key key_of(struct request_id id) {
+    return (struct map_key){id.high, id.low, id.attempt};
+}
+
+/* --- what units say ------------------------------------------------------------------------------
+ */
+
+static void *put(struct rank_units *units, const struct record *record) {
+    struct record *copy = outbox_put(&units->outbox, (enum record_kind)record->kind, record->bytes);
+    check(copy);
+    memcpy(copy, record, record->bytes);
+    return copy;
+}
+
+static void take_hello(struct rank_units *units, const struct record_unit_hello *hello) {
+    if (units->hellos++ == 0) {
+        units->hello = *hello;
+    } else {
+        units->hello.page_count += hello->page_count;
+        units->hello.requests_max += hello->requests_max;
+    }
+    if (units->hellos == units->rank_count) put(units, &units->hello.record);
+}
+
+static void take_record(struct rank_units *units, uint32_t rank, const struct record *record) {
+    switch ((enum record_kind)record->kind) {
+    case RECORD_UNIT_HELLO:
+        take_hello(units, (const struct record_unit_hello *)record);
+        return;
+    case RECORD_UNIT_LOAD:
+        memcpy(&units->ranks[rank].load, record, sizeof units->ranks[rank].load);
+        units->ranks[rank].has_load = units->load_changed = true;
+        return;
+    case RECORD_RUN_STEP: {
+        struct step_plan *plan = put(units, record);
+        plan->rank = (uint16_t)rank;
+        units->ranks[rank].planned = true;
+        return;
+    }
+    case RECORD_FINISHED:
+        map_remove(&units->rank_of, key_of(((const struct record_finished *)record)->request));
+        put(units, record);
+        return;
+    default:
+        put(units, record);
+    }
+}
+
+static void drain(struct rank_units *units, uint32_t rank) {
+    struct outbox *outbox = units->ranks[rank].machine.outbox;
+    for (const struct record *record = NULL; (record = outbox_next(outbox, record));)
+        take_record(units, rank, record);
+    outbox_clear(outbox);
+}
+
+static void put_load(struct rank_units *units) {
+    struct record_unit_load all = {.reserved = 0};
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        const struct record_unit_load *load = &units->ranks[rank].load;
+        if (!units->ranks[rank].has_load) return; /* the first ones come together */
+        all.record = load->record;
+        all.requests_waiting += load->requests_waiting;
+        all.requests_running += load->requests_running;
+        all.pages_free += load->pages_free;
+        all.pages_held += load->pages_held;
+        all.pages_cached += load->pages_cached;
+        all.last_step_rows += load->last_step_rows;
+        all.last_step_tokens += load->last_step_tokens;
+        if (load->last_step_ns > all.last_step_ns) all.last_step_ns = load->last_step_ns;
+        if (load->steps_total > all.steps_total) all.steps_total = load->steps_total;
+        all.prompt_tokens_total += load->prompt_tokens_total;
+        all.output_tokens_total += load->output_tokens_total;
+        all.recomputed_tokens_total += load->recomputed_tokens_total;
+        all.preemptions_total += load->preemptions_total;
+        all.evicted_pages_total += load->evicted_pages_total;
+        all.drafts_total += load->drafts_total;
+        all.drafts_right_total += load->drafts_right_total;
+    }
+    put(units, &all.record);
+    units->load_changed = false;
+}
+
+/* --- what they hear ------------------------------------------------------------------------------
+ */
+
+static bool has_room(const struct rank_units *units) {
+    return outbox_room(&units->outbox) >=
+           units->ranks[0].machine.outbox->capacity + sizeof(struct record_unit_load);
+}
+
+static uint32_t choose_rank(struct rank_units *units, const struct record_submit *submit) {
+    uint32_t known = map_find(&units->rank_of, key_of(submit->request));
+    if (known != MAP_NONE) return known;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        uint32_t requests = unit_request_count(units->ranks[rank].unit);
+        units->loads[rank] =
+            (struct balance_rank){.requests = requests, .takes = requests < units->requests_max};
+    }
+    uint32_t rank = balance_simply(BALANCE_LEAST_REQUESTS, units->loads, units->rank_count, 0);
+    if (rank == BALANCE_NO_RANK) rank = 0; /* it will refuse */
+    map_add(&units->rank_of, key_of(submit->request), rank);
+    return rank;
+}
+
+static void pass_on(struct rank_units *units, uint32_t rank, const struct record *record,
+                    int64_t now_ns) {
+    struct machine *machine = &units->ranks[rank].machine;
+    enum status status = machine->receive(machine->self, record, now_ns);
+    check(status == STATUS_OK); /* its outbox is empty */
+    drain(units, rank);
+}
+
+static void take_result(struct rank_units *units, const struct step_result *result,
+                        int64_t now_ns) {
+    check(units->missing > 0 && result->rank < units->rank_count);
+    struct rank_unit *rank = &units->ranks[result->rank];
+    units->missing--;
+    if (!rank->planned) return;
+    rank->planned = false;
+    pass_on(units, result->rank, &result->record, now_ns);
+}
+
+static enum status units_receive(void *self, const struct record *record, int64_t now_ns) {
+    struct rank_units *units = self;
+    uint32_t rank;
+    if (!has_room(units)) return STATUS_FULL;
+    switch ((enum record_kind)record->kind) {
+    case RECORD_SUBMIT:
+        rank = choose_rank(units, (const struct record_submit *)record);
+        pass_on(units, rank, record, now_ns);
+        break;
+    case RECORD_CANCEL:
+        rank = map_find(&units->rank_of, key_of(((const struct record_cancel *)record)->request));
+        if (rank != MAP_NONE) pass_on(units, rank, record, now_ns);
+        break;
+    case RECORD_STEP_DONE:
+        take_result(units, (const struct step_result *)record, now_ns);
+        break;
+    case RECORD_DRAIN:
+        for (rank = 0; rank < units->rank_count; rank++)
+            pass_on(units, rank, record, now_ns);
+        break;
+    default:
+        check(!"a kind that units take");
+    }
+    if (units->load_changed) put_load(units);
+    return STATUS_OK;
+}
+
+/* What all ranks must know of one another's plans: whether any has drafts, and one schedule. */
+static void agree(struct step_plan *plan, bool drafts, uint32_t overlap) {
+    plan->others_draft = drafts;
+    if (plan->overlap == overlap) return;
+    if (plan->overlap == OVERLAP_SEQUENTIAL) plan->cut_row = UINT32_MAX; /* one lane is enough */
+    plan->overlap = overlap;
+}
+
+/* Plans without rows for the ranks that have none, and agreement among all. */
+static void complete_step(struct rank_units *units) {
+    bool drafts = false;
+    uint32_t overlap = OVERLAP_SEQUENTIAL;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        if (units->ranks[rank].planned) continue;
+        struct step_plan *plan =
+            outbox_put(&units->outbox, RECORD_RUN_STEP, step_plan_bytes(0, 0, 0));
+        check(plan);
+        plan->rank = (uint16_t)rank;
+    }
+    for (int again = 0; again < 2; again++)
+        for (const struct record *record = NULL; (record = outbox_next(&units->outbox, record));) {
+            struct step_plan *plan = (struct step_plan *)(uintptr_t)record;
+            if (record->kind != RECORD_RUN_STEP) continue;
+            for (uint32_t i = 0; i < plan->row_count; i++)
+                drafts |= step_plan_rows(plan)[i].draft_count > 0;
+            if (plan->overlap > overlap) overlap = plan->overlap;
+            if (again) agree(plan, drafts, overlap);
+        }
+    units->missing = units->rank_count;
+}
+
+static void units_step(void *self, int64_t now_ns) {
+    struct rank_units *units = self;
+    bool any = false;
+    if (units->outbox.used || units->missing) return; /* all plans of a step go out together */
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        struct machine *machine = &units->ranks[rank].machine;
+        machine->step(machine->self, now_ns);
+        drain(units, rank);
+        any |= units->ranks[rank].planned;
+    }
+    if (any) complete_step(units);
+    if (units->load_changed) put_load(units);
+}
+
+static int64_t units_next_wake_ns(const void *self) {
+    const struct rank_units *units = self;
+    int64_t earliest = MACHINE_NEVER;
+    for (uint32_t rank = 0; rank < units->rank_count && !units->missing; rank++) {
+        const struct machine *machine = &units->ranks[rank].machine;
+        int64_t wake_ns = machine->next_wake_ns(machine->self);
+        if (wake_ns < earliest) earliest = wake_ns;
+    }
+    return earliest;
+}
+
+/* --- creation ------------------------------------------------------------------------------------
+ */
+
+/* At most, before the units are there: their outboxes lie within their memory. */
+static size_t outbox_bytes(const struct rank_units *units) {
+    size_t one = units->ranks[0].machine.outbox->capacity + sizeof(struct step_plan);
+    return round_up(units->rank_count * one + 2 * sizeof(struct record_unit_load), 16);
+}
+
+size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t ranks) {
+    size_t one = unit_memory_bytes(options) + 64;
+    size_t outbox = ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) +
+                    2 * sizeof(struct record_unit_load) + 16;
+    return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank)) +
+           sizeof(struct rank_units) + map_bytes(ranks * options->requests_max + 1) + outbox + 256;
+}
+
+enum status rank_units_create(struct arena *arena, const struct unit_options *options,
+                              uint32_t ranks, struct rank_units **units_out, struct error *error) {
+    enum status status = STATUS_OK;
+    struct rank_units *units = arena_take_zeroed(arena, sizeof *units);
+    check(ranks > 0 && ranks <= LIMIT_RANKS);
+    if (units) {
+        units->rank_count = ranks;
+        units->requests_max = options->requests_max;
+        units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);
+        units->loads = arena_take_zeroed(arena, ranks * sizeof *units->loads);
+    }
+    for (uint32_t i = 0; status == STATUS_OK && units && units->ranks && i < ranks; i++) {
+        status = unit_create(arena, options, &units->ranks[i].unit, error);
+        if (status == STATUS_OK) units->ranks[i].machine = unit_machine(units->ranks[i].unit);
+    }
+    if (status != STATUS_OK) return status;
+    if (units && units->ranks && units->loads &&
+        map_open(&units->rank_of, arena, ranks * options->requests_max + 1) == STATUS_OK) {
+        units->outbox.capacity = (uint32_t)outbox_bytes(units);
+        units->outbox.memory = arena_take(arena, units->outbox.capacity);
+        if (units->outbox.memory) {
+            *units_out = units;
+            return STATUS_OK;
+        }
+    }
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the units of %u ranks", ranks);
+}
+
+struct machine rank_units_machine(struct rank_units *units) {
+    return (struct machine){.self = units,
+                            .outbox = &units->outbox,
+                            .receive = units_receive,
+                            .step = units_step,
+                            .next_wake_ns = units_next_wake_ns};
+}
+
+struct unit *rank_units_unit(const struct rank_units *units, uint32_t rank) {
+    check(rank < units->rank_count);
+    return units->ranks[rank].unit;
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_serve_ranks.py FATHOM: the server over several processes: many requests at once get the very answers
+that one process gives each alone, with replicas, shuffled experts and drafts; all ranks take requests; the
+pages of all are back at the end; SIGTERM lets what has begun finish, and the exit code is 0."""
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+fathom = sys.argv[1]
+environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
+QUESTIONS = ["What is %d + %d?" % (37 * i, 915 + i) for i in range(8)] + [
+    "Spell the word lantern.", "How many letters r are in strawberry?"]
+
+
+class Server:
+    def __init__(self, *options):
+        self.process = subprocess.Popen([fathom, "serve", "--port", "0", "--kv-memory", "64MiB", *options],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment,
+                                        stderr=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        assert line.startswith("listening on "), line
+        self.url = line.split()[-1]
+
+    def ask(self, question, seed=None):
+        body = {"messages": [{"role": "user", "content": question}], "max_tokens": 90, "temperature": 0}
+        if seed is not None:
+            body.update(temperature=1, seed=seed)
+        request = urllib.request.Request(self.url + "/v1/chat/completions", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            found = json.load(answer)
+        choice = found["choices"][0]
+        return choice["message"], choice["finish_reason"], found["usage"]["completion_tokens"]
+
+    def stream(self, question):
+        body = {"messages": [{"role": "user", "content": question}], "max_tokens": 90, "stream": True}
+        return urllib.request.urlopen(urllib.request.Request(
+            self.url + "/v1/chat/completions", json.dumps(body).encode(),
+            {"Content-Type": "application/json"}), timeout=120)
+
+    def metrics(self):
+        with urllib.request.urlopen(self.url + "/metrics", timeout=60) as answer:
+            text = answer.read().decode()
+        return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", text, re.M)}
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(120) == 0, self.process.returncode
+
+
+def ask_all(server, workers):
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        plain = list(pool.map(server.ask, QUESTIONS))
+        drawn = list(pool.map(server.ask, QUESTIONS, range(len(QUESTIONS))))
+    return plain + drawn
+
+
+def held_pages(metrics):
+    return metrics['fathom_kv_pages{state="held"}']
+
+
+def main():
+    alone = Server("--mtp", "off")
+    wanted = ask_all(alone, 1)
+    alone.stop()
+    for options in (["--ranks", "2", "--mtp", "on"],
+                    ["--ranks", "3", "--mtp", "off", "--redundant-experts", "5", "--placement-seed", "4"]):
+        server = Server(*options)
+        assert ask_all(server, len(QUESTIONS)) == wanted, options
+        assert held_pages(server.metrics()) == 0, server.metrics()
+        streams = [server.stream(question) for question in QUESTIONS[:4]]
+        begun = [stream.readline() for stream in streams]
+        server.stop()  # what has begun is finished
+        for first, stream in zip(begun, streams):
+            assert first.startswith(b"data: ") and stream.read().endswith(b"data: [DONE]\n\n"), options
+
+
+main()

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the unit of several ranks: steps come out whole (one plan a rank, in order, all in one
+ * go) and only when the last one is back; requests spread evenly, and each gets its tokens from its
+ * own rank; cancellations, refusals and failed steps end each request once; drafts of one rank are
+ * told to all; hello and load speak for all.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "contract/step_plan.h"
+#include "unit/rank_units.h"
+
+enum { RANKS = 3, REQUESTS = 60, VOCAB = 500, NEW_TOKENS = 9, PROMPT_MAX = 150 };
+
+struct world {
+    void *memory;
+    struct rank_units *units;
+    struct machine machine;
+    struct step_plan *plans[RANKS];
+    uint32_t plan_count, steps, hellos, submitted;
+    uint32_t received[REQUESTS], endings[REQUESTS], reasons[FINISH_REASON_COUNT];
+    uint32_t rows_of_rank[RANKS];
+    struct record_unit_load load;
+    int64_t now_ns;
+};
+
+static struct unit_options options(void) {
+    static const uint8_t model_id[32] = {1};
+    return (struct unit_options){.requests_max = 5,
+                                 .page_count = 20,
+                                 .context_tokens_max = 400,
+                                 .step_rows_max = 4,
+                                 .step_tokens_max = 200,
+                                 .vocab_count = VOCAB,
+                                 .prefix_cache = true,
+                                 .model_id = model_id,
+                                 .numerics_id = "test"};
+}
+
+static void open_world(struct world *world, const struct unit_options *unit) {
+    struct arena arena;
+    struct error error;
+    size_t bytes = rank_units_memory_bytes(unit, RANKS);
+    *world = (struct world){.memory = malloc(bytes)};
+    arena_over(&arena, world->memory, bytes);
+    if (rank_units_create(&arena, unit, RANKS, &world->units, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+    world->machine = rank_units_machine(world->units);
+}
+
+static void close_world(struct world *world) {
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        struct unit *unit = rank_units_unit(world->units, rank);
+        unit_audit(unit);
+        assert_int_equal(unit_request_count(unit), 0);
+        assert_true(world->rows_of_rank[rank] > 0);
+    }
+    for (uint32_t i = 0; i < world->submitted; i++)
+        assert_int_equal(world->endings[i], 1);
+    free(world->memory);
+}
+
+static void take_plan(struct world *world, const struct step_plan *plan) {
+    assert_true(record_valid(plan, plan->record.bytes));
+    assert_true(plan->rank < RANKS && !world->plans[plan->rank]);
+    world->plans[plan->rank] = malloc(plan->record.bytes);
+    memcpy(world->plans[plan->rank], plan, plan->record.bytes);
+    world->plan_count++;
+    world->rows_of_rank[plan->rank] += plan->row_count;
+}
+
+static void drain(struct world *world) {
+    uint32_t plans_before = world->plan_count;
+    for (const struct record *record = NULL;
+         (record = outbox_next(world->machine.outbox, record));) {
+        if (record->kind == RECORD_RUN_STEP) take_plan(world, (const struct step_plan *)record);
+        if (record->kind == RECORD_UNIT_HELLO) {
+            const struct record_unit_hello *hello = (const struct record_unit_hello *)record;
+            assert_int_equal(hello->page_count, RANKS * options().page_count);
+            assert_int_equal(hello->requests_max, RANKS * options().requests_max);
+            world->hellos++;
+        }
+        if (record->kind == RECORD_UNIT_LOAD) {
+            memcpy(&world->load, record, sizeof world->load);
+            assert_int_equal(world->load.pages_free + world->load.pages_held +
+                                 world->load.pages_cached,
+                             RANKS * options().page_count);
+        }
+        if (record->kind == RECORD_TOKENS) {
+            const struct record_tokens *tokens = (const struct record_tokens *)record;
+            assert_int_equal(world->endings[tokens->request.low], 0);
+            assert_int_equal(tokens->first_output_position, world->received[tokens->request.low]);
+            world->received[tokens->request.low] += tokens->token_count;
+        }
+        if (record->kind == RECORD_FINISHED) {
+            const struct record_finished *finished = (const struct record_finished *)record;
+            world->endings[finished->request.low]++;
+            world->reasons[finished->reason]++;
+        }
+    }
+    outbox_clear(world->machine.outbox);
+    if (world->plan_count != plans_before) { /* all at once, none while others are out */
+        assert_int_equal(plans_before, 0);
+        assert_int_equal(world->plan_count, RANKS);
+        world->steps++;
+    }
+}
+
+static void send(struct world *world, const void *record) {
+    assert_int_equal(world->machine.receive(world->machine.self, record, ++world->now_ns),
+                     STATUS_OK);
+    drain(world);
+}
+
+static void submit(struct world *world) {
+    struct {
+        struct record_submit submit;
+        uint32_t tokens[PROMPT_MAX + 2];
+    } record = {.submit = {.prompt_count = 1 + world->submitted * 7 % PROMPT_MAX,
+                           .new_tokens_max = NEW_TOKENS,
+                           .sampling = {.top_p = 1, .seed = world->submitted}}};
+    struct record_submit *submit = &record.submit;
+    submit->request.low = world->submitted++;
+    for (uint32_t i = 0; i < submit->prompt_count; i++)
+        record.tokens[i] = (submit->request.low % 4 * 50 + i) % VOCAB;
+    submit->record = (struct record){RECORD_VERSION, RECORD_SUBMIT,
+                                     (uint32_t)submit_bytes(submit->prompt_count, 0, 0)};
+    assert_true(record_valid(submit, submit->record.bytes));
+    send(world, submit);
+}
+
+static void cancel(struct world *world, uint32_t number) {
+    struct record_cancel cancel = {.record = {RECORD_VERSION, RECORD_CANCEL, sizeof cancel},
+                                   .request = {.low = number}};
+    send(world, &cancel);
+}
+
+/* The engines' answers, in any order. */
+static void complete(struct world *world, bool failed) {
+    bool drafts = false;
+    uint32_t first = (uint32_t)(random_uniform(5, 0, world->steps) * RANKS);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        for (uint32_t i = 0; i < world->plans[rank]->row_count; i++)
+            drafts |= step_plan_rows(world->plans[rank])[i].draft_count > 0;
+    for (uint32_t turn = 0; turn < RANKS; turn++) {
+        uint32_t rank = (first + turn) % RANKS;
+        struct step_plan *plan = world->plans[rank];
+        struct step_result *result = calloc(1, step_result_bytes(plan->row_count, 0) + 8);
+        assert_int_equal(plan->others_draft, drafts);
+        result->record = (struct record){RECORD_VERSION, RECORD_STEP_DONE,
+                                         (uint32_t)step_result_bytes(plan->row_count, 0)};
+        result->step = plan->step;
+        result->rank = rank;
+        result->row_count = plan->row_count;
+        result->failed = failed && turn == 0;
+        result->compute_ns = 1000;
+        for (uint32_t i = 0; i < plan->row_count; i++) {
+            struct step_result_row *row = &step_result_rows(result)[i];
+            row->slot = step_plan_rows(plan)[i].slot;
+            row->token_count = step_plan_rows(plan)[i].sample;
+            if (row->token_count) row->tokens[0] = 100;
+        }
+        world->plans[rank] = NULL;
+        world->plan_count -= turn + 1 == RANKS ? RANKS : 0;
+        send(world, result);
+        free(result);
+        free(plan);
+    }
+}
+
+static void step(struct world *world) {
+    world->machine.step(world->machine.self, ++world->now_ns);
+    drain(world);
+}
+
+static void run(struct world *world) {
+    do {
+        step(world);
+        if (world->plan_count) complete(world, false);
+    } while (world->machine.next_wake_ns(world->machine.self) != MACHINE_NEVER);
+}
+
+static void test_spread(void **state) {
+    struct world world;
+    struct unit_options unit = options();
+    open_world(&world, &unit);
+    for (uint32_t i = 0; i < RANKS * 3; i++)
+        submit(&world);
+    step(&world);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_int_equal(unit_request_count(rank_units_unit(world.units, rank)), 3);
+    assert_int_equal(world.plan_count, RANKS);
+    step(&world); /* nothing new while a step is out */
+    submit(&world);
+    step(&world);
+    assert_int_equal(world.steps, 1);
+    complete(&world, false);
+    run(&world);
+    for (uint32_t i = 0; i < world.submitted; i++)
+        assert_int_equal(world.received[i], NEW_TOKENS);
+    assert_int_equal(world.reasons[FINISH_LENGTH], world.submitted);
+    assert_int_equal(world.hellos, 1);
+    assert_int_equal(world.load.output_tokens_total, world.submitted * NEW_TOKENS);
+    assert_int_equal(world.load.requests_running + world.load.requests_waiting, 0);
+    close_world(&world);
+}
+
+static void test_one_works(void **state) {
+    struct world world;
+    struct unit_options unit = options();
+    open_world(&world, &unit);
+    submit(&world);
+    run(&world);
+    assert_int_equal(world.received[0], NEW_TOKENS);
+    assert_int_equal(world.rows_of_rank[1] + world.rows_of_rank[2], 0);
+    world.rows_of_rank[1] = world.rows_of_rank[2] = 1; /* as they should: checked here */
+    close_world(&world);
+}
+
+static void test_random_lives(void **state) {
+    for (uint32_t life = 0; life < 30; life++) {
+        struct world world;
+        struct unit_options unit = options();
+        unit.speculate = life % 2;
+        open_world(&world, &unit);
+        for (uint32_t turn = 0; turn < 400; turn++) {
+            uint32_t what = (uint32_t)(random_uniform(life, 0, turn) * 10);
+            uint32_t whom = (uint32_t)(random_uniform(life, 1, turn) * (world.submitted + 1));
+            if (what < 4 && world.submitted < REQUESTS) submit(&world);
+            if (what == 4 && whom < world.submitted) cancel(&world, whom);
+            if (what > 4 && world.plan_count) complete(&world, what == 5 && turn % 7 == 0);
+            if (what > 4) step(&world);
+        }
+        if (world.plan_count) complete(&world, false);
+        run(&world);
+        assert_true(world.steps > 10 && world.reasons[FINISH_LENGTH] > 0);
+        close_world(&world);
+    }
+}
+
+static void test_full(void **state) {
+    struct world world;
+    struct unit_options unit = options();
+    open_world(&world, &unit);
+    for (uint32_t i = 0; i < RANKS * unit.requests_max + 4; i++)
+        submit(&world);
+    assert_int_equal(world.reasons[FINISH_REFUSED_QUEUE], 4);
+    struct record_drain record = {{RECORD_VERSION, RECORD_DRAIN, sizeof record}};
+    send(&world, &record);
+    submit(&world);
+    assert_int_equal(world.reasons[FINISH_REFUSED_DRAINING], 1);
+    run(&world);
+    assert_int_equal(world.reasons[FINISH_LENGTH], RANKS * unit.requests_max);
+    close_world(&world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spread), cmocka_unit_test(test_one_works),
+        cmocka_unit_test(test_random_lives), cmocka_unit_test(test_full)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
