@@ -8,7 +8,8 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define ROWS 12
-#define STRETCH 192 /* channels: 24 KiB of a B strip 32 wide */
+#define ROWS_OF_POINTER 3 /* an address takes one, two or no strides beside its base */
+#define STRETCH 192       /* channels: 24 KiB of a B strip 32 wide */
 
 struct piece {
     const float *a, *b;
@@ -30,7 +31,15 @@ ALWAYS_INLINE void tile(int rows, int vectors, const struct piece *t) {
             sum[r][v] = t->accumulate ? _mm512_maskz_loadu_ps(v == vectors - 1 ? last : 0xFFFF,
                                                               t->c + r * t->c_stride + v * 16)
                                       : _mm512_setzero_ps();
-    const float *a = t->a, *b = t->b;
+    const char *a[ROWS / ROWS_OF_POINTER];
+    size_t row_bytes = t->a_stride * sizeof(float);
+#pragma GCC unroll 4
+    for (int g = 0; g < ROWS / ROWS_OF_POINTER; g++) {
+        a[g] = (const char *)(t->a + (size_t)(g * ROWS_OF_POINTER) * t->a_stride);
+        __asm__("" : "+r"(a[g])); /* not to be derived from each other again, row by row */
+    }
+    const float *b = t->b;
+#pragma GCC unroll 2
     for (size_t k = 0; k < t->k; k++, b += t->b_stride) {
         __m512 right[8];
 #pragma GCC unroll 8
@@ -38,7 +47,8 @@ ALWAYS_INLINE void tile(int rows, int vectors, const struct piece *t) {
             right[v] = _mm512_maskz_loadu_ps(v == vectors - 1 ? last : 0xFFFF, b + v * 16);
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
-            __m512 factor = _mm512_set1_ps(a[r * t->a_stride + k]);
+            const char *from = a[r / ROWS_OF_POINTER] + r % ROWS_OF_POINTER * row_bytes;
+            __m512 factor = _mm512_set1_ps(((const float *)(const void *)from)[k]);
 #pragma GCC unroll 8
             for (int v = 0; v < vectors; v++)
                 sum[r][v] = _mm512_fmadd_ps(factor, right[v], sum[r][v]);

@@ -13,6 +13,7 @@ struct run {
     const struct matmul_leaf *leaf;
     const struct matmul *job;
     uint32_t row_first, rows;
+    uint32_t blocks; /* of 128 channels */
     size_t panel_bytes;
     _Alignas(64) float x[CHUNK_ROWS][QUANT_GROUP]; /* a block's rows; with few rows, more blocks' */
     _Alignas(64) float w[QUANT_GROUP][MATMUL_PANEL];
@@ -33,14 +34,21 @@ static void pack_rows(struct run *run, uint32_t block, uint32_t to) {
                           block_channels(run, block), job->weights->type == WEIGHT_FP8);
 }
 
-static float block_scale(const struct matmul *job, uint32_t row, uint32_t panel, uint32_t block) {
-    const struct packed_matrix *weights = job->weights;
+/* s of matmul.h for the tile's rows of a panel. */
+static void tile_scales(const struct run *run, uint32_t first, uint32_t rows, uint32_t panel,
+                        uint32_t block, float *out) {
+    const struct matmul *job = run->job;
     float w_scale = 1;
-    if (weights->type == WEIGHT_FP8)
-        w_scale = weights->scales[(size_t)(panel * MATMUL_PANEL / QUANT_GROUP) *
-                                      divide_up(weights->cols, QUANT_GROUP) +
-                                  block];
-    return job->x_scales ? job->x_scales[row * job->x_scale_stride + block] * w_scale : w_scale;
+    if (job->weights->type == WEIGHT_FP8)
+        w_scale = job->weights
+                      ->scales[(size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * run->blocks + block];
+    if (!job->x_scales)
+        for (uint32_t r = 0; r < rows; r++)
+            out[r] = w_scale;
+    else
+        for (uint32_t r = 0; r < rows; r++)
+            out[r] =
+                job->x_scales[(run->row_first + first + r) * job->x_scale_stride + block] * w_scale;
 }
 
 static const char *block_weights(const struct run *run, uint32_t panel, uint32_t block) {
@@ -64,7 +72,7 @@ static void look_ahead(const struct run *run, struct matmul_tile *tile, uint32_t
 static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t panels,
                      uint32_t first, uint32_t rows, uint32_t x_row, bool decoded) {
     const struct matmul *job = run->job;
-    uint32_t blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
+    uint32_t blocks = run->blocks;
     bool next_panel = decoded || block + 1 == blocks;
     const char *next = block_weights(run, next_panel ? panel + panels : panel,
                                      decoded      ? block
@@ -91,13 +99,12 @@ static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t p
     };
     if (decoded) look_ahead(run, &tile, first + rows);
     for (uint32_t p = 0; p < panels; p++)
-        for (uint32_t r = 0; r < rows; r++)
-            tile.s[p][r] = block_scale(job, run->row_first + first + r, panel + p, block);
+        tile_scales(run, first, rows, panel + p, block, tile.s[p]);
     run->leaf->tile(&tile);
 }
 
 static void run_few_rows(struct run *run, uint32_t panel_first, uint32_t panel_count) {
-    uint32_t blocks = (uint32_t)divide_up(run->job->weights->cols, QUANT_GROUP);
+    uint32_t blocks = run->blocks;
     uint32_t step = run->rows <= run->leaf->pair_rows ? 2 : 1;
     bool all_fit = blocks * run->rows <= CHUNK_ROWS;
     for (uint32_t block = 0; all_fit && block < blocks; block++)
@@ -114,10 +121,9 @@ static void run_few_rows(struct run *run, uint32_t panel_first, uint32_t panel_c
 
 static void run_many_rows(struct run *run, uint32_t panel_first, uint32_t panel_count) {
     const struct packed_matrix *weights = run->job->weights;
-    uint32_t blocks = (uint32_t)divide_up(weights->cols, QUANT_GROUP);
     uint32_t tiles = (uint32_t)divide_up(run->rows, run->leaf->tile_rows);
     bool decoded = weights->type != WEIGHT_F32 || run->leaf->decodes_f32;
-    for (uint32_t block = 0; block < blocks; block++) {
+    for (uint32_t block = 0; block < run->blocks; block++) {
         pack_rows(run, block, 0);
         for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++) {
             if (decoded)
@@ -137,6 +143,7 @@ void matmul_blocked_run(const struct matmul_leaf *leaf, const struct matmul *job
     struct run run;
     run.leaf = leaf;
     run.job = job;
+    run.blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
     run.panel_bytes =
         (size_t)job->weights->cols * MATMUL_PANEL * weight_type_bytes(job->weights->type);
     uint32_t chunks = (uint32_t)divide_up(job->m, CHUNK_ROWS);

@@ -51,7 +51,38 @@ static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint
     }
 }
 
-/* One token, `heads` heads from first_head on, against the block in room->rows and room->keys. */
+/* A token's queries with the channels as rows: [kv_width][heads, rounded up to 16]. */
+static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first_head,
+                         uint32_t heads, struct attention_scratch *room) {
+    const struct model *model = tile->pass->model;
+    const struct scratch *s = tile->pass->scratch;
+    size_t first = (size_t)(token - tile->first) * model->shape->heads + first_head;
+    model->kernels->transpose(room->queries, round_up(heads, 16),
+                              s->absorb_q + first * s->absorb_q_stride, s->absorb_q_stride, heads,
+                              shape_kv_width(model->shape));
+}
+
+/* room->scores[heads][seen]. The block's rows multiply the turned queries, so that the rows are
+ * taken as they lie; a sum's order is that of the channels either way. */
+static void score_block(const struct model *model, uint32_t heads, uint32_t seen,
+                        struct attention_scratch *room) {
+    size_t stride = round_up(heads, 16);
+    struct gemm score = {
+        .a = room->rows,
+        .a_stride = model->kv.width,
+        .b = room->queries,
+        .b_stride = stride,
+        .c = room->keys,
+        .c_stride = stride,
+        .m = seen,
+        .n = heads,
+        .k = shape_kv_width(model->shape),
+    };
+    model->kernels->gemm(&score);
+    model->kernels->transpose(room->scores, KV_BLOCK_TOKENS, room->keys, stride, seen, heads);
+}
+
+/* One token, `heads` heads from first_head on, against the block in room->rows. */
 static void attend_token(const struct tile *tile, uint32_t token, uint32_t first_head,
                          uint32_t heads, uint32_t seen, struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
@@ -59,18 +90,7 @@ static void attend_token(const struct tile *tile, uint32_t token, uint32_t first
     const struct shape *shape = model->shape;
     size_t first = (size_t)(token - tile->first) * shape->heads + first_head;
     float *u = s->absorb_u + first * s->absorb_u_stride;
-    struct gemm score = {
-        .a = s->absorb_q + first * s->absorb_q_stride,
-        .a_stride = s->absorb_q_stride,
-        .b = room->keys,
-        .b_stride = KV_BLOCK_TOKENS,
-        .c = room->scores,
-        .c_stride = KV_BLOCK_TOKENS,
-        .m = heads,
-        .n = seen,
-        .k = shape_kv_width(shape),
-    };
-    model->kernels->gemm(&score);
+    score_block(model, heads, seen, room);
     for (uint32_t i = 0; i < heads; i++) {
         size_t state = (size_t)token * shape->heads + first_head + i;
         float factor;
@@ -127,18 +147,19 @@ static void attend_run(const struct tile *tile, const struct run *run, uint32_t 
     uint32_t first = run->first > tile->first ? run->first : tile->first;
     uint32_t last = run_end < tile_end ? run_end : tile_end;
     uint32_t end = pass->batch->positions[last - 1] + run->kv_shift + 1;
+    uint32_t turned = UINT32_MAX; /* the token whose queries are in room->queries */
     for (uint32_t token = first; token < last; token++)
         begin_heads(tile, token, first_head, heads);
     for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
         struct kv_span span = attention_span(pass, run, block, end);
         if (!span.count) continue;
         attention_load_rows(model, span.slice, span.first, span.count, room->rows);
-        model->kernels->transpose(room->keys, KV_BLOCK_TOKENS, room->rows, model->kv.width,
-                                  span.count, model->kv.width);
         for (uint32_t token = first; token < last; token++) {
             uint32_t index = pass->batch->positions[token] + run->kv_shift;
             if (index < span.start) continue;
             uint32_t seen = index - span.start + 1;
+            if (token != turned) turn_queries(tile, token, first_head, heads, room);
+            turned = token;
             attend_token(tile, token, first_head, heads, seen < span.count ? seen : span.count,
                          room);
         }

@@ -45,7 +45,8 @@ struct attention_scratch {
     float *rows;                  /* [64][kv_width] a block's latents and keys */
     struct input_buffer prepared; /* [64] rows of kv_b's input */
     float *expanded;              /* [64][expanded_stride] keys and values of a head group */
-    float *keys;                  /* [kv_width or nope + rope][64] transposed keys */
+    float *keys;                  /* [nope + rope][64] transposed keys, or [64][heads] scores */
+    float *queries;               /* [kv_width][heads] transposed queries of the absorbed form */
     float *scores;                /* [max(tile, heads)][64] */
 };
 

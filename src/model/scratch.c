@@ -126,14 +126,15 @@ static void cut_experts(struct cutter *cutter, struct scratch *s, const struct m
 static void cut_threads(struct cutter *cutter, struct scratch *s, const struct model *model) {
     const struct shape *shape = model->shape;
     uint32_t threads = team_threads(model->team);
-    uint32_t key_rows = larger(shape_kv_width(shape), shape_query_dim(shape));
+    uint32_t heads = (uint32_t)round_up(shape->heads, 16);
     s->attention = cut(cutter, threads * sizeof *s->attention);
     for (uint32_t i = 0; i < threads; i++) {
         struct attention_scratch room = {
             .rows = cut_floats(cutter, KV_BLOCK_TOKENS, shape_kv_width(shape)),
             .prepared = cut_input(cutter, KV_BLOCK_TOKENS, shape->kv_rank),
             .expanded = cut_floats(cutter, KV_BLOCK_TOKENS, s->expanded_stride),
-            .keys = cut_floats(cutter, key_rows, KV_BLOCK_TOKENS),
+            .keys = cut_floats(cutter, larger(shape_query_dim(shape), heads), KV_BLOCK_TOKENS),
+            .queries = cut_floats(cutter, shape_kv_width(shape), heads),
             .scores = cut_floats(cutter, larger(ATTENTION_TILE, shape->heads), KV_BLOCK_TOKENS),
         };
         if (s->attention) s->attention[i] = room;
