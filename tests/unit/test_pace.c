@@ -27,7 +27,7 @@ struct request {
 
 struct pace {
     double p50_ms, p99_ms, first_p50_ms, first_p99_ms, prompt_first_max_ms;
-    uint32_t prompts_begun, prompts_done;
+    uint32_t answers, prompts_begun, prompts_done;
 };
 
 static struct world {
@@ -197,6 +197,7 @@ static struct pace run(uint32_t streams, bool prompts, double noise) {
     pace.first_p99_ms = world.firsts_ms[world.answer_count * 99 / 100];
     pace.prompt_first_max_ms = (double)world.long_first_ns_max / 1e6;
     pace.prompts_done = world.long_done;
+    pace.answers = world.answer_count;
     free(memory);
     return pace;
 }
@@ -215,12 +216,13 @@ static void long_prompts_lengthen_answers_by_half_at_most(void **state) {
             struct pace busy = run(streams[s], true, noises[n]);
             print_message(
                 "# %u streams, noise %.1f: TPOT p50 %.2f -> %.2f ms (%.2f x), p99 %.2f -> "
-                "%.2f ms (%.2f x); TTFT p50 %.0f -> %.0f, p99 %.0f -> %.0f ms; prompts %u "
+                "%.2f ms (%.2f x); TTFT p50 %.0f -> %.0f, p99 %.0f -> %.0f ms; answers %u -> %u; "
+                "prompts %u "
                 "of %u, first token after %.0f ms at most\n",
                 streams[s], noises[n], calm.p50_ms, busy.p50_ms, busy.p50_ms / calm.p50_ms,
                 calm.p99_ms, busy.p99_ms, busy.p99_ms / calm.p99_ms, calm.first_p50_ms,
-                busy.first_p50_ms, calm.first_p99_ms, busy.first_p99_ms, busy.prompts_done,
-                busy.prompts_begun, busy.prompt_first_max_ms);
+                busy.first_p50_ms, calm.first_p99_ms, busy.first_p99_ms, calm.answers, busy.answers,
+                busy.prompts_done, busy.prompts_begun, busy.prompt_first_max_ms);
             assert_true(busy.p99_ms <= most[s] * calm.p99_ms);
             assert_true(busy.first_p99_ms < 1500);
             assert_true(busy.prompts_done + 4 >= busy.prompts_begun);
