@@ -4,62 +4,25 @@
  */
 #include "programs/bench.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/check.h"
 
-static const struct {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-} subjects[] = {
+const struct command_subject bench_subjects[] = {
 #ifdef FATHOM_SERVING
-    {"balance", "DP load balancers on a trace, in virtual time", bench_balance},
+    {"balance", "DP load balancers on a trace, in virtual time", bench_balance,
+     &bench_balance_options},
 #endif
-    {"kernels", "matrix products and vector kernels", bench_kernels},
-    {"model", "prefill and decode of a whole model", bench_model},
-    {"overlap", "what schedules hide of the ranks' communication", bench_overlap},
+    {"kernels", "matrix products and vector kernels", bench_kernels, &bench_kernels_options},
+    {"model", "prefill and decode of a whole model", bench_model, &bench_model_options},
+    {"overlap", "what schedules hide of the ranks' communication", bench_overlap,
+     &bench_overlap_options},
 #ifdef FATHOM_SERVING
-    {"mtp", "answers drafted ahead by the MTP layer, and not", bench_mtp},
-    {"peers", "llama.cpp and Fathom in turn", bench_peers},
-    {"serve", "load on any OpenAI-style server", bench_serve},
-#endif
-};
-
-const struct option_table *const bench_option_tables[] = {
-#ifdef FATHOM_SERVING
-    &bench_balance_options,
-#endif
-    &bench_kernels_options,
-    &bench_model_options,
-    &bench_overlap_options,
-#ifdef FATHOM_SERVING
-    &bench_mtp_options,
-    &bench_peers_options,
-    &bench_serve_options,
+    {"mtp", "answers drafted ahead by the MTP layer, and not", bench_mtp, &bench_mtp_options},
+    {"peers", "llama.cpp and Fathom in turn", bench_peers, &bench_peers_options},
+    {"serve", "load on any OpenAI-style server", bench_serve, &bench_serve_options},
 #endif
 };
-const size_t bench_option_table_count = ARRAY_COUNT(bench_option_tables);
-
-static void print_help(FILE *out) {
-    fprintf(out, "usage: fathom bench SUBJECT [options]\n\nsubjects:\n");
-    for (size_t i = 0; i < ARRAY_COUNT(subjects); i++)
-        fprintf(out, "  %-12s %s\n", subjects[i].name, subjects[i].summary);
-    fprintf(out, "\n`fathom bench SUBJECT --help` describes a subject and its options.\n");
-}
+const size_t bench_subject_count = ARRAY_COUNT(bench_subjects);
 
 int program_bench(int argc, char **argv) {
-    if (argc < 2) {
-        print_help(stderr);
-        return EXIT_CODE_USAGE;
-    }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-        print_help(stdout);
-        return EXIT_CODE_OK;
-    }
-    for (size_t i = 0; i < ARRAY_COUNT(subjects); i++)
-        if (!strcmp(argv[1], subjects[i].name)) return subjects[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "fathom bench: no subject named '%s'; `fathom bench --help` lists them\n",
-            argv[1]);
-    return EXIT_CODE_USAGE;
+    return command_dispatch("bench", bench_subjects, bench_subject_count, argc, argv);
 }

@@ -6,9 +6,9 @@
 
 #include "programs/command.h"
 
-/* The tables of all subjects, for `inspect options`. */
-extern const struct option_table *const bench_option_tables[];
-extern const size_t bench_option_table_count;
+/* Also for `inspect options`. */
+extern const struct command_subject bench_subjects[];
+extern const size_t bench_subject_count;
 
 int bench_balance(int argc, char **argv);
 int bench_kernels(int argc, char **argv);

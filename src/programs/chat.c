@@ -264,17 +264,18 @@ static enum status take_room(struct chat *chat, struct error *error) {
     return sampler_open(&chat->sampler, chat->vocab, chat->context_max, error);
 }
 
-static void choose_sampling(struct chat *chat) {
+static enum status choose_sampling(struct chat *chat, struct error *error) {
     const struct chat_values *values = &chat->values;
     struct sampling *sampling = &chat->sampler.sampling;
     *sampling = chat->text.sampling;
     if (values->temperature >= 0) sampling->temperature = (float)values->temperature;
     if (values->top_p >= 0) sampling->top_p = (float)values->top_p;
     if (values->top_k) sampling->top_k = (uint32_t)values->top_k;
-    sampler_apply(&chat->sampler, &values->sampler);
     sampling->seed = values->seed;
     if (values->seed == 0)
         check(getrandom(&sampling->seed, sizeof sampling->seed, 0) == sizeof sampling->seed);
+    return sampler_apply(&chat->sampler, &values->sampler, chat->text.stop_tokens,
+                         chat->text.stop_token_count, error);
 }
 
 static enum status chat_open(struct chat *chat, struct error *error) {
@@ -296,8 +297,8 @@ static enum status chat_open(struct chat *chat, struct error *error) {
                          "%.300s has no tokenizer.json, or no chat template in "
                          "tokenizer_config.json: `fathom generate --tokens` needs neither",
                          options.model.directory);
-    choose_sampling(chat);
     status = take_room(chat, error);
+    if (!status) status = choose_sampling(chat, error);
     return status ? status : reset(chat, error);
 }
 

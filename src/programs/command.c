@@ -49,3 +49,28 @@ int command_end(const struct option_table *table) {
             strerror(errno));
     return EXIT_CODE_FAILED;
 }
+
+static void print_subjects(const char *command, const struct command_subject *subjects,
+                           size_t count, FILE *out) {
+    fprintf(out, "usage: fathom %s SUBJECT [options]\n\nsubjects:\n", command);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "  %-12s %s\n", subjects[i].name, subjects[i].summary);
+    fprintf(out, "\n`fathom %s SUBJECT --help` describes a subject and its options.\n", command);
+}
+
+int command_dispatch(const char *command, const struct command_subject *subjects, size_t count,
+                     int argc, char **argv) {
+    if (argc < 2) {
+        print_subjects(command, subjects, count, stderr);
+        return EXIT_CODE_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        print_subjects(command, subjects, count, stdout);
+        return EXIT_CODE_OK;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(argv[1], subjects[i].name)) return subjects[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "fathom %s: no subject named '%s'; `fathom %s --help` lists them\n", command,
+            argv[1], command);
+    return EXIT_CODE_USAGE;
+}

@@ -34,4 +34,16 @@ int command_misused(const struct option_table *table, const char *format, ...)
  * not be written (a full disk, a closed pipe). Every program that prints results ends with it. */
 int command_end(const struct option_table *table);
 
+/* A command's subjects (`fathom bench model`): a file each. */
+struct command_subject {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv); /* argv[0] is the subject's name */
+    const struct option_table *options;
+};
+
+/* Runs the subject that argv[1] names; prints help, or that there is none. Returns the exit code.
+ */
+int command_dispatch(const char *command, const struct command_subject *subjects, size_t count,
+                     int argc, char **argv);
+
 #endif

@@ -19,7 +19,7 @@ struct generate_values {
     struct model_run_values run;
     struct rank_job_values job;
     const char *tokens;
-    uint64_t max_new, top_k, seed;
+    uint64_t max_new, top_k, seed, logprobs;
     double temperature, top_p;
     struct sampler_values sampler;
     bool greedy, ignore_eos, json;
@@ -67,6 +67,11 @@ static const struct option generate_rows[] = {
      .type = OPTION_COUNT,
      .help = "the same seed gives the same answer",
      .offset = offsetof(struct generate_values, seed)},
+    {.name = "logprobs",
+     .type = OPTION_COUNT,
+     .help = "with --json: each token's log probability, and those of so many likeliest tokens",
+     .offset = offsetof(struct generate_values, logprobs),
+     .maximum = LIMIT_TOP_LOGPROBS},
     {.name = "ignore-eos",
      .type = OPTION_FLAG,
      .help = "go on after the end-of-sentence token",
@@ -89,8 +94,9 @@ const struct option_table generate_options[1] = {
 struct answer {
     const uint32_t *prompt;
     uint32_t prompt_count;
-    uint32_t done;    /* tokens of the prompt that are computed */
-    uint32_t *tokens; /* [max_new] */
+    uint32_t done;                  /* tokens of the prompt that are computed */
+    uint32_t *tokens;               /* [max_new] */
+    struct token_logprob *logprobs; /* [max_new][1 + --logprobs]; NULL: not asked for */
     uint32_t count;
     bool ended;
     struct sampler sampler;
@@ -156,7 +162,8 @@ static bool is_end(const struct generation *generation, uint32_t token) {
     return false;
 }
 
-static void begin_answer(const struct generation *generation, struct answer *answer) {
+static enum status begin_answer(const struct generation *generation, struct answer *answer,
+                                struct error *error) {
     const struct generate_values *values = &generation->values;
     answer->sampler.sampling = (struct sampling){
         .temperature = values->greedy ? 0 : (float)values->temperature,
@@ -164,12 +171,17 @@ static void begin_answer(const struct generation *generation, struct answer *ans
         .top_k = (uint32_t)values->top_k,
         .seed = values->seed,
     };
-    sampler_apply(&answer->sampler, &values->sampler);
     sampler_begin(&answer->sampler, answer->prompt, answer->prompt_count);
+    return sampler_apply(&answer->sampler, &values->sampler, generation->shape->eos_tokens,
+                         generation->shape->eos_token_count, error);
 }
 
 static void add_token(struct generation *generation, struct answer *answer, const float *logits) {
     uint32_t token = sampler_choose(&answer->sampler, logits);
+    uint32_t top = (uint32_t)generation->values.logprobs;
+    if (answer->logprobs)
+        sample_logprobs(logits, generation->shape->vocab, token, top,
+                        answer->logprobs + (size_t)answer->count * (1 + top));
     answer->tokens[answer->count++] = token;
     if (generation->answer_count == 1) print_token(generation, answer->count - 1, token);
     answer->ended = is_end(generation, token) || answer->count == generation->values.max_new;
@@ -206,8 +218,6 @@ static uint32_t form_step(const struct generation *generation) {
 }
 
 static enum status run_tokens(struct generation *generation, struct error *error) {
-    for (uint32_t i = 0; i < generation->answer_count; i++)
-        begin_answer(generation, &generation->answers[i]);
     for (uint32_t count; (count = form_step(generation)) > 0;) {
         enum status status =
             solo_step(generation->solo, generation->rows, count, generation->logits, NULL, error);
@@ -234,7 +244,10 @@ static enum status take_room(struct generation *generation, uint32_t longest, st
     for (uint32_t i = 0; whole && status == STATUS_OK && i < count; i++) {
         struct answer *answer = &generation->answers[i];
         answer->tokens = calloc(generation->values.max_new, sizeof *answer->tokens);
-        whole = answer->tokens != NULL;
+        size_t each = 1 + generation->values.logprobs;
+        if (generation->values.logprobs)
+            answer->logprobs = calloc(generation->values.max_new * each, sizeof *answer->logprobs);
+        whole = answer->tokens && (answer->logprobs || !generation->values.logprobs);
         status = sampler_open(&answer->sampler, (uint32_t)vocab, longest, error);
     }
     if (whole) return status;
@@ -283,6 +296,22 @@ static enum status open_answers(struct generation *generation, const char *promp
     return STATUS_OK;
 }
 
+/* ,"logprobs":[{"token","logprob","top":[[id,logprob],...]},...] */
+static void print_logprobs(const struct generation *generation, const struct answer *answer) {
+    uint32_t top = (uint32_t)generation->values.logprobs;
+    if (!answer->logprobs) return;
+    printf(",\n\"logprobs\":[");
+    for (uint32_t i = 0; i < answer->count; i++) {
+        const struct token_logprob *own = answer->logprobs + (size_t)i * (1 + top);
+        printf("%s{\"token\":%u,\"logprob\":%.7g,\"top\":[", i ? ",\n" : "", own->token,
+               (double)own->logprob);
+        for (uint32_t k = 1; k <= top && k <= generation->shape->vocab; k++)
+            printf("%s[%u,%.7g]", k > 1 ? "," : "", own[k].token, (double)own[k].logprob);
+        printf("]}");
+    }
+    printf("]");
+}
+
 static void print_several(struct generation *generation) {
     bool json = generation->values.json;
     for (uint32_t i = 0; i < generation->answer_count; i++) {
@@ -290,10 +319,13 @@ static void print_several(struct generation *generation) {
         if (json) printf("%s{\"tokens\":[", i ? ",\n" : "");
         for (uint32_t k = 0; k < answer->count; k++)
             print_token(generation, k, answer->tokens[k]);
-        if (json)
-            printf("]}");
-        else if (i + 1 < generation->answer_count)
+        if (json) {
+            printf("]");
+            print_logprobs(generation, answer);
+            printf("}");
+        } else if (i + 1 < generation->answer_count) {
             printf("\n");
+        }
     }
 }
 
@@ -304,6 +336,8 @@ static enum status run(struct generation *generation, const char *prompt, struct
     if (status == STATUS_OK)
         status = open_answers(generation, prompt, model.directory, &longest, error);
     if (status == STATUS_OK) status = open_model(generation, &model, longest, error);
+    for (uint32_t i = 0; status == STATUS_OK && i < generation->answer_count; i++)
+        status = begin_answer(generation, &generation->answers[i], error);
     if (status != STATUS_OK) return status;
     bool several = generation->answer_count > 1;
     if (generation->values.json) printf(several ? "{\"prompts\":[" : "{\"tokens\":[");
@@ -311,6 +345,7 @@ static enum status run(struct generation *generation, const char *prompt, struct
     if (several && status == STATUS_OK) print_several(generation);
     if (generation->values.json) {
         printf("]");
+        if (!several) print_logprobs(generation, &generation->answers[0]);
         rank_job_print_json(&generation->values.job, solo_group(generation->solo));
         printf("}\n");
     } else if (generation->text) {
@@ -326,6 +361,7 @@ static void close_generation(struct generation *generation) {
     close_text(generation);
     for (uint32_t i = 0; generation->answers && i < generation->answer_count; i++) {
         free(generation->answers[i].tokens);
+        free(generation->answers[i].logprobs);
         sampler_close(&generation->answers[i].sampler);
     }
     model_run_prompts_close(&generation->given);
@@ -343,6 +379,8 @@ int program_generate(int argc, char **argv) {
         return exit_code;
     if ((result.positional_count == 1) == (generation.values.tokens != NULL))
         return command_misused(generate_options, "expected either a prompt or --tokens");
+    if (generation.values.logprobs && !generation.values.json)
+        return command_misused(generate_options, "--logprobs needs --json");
     if (rank_job_begin(generate_options, &generation.values.job, &exit_code)) return exit_code;
     const char *prompt = generation.values.tokens ? NULL : result.positional[0];
     enum status status = run(&generation, prompt, &error);

@@ -3,7 +3,6 @@
  * which needs the other subjects' tables, is here.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "programs/bench.h"
@@ -18,11 +17,7 @@ static const struct option_table inspect_options_options = {
 
 static int inspect_options(int argc, char **argv);
 
-static const struct {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-    const struct option_table *options;
-} subjects[] = {
+static const struct command_subject subjects[] = {
     {"cpu", "kernel levels, threads, caches, memory", inspect_cpu, &inspect_cpu_options},
     {"model", "a checkpoint's shape, sizes, memory per rank", inspect_model,
      &inspect_model_options},
@@ -40,8 +35,8 @@ static int inspect_options(int argc, char **argv) {
             printf("\n");
         }
     }
-    for (size_t i = 0; i < bench_option_table_count; i++) {
-        options_print(bench_option_tables[i], stdout);
+    for (size_t i = 0; i < bench_subject_count; i++) {
+        options_print(bench_subjects[i].options, stdout);
         printf("\n");
     }
     for (size_t i = 0; i < ARRAY_COUNT(subjects); i++) {
@@ -51,25 +46,6 @@ static int inspect_options(int argc, char **argv) {
     return command_end(&inspect_options_options);
 }
 
-static void print_help(FILE *out) {
-    fprintf(out, "usage: fathom inspect SUBJECT [options]\n\nsubjects:\n");
-    for (size_t i = 0; i < ARRAY_COUNT(subjects); i++)
-        fprintf(out, "  %-12s %s\n", subjects[i].name, subjects[i].summary);
-    fprintf(out, "\n`fathom inspect SUBJECT --help` describes a subject and its options.\n");
-}
-
 int program_inspect(int argc, char **argv) {
-    if (argc < 2) {
-        print_help(stderr);
-        return EXIT_CODE_USAGE;
-    }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-        print_help(stdout);
-        return EXIT_CODE_OK;
-    }
-    for (size_t i = 0; i < ARRAY_COUNT(subjects); i++)
-        if (!strcmp(argv[1], subjects[i].name)) return subjects[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "fathom inspect: no subject named '%s'; `fathom inspect --help` lists them\n",
-            argv[1]);
-    return EXIT_CODE_USAGE;
+    return command_dispatch("inspect", subjects, ARRAY_COUNT(subjects), argc, argv);
 }

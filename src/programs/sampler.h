@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What `generate` and `chat` share in choosing tokens: the options for penalties and min-p, and the
- * tokens so far, which penalties look at.
+ * What `generate` and `chat` share in choosing tokens: the options for penalties, biases, min-p and
+ * the least length, and the tokens so far, which penalties look at.
  */
 #ifndef PROGRAMS_SAMPLER_H
 #define PROGRAMS_SAMPLER_H
@@ -11,6 +11,8 @@
 
 struct sampler_values {
     double min_p, frequency_penalty, presence_penalty, repetition_penalty;
+    uint64_t min_tokens;
+    const char *logit_bias;
 };
 
 /* Rows for an option table whose values, of the type TYPE, have a member `sampler`. */
@@ -36,6 +38,15 @@ struct sampler_values {
          .offset = offsetof(TYPE, sampler.presence_penalty),                                       \
          .minimum = -2,                                                                            \
          .maximum = 2},                                                                            \
+        {.name = "logit-bias",                                                                     \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "added to tokens' logits, as ID:BIAS,... of -100 (never) to 100 (always)",        \
+         .offset = offsetof(TYPE, sampler.logit_bias)},                                            \
+        {.name = "min-tokens",                                                                     \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "an answer does not end before so many tokens",                                   \
+         .offset = offsetof(TYPE, sampler.min_tokens),                                             \
+         .maximum = LIMIT_CONTEXT},                                                                \
     {                                                                                              \
         .name = "repetition-penalty", .type = OPTION_NUMBER, .fallback = "1",                      \
         .help = "above 1 lowers tokens that stand in prompt or answer; 1: off",                    \
@@ -48,6 +59,9 @@ struct sampler {
     uint32_t *tokens; /* [token_count] prompt and answer */
     uint32_t token_count, token_capacity, prompt_count;
     float *adjusted, *scratch; /* [vocab], [2 * vocab] */
+    uint32_t bias_count, stop_count;
+    struct token_bias biases[LIMIT_ROW_BIASES]; /* [bias_count] of --logit-bias, then [stop_count]
+                                                 * of tokens that would end the answer too early */
 };
 
 /* Room for so many tokens of prompt and answer; more are chosen without a memory of them. What is
@@ -56,8 +70,9 @@ enum status sampler_open(struct sampler *sampler, uint32_t vocab, uint32_t token
                          struct error *error) MUST_USE;
 void sampler_close(struct sampler *sampler);
 
-/* Takes the options over into sampler->sampling. */
-void sampler_apply(struct sampler *sampler, const struct sampler_values *values);
+/* Takes the options over; `stops` end an answer. STATUS_INVALID: --logit-bias is wrong. */
+enum status sampler_apply(struct sampler *sampler, const struct sampler_values *values,
+                          const uint32_t *stops, uint32_t stop_count, struct error *error) MUST_USE;
 
 /* A new answer to this prompt. */
 void sampler_begin(struct sampler *sampler, const uint32_t *prompt, uint32_t prompt_count);

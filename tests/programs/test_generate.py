@@ -76,6 +76,37 @@ def check_sampling():
     for penalty in ("--repetition-penalty", "--frequency-penalty", "--presence-penalty"):
         assert len(set(tokens("--greedy", penalty, "2"))) > len(set(greedy)), penalty
     assert "--min-p" in run(*common, "--min-p", "1.5", code=2)
+    first = greedy[0]
+    assert first not in tokens("--greedy", "--logit-bias", "%d:-100" % first)
+    assert tokens("--temperature", "1", "--logit-bias", "7:100") == [7] * 60
+    for wrong, words in (("7", "expected ID:BIAS"), ("7:", "expected ID:BIAS"), ("7:1,", "expected ID:BIAS"),
+                         ("999999:1", "999999 is no token"), ("7:101", "not between"), ("7:nan", "not between")):
+        assert words in run(*common, "--logit-bias", wrong, code=1), wrong
+
+
+def check_min_tokens():
+    """The model's end-of-sentence token, forced, ends an answer at once, but not before --min-tokens."""
+    with open(case + "/config.json", encoding="utf-8") as file:
+        end = json.load(file)["eos_token_id"]
+    end = end[0] if isinstance(end, list) else end
+    common = ["generate", "--model", case, "--tokens", "5,9", "--max-new", "30", "--json", "--logit-bias",
+              "%d:100" % end]
+    assert json.loads(run(*common))["tokens"] == [end]
+    longer = json.loads(run(*common, "--min-tokens", "9"))["tokens"]
+    assert len(longer) == 10 and longer.index(end) == 9, longer
+
+
+def check_logprobs():
+    common = ["generate", "--model", case, "--max-new", "6", "--greedy", "--ignore-eos", "--json", "--logprobs", "3"]
+    one = json.loads(run(*common, "--tokens", "5,9"))
+    assert [entry["token"] for entry in one["logprobs"]] == one["tokens"] and len(one["tokens"]) == 6, one
+    for entry in one["logprobs"]:
+        assert entry["top"][0] == [entry["token"], entry["logprob"]] and len(entry["top"]) == 3, entry
+        values = [value for _, value in entry["top"]]
+        assert values == sorted(values, reverse=True) and values[0] <= 0, entry
+    several = json.loads(run(*common, "--tokens", "5,9;7,7,7"))["prompts"]
+    assert several[0] == one and len(several[1]["logprobs"]) == 6, several
+    assert "--logprobs needs --json" in run("generate", "--tokens", "1", "--logprobs", "1", code=2)
 
 
 def main():
@@ -84,6 +115,8 @@ def main():
             check_golden(prompt)
     check_bench()
     check_sampling()
+    check_min_tokens()
+    check_logprobs()
     by_seed = [run("generate", "--model", case, "--tokens", "5,9", "--max-new", "12", "--seed", seed)
                for seed in ("1", "1", "2")]
     assert by_seed[0] == by_seed[1] != by_seed[2], by_seed
