@@ -88,3 +88,19 @@ size_t ranks_receive(uint32_t from, void *data, size_t bytes) {
     MPI_Get_count(&status, MPI_BYTE, &taken);
     return (size_t)taken;
 }
+
+void ranks_barrier(void) {
+    check(job.begun);
+    MPI_Barrier(job.steering);
+}
+
+void ranks_swap(const char *out, char *in, size_t bytes) {
+    int *counts = calloc(2 * (size_t)job.count, sizeof *counts), *places = counts + job.count;
+    check(job.begun && counts && bytes * (size_t)job.count <= INT_MAX);
+    for (int rank = 0; rank < job.count; rank++) {
+        counts[rank] = rank == job.rank ? 0 : (int)bytes;
+        places[rank] = rank * (int)bytes;
+    }
+    MPI_Alltoallv(out, counts, places, MPI_BYTE, in, counts, places, MPI_BYTE, job.activations);
+    free(counts);
+}

@@ -37,4 +37,11 @@ bool ranks_ready(uint32_t from, size_t *bytes_out);
  * waits. */
 size_t ranks_receive(uint32_t from, void *data, size_t bytes);
 
+/* Returns when all ranks have called it. */
+void ranks_barrier(void);
+
+/* `bytes` from every rank to every other, in one MPI_Alltoallv of contiguous memory, [ranks][bytes]
+ * each: what MPI itself takes for as much; a yardstick. All ranks call it. */
+void ranks_swap(const char *out, char *in, size_t bytes);
+
 #endif

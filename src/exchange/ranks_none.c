@@ -40,6 +40,12 @@ size_t ranks_receive(uint32_t from, void *data, size_t bytes) {
     check_failed("one process alone hears from nobody", __FILE__, __LINE__);
 }
 
+void ranks_barrier(void) {
+}
+
+void ranks_swap(const char *out, char *in, size_t bytes) {
+}
+
 enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) {
     return ranks_begin(error);

@@ -11,6 +11,8 @@ const struct command_subject bench_subjects[] = {
     {"balance", "DP load balancers on a trace, in virtual time", bench_balance,
      &bench_balance_options},
 #endif
+    {"exchange", "dispatch and combine between ranks, beside MPI_Alltoallv", bench_exchange,
+     &bench_exchange_options},
     {"kernels", "matrix products and vector kernels", bench_kernels, &bench_kernels_options},
     {"model", "prefill and decode of a whole model", bench_model, &bench_model_options},
     {"overlap", "what schedules hide of the ranks' communication", bench_overlap,

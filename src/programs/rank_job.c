@@ -105,11 +105,17 @@ static int watch_over_mpirun(const struct option_table *table,
         if (number == SIGCHLD) break;
         kill(child, asked++ ? SIGTERM : SIGUSR2);
     }
-    return wait_for(child);
+    int code = wait_for(child);
+    if (code > EXIT_CODE_USAGE && !asked) /* nobody else says it: mpirun is quiet */
+        fprintf(stderr, "fathom %s: a rank died, and with it the job (mpirun ended with %d)\n",
+                table->command, code);
+    return code;
 }
 
+enum job_kind { JOB_DRIVEN, JOB_SERVER, JOB_ALIKE };
+
 static bool begin(const struct option_table *table, const struct rank_job_values *values,
-                  bool server, int *exit_code_out) {
+                  enum job_kind kind, int *exit_code_out) {
     struct error error;
     if (values->ranks <= 1) return false;
     if (!ranks_built()) {
@@ -119,7 +125,8 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         return true;
     }
     if (!ranks_in_job()) {
-        *exit_code_out = server ? watch_over_mpirun(table, values) : become_mpirun(table, values);
+        *exit_code_out =
+            kind == JOB_SERVER ? watch_over_mpirun(table, values) : become_mpirun(table, values);
         return true;
     }
     enum status status = ranks_begin(&error);
@@ -127,6 +134,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         *exit_code_out = command_failed(table, status, &error);
         return true;
     }
+    if (kind == JOB_ALIKE) return false;
     if (ranks_rank() == 0) {
         atexit(rank_group_end); /* however rank 0 ends, the others may go */
         return false;
@@ -139,12 +147,17 @@ static bool begin(const struct option_table *table, const struct rank_job_values
 
 bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
                     int *exit_code_out) {
-    return begin(table, values, false, exit_code_out);
+    return begin(table, values, JOB_DRIVEN, exit_code_out);
 }
 
 bool rank_job_begin_server(const struct option_table *table, const struct rank_job_values *values,
                            int *exit_code_out) {
-    return begin(table, values, true, exit_code_out);
+    return begin(table, values, JOB_SERVER, exit_code_out);
+}
+
+bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,
+                          int *exit_code_out) {
+    return begin(table, values, JOB_ALIKE, exit_code_out);
 }
 
 void rank_job_options(const struct rank_job_values *values, struct model_options *options) {

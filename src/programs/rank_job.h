@@ -59,6 +59,10 @@ bool rank_job_begin(const struct option_table *table, const struct rank_job_valu
 bool rank_job_begin_server(const struct option_table *table, const struct rank_job_values *values,
                            int *exit_code_out);
 
+/* As rank_job_begin, for a program that all ranks run alike, and end with ranks_end. */
+bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,
+                          int *exit_code_out);
+
 /* What the options say, for the model. */
 void rank_job_options(const struct rank_job_values *values, struct model_options *options);
 

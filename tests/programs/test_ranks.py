@@ -103,6 +103,21 @@ def check_overlap(folder):
     assert "--ranks" in run("bench", "overlap", code=2)
 
 
+def check_bench():
+    """The micro-benchmark counts what it sends: every token once to the other rank, unless no expert is there."""
+    found = run("bench", "exchange", "--ranks", 2, "--tokens", 16, "--hidden", 256, "--experts", 8,
+                "--experts-per-token", 7, "--rounds", 7, "--json")
+    assert found["ranks"] == 2 and found["rounds"] == 7, found
+    # 256 codes and two scales a token; the heads of messages besides
+    assert 16 * 264 < found["dispatch"]["bytes"] < 16 * 264 + 1024, found
+    assert 16 * 3 * 512 <= found["combine"]["bytes"] <= 16 * 4 * 512, found
+    for part in ("dispatch", "combine"):
+        figures = found[part]
+        assert 0 < figures["low"] <= figures["seconds"] <= figures["high"], found
+        assert figures["alltoallv_seconds"] > 0 and figures["ratio"] > 0, found
+    assert "--ranks" in run("bench", "exchange", code=2)
+
+
 def check_failures(folder):
     assert "nowhere" in run("logits", "--model", "/nowhere", "--tokens", "5", "--ranks", 2, code=1)
     assert "is no token" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
@@ -127,6 +142,7 @@ def main():
                   [8, "--redundant-experts", 8, "--placement-seed", 2]])
     check_several(folders[2], "fp8")
     check_several(mtp, "f32")
+    check_bench()
     check_weights(mtp)
     check_overlap(folders[2])
     check_failures(mtp)
