@@ -11,7 +11,7 @@ METHODS = ["work", "round-robin", "least-requests", "least-tokens", "power-of-tw
 
 
 def run(*options):
-    return subprocess.run([fathom, "bench", "balance", *options], text=True, capture_output=True, timeout=300)
+    return subprocess.run([fathom, "bench", "balance", *options], text=True, capture_output=True, timeout=1800)
 
 
 def trace_file(folder):

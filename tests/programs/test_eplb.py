@@ -19,7 +19,7 @@ def run(load, *arguments):
     with open(path, "w", encoding="utf-8") as file:
         file.write(load if isinstance(load, str) else json.dumps(load))
     return subprocess.run([fathom, "eplb", "--load", path, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=600)
 
 
 def expect(condition, text):

@@ -15,7 +15,7 @@ cases = ["v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp", "v3-fp8-odd
 environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
 
 
-def run(*arguments, code=0, timeout=120, **keywords):
+def run(*arguments, code=0, timeout=900, **keywords):
     done = subprocess.run([fathom, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=timeout, env=keywords.get("env", environment))
     assert done.returncode == code, (arguments, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
@@ -155,7 +155,7 @@ def long(counts):
               "--greedy", "--ignore-eos", "--json"]
     alone = run(*answer)
     for count in counts:
-        found = run(*answer, "--ranks", count, timeout=600)
+        found = run(*answer, "--ranks", count, timeout=3000)
         take_ranks(found, count)
         assert found == alone, (count, found, alone)
 
