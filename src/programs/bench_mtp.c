@@ -281,6 +281,7 @@ static enum status open_run(struct run *run, enum speculate_mode mode, struct er
         .step_tokens_max = step_tokens(run->bench),
         .vocab_count = model_shape(model)->vocab,
         .speculate = mode,
+        .tpot_stretch_percent = 10000, /* prompts are not what is timed: in with them */
         .model_id = model_identity(model),
         .numerics_id = model_numerics_id(model),
     };
@@ -463,22 +464,22 @@ static enum status read_streams(struct bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-static void print_bench(const struct bench *bench) {
+static void print_head(const struct bench *bench) {
+    printf(bench->values.json ? "{\"numerics\":\"%s\",\"questions\":%u,\"runs\":%u,\"streams\":["
+                              : "numerics %s, %u questions, median of %u runs each way\n",
+           model_numerics_id(model_of(bench)), bench->question_count, (uint32_t)bench->values.runs);
+}
+
+static void print_figures(const struct bench *bench, uint32_t index) {
+    const struct figures *f = &bench->figures[index];
     bool json = bench->values.json;
-    const char *numerics = model_numerics_id(model_of(bench));
-    printf(json ? "{\"numerics\":\"%s\",\"questions\":%u,\"runs\":%u,\"streams\":["
-                : "numerics %s, %u questions, median of %u runs each way\n",
-           numerics, bench->question_count, (uint32_t)bench->values.runs);
-    for (uint32_t i = 0; i < bench->streams_count; i++) {
-        const struct figures *f = &bench->figures[i];
-        printf(json ? "%s{\"streams\":%u,\"accepted\":%.4f,\"without_tokens_per_second\":%.5g,"
-                      "\"with_tokens_per_second\":%.5g,\"speedup\":%.4f,\"byte_bound\":%.4f}"
-                    : "%s%3u streams: %5.1f%% of the drafts right, %8.1f tokens/s without, %8.1f "
-                      "with: %.2f times as fast (the bytes allow %.2f)\n",
-               json && i ? ",\n " : "", bench->streams[i], f->right * (json ? 1 : 100),
-               f->per_second[0], f->per_second[1], f->per_second[1] / f->per_second[0], f->bound);
-    }
-    if (json) printf("]}\n");
+    printf(json ? "%s{\"streams\":%u,\"accepted\":%.4f,\"without_tokens_per_second\":%.5g,"
+                  "\"with_tokens_per_second\":%.5g,\"speedup\":%.4f,\"byte_bound\":%.4f}"
+                : "%s%3u streams: %5.1f%% of the drafts right, %8.1f tokens/s without, %8.1f "
+                  "with: %.2f times as fast (the bytes allow %.2f)\n",
+           json && index ? ",\n " : "", bench->streams[index], f->right * (json ? 1 : 100),
+           f->per_second[0], f->per_second[1], f->per_second[1] / f->per_second[0], f->bound);
+    fflush(stdout);
 }
 
 int bench_mtp(int argc, char **argv) {
@@ -490,9 +491,12 @@ int bench_mtp(int argc, char **argv) {
         return exit_code;
     enum status status = read_streams(&bench, &error);
     if (!status) status = open_bench(&bench, &error);
-    for (uint32_t i = 0; i < bench.streams_count && !status; i++)
+    if (!status) print_head(&bench);
+    for (uint32_t i = 0; i < bench.streams_count && !status; i++) {
         status = measure(&bench, i, &error);
-    if (!status) print_bench(&bench);
+        if (!status) print_figures(&bench, i);
+    }
+    if (!status && bench.values.json) printf("]}\n");
     for (uint32_t i = 0; bench.questions && i < bench.question_count; i++)
         free(bench.questions[i].tokens);
     free(bench.questions);
