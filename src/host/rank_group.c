@@ -373,7 +373,10 @@ static void worker_close(struct worker *worker) {
     free(worker->logits);
     free(worker->routing);
     free(worker->argmax);
-    *worker = (struct worker){.message = worker->message, .message_bytes = worker->message_bytes};
+    worker->result = NULL;
+    worker->logits = NULL;
+    worker->logits_floats = 0;
+    worker->routing = worker->argmax = NULL;
 }
 
 static void worker_open(struct worker *worker, struct setup *setup) {
@@ -416,6 +419,7 @@ static void worker_step(struct worker *worker, const struct order *order,
 
 static void worker_run(struct worker *worker, const struct step_plan *plan) {
     struct error error;
+    check(worker->result);
     engine_cpu_run(worker->seat.engine, plan, worker->result, &error);
     check(!worker->result->failed); /* rank 0 has checked the plan */
     ranks_send(0, worker->result, worker->result->record.bytes);

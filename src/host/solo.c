@@ -127,12 +127,17 @@ static struct page_id page_of(const struct solo *solo, uint32_t sequence, uint32
     return (struct page_id){all - 1 - (index * solo->sequences_each + sequence)};
 }
 
+static uint32_t rank_of(const struct solo *solo, uint32_t sequence) {
+    check(solo->ranks > 0);
+    return sequence % solo->ranks;
+}
+
 static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t row_count) {
     for (uint32_t rank = 0; rank < solo->ranks; rank++) {
         struct part *part = &solo->parts[rank];
         part->rows = part->tokens = part->logits_count = 0;
         for (uint32_t i = 0; i < row_count; i++) {
-            if (rows[i].sequence % solo->ranks != rank) continue;
+            if (rank_of(solo, rows[i].sequence) != rank) continue;
             part->rows++;
             part->tokens += rows[i].token_count;
             part->logits_count += rows[i].logits_count;
@@ -153,7 +158,7 @@ static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t
 }
 
 static void add_row(struct solo *solo, const struct solo_row *row) {
-    struct part *part = &solo->parts[row->sequence % solo->ranks];
+    struct part *part = &solo->parts[rank_of(solo, row->sequence)];
     uint32_t index = part->rows++, sequence = row->sequence / solo->ranks;
     step_plan_rows(part->plan)[index] = (struct step_row){
         .slot = sequence,
@@ -216,7 +221,7 @@ static void sort_logits(struct solo *solo, const struct solo_row *rows, uint32_t
     for (uint32_t rank = 0; rank < solo->ranks; rank++)
         solo->parts[rank].logits_count = 0;
     for (uint32_t i = 0; i < row_count; i++) {
-        struct part *part = &solo->parts[rows[i].sequence % solo->ranks];
+        struct part *part = &solo->parts[rank_of(solo, rows[i].sequence)];
         memcpy(logits, part->logits + part->logits_count * vocab,
                rows[i].logits_count * vocab * sizeof *logits);
         part->logits_count += rows[i].logits_count;
@@ -228,16 +233,17 @@ enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t r
                       float *logits, const struct model_probe *probe, struct error *error) {
     struct model_probe moved;
     enum status status = STATUS_OK;
+    const uint32_t ranks = solo->ranks;
     begin_parts(solo, rows, row_count);
-    for (uint32_t rank = 0; rank < solo->ranks; rank++) {
+    for (uint32_t rank = 0; rank < ranks; rank++) {
         struct part *part = &solo->parts[rank];
-        if (solo->ranks > 1) status = take_room(solo, part, error);
+        if (ranks > 1) status = take_room(solo, part, error);
         if (status != STATUS_OK) return status;
-        solo->steps[rank] = (struct rank_step){.plan = part->plan,
-                                               .logits = solo->ranks > 1 ? part->logits : logits};
+        solo->steps[rank] =
+            (struct rank_step){.plan = part->plan, .logits = ranks > 1 ? part->logits : logits};
     }
     for (uint32_t i = 0; i < row_count; i++) {
-        uint32_t rank = rows[i].sequence % solo->ranks;
+        uint32_t rank = rank_of(solo, rows[i].sequence);
         if (probe && probe->row == i) {
             moved = *probe;
             moved.row = solo->parts[rank].rows;
@@ -248,7 +254,7 @@ enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t r
     cut_parts(solo);
     status = rank_group_step(solo->group, solo->steps, error);
     if (status != STATUS_OK) return status;
-    if (solo->ranks > 1) sort_logits(solo, rows, row_count, logits);
+    if (ranks > 1) sort_logits(solo, rows, row_count, logits);
     for (uint32_t i = 0; i < row_count; i++)
         solo->lengths[rows[i].sequence] += rows[i].token_count;
     return STATUS_OK;
