@@ -5,9 +5,9 @@
  * medians count.
  *
  *   prefill 512, 2048    bench model          llama-bench -p
- *   decode 1, 8, 32      bench model          llama-batched-bench, 128 tokens of prompt, 64 more
+ *   decode 1, 8, 32      bench model          llama-batched-bench, 128 tokens of prompt, 32 more
  *   server               serve                llama-server: 64 requests, 256 in, 64 out, 16 at a
- * time
+ * time; it averages over its requests and takes longest, so it has rounds of its own
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,6 +31,7 @@
 #define START_SECONDS_MAX 600
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
 #define REQUESTS_MAX 4096
+#define QUICK_REQUESTS 24
 #define SERVER_PROMPT 256
 #define SERVER_OUTPUT 64
 #define SERVER_PLACES 16
@@ -39,8 +40,8 @@
 struct peers_values {
     struct model_run_values run;
     const char *llama_bench, *llama_batched_bench, *llama_server, *gguf, *only;
-    uint64_t runs, requests;
-    bool json;
+    uint64_t runs, server_runs, requests;
+    bool quick, json;
 };
 
 #define AT(field) .offset = offsetof(struct peers_values, field)
@@ -70,6 +71,17 @@ static const struct option peers_rows[] = {
      .minimum = 1,
      .maximum = RUNS_MAX,
      AT(runs)},
+    {.name = "server-runs",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "how many of the rounds have the server test",
+     .minimum = 1,
+     .maximum = RUNS_MAX,
+     AT(server_runs)},
+    {.name = "quick",
+     .type = OPTION_FLAG,
+     .help = "one round, 24 requests to the server",
+     AT(quick)},
     {.name = "requests",
      .type = OPTION_COUNT,
      .fallback = "64",
@@ -124,8 +136,8 @@ struct bench {
     char threads[16];
     uint32_t vocab;
     double runs[SIDE_COUNT][FIGURE_COUNT][RUNS_MAX];
+    uint32_t counts[FIGURE_COUNT]; /* rounds that have both sides' figure */
     double of_flops[FIGURE_COUNT][RUNS_MAX], of_read[FIGURE_COUNT][RUNS_MAX]; /* ours; 0: unknown */
-    bool measured[FIGURE_COUNT];
     uint32_t run;
     struct error *error;
 };
@@ -160,7 +172,7 @@ static double number_at(const struct tree *object, const char *key) {
 
 static void note(struct bench *bench, enum side side, enum figure figure, double value) {
     bench->runs[side][figure][bench->run] = value;
-    if (side == PEER) bench->measured[figure] = true;
+    bench->counts[figure] = bench->run + 1;
 }
 
 /* ---- prefill and decode ---------------------------------------------------------------------- */
@@ -257,7 +269,7 @@ static enum status run_llama_batched(struct bench *bench) {
     struct command command = {.count = 0};
     struct bytes text;
     add(&command, bench->batched, "-m", bench->values.gguf, "-c", "8192", "-b", "2048", "-ub",
-        "512", "-npp", "128", "-ntg", "64", "-npl", "1,8,32", "-t", bench->threads,
+        "512", "-npp", "128", "-ntg", "32", "-npl", "1,8,32", "-t", bench->threads,
         "--output-format", "jsonl", NULL);
     enum status status = child_run(command.argv, &text, bench->error);
     if (status) return status;
@@ -354,7 +366,7 @@ static enum status run_part(struct bench *bench, enum part part, enum side side)
         return side == OURS ? run_own(bench, "2048", "1", NULL, PREFILL_2048)
                             : run_llama_bench(bench, "2048", PREFILL_2048);
     case PART_DECODE:
-        return side == OURS ? run_own(bench, "128", "64", "1,8,32", DECODE_1)
+        return side == OURS ? run_own(bench, "128", "32", "1,8,32", DECODE_1)
                             : run_llama_batched(bench);
     case PART_SERVER:
         return run_server(bench, side);
@@ -366,6 +378,7 @@ static enum status run_part(struct bench *bench, enum part part, enum side side)
 
 static bool wanted(const struct bench *bench, enum part part) {
     const char *only = bench->values.only;
+    if (part == PART_SERVER && bench->run >= bench->values.server_runs) return false;
     return !strcmp(only, "all") || !strcmp(only, parts[part].kind);
 }
 
@@ -385,24 +398,24 @@ static enum status run_all(struct bench *bench) {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static double median(const struct bench *bench, const double *runs) {
+static double median(const struct bench *bench, enum figure figure, const double *runs) {
     double sorted[RUNS_MAX];
     memcpy(sorted, runs, sizeof sorted);
-    return machine_limits_median(sorted, (uint32_t)bench->values.runs);
+    return machine_limits_median(sorted, bench->counts[figure]);
 }
 
 /* Above 1: ours is better. The median of the rounds' ratios, since a round's two runs are close in
  * time. */
 static double ratio(const struct bench *bench, enum figure figure) {
     double ratios[RUNS_MAX] = {0};
-    for (uint32_t run = 0; run < bench->values.runs; run++) {
+    for (uint32_t run = 0; run < bench->counts[figure]; run++) {
         double ours = bench->runs[OURS][figure][run], peer = bench->runs[PEER][figure][run];
         if (figures[figure].time)
             ratios[run] = ours > 0 ? peer / ours : 0;
         else
             ratios[run] = peer > 0 ? ours / peer : 0;
     }
-    return median(bench, ratios);
+    return median(bench, figure, ratios);
 }
 
 static void print_table(const struct bench *bench) {
@@ -410,12 +423,12 @@ static void print_table(const struct bench *bench) {
            "of bandwidth", "of arithmetic");
     for (int i = 0; i < FIGURE_COUNT; i++) {
         enum figure figure = (enum figure)i;
-        if (!bench->measured[figure]) continue;
-        double of_read = median(bench, bench->of_read[figure]);
-        double of_flops = median(bench, bench->of_flops[figure]);
+        if (!bench->counts[figure]) continue;
+        double of_read = median(bench, figure, bench->of_read[figure]);
+        double of_flops = median(bench, figure, bench->of_flops[figure]);
         printf("%-20s %-9s %10.1f %10.1f %7.2fx", figures[figure].name, figures[figure].unit,
-               median(bench, bench->runs[OURS][figure]), median(bench, bench->runs[PEER][figure]),
-               ratio(bench, figure));
+               median(bench, figure, bench->runs[OURS][figure]),
+               median(bench, figure, bench->runs[PEER][figure]), ratio(bench, figure));
         if (of_read > 0)
             printf(" %13.0f%%", 100 * of_read);
         else
@@ -431,13 +444,14 @@ static void print_json(const struct bench *bench) {
     bool first = true;
     for (int i = 0; i < FIGURE_COUNT; i++) {
         enum figure figure = (enum figure)i;
-        if (!bench->measured[figure]) continue;
+        if (!bench->counts[figure]) continue;
         printf("%s\n {\"name\":\"%s\",\"unit\":\"%s\",\"ours\":%.6g,\"peer\":%.6g,\"ratio\":%.4g,"
                "\"of_read\":%.3f,\"of_flops\":%.3f}",
                first ? "" : ",", figures[figure].name, figures[figure].unit,
-               median(bench, bench->runs[OURS][figure]), median(bench, bench->runs[PEER][figure]),
-               ratio(bench, figure), median(bench, bench->of_read[figure]),
-               median(bench, bench->of_flops[figure]));
+               median(bench, figure, bench->runs[OURS][figure]),
+               median(bench, figure, bench->runs[PEER][figure]), ratio(bench, figure),
+               median(bench, figure, bench->of_read[figure]),
+               median(bench, figure, bench->of_flops[figure]));
         first = false;
     }
     printf("]}\n");
@@ -501,6 +515,10 @@ int bench_peers(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&bench_peers_options, argc, argv, &bench.values, &result, &exit_code))
         return exit_code;
+    if (bench.values.quick) {
+        bench.values.runs = bench.values.server_runs = 1;
+        bench.values.requests = QUICK_REQUESTS;
+    }
     if (missing(&bench))
         return command_misused(&bench_peers_options, "%s is needed", missing(&bench));
     bench.error = &error;
