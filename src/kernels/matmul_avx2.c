@@ -12,7 +12,7 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define ROWS 6
 #define DIRECT_ROWS 2
-#define PREFETCH_BYTES 1024
+#define PREFETCH_BYTES 1536
 
 /* What a tile reads: packed weights, which it fetches ahead of time, or floats that are near. */
 enum source { SOURCE_FP8, SOURCE_BF16, SOURCE_F32, SOURCE_DECODED };
