@@ -7,7 +7,9 @@
 #include "base/limits.h"
 #include "policy/balance_counts.h"
 #include "policy/balance_pack.h"
+#include "policy/balance_pairs.h"
 
+#define KICKS 400 /* of BALANCE_HIGH */
 #define NEAR_ENOUGH 2048 /* a largest load that exceeds the bound by less than a 2048th will do */
 
 _Static_assert(LIMIT_EXPERTS <= BALANCE_SLOTS_MAX, "every expert has a slot");
@@ -117,9 +119,12 @@ static void list_all(struct work *work) {
         work->ids[e] = (uint16_t)e;
 }
 
-/* Leaves all experts' counts as the greedy wants them. */
 static void find_bound(struct work *work) {
-    uint64_t mean = (work->total + work->shape->ranks - 1) / work->shape->ranks;
+    uint64_t mean = (work->total + work->shape->ranks - 1) / work->shape->ranks, needed = 0;
+    for (uint32_t e = 0; e < work->shape->experts; e++)
+        needed += work->loads[e] <= mean ? 1 : (work->loads[e] + mean - 1) / mean;
+    work->bound = mean;
+    if (needed <= work->shape->slots) return;
     list_all(work);
     work->bound = balance_counts_choose(&work->state, work->ids, work->shape->experts,
                                         work->shape->slots, UINT32_MAX);
@@ -185,12 +190,12 @@ static uint64_t near_enough(uint64_t bound) {
 static void refine_all(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     struct balance_span all = {0, shape->ranks};
-    balance_pack_spread(state, all);
+    bool parted = balance_pack_spread(state, all);
     struct balance_search search = {all, shape->ranks, near_enough(work->bound),
                                     8 * shape->ranks + 64};
     if (balance_experts_divides(shape)) search.near_ranks = shape->ranks / shape->nodes;
     balance_pack_refine(state, &search);
-    balance_pack_spread(state, all);
+    if (!parted) balance_pack_spread(state, all);
 }
 
 /* Nodes have nothing to do with each other; each comes as near to its own mean as it can. */
@@ -207,9 +212,9 @@ static void refine_nodes(struct work *work, struct balance_state *state) {
     for (uint32_t first = 0; first < shape->ranks; first += node_ranks) {
         struct balance_span span = {first, node_ranks};
         struct balance_search search = {span, node_ranks, near_enough(bound), 8 * node_ranks + 64};
-        balance_pack_spread(state, span);
+        bool parted = balance_pack_spread(state, span);
         balance_pack_refine(state, &search);
-        balance_pack_spread(state, span);
+        if (!parted) balance_pack_spread(state, span);
     }
 }
 
@@ -229,13 +234,39 @@ static void search_strictly(struct work *work) {
         balance_state_copy(&work->state, &work->other);
 }
 
-static void search_freely(struct work *work) {
+/* Two slots a rank: counts decide. Those of the greedy, with the same pairing, are where it starts.
+ */
+static void search_pairs(struct work *work, struct balance_state *state, uint32_t kicks) {
+    const struct balance_shape *shape = work->shape;
+    struct balance_span all = {0, shape->ranks};
+    list_all(work);
+    balance_counts_choose(state, work->ids, shape->experts, shape->slots, shape->ranks);
+    for (uint32_t e = 0; e < shape->experts; e++)
+        state->keys[e] = balance_state_key(work->loads[e], e);
+    balance_state_sort(state->keys, state->other_keys, shape->experts);
+    for (uint32_t i = 0; i < shape->experts; i++)
+        work->items[i] = (uint16_t)balance_state_key_id(state->keys[i]);
+    balance_pairs_place(state, work->items, work->bound, kicks);
+    balance_pack_spread(state, all);
+}
+
+static void search_freely(struct work *work, enum balance_effort effort) {
+    uint32_t kicks = effort == BALANCE_HIGH ? KICKS : 0;
+    bool pairs = work->state.room == 2;
+    if (pairs && !balance_experts_divides(work->shape)) {
+        search_pairs(work, &work->state, kicks);
+        return;
+    }
     place_greedily(work, &work->state);
     refine_all(work, &work->state);
     if (balance_state_max(&work->state) <= near_enough(work->bound)) return;
     if (!balance_experts_divides(work->shape)) return;
-    place_all(work, &work->other);
-    refine_all(work, &work->other);
+    if (pairs) {
+        search_pairs(work, &work->other, kicks);
+    } else {
+        place_all(work, &work->other);
+        refine_all(work, &work->other);
+    }
     if (balance_state_max(&work->other) < balance_state_max(&work->state))
         balance_state_copy(&work->state, &work->other);
 }
@@ -265,7 +296,7 @@ void balance_experts(const struct balance_shape *shape, const struct balance_opt
     if (options->locality == BALANCE_STRICT && balance_experts_divides(shape))
         search_strictly(work);
     else
-        search_freely(work);
+        search_freely(work, options->effort);
     give(work, slot_to_expert_out, outcome_out);
 }
 

@@ -62,7 +62,7 @@ static bool is_twin(const struct balance_state *state, uint32_t slot) {
 }
 
 /* Exchanges it for what leaves both ranks the least loaded, no rank above `limit`. */
-static void part_twin(struct balance_state *state, struct balance_span span, uint32_t slot,
+static bool part_twin(struct balance_state *state, struct balance_span span, uint32_t slot,
                       uint64_t limit) {
     uint32_t first = span.first_rank * state->room, best = slot;
     uint64_t best_load = limit + 1;
@@ -75,14 +75,18 @@ static void part_twin(struct balance_state *state, struct balance_span span, uin
         best = other;
         best_load = load;
     }
-    if (best != slot) swap_slots(state, slot, best);
+    if (best == slot) return false;
+    swap_slots(state, slot, best);
+    return true;
 }
 
-void balance_pack_spread(struct balance_state *state, struct balance_span span) {
+bool balance_pack_spread(struct balance_state *state, struct balance_span span) {
     uint32_t first = span.first_rank * state->room;
     uint64_t limit = state->rank_loads[balance_state_busiest(state, span)];
+    bool parted = true;
     for (uint32_t slot = first; slot < first + span.rank_count * state->room; slot++)
-        if (is_twin(state, slot)) part_twin(state, span, slot, limit);
+        if (is_twin(state, slot) && !part_twin(state, span, slot, limit)) parted = false;
+    return parted;
 }
 
 struct exchange {
@@ -96,15 +100,17 @@ static void look_for_exchange(const struct balance_state *state, uint32_t busy, 
     uint64_t high = state->rank_loads[busy], low = state->rank_loads[other];
     uint32_t from = busy * state->room, to = other * state->room;
     if (high <= low + 1 || (high + low + 1) / 2 >= best->load) return;
+    /* shares that differ by this least and by less than `width` more leave both below best->load */
+    uint64_t least = high - best->load + 1, width = 2 * best->load - high - low - 1;
     for (uint32_t i = from; i < from + state->room; i++) {
-        /* a partner's share lies so far below that neither rank reaches best->load */
-        uint64_t share = state->slot_shares[i];
+        uint64_t base = state->slot_shares[i] - least;
         for (uint32_t j = to; j < to + state->room; j++) {
-            uint64_t difference = share - state->slot_shares[j];
-            if (difference - 1 >= high - low - 1) continue; /* not in [1, high - low) */
-            uint64_t load = larger(high - difference, low + difference);
-            if (load >= best->load || !may_swap(state, i, j)) continue;
-            *best = (struct exchange){i, j, load};
+            if (base - state->slot_shares[j] >= width || !may_swap(state, i, j)) continue;
+            uint64_t difference = base - state->slot_shares[j] + least;
+            *best = (struct exchange){i, j, larger(high - difference, low + difference)};
+            least = high - best->load + 1;
+            width = 2 * best->load - high - low - 1;
+            base = state->slot_shares[i] - least;
         }
     }
 }
