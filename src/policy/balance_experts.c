@@ -9,14 +9,16 @@
 #include "policy/balance_pack.h"
 #include "policy/balance_pairs.h"
 
-#define KICKS 400 /* of BALANCE_HIGH */
-#define NEAR_ENOUGH 2048 /* a largest load that exceeds the bound by less than a 2048th will do */
+#define KICKS 400        /* of BALANCE_HIGH */
+#define NEARER (1 << 20) /* of BALANCE_HIGH */
+#define NEAR_ENOUGH 1024 /* a largest load that exceeds the bound by less than a 1024th will do */
 
 _Static_assert(LIMIT_EXPERTS <= BALANCE_SLOTS_MAX, "every expert has a slot");
 _Static_assert(BALANCE_SLOTS_MAX < 0xFFFF, "slots and experts are 16-bit numbers");
 
 struct work {
     const struct balance_shape *shape;
+    enum balance_effort effort;
     struct balance_state state; /* the placement being searched */
     struct balance_state other; /* another one, to compare */
     struct balance_state group; /* of groups on nodes: groups are experts, nodes ranks */
@@ -183,15 +185,15 @@ static void place_greedily(struct work *work, struct balance_state *state) {
     }
 }
 
-static uint64_t near_enough(uint64_t bound) {
-    return bound + bound / NEAR_ENOUGH;
+static uint64_t near_enough(const struct work *work, uint64_t bound) {
+    return bound + bound / (work->effort == BALANCE_HIGH ? NEARER : NEAR_ENOUGH);
 }
 
 static void refine_all(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     struct balance_span all = {0, shape->ranks};
     bool parted = balance_pack_spread(state, all);
-    struct balance_search search = {all, shape->ranks, near_enough(work->bound),
+    struct balance_search search = {all, shape->ranks, near_enough(work, work->bound),
                                     8 * shape->ranks + 64};
     if (balance_experts_divides(shape)) search.near_ranks = shape->ranks / shape->nodes;
     balance_pack_refine(state, &search);
@@ -211,7 +213,8 @@ static void refine_nodes(struct work *work, struct balance_state *state) {
     }
     for (uint32_t first = 0; first < shape->ranks; first += node_ranks) {
         struct balance_span span = {first, node_ranks};
-        struct balance_search search = {span, node_ranks, near_enough(bound), 8 * node_ranks + 64};
+        struct balance_search search = {span, node_ranks, near_enough(work, bound),
+                                        8 * node_ranks + 64};
         bool parted = balance_pack_spread(state, span);
         balance_pack_refine(state, &search);
         if (!parted) balance_pack_spread(state, span);
@@ -250,8 +253,8 @@ static void search_pairs(struct work *work, struct balance_state *state, uint32_
     balance_pack_spread(state, all);
 }
 
-static void search_freely(struct work *work, enum balance_effort effort) {
-    uint32_t kicks = effort == BALANCE_HIGH ? KICKS : 0;
+static void search_freely(struct work *work) {
+    uint32_t kicks = work->effort == BALANCE_HIGH ? KICKS : 0;
     bool pairs = work->state.room == 2;
     if (pairs && !balance_experts_divides(work->shape)) {
         search_pairs(work, &work->state, kicks);
@@ -259,7 +262,7 @@ static void search_freely(struct work *work, enum balance_effort effort) {
     }
     place_greedily(work, &work->state);
     refine_all(work, &work->state);
-    if (balance_state_max(&work->state) <= near_enough(work->bound)) return;
+    if (balance_state_max(&work->state) <= near_enough(work, work->bound)) return;
     if (!balance_experts_divides(work->shape)) return;
     if (pairs) {
         search_pairs(work, &work->other, kicks);
@@ -292,11 +295,12 @@ void balance_experts(const struct balance_shape *shape, const struct balance_opt
                      struct balance_outcome *outcome_out) {
     struct work *work;
     open_work(&work, shape, loads, memory);
+    work->effort = options->effort;
     find_bound(work);
     if (options->locality == BALANCE_STRICT && balance_experts_divides(shape))
         search_strictly(work);
     else
-        search_freely(work, options->effort);
+        search_freely(work);
     give(work, slot_to_expert_out, outcome_out);
 }
 

@@ -191,12 +191,21 @@ static struct balance_span node_of(const struct balance_search *search, uint32_t
     return (struct balance_span){first, search->near_ranks};
 }
 
+/* The span's ranks could all be as good as the target, were their loads liquid. */
+static bool fits(const struct balance_state *state, struct balance_span span, uint64_t target) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < span.rank_count; i++)
+        sum += state->rank_loads[span.first_rank + i];
+    return sum <= target * span.rank_count;
+}
+
 /* One step; false when none lowers the busiest rank. */
 static bool step(struct balance_state *state, const struct balance_search *search, uint32_t busy) {
     uint64_t load = state->rank_loads[busy];
-    uint64_t good = search->target + (load - search->target) / 4;
+    uint64_t good = search->target + (load - search->target) / 2;
     struct exchange exchange = {0, 0, load};
-    if (search->near_ranks < search->span.rank_count)
+    if (search->near_ranks < search->span.rank_count &&
+        fits(state, node_of(search, busy), search->target))
         look_in_span(state, node_of(search, busy), busy, search->target, &exchange);
     if (exchange.load > search->target) look_in_span(state, search->span, busy, good, &exchange);
     if (exchange.load < load) {

@@ -7,8 +7,9 @@
 #include "base/limits.h"
 #include "base/random.h"
 
-#define BINS 64  /* values of t: b * T / 2 / BINS, b = 0..BINS - 1 */
-#define CHANGE 8 /* larger changes of a bin's surplus count as this one */
+#define BINS 64      /* values of t: b * T / 2 / BINS, b = 0..BINS - 1 */
+#define CHANGE 8     /* larger changes of a bin's surplus count as this one */
+#define LACK_MAX 511 /* of a bin: 64 of them fit into 16 bits */
 #define ROUNDS_MAX 12
 #define MOVES_MAX 64 /* in one round: enough to hand every replica on */
 #define KICK_MOVES 3
@@ -59,7 +60,8 @@ static void sum_lacks(struct pairs *pairs) {
     for (int b = 0; b < BINS; b++) {
         for (int v = 0; v < 2 * CHANGE; v++) {
             int16_t lack = (int16_t)(CHANGE - v - pairs->surplus[b]);
-            sums[v] = (int16_t)(sums[v] + (lack > 0 ? lack : 0));
+            lack = lack > 0 ? lack : 0;
+            sums[v] = (int16_t)(sums[v] + (lack < LACK_MAX ? lack : LACK_MAX));
         }
         memcpy(pairs->lacks[b + 1], sums, sizeof sums);
     }
@@ -124,8 +126,8 @@ static uint32_t best_gain(const struct pairs *pairs, uint32_t *lack_out) {
     uint32_t best = 0, least = UINT32_MAX;
     for (uint32_t i = 0; i < state->expert_count; i++) {
         uint32_t e = pairs->order[i];
-        uint32_t lack =
-            lack_after(pairs, pairs->now[e], state->counts[e], pairs->more[e], state->counts[e] + 1);
+        uint32_t lack = lack_after(pairs, pairs->now[e], state->counts[e], pairs->more[e],
+                                   state->counts[e] + 1);
         if (lack >= least || state->counts[e] >= state->rank_count) continue;
         least = lack;
         best = e;
@@ -150,7 +152,8 @@ static uint32_t best_loss(const struct pairs *pairs, uint32_t *lack_out) {
     return best;
 }
 
-/* One replica changes hands; false, and nothing has changed, when that makes the lack no smaller. */
+/* One replica changes hands; false, and nothing has changed, when that makes the lack no smaller.
+ */
 static bool move(struct pairs *pairs, bool gain_first, uint32_t lack) {
     uint32_t gainer = 0, loser = 0, after;
     const uint16_t *counts = pairs->state->counts;

@@ -130,13 +130,40 @@ static void merge(const uint64_t *left, const uint64_t *left_end, const uint64_t
         *out++ = *right++;
 }
 
+#define RUN 8
+
+static inline void order(uint64_t *keys, int a, int b) {
+    uint64_t x = keys[a], y = keys[b];
+    keys[a] = x > y ? x : y;
+    keys[b] = x > y ? y : x;
+}
+
+/* Batcher's network for eight. */
+static inline void sort_run(uint64_t *run) {
+    static const uint8_t pairs[][2] = {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {0, 2}, {1, 3}, {4, 6},
+                                       {5, 7}, {1, 2}, {5, 6}, {0, 4}, {1, 5}, {2, 6}, {3, 7},
+                                       {2, 4}, {3, 5}, {1, 2}, {3, 4}, {5, 6}};
+    for (size_t i = 0; i < ARRAY_COUNT(pairs); i++)
+        order(run, pairs[i][0], pairs[i][1]);
+}
+
 void balance_state_sort(uint64_t *keys, uint64_t *other, uint32_t count) {
     uint64_t *from = keys, *to = other;
-    for (uint32_t width = 1; width < count; width *= 2) {
-        for (uint32_t at = 0; at < count; at += 2 * width) {
-            uint32_t middle = at + width < count ? at + width : count;
-            uint32_t end = at + 2 * width < count ? at + 2 * width : count;
-            merge(from + at, from + middle, from + middle, from + end, to + at);
+    uint32_t at = 0;
+    for (; at + RUN <= count; at += RUN)
+        sort_run(keys + at);
+    for (uint32_t i = at + 1; i < count; i++) { /* the rest, one by one */
+        uint64_t key = keys[i];
+        uint32_t to_place = i;
+        for (; to_place > at && keys[to_place - 1] < key; to_place--)
+            keys[to_place] = keys[to_place - 1];
+        keys[to_place] = key;
+    }
+    for (uint32_t width = RUN; width < count; width *= 2) {
+        for (uint32_t start = 0; start < count; start += 2 * width) {
+            uint32_t middle = start + width < count ? start + width : count;
+            uint32_t end = start + 2 * width < count ? start + 2 * width : count;
+            merge(from + start, from + middle, from + middle, from + end, to + start);
         }
         uint64_t *swap = from;
         from = to;
