@@ -32,8 +32,8 @@ enum order_kind {
     ORDER_END
 };
 
-/* ORDER_OPEN: struct setup behind it; ORDER_STEP and ORDER_RUN: the plan's bytes; ORDER_LINK:
- * struct link. */
+/* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
+ * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link. */
 struct order {
     uint32_t kind;
     uint32_t logits_count;
@@ -155,15 +155,24 @@ static void order_all(struct rank_group *group, enum order_kind kind, const void
         ranks_send(rank, group->message, sizeof order + more_bytes);
 }
 
+static size_t placement_bytes(const struct model_options *options) {
+    size_t experts = (size_t)options->placement_layers * options->placement_slots;
+    return options->placement ? experts * sizeof *options->placement : 0;
+}
+
 static enum status open_all(struct rank_group *group, const struct model_options *options,
                             bool engine, struct error *error) {
-    static struct setup setup;
-    setup.options = *options;
-    setup.engine = engine;
-    if (strlen(options->directory) >= sizeof setup.directory)
+    struct setup *setup = calloc(1, sizeof *setup + placement_bytes(options));
+    if (!setup || strlen(options->directory) >= sizeof setup->directory) {
+        free(setup);
         return error_set(error, STATUS_TOO_LARGE, "the model's path is too long");
-    memcpy(setup.directory, options->directory, strlen(options->directory) + 1);
-    order_all(group, ORDER_OPEN, &setup, sizeof setup);
+    }
+    setup->options = *options;
+    setup->engine = engine;
+    memcpy(setup->directory, options->directory, strlen(options->directory) + 1);
+    if (options->placement) memcpy(setup + 1, options->placement, placement_bytes(options));
+    order_all(group, ORDER_OPEN, setup, sizeof *setup + placement_bytes(options));
+    free(setup);
     enum status status = seat_open(&group->seat, options, engine, error);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         struct opened opened;
@@ -383,6 +392,7 @@ static void worker_open(struct worker *worker, struct setup *setup) {
     struct opened opened = {.status = STATUS_OK};
     struct model_options *options = &setup->options;
     options->directory = setup->directory;
+    if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->progress = NULL;
     options->rank = ranks_rank();
     opened.status = (uint32_t)seat_open(&worker->seat, options, setup->engine, &opened.error);

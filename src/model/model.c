@@ -32,16 +32,48 @@ const char *activations_name(enum activations activations) {
     return activation_names[activations];
 }
 
+static enum status check_placement(const struct model *model, const struct model_options *options,
+                                   struct error *error) {
+    uint32_t slots = options->placement_slots, moe_layers = 0;
+    for (uint32_t layer = 0; layer < model->placement.layers; layer++)
+        moe_layers += shape_layer_is_moe(model->shape, layer);
+    if (slots % options->rank_count || slots < model->shape->experts)
+        return error_set(error, STATUS_INVALID,
+                         "the placement has %u slots a layer, expected a multiple of %u ranks that "
+                         "holds %u experts",
+                         slots, options->rank_count, model->shape->experts);
+    if (options->placement_layers > moe_layers)
+        return error_set(error, STATUS_INVALID, "the placement has %u layers, the model %u",
+                         options->placement_layers, moe_layers);
+    return STATUS_OK;
+}
+
+static void take_placement(struct model *model, const struct model_options *options) {
+    const uint16_t *from = options->placement;
+    uint32_t slots = options->placement_slots, taken = 0;
+    for (uint32_t layer = 0; layer < model->placement.layers; layer++) {
+        if (!shape_layer_is_moe(model->shape, layer) || taken == options->placement_layers)
+            continue;
+        for (uint32_t slot = 0; slot < slots; slot++)
+            model->placement.slot_expert[(size_t)layer * slots + slot] = *from++;
+        taken++;
+    }
+}
+
 /* Where all ranks' experts lie; every rank comes to the same. */
 static enum status open_placement(struct model *model, const struct model_options *options,
                                   bool mtp, struct error *error) {
     uint32_t experts = model->shape->experts, ranks = options->rank_count;
     if (ranks <= 1 || !experts) return STATUS_OK;
+    uint32_t each = options->placement
+                        ? options->placement_slots / ranks
+                        : placement_slots_per_rank(experts, ranks, options->redundant_experts);
     enum status status =
-        placement_open(&model->placement, model->shape->layers + mtp, experts, ranks,
-                       placement_slots_per_rank(experts, ranks, options->redundant_experts), error);
+        placement_open(&model->placement, model->shape->layers + mtp, experts, ranks, each, error);
+    if (status == STATUS_OK && options->placement) status = check_placement(model, options, error);
     if (status != STATUS_OK) return status;
     placement_spread(&model->placement, options->placement_seed);
+    if (options->placement) take_placement(model, options);
     return placement_index(&model->placement, error);
 }
 

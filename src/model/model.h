@@ -37,7 +37,11 @@ struct model_options {
     uint32_t rank, rank_count;
     uint32_t redundant_experts; /* slots beyond one per expert, at least, in each layer */
     uint64_t placement_seed;    /* not 0: experts' slots are shuffled */
-    double link_gbps, link_us;  /* slows the link to other ranks down; 0: not */
+    /* Or where they lie: for each MoE layer in order, the expert in each slot of all ranks, those
+     * of a rank behind each other. NULL: spread evenly. Layers that are not there are, too. */
+    const uint16_t *placement; /* [placement_layers][placement_slots] */
+    uint32_t placement_layers, placement_slots;
+    double link_gbps, link_us; /* slows the link to other ranks down; 0: not */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_context;

@@ -228,8 +228,9 @@ static enum status open_model(struct bench *bench, struct error *error) {
                                    .overlap = model_run_overlap(&bench->values.run)};
     enum status status = model_run_options(&bench->values.run, &options.model, error);
     if (status == STATUS_OK) status = kernels_select(options.model.level, &bench->kernels, error);
+    if (status == STATUS_OK)
+        status = rank_job_options(&bench->values.job, &options.model, error);
     if (status != STATUS_OK) return status;
-    rank_job_options(&bench->values.job, &options.model);
     options.context_max = (uint32_t)(bench->values.prompt + bench->values.gen);
     options.model.step_tokens_max = (uint32_t)bench->values.step_tokens;
     if (options.model.step_tokens_max < bench->batch_max)

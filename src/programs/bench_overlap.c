@@ -259,6 +259,7 @@ static enum status open_bench(struct bench *bench, struct error *error) {
     enum status status =
         model_run_tokens(bench->values.batch, &bench->batches, &bench->batch_count, error);
     if (!status) status = model_run_options(&bench->values.run, &options.model, error);
+    if (!status) status = rank_job_options(&bench->values.job, &options.model, error);
     if (status) return status;
     if (bench->batch_count > BATCHES_MAX)
         return error_set(error, STATUS_INVALID, "--batch: at most %d numbers", BATCHES_MAX);
@@ -269,7 +270,6 @@ static enum status open_bench(struct bench *bench, struct error *error) {
                              bench->batches[i], LIMIT_STEP_ROWS);
         if (bench->batches[i] > bench->batch_max) bench->batch_max = bench->batches[i];
     }
-    rank_job_options(&bench->values.job, &options.model);
     bench->ranks = (uint32_t)bench->values.job.ranks;
     bench->gbps = bench->values.job.link_gbps;
     bench->us = bench->values.job.link_us;

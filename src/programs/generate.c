@@ -264,11 +264,12 @@ static enum status open_model(struct generation *generation, const struct model_
         return error_set(error, STATUS_TOO_LARGE, "%u tokens are more than the limit of %d",
                          longest, LIMIT_CONTEXT);
     options.context_max = longest;
-    rank_job_options(&generation->values.job, &options.model);
+    enum status status = rank_job_options(&generation->values.job, &options.model, error);
+    if (status != STATUS_OK) return status;
     options.model.step_tokens_max = longest_prompt < STEP_TOKENS ? longest_prompt : STEP_TOKENS;
     if (options.model.step_tokens_max < options.sequences)
         options.model.step_tokens_max = options.sequences;
-    enum status status = model_run_open(&options, &generation->solo, error);
+    status = model_run_open(&options, &generation->solo, error);
     if (status != STATUS_OK) return status;
     generation->shape = model_shape(solo_model(generation->solo));
     if (generation->values.tokens)

@@ -266,8 +266,8 @@ static enum status run(struct study *study, struct error *error) {
     options.context_max = longest;
     options.model.step_tokens_max = longest < STEP_TOKENS ? longest : STEP_TOKENS;
     options.model.mtp = study->values.mtp;
-    rank_job_options(&study->values.job, &options.model);
-    status = model_run_open(&options, &study->solo, error);
+    status = rank_job_options(&study->values.job, &options.model, error);
+    if (status == STATUS_OK) status = model_run_open(&options, &study->solo, error);
     if (status != STATUS_OK) return status;
     study->shape = model_shape(solo_model(study->solo));
     if (study->values.mtp && !study->shape->mtp_layers)

@@ -9,6 +9,10 @@
 #include "programs/rank_job.h"
 
 #include "exchange/ranks.h"
+#include "host/file.h"
+#ifdef FATHOM_SERVING
+#include "programs/eplb_load.h"
+#endif
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,6 +28,7 @@
 
 #define LAUNCHER "mpirun.openmpi"
 #define FLAGS_MAX 24
+#define PLACEMENT_BYTES_MAX ((size_t)64 << 20)
 
 static int failed(const struct option_table *table, const char *format, const char *detail) {
     struct error error;
@@ -160,11 +165,36 @@ bool rank_job_begin_alike(const struct option_table *table, const struct rank_jo
     return begin(table, values, JOB_ALIKE, exit_code_out);
 }
 
-void rank_job_options(const struct rank_job_values *values, struct model_options *options) {
+#ifdef FATHOM_SERVING
+static enum status read_placement(const char *path, struct model_options *options,
+                                  struct error *error) {
+    struct eplb_placement placement;
+    struct bytes text;
+    enum status status = file_take(path, PLACEMENT_BYTES_MAX, &text, error);
+    if (status != STATUS_OK) return status;
+    status = eplb_load_parse_placement(text, path, &placement, error);
+    free((void *)(uintptr_t)text.data);
+    if (status != STATUS_OK) return status;
+    options->placement = placement.slot_to_expert;
+    options->placement_layers = placement.layers;
+    options->placement_slots = placement.slots;
+    return STATUS_OK;
+}
+#else
+static enum status read_placement(const char *path, struct model_options *options,
+                                  struct error *error) {
+    return error_set(error, STATUS_UNSUPPORTED, "--placement: this build has no fathom eplb");
+}
+#endif
+
+enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
+                             struct error *error) {
     options->redundant_experts = (uint32_t)values->redundant;
     options->placement_seed = values->seed;
     options->link_gbps = values->link_gbps;
     options->link_us = values->link_us;
+    if (!values->placement || values->ranks <= 1) return STATUS_OK;
+    return read_placement(values->placement, options, error);
 }
 
 void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group) {

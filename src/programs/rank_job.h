@@ -16,6 +16,7 @@
 
 struct rank_job_values {
     uint64_t ranks, redundant, seed;
+    const char *placement;
     double link_gbps, link_us;
 };
 
@@ -44,10 +45,15 @@ struct rank_job_values {
          .help = "among ranks: the link's latency in microseconds",                                \
          .offset = offsetof(owner, job.link_us),                                                   \
          .maximum = 1e6},                                                                          \
+        {.name = "placement-seed",                                                                 \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "among ranks: not 0 shuffles the experts' slots; never changes a result",         \
+         .offset = offsetof(owner, job.seed)},                                                     \
     {                                                                                              \
-        .name = "placement-seed", .type = OPTION_COUNT,                                            \
-        .help = "among ranks: not 0 shuffles the experts' slots; never changes a result",          \
-        .offset = offsetof(owner, job.seed)                                                        \
+        .name = "placement", .type = OPTION_TEXT,                                                  \
+        .help = "among ranks: a file that says which expert lies in which slot, as fathom eplb "   \
+                "--json prints it",                                                                \
+        .offset = offsetof(owner, job.placement)                                                   \
     }
 
 /* True: the program is over, with that exit code. */
@@ -63,8 +69,9 @@ bool rank_job_begin_server(const struct option_table *table, const struct rank_j
 bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,
                           int *exit_code_out);
 
-/* What the options say, for the model. */
-void rank_job_options(const struct rank_job_values *values, struct model_options *options);
+/* What the options say, for the model. A placement lives as long as the process. */
+enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
+                             struct error *error) MUST_USE;
 
 /* Among ranks: ,"ranks":[{"rank":0,...},...] for the end of a JSON object; else nothing. */
 void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group);

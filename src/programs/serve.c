@@ -253,9 +253,9 @@ static enum status open_engine(struct server *server, const char **directory_out
     struct model_options options = {0};
     struct model_run_progress progress;
     enum status status = model_run_options(&server->values.run, &options, error);
+    if (!status) status = rank_job_options(&server->values.job, &options, error);
     if (status) return status;
     options.kv_bytes = server->values.kv_memory / server->values.job.ranks;
-    rank_job_options(&server->values.job, &options);
     options.step_tokens_max = (uint32_t)server->values.max_batch_tokens;
     options.step_rows_max = (uint32_t)server->values.max_batch_rows;
     options.mtp = strcmp(server->values.mtp, "off") != 0;

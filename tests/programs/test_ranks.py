@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_ranks.py FATHOM GOLDENS MODEL [RANKS...]: models over several processes. Whatever the number of
+"""test_ranks.py FATHOM GOLDENS MODEL SERVING [RANKS...]: models over several processes. Whatever the number of
 ranks, the replicas, the placement and the schedule: the same logits to the last digit, the same routing, drafts and
 tokens as one process, in every activation mode; the ranks are really there and share the work; and what
 goes wrong is told once, with the right exit code. RANKS (long): only so many ranks, one prompt, two tokens."""
@@ -8,8 +8,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 fathom, goldens, tiny = sys.argv[1:4]
+serving = sys.argv[4] == "1"
 cases = ["v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp", "v3-fp8-odd-noq-g1-noyarn"]
 # Open MPI keeps memory to its end, by the thousand pieces
 environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
@@ -103,6 +105,28 @@ def check_overlap(folder):
     assert "--ranks" in run("bench", "overlap", code=2)
 
 
+def check_placement(folder):
+    """Where experts lie is read from a file, as fathom eplb prints it; a wrong file is refused in one line."""
+    with tempfile.TemporaryDirectory() as room:
+        load, place = room + "/load.json", room + "/placement.json"
+        with open(load, "w", encoding="utf-8") as file:
+            json.dump([[1 + (7 * layer + expert) % 5 * expert for expert in range(32)] for layer in range(2)], file)
+        answer = ["logits", "--model", folder, "--tokens", "5,6,7,8,9", "--top", 400, "--json"]
+        alone = run(*answer)
+        found = run("eplb", "--load", load, "--slots", 36, "--groups", 8, "--nodes", 2, "--ranks", 4, "--json")
+        with open(place, "w", encoding="utf-8") as file:
+            json.dump(found, file)
+        ranked = run(*answer, "--ranks", 4, "--placement", place)
+        assert take_ranks(ranked, 4)[0]["slots"] == 9 and ranked == alone, ranked
+        assert "36 slots" in run(*answer, "--ranks", 8, "--placement", place, code=1)
+        found["slot_to_expert"][1][5] = 31 if found["slot_to_expert"][1][5] != 31 else 30
+        found["slot_to_expert"][0] = [expert % 31 for expert in range(36)]
+        with open(place, "w", encoding="utf-8") as file:
+            json.dump(found, file)
+        assert "layer 0: expert 31 has no slot" in run(*answer, "--ranks", 4, "--placement", place, code=1)
+        assert "nothing.json" in run(*answer, "--ranks", 2, "--placement", room + "/nothing.json", code=1)
+
+
 def check_bench():
     """The micro-benchmark counts what it sends: every token once to the other rank, unless no expert is there."""
     found = run("bench", "exchange", "--ranks", 2, "--tokens", 16, "--hidden", 256, "--experts", 8,
@@ -143,6 +167,8 @@ def main():
     check_several(folders[2], "fp8")
     check_several(mtp, "f32")
     check_bench()
+    if serving:
+        check_placement(mtp)
     check_weights(mtp)
     check_overlap(folders[2])
     check_failures(mtp)
@@ -160,4 +186,4 @@ def long(counts):
         assert found == alone, (count, found, alone)
 
 
-long([int(count) for count in sys.argv[4:]]) if sys.argv[4:] else main()
+long([int(count) for count in sys.argv[5:]]) if sys.argv[5:] else main()
