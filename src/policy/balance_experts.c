@@ -77,23 +77,6 @@ static void *cut(char **at, size_t bytes) {
     return start;
 }
 
-/* Loads such that their sum is near 2^BALANCE_LOAD_BITS. No load at all counts as equal loads. */
-static void scale(struct work *work, const uint64_t *loads) {
-    uint32_t experts = work->shape->experts;
-    uint64_t total = 0;
-    for (uint32_t e = 0; e < experts; e++) {
-        check(total <= UINT64_MAX - loads[e]);
-        total += loads[e];
-    }
-    int bits = total ? 64 - __builtin_clzll(total) : 0;
-    for (uint32_t e = 0; e < experts; e++) {
-        uint64_t load = bits > BALANCE_LOAD_BITS ? loads[e] >> (bits - BALANCE_LOAD_BITS)
-                                                 : loads[e] << (BALANCE_LOAD_BITS - bits);
-        work->loads[e] = total ? load : (uint64_t)1 << 30;
-        work->total += work->loads[e];
-    }
-}
-
 static void open_work(struct work **work_out, const struct balance_shape *shape,
                       const uint64_t *loads, void *memory) {
     char *at = memory;
@@ -112,7 +95,7 @@ static void open_work(struct work **work_out, const struct balance_shape *shape,
     if (balance_experts_divides(shape))
         balance_state_open(&work->group, shape->groups, shape->groups, shape->nodes,
                            work->group_loads, at);
-    scale(work, loads);
+    work->total = balance_state_scale(loads, shape->experts, work->loads);
     *work_out = work;
 }
 

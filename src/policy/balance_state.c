@@ -15,6 +15,22 @@ size_t balance_state_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t 
            rank_count * sizeof(uint64_t);
 }
 
+uint64_t balance_state_scale(const uint64_t *loads, uint32_t count, uint64_t *scaled_out) {
+    uint64_t total = 0, scaled_total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        check(total <= UINT64_MAX - loads[i]);
+        total += loads[i];
+    }
+    int bits = total ? 64 - __builtin_clzll(total) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t load = bits > BALANCE_LOAD_BITS ? loads[i] >> (bits - BALANCE_LOAD_BITS)
+                                                 : loads[i] << (BALANCE_LOAD_BITS - bits);
+        scaled_out[i] = total ? load : (uint64_t)1 << 30;
+        scaled_total += scaled_out[i];
+    }
+    return scaled_total;
+}
+
 static void *cut(char **at, size_t bytes) {
     void *start = *at;
     *at += rounded(bytes);

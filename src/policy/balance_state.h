@@ -34,6 +34,10 @@ struct balance_span {
     uint32_t first_rank, rank_count;
 };
 
+/* Loads in another unit, such that their sum, which is returned, is near 2^BALANCE_LOAD_BITS. No
+ * load at all counts as equal loads. The given ones' sum is below 2^64. */
+uint64_t balance_state_scale(const uint64_t *loads, uint32_t count, uint64_t *scaled_out);
+
 /* Bytes that balance_state_open takes. */
 size_t balance_state_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count);
 

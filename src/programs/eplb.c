@@ -2,6 +2,7 @@
  * fathom eplb: places experts on ranks for given loads (policy/balance_experts.h) and says how well
  * balanced the ranks are, how near to what is possible, and what leaving nodes costs in traffic.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/limits.h"
 #include "host/file.h"
 #include "policy/balance_experts.h"
+#include "policy/balance_keep.h"
 #include "policy/balance_traffic.h"
 #include "programs/command.h"
 #include "programs/eplb_load.h"
@@ -19,7 +21,8 @@
 #define SOLVES 5
 
 struct eplb_values {
-    const char *load, *locality, *effort;
+    const char *load, *from, *locality, *effort;
+    double keep_within;
     uint64_t slots, groups, nodes, ranks, token_groups, token_experts;
     bool greedy, json;
 };
@@ -29,6 +32,11 @@ struct eplb_values {
 static const struct option eplb_rows[] = {
     {"load", OPTION_TEXT, NULL, "file with a JSON array of layers, each an array of experts' loads",
      .offset = offsetof(struct eplb_values, load)},
+    {"from", OPTION_TEXT, NULL, "placement of now, as printed with --json: move few experts",
+     .offset = offsetof(struct eplb_values, from)},
+    {"keep-within", OPTION_NUMBER, "0.01",
+     "with --from: largest load above the best possible, as a fraction, that fewer moves are worth",
+     .offset = offsetof(struct eplb_values, keep_within), .minimum = 0, .maximum = 1},
     {"slots", OPTION_COUNT, "288", "expert slots on all ranks together", COUNT(slots)},
     {"groups", OPTION_COUNT, "8", "expert groups of the gate", COUNT(groups)},
     {"nodes", OPTION_COUNT, "4", "nodes; consecutive ranks form one", COUNT(nodes)},
@@ -58,6 +66,7 @@ const struct option_table eplb_options[1] = {{
 }};
 
 struct layer {
+    uint32_t moves; /* from the placement given */
     struct balance_outcome outcome;
     struct balance_traffic traffic;
     struct balance_outcome strict; /* what locality would give; only where groups divide */
@@ -67,6 +76,7 @@ struct layer {
 struct job {
     const struct eplb_values *values;
     struct eplb_load load;
+    struct eplb_placement from; /* layers 0: none */
     struct balance_shape shape;
     struct balance_options options;
     struct balance_choice choice;
@@ -84,6 +94,35 @@ static const uint64_t *loads_of(const struct job *job, uint32_t layer) {
 
 static uint16_t *slots_of(const struct job *job, uint32_t layer) {
     return job->slots + (size_t)layer * job->shape.slots;
+}
+
+/* The placement of now: of this shape, with every expert. */
+static enum status read_from(struct job *job, struct error *error) {
+    const char *name = job->values->from;
+    struct bytes text;
+    enum status status = file_take(name, FILE_BYTES_MAX, &text, error);
+    if (status != STATUS_OK) return status;
+    status = eplb_load_parse_placement(text, name, &job->from, error);
+    free((char *)text.data);
+    if (status != STATUS_OK) return status;
+    if (job->from.layers != job->load.layers || job->from.slots != job->shape.slots)
+        return error_set(error, STATUS_INVALID,
+                         "%s has %u layers of %u slots: expected %u layers, as the loads, of "
+                         "--slots %u",
+                         name, job->from.layers, job->from.slots, job->load.layers,
+                         job->shape.slots);
+    for (uint32_t i = 0; i < job->from.layers; i++) {
+        bool held[LIMIT_EXPERTS] = {false};
+        const uint16_t *slots = job->from.slot_to_expert + (size_t)i * job->from.slots;
+        for (uint32_t slot = 0; slot < job->from.slots; slot++)
+            held[slots[slot]] = true;
+        for (uint32_t e = 0; e < LIMIT_EXPERTS; e++)
+            if (held[e] != (e < job->load.experts))
+                return error_set(error, STATUS_INVALID, "%s: layer %u %s expert %u, the loads %s",
+                                 name, i, held[e] ? "has" : "lacks", e,
+                                 held[e] ? "do not" : "have it");
+    }
+    return STATUS_OK;
 }
 
 static enum status open_job(struct job *job, struct error *error) {
@@ -107,7 +146,9 @@ static enum status open_job(struct job *job, struct error *error) {
                        values->token_groups <= values->groups;
     status = balance_experts_check(&job->shape, error);
     if (status != STATUS_OK) return status;
-    job->memory = malloc(balance_experts_bytes(&job->shape));
+    if (values->from) status = read_from(job, error);
+    if (status != STATUS_OK) return status;
+    job->memory = malloc(balance_keep_bytes(&job->shape));
     job->slots = calloc((size_t)job->load.layers * job->shape.slots, sizeof *job->slots);
     job->strict_slots = calloc(job->shape.slots, sizeof *job->strict_slots);
     job->layers = calloc(job->load.layers, sizeof *job->layers);
@@ -118,6 +159,7 @@ static enum status open_job(struct job *job, struct error *error) {
 
 static void close_job(struct job *job) {
     free(job->load.loads);
+    free(job->from.slot_to_expert);
     free(job->memory);
     free(job->slots);
     free(job->strict_slots);
@@ -125,13 +167,19 @@ static void close_job(struct job *job) {
 }
 
 static void solve_all(struct job *job) {
-    for (uint32_t i = 0; i < job->load.layers; i++)
+    for (uint32_t i = 0; i < job->load.layers; i++) {
+        struct balance_keeping keeping = {NULL, job->values->keep_within};
+        if (job->from.layers) keeping.old = job->from.slot_to_expert + (size_t)i * job->from.slots;
         if (job->values->greedy)
             balance_experts_greedy(&job->shape, loads_of(job, i), job->memory, slots_of(job, i),
                                    &job->layers[i].outcome);
+        else if (keeping.old)
+            balance_keep(&job->shape, &job->options, loads_of(job, i), &keeping, job->memory,
+                         slots_of(job, i), &job->layers[i].outcome, &job->layers[i].moves);
         else
             balance_experts(&job->shape, &job->options, loads_of(job, i), job->memory,
                             slots_of(job, i), &job->layers[i].outcome);
+    }
 }
 
 static int compare_seconds(const void *a, const void *b) {
@@ -191,7 +239,9 @@ static void print_json(const struct job *job) {
         print_column(job, "strict_balance", offsetof(struct layer, strict.balance));
         print_column(job, "strict_node_copies", offsetof(struct layer, strict_traffic.copies));
     }
-    printf("}\n");
+    for (uint32_t i = 0; i < job->from.layers; i++)
+        printf("%s%u", i ? "," : ",\"moves\":[", job->layers[i].moves);
+    printf(job->from.layers ? "]}\n" : "}\n");
 }
 
 struct summary {
@@ -229,6 +279,12 @@ static void print_table(const struct job *job) {
            sum.balance, sum.balance_min, sum.bound);
     printf("solved %u layers in %.3g ms (median of %d)\n", job->load.layers,
            job->solve_seconds * 1e3, SOLVES);
+    uint64_t moves = 0;
+    for (uint32_t i = 0; i < job->from.layers; i++)
+        moves += job->layers[i].moves;
+    if (job->from.layers)
+        printf("moves: %" PRIu64 " slots of %" PRIu64 " get another expert\n", moves,
+               (uint64_t)job->from.layers * job->from.slots);
     if (!job->has_traffic) return;
     printf("a token touches %.3f nodes; %.1f %% of the load is served outside its group's node\n",
            sum.copies, 100 * sum.away);
@@ -246,6 +302,8 @@ int program_eplb(int argc, char **argv) {
     int exit_code;
     if (!command_begin(eplb_options, argc, argv, &values, &result, &exit_code)) return exit_code;
     if (!values.load) return command_misused(eplb_options, "which loads? --load FILE");
+    if (values.greedy && values.from)
+        return command_misused(eplb_options, "--greedy keeps nothing: it excludes --from");
     struct job job = {.values = &values};
     enum status status = open_job(&job, &error);
     if (status == STATUS_OK) {

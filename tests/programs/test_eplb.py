@@ -60,6 +60,22 @@ def check_json(loads, ranks, nodes, *arguments):
     return report
 
 
+def check_moves(loads, report):
+    path = os.path.join(folder.name, "from.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(report, file)
+    same = check_json(loads, 32, 4, "--from", path, "--keep-within", "0")
+    expect(same and same["moves"] == [0] * len(loads), "the same loads move nothing")
+    drifted = [[x * (1.3 if e % 7 == 0 else 1) for e, x in enumerate(load)] for load in loads]
+    kept = check_json(drifted, 32, 4, "--from", path)
+    for old, new, moves, balance in zip(report["slot_to_expert"], kept["slot_to_expert"], kept["moves"],
+                                        kept["balance"]):
+        expect(moves == sum(a != b for a, b in zip(old, new)) and 0 < moves < 150, "moves: %d" % moves)
+        expect(balance > 0.98, "balance after few moves: %g" % balance)
+    done = run([loads[0]], "--from", path)
+    expect(done.returncode == 1 and "has 4 layers of 288 slots: expected 1 layers" in done.stderr, "another shape")
+
+
 def main():
     draw = random.Random(4)
     loads = [[draw.lognormvariate(0, 0.8) for _ in range(256)] for _ in range(4)] + [[0.0] * 256]
@@ -75,6 +91,7 @@ def main():
         expect(free["balance"][i] > 0.99, "layer %d is balanced" % i)
         expect(strict["away"][i] == 0 <= free["away"][i] and strict["node_copies"][i] >= 1, "traffic, layer %d" % i)
     expect(check_json(drawn, 32, 4)["slot_to_expert"] == free["slot_to_expert"], "the same answer twice")
+    check_moves(drawn, free)
     done = run(loads)
     expect(done.returncode == 0 and "bound, mean" in done.stdout and "node traffic" in done.stdout, "the table")
     for text, arguments, code, why in (
