@@ -18,6 +18,13 @@ export const slow = ['--cpu-mask', 'c', '--threads', '1'];
 // Options that give the same answers, to the last token, on every x86 machine with AVX2.
 export const same = ['--cpu-mask', 'avx512'];
 
+// A request's usage without the counts of drafted tokens: how many are drafted depends on the machine's speed.
+export function lasting(usage) {
+  const { accepted_prediction_tokens: accepted, rejected_prediction_tokens: rejected, ...details } =
+    usage.completion_tokens_details ?? {};
+  return { ...usage, completion_tokens_details: details };
+}
+
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export class Server {
