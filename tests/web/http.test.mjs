@@ -103,7 +103,7 @@ async function draining(server) {
 test('a busy server finishes its answers, refuses new ones, and then ends', async () => {
   const busy = await Server.start('--max-context', '2048', ...slow);
   const running = busy.post('/v1/completions',
-    { prompt: 'once', max_tokens: 300, ignore_eos: true, stream: true });
+    { prompt: 'once', max_tokens: 150, ignore_eos: true, stream: true });
   const stream = (await running).body.getReader();
   await stream.read();
   const stopped = busy.stop();

@@ -56,7 +56,7 @@ export class Server {
   async stop(signal = 'SIGTERM') {
     const began = performance.now();
     this.child.kill(signal);
-    const killer = setTimeout(() => this.child.kill('SIGKILL'), 60000);
+    const killer = setTimeout(() => this.child.kill('SIGKILL'), 10 * patience);
     const result = await this.exited;
     clearTimeout(killer);
     return { ...result, ms: performance.now() - began };
