@@ -139,6 +139,16 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         *exit_code_out = command_failed(table, status, &error);
         return true;
     }
+    if (ranks_count() != values->ranks) { /* somebody's own mpirun */
+        bool speaks = ranks_rank() == 0;
+        uint32_t count = ranks_count();
+        ranks_end();
+        *exit_code_out = EXIT_CODE_USAGE;
+        if (speaks)
+            command_misused(table, "--ranks is %u, but this job has %u", (uint32_t)values->ranks,
+                            count);
+        return true;
+    }
     if (kind == JOB_ALIKE) return false;
     if (ranks_rank() == 0) {
         atexit(rank_group_end); /* however rank 0 ends, the others may go */
