@@ -8,6 +8,7 @@
 /* Rows that share one pass over the weights: their packed channels of a block (84 KiB) and their y
  * of a few panels stay in the second-level cache. */
 #define CHUNK_ROWS 168
+#define PACK_AHEAD 8 /* rows */
 
 struct run {
     const struct matmul_leaf *leaf;
@@ -24,14 +25,18 @@ static uint32_t block_channels(const struct run *run, uint32_t block) {
     return left < QUANT_GROUP ? left : QUANT_GROUP;
 }
 
-/* Into x from row `to` on. */
+/* Into x from row `to` on. Rows lie too far apart for the processor to see what comes next. */
 static void pack_rows(struct run *run, uint32_t block, uint32_t to) {
     const struct matmul *job = run->job;
-    for (uint32_t r = 0; r < run->rows; r++)
-        run->leaf->pack_x(run->x[to + r],
-                          job->x + (run->row_first + r) * job->x_stride +
-                              (size_t)block * QUANT_GROUP,
-                          block_channels(run, block), job->weights->type == WEIGHT_FP8);
+    uint32_t count = block_channels(run, block);
+    bool lift = job->weights->type == WEIGHT_FP8;
+    const float *x = job->x + run->row_first * job->x_stride + (size_t)block * QUANT_GROUP;
+    for (uint32_t r = 0; r < run->rows; r++, x += job->x_stride) {
+        if (r + PACK_AHEAD < run->rows)
+            for (uint32_t c = 0; c < count; c += 16)
+                __builtin_prefetch(x + PACK_AHEAD * job->x_stride + c);
+        run->leaf->pack_x(run->x[to + r], x, count, lift);
+    }
 }
 
 /* s of matmul.h for the tile's rows of a panel. */

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+#define MANY_ROWS 64
+#define SHARE_PANELS 16 /* of many rows: rearranging them is then a hundredth of the work */
+
 enum input_kind linear_input_kind(enum activations activations, enum weight_type type, bool ue8m0) {
     bool quantized = type == WEIGHT_FP8 &&
                      (activations == ACTIVATIONS_FP8 || activations == ACTIVATIONS_FP8_F32);
@@ -94,21 +97,32 @@ static void run_panels(void *context, uint32_t first, uint32_t count, uint32_t m
     }
 }
 
+/* Panels of a share. Even numbers: kernels take the panels of a few rows in pairs. A share of many
+ * rows rearranges them all once, so it should have panels enough to be worth that, though no thread
+ * may end up with much more than the others. */
+static uint32_t share_panels(uint32_t threads, uint32_t panels, uint32_t rows) {
+    uint32_t grain = panels / (threads * 16) * 2;
+    if (rows >= MANY_ROWS) {
+        uint32_t third = (uint32_t)divide_up(panels, (size_t)threads * 3);
+        uint32_t larger = third < SHARE_PANELS ? third : SHARE_PANELS;
+        if (larger > grain) grain = larger;
+    }
+    if (grain) return grain;
+    return panels >= threads * 2 ? 2 : 1;
+}
+
 void linear_run(const struct kernels *kernels, struct team *team, const struct matmul *jobs,
                 uint32_t job_count) {
-    uint32_t first_panel[LINEAR_JOBS_MAX + 1];
+    uint32_t first_panel[LINEAR_JOBS_MAX + 1], rows_max = 0;
     check(job_count <= LINEAR_JOBS_MAX);
     first_panel[0] = 0;
-    for (uint32_t i = 0; i < job_count; i++)
+    for (uint32_t i = 0; i < job_count; i++) {
         first_panel[i + 1] =
             first_panel[i] + (jobs[i].m ? packed_panels(jobs[i].weights->rows) : 0);
+        if (jobs[i].m > rows_max) rows_max = jobs[i].m;
+    }
     uint32_t panels = first_panel[job_count];
     if (!panels) return;
     struct panel_loop loop = {kernels, jobs, job_count, first_panel};
-    /* even shares: kernels take the panels of a few rows in pairs */
-    uint32_t grain = panels / (team_threads(team) * 16) * 2;
-    team_run(team, run_panels, &loop, panels,
-             grain                              ? grain
-             : panels >= team_threads(team) * 2 ? 2
-                                                : 1);
+    team_run(team, run_panels, &loop, panels, share_panels(team_threads(team), panels, rows_max));
 }
