@@ -20,7 +20,7 @@
 
 enum {
     REQUESTS = 32,
-    ANSWER_MAX = 170,
+    ANSWER_MAX = 110,
     PROMPT_MAX = 150,
     ROWS = 32,
     PAGES = 256,
@@ -230,12 +230,12 @@ static void with_the_prefix_cache(void **state) {
         assert_int_equal(answers.hits[i], (asked[i].prompt_count - 1) / 64 * 64);
 }
 
-/* Ten pages for 32 requests of up to five; once without cache and drafts, once with both. */
+/* Eight pages for 32 requests of up to five; once without cache and drafts, once with both. */
 static void interrupted(void **state) {
     (void)state;
     for (uint32_t cached = 0; cached < 2; cached++) {
         struct unit_options options = unit_defaults();
-        options.page_count = 10;
+        options.page_count = 8;
         options.prefix_cache = cached;
         options.speculate = cached ? SPECULATE_ALWAYS : SPECULATE_NEVER;
         options.step_tokens_max = 128;
