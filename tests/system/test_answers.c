@@ -63,7 +63,9 @@ static void make_requests(uint32_t vocab) {
         request->sampling = (struct sampling){
             .temperature = i % 2 ? 0 : 0.9f, .top_p = i % 4 ? 1 : 0.8f, .seed = i};
         if (i % 3 == 0) request->sampling.repetition_penalty = 1.3f;
-        if (i % 6 == 0) request->sampling.frequency_penalty = 0.4f;
+        if (i % 12 == 0) request->sampling.frequency_penalty = 0.4f;
+        if (i % 12 == 3) request->sampling.frequency_penalty = -0.7f; /* draws to what it said */
+        if (i % 12 == 6) request->sampling.presence_penalty = -1.5f;
         if (i % 5 == 0) {
             request->sampling.flags = SAMPLING_LOGPROBS;
             request->sampling.top_logprobs = TOP_LOGPROBS;
