@@ -3,6 +3,19 @@
 
 #include "policy/cut_batch.h"
 
+#include <string.h>
+
+bool lanes_named(const char *name, struct lanes *out) {
+    *out = (struct lanes){.measured = !strcmp(name, "auto")};
+    if (out->measured) return true;
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
+        if (!strcmp(name, overlap_name((enum overlap_kind)kind))) {
+            out->kind = (enum overlap_kind)kind;
+            return true;
+        }
+    return false;
+}
+
 /* Multiply-adds of a token in attention's linears, by those of a position that it attends to. */
 static uint64_t token_work(const struct shape *shape) {
     uint64_t query = (uint64_t)shape->heads * shape_query_dim(shape);
@@ -12,7 +25,7 @@ static uint64_t token_work(const struct shape *shape) {
     return (shape->hidden * (down + values) + up) / (query + values);
 }
 
-void lanes_cut(struct step_plan *plan, enum overlap_kind overlap, const struct shape *shape) {
+static void cut(struct step_plan *plan, enum overlap_kind overlap, const struct shape *shape) {
     plan->overlap = overlap;
     plan->cut_row = plan->row_count;
     plan->cut_token = 0;
@@ -20,4 +33,30 @@ void lanes_cut(struct step_plan *plan, enum overlap_kind overlap, const struct s
     struct cut_batch cut = cut_batch_evenly(plan, token_work(shape));
     plan->cut_row = cut.row;
     plan->cut_token = cut.token;
+}
+
+static struct choose_overlap_step view(struct step_plan *const *plans, uint32_t ranks) {
+    uint64_t tokens = 0, prompts = 0;
+    struct choose_overlap_step step = {.ranks = ranks};
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        const struct step_row *rows = step_plan_rows(plans[rank]);
+        if (plans[rank]->token_count > step.tokens) step.tokens = plans[rank]->token_count;
+        tokens += plans[rank]->token_count;
+        for (uint32_t i = 0; i < plans[rank]->row_count; i++)
+            prompts += rows[i].form == TOKEN_PROMPT ? rows[i].token_count : 0;
+    }
+    step.prompts = 2 * prompts > tokens;
+    return step;
+}
+
+void lanes_begin(struct lanes *lanes, struct step_plan *const *plans, uint32_t ranks,
+                 const struct shape *shape) {
+    lanes->step = view(plans, ranks);
+    if (lanes->measured) lanes->kind = choose_overlap(&lanes->choose, &lanes->step).kind;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        cut(plans[rank], lanes->kind, shape);
+}
+
+void lanes_end(struct lanes *lanes, int64_t ns) {
+    if (lanes->measured) choose_overlap_observe(&lanes->choose, &lanes->step, lanes->kind, ns);
 }

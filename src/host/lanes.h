@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Puts a schedule into a step plan before it runs: which one, and where the step is cut into its
- * two micro-batches. The serving plane plans rows; how an engine computes them is decided here.
+ * Puts a schedule into the step plans of all ranks before they run: which one, given or measured
+ * (policy/choose_overlap), and where each rank's step is cut into its two micro-batches. The
+ * serving plane plans rows; how engines compute them is decided here.
  */
 #ifndef HOST_LANES_H
 #define HOST_LANES_H
 
 #include "contract/step_plan.h"
 #include "model/shape.h"
+#include "policy/choose_overlap.h"
 
-void lanes_cut(struct step_plan *plan, enum overlap_kind overlap, const struct shape *shape);
+struct lanes {
+    bool measured;
+    enum overlap_kind kind; /* given; else of the step under way */
+    struct choose_overlap choose;
+    struct choose_overlap_step step;
+};
+
+/* "auto", or a schedule's name: false if there is no such. */
+bool lanes_named(const char *name, struct lanes *out);
+
+/* plans[ranks]. */
+void lanes_begin(struct lanes *lanes, struct step_plan *const *plans, uint32_t ranks,
+                 const struct shape *shape);
+
+/* The step took so long. */
+void lanes_end(struct lanes *lanes, int64_t ns);
 
 #endif

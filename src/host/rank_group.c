@@ -28,6 +28,7 @@ enum order_kind {
     ORDER_RUN,
     ORDER_LINK,
     ORDER_REPORT,
+    ORDER_TRACE,
     ORDER_CLOSE,
     ORDER_END
 };
@@ -74,6 +75,7 @@ struct rank_group {
 struct worker {
     struct seat seat;
     struct step_result *result;
+    struct trace *trace; /* or NULL */
     char *message;
     size_t message_bytes;
     float *logits;
@@ -363,6 +365,37 @@ void rank_group_report(struct rank_group *group, struct rank_report *reports) {
         ranks_receive(rank, &reports[rank], sizeof reports[rank]);
 }
 
+/* The events of another rank, for the caller to free; returns how many it lacks. */
+static size_t take_trace(uint32_t rank, struct trace_part *part_out) {
+    size_t counts[2]; /* events, lost ones */
+    ranks_receive(rank, counts, sizeof counts);
+    struct trace_event *events = malloc(counts[0] * sizeof *events + 1);
+    check(events); /* the rank waits for us to take them */
+    if (counts[0]) ranks_receive(rank, events, counts[0] * sizeof *events);
+    *part_out = (struct trace_part){events, counts[0]};
+    return counts[1];
+}
+
+enum status rank_group_write_trace(struct rank_group *group, const struct trace *own,
+                                   const char *path, struct error *error) {
+    struct trace_part *parts = calloc(group->count, sizeof *parts);
+    if (!parts) return error_set(error, STATUS_NO_MEMORY, "no memory for the trace");
+    size_t lost;
+    parts[0].events = trace_events(own, &parts[0].count, &lost);
+    order_all(group, ORDER_TRACE, NULL, 0);
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        lost += take_trace(rank, &parts[rank]);
+    enum status status = trace_write(path, parts, group->count, error);
+    if (!status && lost)
+        status =
+            error_set(error, STATUS_FULL,
+                      "the trace %.300s is long enough: it lacks the last %zu events", path, lost);
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        free((void *)(uintptr_t)parts[rank].events);
+    free(parts);
+    return status;
+}
+
 void rank_group_end(void) {
     static bool ended;
     struct order order = {.kind = ORDER_END};
@@ -379,6 +412,7 @@ void rank_group_end(void) {
 static void worker_close(struct worker *worker) {
     seat_close(&worker->seat);
     free(worker->result);
+    trace_close(worker->trace);
     free(worker->logits);
     free(worker->routing);
     free(worker->argmax);
@@ -395,6 +429,8 @@ static void worker_open(struct worker *worker, struct setup *setup) {
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->progress = NULL;
     options->rank = ranks_rank();
+    if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
+    options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
     opened.status = (uint32_t)seat_open(&worker->seat, options, setup->engine, &opened.error);
     if (opened.status == STATUS_OK) {
         worker->result = calloc(1, engine_cpu_result_bytes(options->step_rows_max));
@@ -435,6 +471,14 @@ static void worker_run(struct worker *worker, const struct step_plan *plan) {
     ranks_send(0, worker->result, worker->result->record.bytes);
 }
 
+static void worker_send_trace(const struct worker *worker) {
+    size_t counts[2] = {0, 0};
+    const struct trace_event *events = NULL;
+    if (worker->trace) events = trace_events(worker->trace, &counts[0], &counts[1]);
+    ranks_send(0, counts, sizeof counts);
+    if (counts[0]) ranks_send(0, events, counts[0] * sizeof *events);
+}
+
 static void worker_report(const struct worker *worker) {
     struct rank_report report = {.pid = getpid(), .model = model_rank(worker->seat.model)};
     ranks_send(0, &report, sizeof report);
@@ -459,6 +503,7 @@ void rank_group_work(void) {
         }
         if (order->kind == ORDER_RUN) worker_run(&worker, (const struct step_plan *)(void *)more);
         if (order->kind == ORDER_REPORT) worker_report(&worker);
+        if (order->kind == ORDER_TRACE) worker_send_trace(&worker);
         if (order->kind == ORDER_CLOSE) worker_close(&worker);
     }
     worker_close(&worker);

@@ -13,6 +13,7 @@
 #define HOST_RANK_GROUP_H
 
 #include "host/engine_cpu.h"
+#include "host/trace.h"
 
 struct rank_group;
 
@@ -29,8 +30,8 @@ struct rank_report {
 };
 
 /* Opens the model on all ranks of this job; `options` are rank 0's, their fields of ranks are
- * filled in here, and 0 threads become an even share of the CPUs. The first rank that cannot says
- * why. */
+ * filled in here, 0 threads become an even share of the CPUs, and if rank 0 has a trace, each rank
+ * keeps one. The first rank that cannot says why. */
 enum status rank_group_open(const struct model_options *options, struct rank_group **group_out,
                             struct error *error) MUST_USE;
 /* As rank_group_open, with an engine on each rank's model: to rank_group_run. */
@@ -57,6 +58,10 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
 
 /* reports[rank_group_count]. */
 void rank_group_report(struct rank_group *group, struct rank_report *reports);
+
+/* Gathers all ranks' traces, `own` being rank 0's, and writes them. */
+enum status rank_group_write_trace(struct rank_group *group, const struct trace *own,
+                                   const char *path, struct error *error) MUST_USE;
 
 /* What a rank other than 0 does. */
 void rank_group_work(void);

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* A rank's part of a step. */
 struct part {
@@ -26,7 +27,8 @@ struct solo {
     uint32_t *lengths;       /* [sequences] */
     struct part *parts;      /* [ranks] */
     struct rank_step *steps; /* [ranks] */
-    enum overlap_kind overlap;
+    struct lanes lanes;
+    struct step_plan **plans; /* [ranks] the parts' */
     struct {
         bool set;
         enum overlap_kind overlap;
@@ -60,7 +62,8 @@ static enum status open_parts(struct solo *solo, struct error *error) {
     solo->lengths = calloc(solo->sequences, sizeof *solo->lengths);
     solo->parts = calloc(solo->ranks, sizeof *solo->parts);
     solo->steps = calloc(solo->ranks, sizeof *solo->steps);
-    bool whole = solo->lengths && solo->parts && solo->steps;
+    solo->plans = calloc(solo->ranks, sizeof *solo->plans);
+    bool whole = solo->lengths && solo->parts && solo->steps && solo->plans;
     for (uint32_t rank = 0; whole && rank < solo->ranks; rank++)
         whole = (solo->parts[rank].plan = malloc(plan_bytes)) != NULL;
     if (whole) return STATUS_OK;
@@ -73,7 +76,7 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
     struct model_options model_options = options->model;
     if (!solo) return error_set(error, STATUS_NO_MEMORY, "no memory");
     solo->ranks = ranks_count();
-    solo->overlap = options->overlap;
+    solo_set_schedule(solo, options->schedule ? options->schedule : "sequential");
     solo->sequences = options->sequences;
     solo->sequences_each = (uint32_t)divide_up(options->sequences, solo->ranks);
     solo->step_tokens_max = model_options.step_tokens_max;
@@ -99,6 +102,7 @@ void solo_close(struct solo *solo) {
     }
     free(solo->parts);
     free(solo->steps);
+    free(solo->plans);
     free(solo->lengths);
     free(solo);
 }
@@ -130,6 +134,12 @@ static struct page_id page_of(const struct solo *solo, uint32_t sequence, uint32
 static uint32_t rank_of(const struct solo *solo, uint32_t sequence) {
     check(solo->ranks > 0);
     return sequence % solo->ranks;
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t row_count) {
@@ -178,8 +188,9 @@ static void add_row(struct solo *solo, const struct solo_row *row) {
     part->tokens += row->token_count;
 }
 
-void solo_set_overlap(struct solo *solo, enum overlap_kind overlap) {
-    solo->overlap = overlap;
+void solo_set_schedule(struct solo *solo, const char *schedule) {
+    bool known = lanes_named(schedule, &solo->lanes);
+    check(known);
 }
 
 void solo_cut_next(struct solo *solo, enum overlap_kind overlap, uint32_t cut_row,
@@ -191,13 +202,13 @@ void solo_cut_next(struct solo *solo, enum overlap_kind overlap, uint32_t cut_ro
 }
 
 static void cut_parts(struct solo *solo) {
-    for (uint32_t rank = 0; rank < solo->ranks; rank++) {
-        struct step_plan *plan = solo->parts[rank].plan;
-        lanes_cut(plan, solo->overlap, model_shape(solo_model(solo)));
-        if (!solo->next_cut.set) continue;
-        plan->overlap = solo->next_cut.overlap;
-        plan->cut_row = solo->next_cut.row;
-        plan->cut_token = solo->next_cut.token;
+    for (uint32_t rank = 0; rank < solo->ranks; rank++)
+        solo->plans[rank] = solo->parts[rank].plan;
+    lanes_begin(&solo->lanes, solo->plans, solo->ranks, model_shape(solo_model(solo)));
+    for (uint32_t rank = 0; solo->next_cut.set && rank < solo->ranks; rank++) {
+        solo->plans[rank]->overlap = solo->next_cut.overlap;
+        solo->plans[rank]->cut_row = solo->next_cut.row;
+        solo->plans[rank]->cut_token = solo->next_cut.token;
     }
     solo->next_cut.set = false;
 }
@@ -252,8 +263,10 @@ enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t r
         add_row(solo, &rows[i]);
     }
     cut_parts(solo);
+    int64_t began_ns = now_ns();
     status = rank_group_step(solo->group, solo->steps, error);
     if (status != STATUS_OK) return status;
+    lanes_end(&solo->lanes, now_ns() - began_ns);
     if (ranks > 1) sort_logits(solo, rows, row_count, logits);
     for (uint32_t i = 0; i < row_count; i++)
         solo->lengths[rows[i].sequence] += rows[i].token_count;

@@ -12,7 +12,7 @@ struct solo_options {
     struct model_options model; /* kv_bytes and step_rows_max are filled in by solo_open */
     uint32_t sequences;
     uint32_t context_max; /* tokens a sequence may have */
-    enum overlap_kind overlap;
+    const char *schedule; /* as lanes_named takes it; NULL: sequential */
 };
 
 struct solo_row {
@@ -36,8 +36,8 @@ struct rank_group *solo_group(const struct solo *solo);
 void solo_reset(struct solo *solo, uint32_t sequence);
 void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length);
 
-/* From the next step on. */
-void solo_set_overlap(struct solo *solo, enum overlap_kind overlap);
+/* From the next step on; forgets what was measured. */
+void solo_set_schedule(struct solo *solo, const char *schedule);
 
 /* Another schedule and cut for the next step alone, on every rank; see struct step_plan. */
 void solo_cut_next(struct solo *solo, enum overlap_kind overlap, uint32_t cut_row,

@@ -134,6 +134,7 @@ struct model {
     struct scratch scratch;
     struct lane lanes[OVERLAP_LANES];
     struct exchange_link link;
+    const struct model_trace *trace;
     struct draft draft;
     char numerics_id[32];
     uint8_t identity[32];

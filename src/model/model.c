@@ -156,6 +156,7 @@ enum status model_open(const struct model_options *options, struct model **model
     model->step_tokens_max = model->scratch_tokens = options->step_tokens_max;
     model->step_rows_max = options->step_rows_max;
     model->rank = options->rank;
+    model->trace = options->trace;
     enum status status = open_parts(model, options, error);
     if (status != STATUS_OK) {
         model_close(model);

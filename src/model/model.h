@@ -6,6 +6,7 @@
 #define MODEL_MODEL_H
 
 #include "contract/step_plan.h"
+#include "exchange/exchange.h"
 #include "kernels/kernels.h"
 #include "model/shape.h"
 
@@ -20,6 +21,15 @@ enum activations {
 /* "f32", "bf16", "fp8", "fp8-f32" */
 enum status activations_named(const char *name, enum activations *out, struct error *error);
 const char *activations_name(enum activations activations);
+
+/* Told of each stage of the step's layers as it runs; see contract/overlap.h. */
+struct model_trace {
+    void *context;
+    void (*begin)(void *context);
+    /* `ended`: the transfer that the stage waited for, or NULL. */
+    void (*end)(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+                const struct exchange_transfer *ended);
+};
 
 struct model_options {
     const char *directory;
@@ -41,7 +51,8 @@ struct model_options {
      * of a rank behind each other. NULL: spread evenly. Layers that are not there are, too. */
     const uint16_t *placement; /* [placement_layers][placement_slots] */
     uint32_t placement_layers, placement_slots;
-    double link_gbps, link_us; /* slows the link to other ranks down; 0: not */
+    double link_gbps, link_us;       /* slows the link to other ranks down; 0: not */
+    const struct model_trace *trace; /* NULL: nobody listens */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_context;

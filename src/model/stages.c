@@ -87,6 +87,18 @@ static void run_stage(const struct pass *pass, enum stage stage) {
     }
 }
 
+static void run_traced(const struct pass *pass, enum stage stage, uint32_t lane) {
+    const struct model_trace *trace = pass->model->trace;
+    bool waits = pass->layer->is_moe && (stage == STAGE_MLP || stage == STAGE_COMBINE) &&
+                 exchange_carries(pass->exchange);
+    if (trace) trace->begin(trace->context);
+    run_stage(pass, stage);
+    if (!trace) return;
+    struct exchange_transfer ended;
+    if (waits) ended = exchange_last(pass->exchange);
+    trace->end(trace->context, stage, lane, pass->slice, waits ? &ended : NULL);
+}
+
 void stages_run_layer(const struct pass *pass) {
     const struct overlap *overlap = overlap_of(OVERLAP_SEQUENTIAL);
     for (uint32_t i = 0; i < overlap->row_count; i++)
@@ -124,7 +136,7 @@ void stages_run(struct model *model, enum overlap_kind kind, const struct model_
                                 .batch = whole ? &model->scratch.batch : &lane->batch,
                                 .layer = &model->weights.layers[layer],
                                 .slice = layer};
-            run_stage(&pass, (enum stage)row->stage);
+            run_traced(&pass, (enum stage)row->stage, row->lane);
             uint32_t lane_first = row->lane ? model->lanes[0].batch.token_count : 0;
             if (row->stage == STAGE_COMBINE) probe_routing(&pass, probe, lane_first);
         }

@@ -225,11 +225,10 @@ static uint64_t peak_rss_bytes(void) {
 
 static enum status open_model(struct bench *bench, struct error *error) {
     struct solo_options options = {.sequences = bench->batch_max,
-                                   .overlap = model_run_overlap(&bench->values.run)};
+                                   .schedule = bench->values.run.schedule};
     enum status status = model_run_options(&bench->values.run, &options.model, error);
     if (status == STATUS_OK) status = kernels_select(options.model.level, &bench->kernels, error);
-    if (status == STATUS_OK)
-        status = rank_job_options(&bench->values.job, &options.model, error);
+    if (status == STATUS_OK) status = rank_job_options(&bench->values.job, &options.model, error);
     if (status != STATUS_OK) return status;
     options.context_max = (uint32_t)(bench->values.prompt + bench->values.gen);
     options.model.step_tokens_max = (uint32_t)bench->values.step_tokens;
@@ -333,6 +332,8 @@ int bench_model(int argc, char **argv) {
     if (status == STATUS_OK) status = open_model(&bench, &error);
     if (status == STATUS_OK) status = measure(&bench, &error);
     bench.peak_rss_bytes = peak_rss_bytes();
+    if (status == STATUS_OK)
+        status = rank_job_write_trace(&bench.values.job, solo_group(bench.solo), &error);
     if (status == STATUS_OK) status = measure_limits(&bench, &error);
     if (status == STATUS_OK) (bench.values.json ? print_json : print_table)(&bench);
     solo_close(bench.solo);

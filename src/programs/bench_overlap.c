@@ -150,7 +150,7 @@ static enum status decode(struct bench *bench, uint32_t batch, struct error *err
 static enum status time_run(struct bench *bench, uint32_t batch, enum overlap_kind kind,
                             struct timing *out, struct error *error) {
     struct timing before = counts_of(bench);
-    solo_set_overlap(bench->solo, kind);
+    solo_set_schedule(bench->solo, overlap_name(kind));
     double start = machine_limits_now();
     enum status status = batch ? decode(bench, batch, error) : prefill(bench, error);
     if (status) return status;
@@ -255,7 +255,7 @@ static enum status fill_contexts(struct bench *bench, struct error *error) {
 }
 
 static enum status open_bench(struct bench *bench, struct error *error) {
-    struct solo_options options = {.overlap = OVERLAP_SEQUENTIAL};
+    struct solo_options options = {.schedule = "sequential"};
     enum status status =
         model_run_tokens(bench->values.batch, &bench->batches, &bench->batch_count, error);
     if (!status) status = model_run_options(&bench->values.run, &options.model, error);
@@ -307,6 +307,7 @@ int bench_overlap(int argc, char **argv) {
     if (!status) status = fill_contexts(&bench, &error);
     for (uint32_t i = 0; !status && i < bench.batch_count; i++)
         status = compare(&bench, bench.batches[i], &error);
+    if (!status) status = rank_job_write_trace(&bench.values.job, solo_group(bench.solo), &error);
     if (!status && bench.values.json) {
         printf("]");
         rank_job_print_json(&bench.values.job, solo_group(bench.solo));

@@ -279,7 +279,7 @@ static enum status choose_sampling(struct chat *chat, struct error *error) {
 }
 
 static enum status chat_open(struct chat *chat, struct error *error) {
-    struct solo_options options = {.sequences = 1, .overlap = model_run_overlap(&chat->values.run)};
+    struct solo_options options = {.sequences = 1, .schedule = chat->values.run.schedule};
     uint64_t wanted = chat->values.max_context ? chat->values.max_context : CONTEXT_DEFAULT;
     enum status status = model_run_options(&chat->values.run, &options.model, error);
     if (status) return status;

@@ -258,7 +258,7 @@ static enum status open_model(struct generation *generation, const struct model_
                               uint32_t longest_prompt, struct error *error) {
     struct solo_options options = {.model = *model,
                                    .sequences = generation->answer_count,
-                                   .overlap = model_run_overlap(&generation->values.run)};
+                                   .schedule = generation->values.run.schedule};
     uint32_t longest = longest_prompt + (uint32_t)generation->values.max_new;
     if (longest > LIMIT_CONTEXT)
         return error_set(error, STATUS_TOO_LARGE, "%u tokens are more than the limit of %d",
@@ -354,7 +354,8 @@ static enum status run(struct generation *generation, const char *prompt, struct
     } else {
         printf("\n");
     }
-    return status;
+    if (status != STATUS_OK) return status;
+    return rank_job_write_trace(&generation->values.job, solo_group(generation->solo), error);
 }
 
 static void close_generation(struct generation *generation) {

@@ -257,7 +257,7 @@ static void print_study(struct study *study) {
 }
 
 static enum status run(struct study *study, struct error *error) {
-    struct solo_options options = {.overlap = model_run_overlap(&study->values.run)};
+    struct solo_options options = {.schedule = study->values.run.schedule};
     enum status status = model_run_prompts_read(study->values.tokens, &study->prompts, error);
     if (status == STATUS_OK) status = model_run_options(&study->values.run, &options.model, error);
     if (status != STATUS_OK) return status;
@@ -275,8 +275,9 @@ static enum status run(struct study *study, struct error *error) {
     status = model_run_prompts_check(&study->prompts, study->shape->vocab, error);
     if (status == STATUS_OK) status = take_room(study, error);
     if (status == STATUS_OK) status = run_prompts(study, error);
-    if (status == STATUS_OK) print_study(study);
-    return status;
+    if (status != STATUS_OK) return status;
+    print_study(study);
+    return rank_job_write_trace(&study->values.job, solo_group(study->solo), error);
 }
 
 static void close_study(struct study *study) {

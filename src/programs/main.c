@@ -25,6 +25,7 @@ const struct program programs[] = {
     {"serve", "an API server and a chat page", program_serve, OPTIONS(serve_options)},
     {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},
 #endif
+    {"trace", "what a trace says about overlap", program_trace, OPTIONS(trace_options)},
     {"version", "print the version", program_version, OPTIONS(version_options)},
 };
 const size_t program_count = ARRAY_COUNT(programs);

@@ -36,13 +36,6 @@ enum status model_run_options(const struct model_run_values *values, struct mode
     return status;
 }
 
-enum overlap_kind model_run_overlap(const struct model_run_values *values) {
-    enum overlap_kind kind = OVERLAP_SEQUENTIAL;
-    while (strcmp(overlap_name(kind), values->schedule) != 0) /* the option is one of them */
-        kind++;
-    return kind;
-}
-
 static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
     struct model_run_progress *progress = context;
     struct timespec now;

@@ -40,10 +40,10 @@ struct model_run_values {
          .offset = offsetof(struct model_run_values, cpu_mask)},                                   \
         {.name = "schedule",                                                                       \
          .type = OPTION_CHOICE,                                                                    \
-         .fallback = "sequential",                                                                 \
-         .choices = "sequential|prefill-dual-batch|decode-five-stage",                             \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|sequential|prefill-dual-batch|decode-five-stage",                        \
          .help = "how stages are ordered: the last two compute one micro-batch while the other's " \
-                 "tokens travel between ranks",                                                    \
+                 "tokens travel between ranks; auto measures which is fastest",                    \
          .offset = offsetof(struct model_run_values, schedule)},                                   \
     {                                                                                              \
         .name = "threads", .type = OPTION_COUNT, .help = "threads; 0: one per CPU",                \
@@ -54,9 +54,6 @@ struct model_run_values {
  * process. */
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) MUST_USE;
-
-/* The schedule asked for. */
-enum overlap_kind model_run_overlap(const struct model_run_values *values);
 
 /* Shows how far a model is loaded, on a terminal, when it takes more than a second. */
 struct model_run_progress {

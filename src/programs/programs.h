@@ -38,6 +38,7 @@ int program_make_checkpoint(int argc, char **argv);
 int program_chat(int argc, char **argv);
 int program_serve(int argc, char **argv);
 int program_tokenize(int argc, char **argv);
+int program_trace(int argc, char **argv);
 int program_version(int argc, char **argv);
 
 extern const struct option_table detokenize_options[1];
@@ -48,6 +49,7 @@ extern const struct option_table make_checkpoint_options[1];
 extern const struct option_table chat_options[1];
 extern const struct option_table serve_options[1];
 extern const struct option_table tokenize_options[1];
+extern const struct option_table trace_options[1];
 extern const struct option_table version_options[1];
 
 #endif

@@ -197,14 +197,27 @@ static enum status read_placement(const char *path, struct model_options *option
 }
 #endif
 
+static struct trace *trace; /* rank 0's, for the life of the process */
+
 enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
                              struct error *error) {
     options->redundant_experts = (uint32_t)values->redundant;
     options->placement_seed = values->seed;
     options->link_gbps = values->link_gbps;
     options->link_us = values->link_us;
+    if (values->trace) {
+        trace = trace_open();
+        if (!trace) return error_set(error, STATUS_NO_MEMORY, "no memory for the trace");
+        options->trace = trace_hook(trace);
+    }
     if (!values->placement || values->ranks <= 1) return STATUS_OK;
     return read_placement(values->placement, options, error);
+}
+
+enum status rank_job_write_trace(const struct rank_job_values *values, struct rank_group *group,
+                                 struct error *error) {
+    if (!values->trace) return STATUS_OK;
+    return rank_group_write_trace(group, trace, values->trace, error);
 }
 
 void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group) {

@@ -18,6 +18,7 @@ struct rank_job_values {
     uint64_t ranks, redundant, seed;
     const char *placement;
     double link_gbps, link_us;
+    const char *trace;
 };
 
 /* Rows for an option table of `owner`, which has a struct rank_job_values `job`. */
@@ -40,6 +41,11 @@ struct rank_job_values {
                  "hides; 0: as fast as it goes",                                                   \
          .offset = offsetof(owner, job.link_gbps),                                                 \
          .maximum = 1e6},                                                                          \
+        {.name = "trace",                                                                          \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "write a trace of all ranks' stages to this file, for ui.perfetto.dev and "       \
+                 "`fathom trace report`",                                                          \
+         .offset = offsetof(owner, job.trace)},                                                    \
         {.name = "link-us",                                                                        \
          .type = OPTION_NUMBER,                                                                    \
          .help = "among ranks: the link's latency in microseconds",                                \
@@ -72,6 +78,10 @@ bool rank_job_begin_alike(const struct option_table *table, const struct rank_jo
 /* What the options say, for the model. A placement lives as long as the process. */
 enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
                              struct error *error) MUST_USE;
+
+/* Writes the trace that was asked for; nothing if none was. */
+enum status rank_job_write_trace(const struct rank_job_values *values, struct rank_group *group,
+                                 struct error *error) MUST_USE;
 
 /* Among ranks: ,"ranks":[{"rank":0,...},...] for the end of a JSON object; else nothing. */
 void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group);

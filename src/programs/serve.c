@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "gateway/gateway.h"
+#include "host/lanes.h"
 #include "host/loop.h"
 #include "host/model_text.h"
 #include "host/web_assets.h"
@@ -162,7 +163,8 @@ struct server {
     struct loop *loop;
     struct rank_group *group;
     /* of the engine's thread, [ranks] each: */
-    const struct step_plan **plans; /* copies of those that have come; there are plan_count */
+    struct lanes lanes;
+    struct step_plan **plans; /* copies of those that have come; there are plan_count */
     uint32_t plan_count;
     struct step_result **results; /* room for max_batch_rows */
     struct model_text text;
@@ -187,11 +189,14 @@ static void run_step(void *context, struct worker *worker, const struct record *
     check(plan->rank < ranks && !server->plans[plan->rank]);
     server->plans[plan->rank] = plan;
     if (++server->plan_count < ranks) return;
-    rank_group_run(server->group, server->plans, server->results, &error);
+    lanes_begin(&server->lanes, server->plans, ranks, model_shape(rank_group_model(server->group)));
+    rank_group_run(server->group, (const struct step_plan *const *)server->plans, server->results,
+                   &error);
+    lanes_end(&server->lanes, server->results[0]->compute_ns);
     for (uint32_t rank = 0; rank < ranks; rank++) {
         if (server->results[rank]->failed) fprintf(stderr, "a step failed: %s\n", error.text);
         worker_answer(worker, &server->results[rank]->record);
-        free((void *)(uintptr_t)server->plans[rank]);
+        free(server->plans[rank]);
         server->plans[rank] = NULL;
     }
     server->plan_count = 0;
@@ -266,6 +271,8 @@ static enum status open_engine(struct server *server, const char **directory_out
     model_run_progress_end(&progress);
     if (status) return status;
     *directory_out = options.directory;
+    bool known = lanes_named(server->values.run.schedule, &server->lanes);
+    check(known);
     uint32_t ranks = rank_group_count(server->group);
     server->plans = calloc(ranks, sizeof *server->plans);
     server->results = calloc(ranks, sizeof *server->results);
@@ -374,6 +381,9 @@ static bool server_close(struct server *server) {
     if (server->loop && !loop_close(server->loop)) return false;
     for (uint32_t i = 0; server->results && i < rank_group_count(server->group); i++)
         free(server->results[i]);
+    struct error error;
+    if (server->group && rank_job_write_trace(&server->values.job, server->group, &error))
+        command_failed(serve_options, STATUS_IO, &error);
     rank_group_close(server->group);
     model_text_close(&server->text);
     free(server->results);

@@ -142,6 +142,34 @@ def check_bench():
     assert "--ranks" in run("bench", "exchange", code=2)
 
 
+def check_trace(folder):
+    """Every rank's stages and transfers are in the file, each layer's; the report adds them up."""
+    with tempfile.TemporaryDirectory() as place:
+        path = place + "/trace.json"
+        take_ranks(run("logits", "--model", folder, "--tokens", ids(range(20, 90)), "--json", "--ranks", 2,
+                       "--schedule", "prefill-dual-batch", "--link-gbps", 1, "--trace", path), 2)
+        with open(path, encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        stages = [event for event in events if event["ph"] == "X"]
+        layers = {event["args"]["layer"] for event in stages}
+        for rank in (0, 1):
+            for lane in "ab":
+                names = [event["name"] for event in stages if event["pid"] == rank and event["name"][-1] == lane]
+                assert len(names) % (6 * len(layers)) == 0 and len(set(names)) == 6, names  # perhaps two steps
+        begins = {event["id"]: event["ts"] for event in events if event["ph"] == "b"}
+        ends = {event["id"]: event["ts"] for event in events if event["ph"] == "e"}
+        assert begins.keys() == ends.keys() and all(begins[i] <= ends[i] for i in begins), (begins, ends)
+        report = run("trace", "report", path, "--json")
+        assert report["ranks"] == 2 and report["bytes"] > 0, report
+        assert abs(report["transfer_us"] - sum(ends[i] - begins[i] for i in begins)) < 1, report
+        work = sum(event["dur"] - event["args"]["waited_us"] for event in stages)
+        assert abs(report["work_us"] - work) < 1, (report, work)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('{"traceEvents":[\n{"ph":}\n]}\n')
+        assert "line 2" in run("trace", "report", path, code=1)
+    assert "/nowhere" in run("trace", "report", "/nowhere", code=1)
+
+
 def check_failures(folder):
     assert "nowhere" in run("logits", "--model", "/nowhere", "--tokens", "5", "--ranks", 2, code=1)
     assert "is no token" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
@@ -171,6 +199,7 @@ def main():
         check_placement(mtp)
     check_weights(mtp)
     check_overlap(folders[2])
+    check_trace(mtp)
     check_failures(mtp)
 
 

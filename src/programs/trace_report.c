@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom trace report: what a trace (host/trace.h) says about overlap, per stage and in all.
+ *
+ *   work      time in a stage without its wait
+ *   exposed   time in which a stage waited for a transfer
+ *   transfer  time in which transfers were under way, each counted
+ *   hidden    the share of transfer that nobody waited for: the overlap's efficiency
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/tree.h"
+#include "contract/overlap.h"
+#include "host/file.h"
+#include "programs/command.h"
+
+#define TRACE_BYTES_MAX ((size_t)4 << 30)
+#define LINE_BYTES_MAX 4096 /* of an event, as trace_write prints them */
+#define RANKS 1024
+
+struct report_values {
+    bool json;
+};
+
+static const struct option report_rows[] = {
+    {.name = "json",
+     .type = OPTION_FLAG,
+     .help = "print one JSON object",
+     .offset = offsetof(struct report_values, json)},
+};
+
+const struct option_table trace_options[1] = {
+    {.command = "trace",
+     .arguments = "report FILE",
+     .description = "Times per stage, exposed communication and overlap of a trace that --trace "
+                    "wrote; open the file itself in ui.perfetto.dev.",
+     .positional_min = 2,
+     .positional_max = 2,
+     .options = report_rows,
+     .option_count = ARRAY_COUNT(report_rows)},
+};
+
+struct stage_sum {
+    uint64_t count;
+    double work_us, exposed_us, transfer_us;
+};
+
+struct report {
+    struct stage_sum stages[STAGE_COUNT]; /* over all ranks and lanes */
+    double first_us, last_us;
+    uint64_t bytes;
+    uint32_t ranks;
+};
+
+/* What one event says; absent members are left as they are. */
+struct event {
+    char phase;
+    enum stage stage;
+    double at_us, length_us, waited_us;
+    int64_t rank, bytes;
+};
+
+static bool read_stage(const struct tree *name, enum stage *out) {
+    struct bytes text;
+    if (!tree_get_string(name, &text) || text.count < 3) return false;
+    text.count -= 2; /* the micro-batch */
+    for (int stage = 0; stage < STAGE_COUNT; stage++)
+        if (bytes_equal(text, bytes_of(stage_name((enum stage)stage)))) {
+            *out = (enum stage)stage;
+            return true;
+        }
+    return false;
+}
+
+/* False: not an event of ours, like the names of rows. */
+static bool read_event(const struct tree *root, struct event *event) {
+    struct bytes phase;
+    if (!tree_get_string(tree_member(root, "ph"), &phase) || phase.count != 1) return false;
+    event->phase = phase.data[0];
+    if (!read_stage(tree_member(root, "name"), &event->stage)) return false;
+    const struct tree *arguments = tree_member(root, "args");
+    tree_get_number(tree_member(root, "dur"), &event->length_us);
+    tree_get_number(tree_member(arguments, "waited_us"), &event->waited_us);
+    tree_get_integer(tree_member(arguments, "bytes"), &event->bytes);
+    return tree_get_number(tree_member(root, "ts"), &event->at_us) &&
+           tree_get_integer(tree_member(root, "pid"), &event->rank) && event->rank >= 0 &&
+           event->rank < RANKS;
+}
+
+static void add_event(struct report *report, const struct event *event) {
+    struct stage_sum *sum = &report->stages[event->stage];
+    if (event->phase == 'X') {
+        sum->count++;
+        sum->work_us += event->length_us - event->waited_us;
+        sum->exposed_us += event->waited_us;
+    } else if (event->phase == 'b') {
+        sum->transfer_us -= event->at_us;
+        report->bytes += (uint64_t)event->bytes;
+    } else if (event->phase == 'e') {
+        sum->transfer_us += event->at_us;
+    }
+    double end_us = event->at_us + event->length_us;
+    if (event->at_us < report->first_us) report->first_us = event->at_us;
+    if (end_us > report->last_us) report->last_us = end_us;
+    if ((uint32_t)event->rank >= report->ranks) report->ranks = (uint32_t)event->rank + 1;
+}
+
+static enum status read_line(struct bytes line, size_t number, struct report *report,
+                             struct error *error) {
+    static char room[64 * LINE_BYTES_MAX];
+    struct arena arena;
+    const struct tree *root;
+    struct error why;
+    struct event event = {.phase = 0};
+    if (line.count && line.data[line.count - 1] == ',') line.count--;
+    if (line.count == 0 || line.data[0] != '{' || line.data[line.count - 1] != '}')
+        return STATUS_OK; /* the frame around the events */
+    if (line.count > LINE_BYTES_MAX)
+        return error_set(error, STATUS_INVALID, "line %zu is longer than an event of a trace",
+                         number);
+    arena_over(&arena, room, sizeof room);
+    enum status status = tree_parse(&arena, line, "event", &root, &why);
+    if (status) return error_set(error, status, "line %zu: %s", number, why.text);
+    if (read_event(root, &event)) add_event(report, &event);
+    return STATUS_OK;
+}
+
+static enum status read_trace(struct bytes text, const char *path, struct report *report,
+                              struct error *error) {
+    size_t number = 1;
+    struct error why;
+    for (size_t at = 0; at < text.count; number++) {
+        const char *end = memchr(text.data + at, '\n', text.count - at);
+        size_t count = end ? (size_t)(end - text.data) - at : text.count - at;
+        enum status status = read_line((struct bytes){text.data + at, count}, number, report, &why);
+        if (status) return error_set(error, status, "%.300s: %s", path, why.text);
+        at += count + 1;
+    }
+    if (report->ranks) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "%.300s: no stage of a trace that --trace wrote", path);
+}
+
+static double hidden_of(double transfer_us, double exposed_us) {
+    return transfer_us > 0 ? fmax(0, 1 - exposed_us / transfer_us) : 0;
+}
+
+static struct stage_sum total_of(const struct report *report) {
+    struct stage_sum total = {0};
+    for (int stage = 0; stage < STAGE_COUNT; stage++) {
+        total.work_us += report->stages[stage].work_us;
+        total.exposed_us += report->stages[stage].exposed_us;
+        total.transfer_us += report->stages[stage].transfer_us;
+    }
+    return total;
+}
+
+static void print_json(const struct report *report) {
+    struct stage_sum total = total_of(report);
+    printf("{\"ranks\":%u,\"span_us\":%.3f,\"work_us\":%.3f,\"exposed_us\":%.3f,"
+           "\"transfer_us\":%.3f,\"hidden\":%.4f,\"bytes\":%llu,\"stages\":[",
+           report->ranks, report->last_us - report->first_us, total.work_us, total.exposed_us,
+           total.transfer_us, hidden_of(total.transfer_us, total.exposed_us),
+           (unsigned long long)report->bytes);
+    for (int stage = 0; stage < STAGE_COUNT; stage++) {
+        const struct stage_sum *sum = &report->stages[stage];
+        printf("%s\n  {\"stage\":\"%s\",\"count\":%llu,\"work_us\":%.3f,\"exposed_us\":%.3f,"
+               "\"transfer_us\":%.3f}",
+               stage ? "," : "", stage_name((enum stage)stage), (unsigned long long)sum->count,
+               sum->work_us, sum->exposed_us, sum->transfer_us);
+    }
+    printf("]}\n");
+}
+
+static void print_table(const struct report *report) {
+    struct stage_sum total = total_of(report);
+    double span_us = report->last_us - report->first_us, ranks = report->ranks;
+    printf("%u ranks, %.3f ms; times are means over the ranks\n", report->ranks, span_us * 1e-3);
+    printf("%-10s %10s %12s %12s %12s %9s\n", "stage", "count", "work ms", "exposed ms",
+           "transfer ms", "of span");
+    for (int stage = 0; stage < STAGE_COUNT; stage++) {
+        const struct stage_sum *sum = &report->stages[stage];
+        printf("%-10s %10.0f %12.3f %12.3f %12.3f %8.1f%%\n", stage_name((enum stage)stage),
+               (double)sum->count / ranks, sum->work_us * 1e-3 / ranks,
+               sum->exposed_us * 1e-3 / ranks, sum->transfer_us * 1e-3 / ranks,
+               100 * (sum->work_us + sum->exposed_us) / ranks / span_us);
+    }
+    printf("%-10s %10s %12.3f %12.3f %12.3f\n", "all", "", total.work_us * 1e-3 / ranks,
+           total.exposed_us * 1e-3 / ranks, total.transfer_us * 1e-3 / ranks);
+    printf("hidden: %.1f%% of the communication (%.1f MiB)\n",
+           100 * hidden_of(total.transfer_us, total.exposed_us),
+           (double)report->bytes / ((size_t)1 << 20));
+}
+
+int program_trace(int argc, char **argv) {
+    struct report_values values;
+    struct option_result result;
+    struct error error = {.text = ""};
+    struct report report = {.first_us = INFINITY, .last_us = -INFINITY};
+    struct bytes text = {NULL, 0};
+    int exit_code;
+    if (!command_begin(trace_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    if (strcmp(result.positional[0], "report") != 0)
+        return command_misused(trace_options, "no subject named '%s'; there is: report",
+                               result.positional[0]);
+    const char *path = result.positional[1];
+    enum status status = file_take(path, TRACE_BYTES_MAX, &text, &error);
+    if (!status) status = read_trace(text, path, &report, &error);
+    free((void *)(uintptr_t)text.data);
+    if (status) return command_failed(trace_options, status, &error);
+    (values.json ? print_json : print_table)(&report);
+    return command_end(trace_options);
+}
