@@ -417,6 +417,7 @@ static void worker_close(struct worker *worker) {
     free(worker->routing);
     free(worker->argmax);
     worker->result = NULL;
+    worker->trace = NULL;
     worker->logits = NULL;
     worker->logits_floats = 0;
     worker->routing = worker->argmax = NULL;
