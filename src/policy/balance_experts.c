@@ -26,6 +26,7 @@ struct work {
     uint64_t *group_loads;      /* [groups] */
     uint16_t *ids;              /* [experts] */
     uint16_t *items;            /* [slots] */
+    bool counted;               /* state has the counts that place_all wants */
     uint64_t total, bound;      /* sum of loads; no largest rank load is below the bound */
 };
 
@@ -114,13 +115,23 @@ static void find_bound(struct work *work) {
     work->bound = balance_counts_choose(&work->state, work->ids, work->shape->experts,
                                         work->shape->slots, UINT32_MAX);
     if (work->bound < mean) work->bound = mean;
+    work->counted = true;
+    for (uint32_t e = 0; e < work->shape->experts; e++)
+        if (work->state.counts[e] > work->shape->ranks) work->counted = false;
+}
+
+/* One count each for all slots, no more replicas than ranks where that suffices. */
+static void count_all(struct work *work, struct balance_state *state) {
+    const struct balance_shape *shape = work->shape;
+    list_all(work);
+    if (work->counted && state == &work->state) return;
+    balance_counts_choose(state, work->ids, shape->experts, shape->slots, shape->ranks);
 }
 
 static void place_all(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     struct balance_span all = {0, shape->ranks};
-    list_all(work);
-    balance_counts_choose(state, work->ids, shape->experts, shape->slots, shape->ranks);
+    count_all(work, state);
     balance_counts_list(state, work->ids, shape->experts, work->items);
     balance_pack_fill(state, all, work->items);
 }
@@ -145,6 +156,7 @@ static void place_groups(struct work *work) {
 static void place_in_nodes(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     uint32_t group_experts = shape->experts / shape->groups;
+    work->counted = false;
     uint32_t node_groups = shape->groups / shape->nodes, node_ranks = shape->ranks / shape->nodes;
     for (uint32_t node = 0; node < shape->nodes; node++) {
         struct balance_span span = {node * node_ranks, node_ranks};
@@ -225,8 +237,7 @@ static void search_strictly(struct work *work) {
 static void search_pairs(struct work *work, struct balance_state *state, uint32_t kicks) {
     const struct balance_shape *shape = work->shape;
     struct balance_span all = {0, shape->ranks};
-    list_all(work);
-    balance_counts_choose(state, work->ids, shape->experts, shape->slots, shape->ranks);
+    count_all(work, state);
     for (uint32_t e = 0; e < shape->experts; e++)
         state->keys[e] = balance_state_key(work->loads[e], e);
     balance_state_sort(state->keys, state->other_keys, shape->experts);
