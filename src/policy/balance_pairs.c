@@ -55,15 +55,18 @@ static uint64_t share_of(const struct pairs *pairs, uint32_t expert, uint32_t co
 }
 
 static void sum_lacks(struct pairs *pairs) {
-    int16_t sums[2 * CHANGE] = {0};
-    memcpy(pairs->lacks[0], sums, sizeof sums);
+    static const int16_t below[2 * CHANGE] = {8, 7,  6,  5,  4,  3,  2,  1,
+                                              0, -1, -2, -3, -4, -5, -6, -7};
+    memset(pairs->lacks[0], 0, sizeof pairs->lacks[0]);
     for (int b = 0; b < BINS; b++) {
+        const int16_t *sums = pairs->lacks[b];
+        int16_t *next = pairs->lacks[b + 1], surplus = pairs->surplus[b];
         for (int v = 0; v < 2 * CHANGE; v++) {
-            int16_t lack = (int16_t)(CHANGE - v - pairs->surplus[b]);
+            int16_t lack = (int16_t)(below[v] - surplus);
             lack = lack > 0 ? lack : 0;
-            sums[v] = (int16_t)(sums[v] + (lack < LACK_MAX ? lack : LACK_MAX));
+            lack = lack < LACK_MAX ? lack : LACK_MAX;
+            next[v] = (int16_t)(sums[v] + lack);
         }
-        memcpy(pairs->lacks[b + 1], sums, sizeof sums);
     }
 }
 
@@ -155,32 +158,22 @@ static uint32_t best_loss(const struct pairs *pairs, uint32_t *lack_out) {
 /* One replica changes hands; false, and nothing has changed, when that makes the lack no smaller.
  */
 static bool move(struct pairs *pairs, bool gain_first, uint32_t lack) {
-    uint32_t gainer = 0, loser = 0, after;
     const uint16_t *counts = pairs->state->counts;
+    uint32_t after, first, second;
+    int change = gain_first ? 1 : -1;
     if (!pairs->split_count) return false;
-    if (gain_first) {
-        gainer = best_gain(pairs, &after);
-        set_count(pairs, gainer, counts[gainer] + 1u);
-        sum_lacks(pairs);
-        pairs->split[pairs->split_count] = (uint16_t)gainer; /* not to be kept: it gains */
-        loser = best_loss(pairs, &after);
-        set_count(pairs, loser, counts[loser] - 1u);
-    } else {
-        loser = best_loss(pairs, &after);
-        set_count(pairs, loser, counts[loser] - 1u);
-        sum_lacks(pairs);
-        gainer = best_gain(pairs, &after);
-        set_count(pairs, gainer, counts[gainer] + 1u);
-    }
+    first = gain_first ? best_gain(pairs, &after) : best_loss(pairs, &after);
+    set_count(pairs, first, (uint32_t)(counts[first] + change));
     sum_lacks(pairs);
-    if (after < lack) {
-        list_split(pairs);
-        return true;
-    }
-    set_count(pairs, gainer, counts[gainer] - 1u);
-    set_count(pairs, loser, counts[loser] + 1u);
+    second = gain_first ? best_loss(pairs, &after) : best_gain(pairs, &after);
+    bool better = after < lack;
+    if (better)
+        set_count(pairs, second, (uint32_t)(counts[second] - change));
+    else
+        set_count(pairs, first, (uint32_t)(counts[first] - change));
+    if (better) list_split(pairs);
     sum_lacks(pairs);
-    return false;
+    return better;
 }
 
 static uint32_t lack_now(const struct pairs *pairs) {
