@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "host/clock.h"
 #include "model/sample.h"
 
 struct engine_cpu {
@@ -57,12 +57,6 @@ void engine_cpu_close(struct engine_cpu *engine) {
 
 struct model *engine_cpu_model(const struct engine_cpu *engine) {
     return engine->model;
-}
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* True if [index, index + count) lies within [0, total). */
@@ -180,7 +174,7 @@ size_t engine_cpu_result_bytes(uint32_t rows_max) {
 
 void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
                     struct step_result *result, struct error *error) {
-    int64_t began_ns = now_ns();
+    int64_t began_ns = clock_now_ns();
     memset(result, 0, step_result_bytes(plan->row_count, 0));
     result->step = plan->step;
     result->row_count = plan->row_count;
@@ -194,5 +188,5 @@ void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
         .version = RECORD_VERSION,
         .kind = RECORD_STEP_DONE,
         .bytes = (uint32_t)step_result_bytes(plan->row_count, result->logprob_count)};
-    result->compute_ns = now_ns() - began_ns;
+    result->compute_ns = clock_now_ns() - began_ns;
 }

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "host/clock.h"
 #include "host/record_queue.h"
 
 #define REQUESTS_BYTES_MAX ((size_t)64 << 20) /* whole requests that wait for the gateway */
@@ -30,12 +30,6 @@ struct loop {
     struct event *engine_answers, *tokenizer_answers;
     bool draining;
 };
-
-static int64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 /* ---- routing ---- */
 
@@ -86,7 +80,7 @@ static bool may_feed(struct loop *loop, int which) {
 static bool run_machine(struct loop *loop, int which) {
     struct machine *machine = &loop->machines[which];
     bool moved = false;
-    int64_t now = now_ns();
+    int64_t now = clock_now_ns();
     const struct record *record;
     while ((record = record_queue_first(&loop->inboxes[which])) && may_feed(loop, which)) {
         enum status status = machine->receive(machine->self, record, now);
@@ -116,7 +110,7 @@ static void plan_wake(struct loop *loop) {
         event_del(loop->wake);
         return;
     }
-    int64_t wait = wake - now_ns();
+    int64_t wait = wake - clock_now_ns();
     if (wait < 0) wait = 0;
     struct timeval time = {(time_t)(wait / 1000000000),
                            (suseconds_t)(wait % 1000000000 / 1000 + 1)};

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "exchange/ranks.h"
+#include "host/clock.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -92,18 +93,12 @@ static void *grow(void *memory, size_t *bytes, size_t wanted) {
     return memory;
 }
 
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static size_t wait_for(uint32_t rank) {
     size_t bytes;
-    int64_t began_ns = now_ns();
+    int64_t began_ns = clock_now_ns();
     long sleep_ns = 50000;
     while (!ranks_ready(rank, &bytes)) {
-        if (now_ns() - began_ns < LOOK_NS) {
+        if (clock_now_ns() - began_ns < LOOK_NS) {
             sched_yield();
             continue;
         }

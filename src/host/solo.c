@@ -4,12 +4,12 @@
 #include "base/check.h"
 #include "contract/kv_block.h"
 #include "exchange/ranks.h"
+#include "host/clock.h"
 #include "host/lanes.h"
 #include "model/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A rank's part of a step. */
 struct part {
@@ -136,12 +136,6 @@ static uint32_t rank_of(const struct solo *solo, uint32_t sequence) {
     return sequence % solo->ranks;
 }
 
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t row_count) {
     for (uint32_t rank = 0; rank < solo->ranks; rank++) {
         struct part *part = &solo->parts[rank];
@@ -263,10 +257,10 @@ enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t r
         add_row(solo, &rows[i]);
     }
     cut_parts(solo);
-    int64_t began_ns = now_ns();
+    int64_t began_ns = clock_now_ns();
     status = rank_group_step(solo->group, solo->steps, error);
     if (status != STATUS_OK) return status;
-    lanes_end(&solo->lanes, now_ns() - began_ns);
+    lanes_end(&solo->lanes, clock_now_ns() - began_ns);
     if (ranks > 1) sort_logits(solo, rows, row_count, logits);
     for (uint32_t i = 0; i < row_count; i++)
         solo->lengths[rows[i].sequence] += rows[i].token_count;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/trace.h"
 
+#include "host/clock.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define EVENTS_FIRST 4096
 #define EVENTS_MAX ((size_t)4 << 20)
@@ -17,12 +18,6 @@ struct trace {
     size_t count, capacity, lost;
     int64_t began_ns; /* of the stage that runs */
 };
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void add(struct trace *trace, const struct trace_event *event) {
     if (trace->count == trace->capacity) {
@@ -41,14 +36,14 @@ static void add(struct trace *trace, const struct trace_event *event) {
 
 static void note_begin(void *context) {
     struct trace *trace = context;
-    trace->began_ns = now_ns();
+    trace->began_ns = clock_now_ns();
 }
 
 static void note_end(void *context, enum stage stage, uint32_t lane, uint32_t layer,
                      const struct exchange_transfer *ended) {
     struct trace *trace = context;
     struct trace_event event = {.began_ns = trace->began_ns,
-                                .ended_ns = now_ns(),
+                                .ended_ns = clock_now_ns(),
                                 .layer = (uint16_t)layer,
                                 .kind = TRACE_STAGE,
                                 .stage = (uint8_t)stage,
