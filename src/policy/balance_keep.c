@@ -11,10 +11,12 @@
 struct keep {
     const struct balance_shape *shape;
     const uint16_t *old;
-    uint64_t *loads;       /* [experts] scaled */
-    uint16_t *fresh;       /* [slots] the best placement */
-    uint16_t *renamed;     /* [slots] */
-    uint16_t *overlaps;    /* [ranks][ranks] slots of a fresh bin that an old one holds already */
+    uint64_t *loads;    /* [experts] scaled */
+    uint16_t *fresh;    /* [slots] the best placement */
+    uint16_t *renamed;  /* [slots] */
+    uint16_t *overlaps; /* [ranks][ranks] slots of a fresh bin that an old one holds already */
+    uint16_t *first,
+        *used; /* [experts] of an expert's items: where they begin, how many are placed */
     uint32_t *name, *user; /* [ranks] a fresh bin's old name; who uses an old name */
     struct balance_state state;
     char *rest; /* memory for balance_experts */
@@ -33,6 +35,7 @@ size_t balance_keep_bytes(const struct balance_shape *shape) {
     return aligned(sizeof(struct keep)) + shape->experts * sizeof(uint64_t) +
            2 * aligned(shape->slots * sizeof(uint16_t)) +
            aligned((size_t)shape->ranks * shape->ranks * sizeof(uint16_t)) +
+           2 * aligned(shape->experts * sizeof(uint16_t)) +
            2 * aligned(shape->ranks * sizeof(uint32_t)) +
            balance_state_bytes(shape->experts, shape->slots, shape->ranks) +
            balance_experts_bytes(shape);
@@ -53,6 +56,8 @@ static struct keep *open_keep(const struct balance_shape *shape, const uint64_t 
     keep->fresh = cut(&at, shape->slots * sizeof *keep->fresh);
     keep->renamed = cut(&at, shape->slots * sizeof *keep->renamed);
     keep->overlaps = cut(&at, (size_t)shape->ranks * shape->ranks * sizeof *keep->overlaps);
+    keep->first = cut(&at, shape->experts * sizeof *keep->first);
+    keep->used = cut(&at, shape->experts * sizeof *keep->used);
     keep->name = cut(&at, shape->ranks * sizeof *keep->name);
     keep->user = cut(&at, shape->ranks * sizeof *keep->user);
     balance_state_open(&keep->state, shape->experts, shape->slots, shape->ranks, keep->loads,
@@ -60,6 +65,73 @@ static struct keep *open_keep(const struct balance_shape *shape, const uint64_t 
     balance_state_scale(loads, shape->experts, keep->loads);
     keep->rest = at;
     return keep;
+}
+
+/* All replicas of the state's placement, heaviest first, into the state's list; none is placed. */
+static void list_items(struct keep *keep) {
+    struct balance_state *state = &keep->state;
+    uint32_t at = 0;
+    for (uint32_t e = 0; e < state->expert_count; e++)
+        state->keys[e] = balance_state_key(state->shares[e], e);
+    balance_state_sort(state->keys, state->other_keys, state->expert_count);
+    for (uint32_t i = 0; i < state->expert_count; i++) {
+        uint32_t e = balance_state_key_id(state->keys[i]);
+        keep->first[e] = (uint16_t)at;
+        keep->used[e] = 0;
+        for (uint32_t left = state->counts[e]; left > 0; left--)
+            state->list[at++] = (uint16_t)e;
+    }
+}
+
+static bool is_placed(const struct keep *keep, uint32_t item) {
+    uint32_t e = keep->state.list[item];
+    return item - keep->first[e] < keep->used[e];
+}
+
+/* Pairs what is not placed, the heaviest with the lightest; false when a pair exceeds the target.
+ * Writes the pairs to `out` unless it is NULL. */
+static bool pair_rest(const struct keep *keep, uint64_t target, uint16_t *out) {
+    const struct balance_state *state = &keep->state;
+    uint32_t low = 0, high = state->slot_count - 1;
+    for (;; low++, high--) {
+        while (low < high && is_placed(keep, low))
+            low++;
+        while (low < high && is_placed(keep, high))
+            high--;
+        if (low >= high) return true;
+        uint32_t a = state->list[low], b = state->list[high];
+        if (state->shares[a] + state->shares[b] > target) return false;
+        if (!out) continue;
+        *out++ = (uint16_t)a;
+        *out++ = (uint16_t)b;
+    }
+}
+
+/* Two slots a rank: pairs of the old placement that the new counts and the target allow stay
+ * together, as long as the rest can still be paired. The state holds the best placement. */
+static void keep_pairs(struct keep *keep, uint64_t target) {
+    const struct balance_state *state = &keep->state;
+    uint16_t *out = keep->fresh;
+    list_items(keep);
+    for (uint32_t slot = 0; slot < state->slot_count; slot += 2) {
+        uint32_t a = keep->old[slot], b = keep->old[slot + 1];
+        if (a == b || state->shares[a] + state->shares[b] > target) continue;
+        if (keep->used[a] == state->counts[a] || keep->used[b] == state->counts[b]) continue;
+        keep->used[a]++;
+        keep->used[b]++;
+        if (pair_rest(keep, target, NULL)) {
+            *out++ = (uint16_t)a;
+            *out++ = (uint16_t)b;
+        } else {
+            keep->used[a]--;
+            keep->used[b]--;
+        }
+    }
+    check(pair_rest(keep, target, out));
+    memcpy(state->experts, keep->fresh, state->slot_count * sizeof *keep->fresh);
+    balance_state_recount(&keep->state);
+    balance_pack_spread(&keep->state, (struct balance_span){0, state->rank_count});
+    memcpy(keep->fresh, state->experts, state->slot_count * sizeof *keep->fresh);
 }
 
 /* Experts of one run of slots that another run has, too; twins count as often as both have them.
@@ -211,10 +283,11 @@ void balance_keep(const struct balance_shape *shape, const struct balance_option
     memcpy(keep->state.experts, keep->fresh, shape->slots * sizeof *keep->fresh);
     balance_state_recount(&keep->state);
     uint64_t best = balance_state_max(&keep->state);
+    uint64_t target = best + (uint64_t)((double)best * keeping->tolerance);
+    if (keep->state.room == 2 && !strict) keep_pairs(keep, target);
     rename_all(keep, strict);
     align_slots(keep);
     uint32_t moves = count_moves(keep, keep->fresh);
-    uint64_t target = best + (uint64_t)((double)best * keeping->tolerance);
     const uint16_t *chosen = keep->fresh;
     if (repair(keep, strict, target) && count_moves(keep, keep->state.experts) < moves) {
         moves = count_moves(keep, keep->state.experts);

@@ -4,6 +4,8 @@
  * - The best placement for the new loads, its ranks renamed so that they hold as much as possible
  *   of what they hold already (pairs of ranks exchange names while that keeps more), and every
  *   expert that stays on its rank in its old slot.
+ *   Where ranks have two slots, pairs that may stay together do, as long as the rest can be paired
+ *   within the tolerance.
  * - The old placement, repaired: the same search as ever starts from it and ends as soon as the
  *   largest load is within the tolerance of the best placement's. It may not get there.
  *

@@ -92,7 +92,8 @@ static void few_experts_move(void **state) {
             }
 }
 
-/* A drift at 32 ranks: less than a third of the moves that starting over would make. */
+/* A drift at 32 ranks: less than a third of the moves that starting over would make; at 144 ranks,
+ * where counts change, less than half of all slots. */
 static void a_drift_costs_a_repair(void **state) {
     (void)state;
     struct world world;
@@ -100,6 +101,11 @@ static void a_drift_costs_a_repair(void **state) {
     drift(&world);
     keep(&world, BALANCE_FREE, 0.02);
     assert_true(world.moves > 0 && world.moves * 3 < differences(&world, world.fresh));
+    free(world.memory);
+    open_world(&world, &shapes[1], 1, BALANCE_FREE);
+    drift(&world);
+    keep(&world, BALANCE_FREE, 0.01);
+    assert_true(world.moves > 0 && world.moves * 2 < world.shape.slots);
     free(world.memory);
 }
 
