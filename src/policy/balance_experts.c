@@ -45,11 +45,15 @@ enum status balance_experts_check(const struct balance_shape *shape, struct erro
         return error_set(error, STATUS_INVALID,
                          "%u slots do not divide over %u ranks: every rank holds as many",
                          shape->slots, shape->ranks);
-    if (!shape->nodes || shape->ranks % shape->nodes)
+    if (!shape->nodes || !shape->groups)
+        return error_set(error, STATUS_INVALID, "%u nodes, %u groups: expected at least 1",
+                         shape->nodes, shape->groups);
+    if (!balance_experts_divides(shape)) return STATUS_OK; /* then neither matters */
+    if (shape->ranks % shape->nodes)
         return error_set(error, STATUS_INVALID,
                          "%u ranks do not divide over %u nodes: every node has as many",
                          shape->ranks, shape->nodes);
-    if (!shape->groups || shape->experts % shape->groups)
+    if (shape->experts % shape->groups)
         return error_set(error, STATUS_INVALID,
                          "%u experts do not divide into %u groups: every group has as many",
                          shape->experts, shape->groups);

@@ -30,7 +30,8 @@
 struct balance_shape {
     uint32_t experts, groups; /* routed experts; consecutive ones form a group */
     uint32_t slots;           /* on all ranks together; as many on each */
-    uint32_t ranks, nodes;    /* consecutive ranks form a node */
+    uint32_t ranks, nodes;    /* consecutive ranks form a node; neither nodes nor groups matter
+                               * where groups do not divide over nodes */
 };
 
 enum balance_locality {

@@ -142,7 +142,9 @@ static enum status open_job(struct job *job, struct error *error) {
     job->options.effort = strcmp(values->effort, "high") ? BALANCE_FAST : BALANCE_HIGH;
     job->choice.groups = (uint32_t)values->token_groups;
     job->choice.experts = (uint32_t)values->token_experts;
-    job->has_traffic = values->nodes > 1 && values->groups <= BALANCE_TRAFFIC_GROUPS_MAX &&
+    job->has_traffic = values->nodes > 1 && values->ranks % values->nodes == 0 &&
+                       job->load.experts % values->groups == 0 &&
+                       values->groups <= BALANCE_TRAFFIC_GROUPS_MAX &&
                        values->token_groups <= values->groups;
     status = balance_experts_check(&job->shape, error);
     if (status != STATUS_OK) return status;

@@ -113,7 +113,8 @@ static void assert_good(struct world *world, bool strict) {
 static const struct balance_shape shapes[] = {
     {256, 8, 288, 32, 4}, {256, 8, 288, 144, 18}, {256, 8, 288, 72, 9}, {256, 8, 512, 64, 8},
     {64, 8, 64, 8, 1},    {64, 8, 80, 80, 4},     {12, 4, 16, 8, 2},    {6, 3, 24, 4, 1},
-    {8, 8, 24, 24, 2},    {16, 1, 18, 1, 1},      {2, 1, 12, 4, 2},     {1, 1, 8, 2, 1},
+    {250, 8, 288, 32, 3}, {256, 7, 288, 32, 4},   {8, 8, 24, 24, 2},    {16, 1, 18, 1, 1},
+    {2, 1, 12, 4, 2},     {1, 1, 8, 2, 1},
 };
 
 /* Every placement is whole, says its balance and its bound truly, is no worse than the greedy's and
@@ -210,8 +211,8 @@ static void wrong_shapes_are_refused(void **state) {
         {{256, 8, 9000, 1, 1}, "9000 slots"},
         {{256, 8, 288, 31, 1}, "288 slots do not divide over 31 ranks"},
         {{256, 8, 288, 0, 1}, "do not divide over 0 ranks"},
-        {{256, 8, 288, 32, 3}, "32 ranks do not divide over 3 nodes"},
-        {{256, 7, 288, 32, 4}, "256 experts do not divide into 7 groups"},
+        {{252, 9, 288, 32, 3}, "32 ranks do not divide over 3 nodes"},
+        {{256, 12, 288, 32, 4}, "256 experts do not divide into 12 groups"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct error error = {""};
