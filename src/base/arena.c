@@ -24,6 +24,7 @@ static void pool_mark(struct pool *pool, uint32_t first, uint32_t count, uint8_t
         pool->free_count -= count;
     else
         pool->free_count += count;
+    if (!taken && first < pool->lowest_free) pool->lowest_free = first;
 }
 
 /* First free run of `count` chunks in [from, to), or UINT32_MAX. */
@@ -49,11 +50,10 @@ static bool arena_borrow(struct arena *arena, size_t bytes) {
     size_t wanted = bytes / POOL_CHUNK_BYTES + (bytes % POOL_CHUNK_BYTES != 0);
     if (!pool || arena->run_count == ARENA_RUNS_MAX || wanted > pool->free_count) return false;
     uint32_t count = (uint32_t)wanted;
-    uint32_t first = pool_find(pool, pool->search_from, pool->chunk_count, count);
-    if (first == UINT32_MAX) first = pool_find(pool, 0, pool->chunk_count, count);
+    uint32_t first = pool_find(pool, pool->lowest_free, pool->chunk_count, count);
     if (first == UINT32_MAX) return false;
     pool_mark(pool, first, count, 1);
-    pool->search_from = first + count;
+    if (first == pool->lowest_free) pool->lowest_free = first + count;
     arena->runs[arena->run_count].first_chunk = first;
     arena->runs[arena->run_count++].chunk_count = count;
     arena->at = pool->memory + (size_t)first * POOL_CHUNK_BYTES;

@@ -22,7 +22,8 @@ struct pool {
     uint8_t *taken; /* [chunk_count] 1 = lent out; lies at the end of the memory */
     uint32_t chunk_count;
     uint32_t free_count;
-    uint32_t search_from; /* next-fit */
+    uint32_t lowest_free; /* no chunk before it is free: the lowest ones are lent out, so that
+                           * memory that was never needed stays untouched */
 };
 
 #define ARENA_RUNS_MAX 64

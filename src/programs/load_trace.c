@@ -249,11 +249,15 @@ enum status load_trace_read(struct bytes text, const char *name, struct load_tra
                             struct error *error) {
     struct reading reading = {.name = name, .error = error};
     enum status status = read_lines(&reading, text);
-    if (status)
+    if (status) {
         load_trace_free(&reading.trace);
-    else
-        *trace_out = reading.trace;
-    return status;
+        return status;
+    }
+    struct load_trace *trace = &reading.trace;
+    if (trace->count > 1 && trace->rows[trace->count - 1].arrival == 0)
+        trace->has_arrivals = false; /* all at once: as fast as they are taken */
+    *trace_out = *trace;
+    return STATUS_OK;
 }
 
 void load_trace_free(struct load_trace *trace) {

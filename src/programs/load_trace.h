@@ -31,7 +31,7 @@ struct load_trace {
     size_t count;
     uint64_t *blocks; /* [block_count] */
     size_t block_count;
-    bool has_arrivals;
+    bool has_arrivals; /* false, too, where all rows come at once */
 };
 
 /* `name` stands for the text in messages. STATUS_INVALID names the line and what is wrong with it.

@@ -62,6 +62,23 @@ static void test_an_empty_pool_refuses_and_recovers(void **state) {
     free(memory);
 }
 
+/* A server's memory is as large as what it needs at once, however long it runs. */
+static void test_the_lowest_memory_is_used_again(void **state) {
+    struct arena held, passing;
+    open_pool();
+    arena_open(&held, &pool);
+    arena_open(&passing, &pool);
+    assert_ptr_equal(arena_take(&held, POOL_CHUNK_BYTES), memory);
+    for (int i = 0; i < 3 * CHUNKS; i++) {
+        assert_ptr_equal(arena_take(&passing, 1), memory + POOL_CHUNK_BYTES);
+        arena_clear(&passing);
+    }
+    arena_clear(&held);
+    assert_ptr_equal(arena_take(&passing, 2 * POOL_CHUNK_BYTES), memory);
+    arena_clear(&passing);
+    free(memory);
+}
+
 static void test_zeroed_memory_is_zero_after_use(void **state) {
     struct arena arena;
     open_pool();
@@ -92,6 +109,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_aligned_and_apart),
         cmocka_unit_test(test_an_empty_pool_refuses_and_recovers),
+        cmocka_unit_test(test_the_lowest_memory_is_used_again),
         cmocka_unit_test(test_zeroed_memory_is_zero_after_use),
         cmocka_unit_test(test_plain_memory_ends_where_it_ends),
     };

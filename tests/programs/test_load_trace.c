@@ -4,6 +4,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -68,6 +69,19 @@ static void lengths_alone_are_enough(void **state) {
     load_trace_free(&trace);
 }
 
+/* All due at once is no arrival pattern: clients would only be counted late. */
+static void rows_that_come_at_once_have_no_arrivals(void **state) {
+    (void)state;
+    static const char row[] =
+        "{\"timestamp\":0,\"input_length\":5,\"output_length\":6,\"hash_ids\":[1]}\n";
+    char text[2 * sizeof row];
+    snprintf(text, sizeof text, "%s%s", row, row);
+    struct load_trace trace = read_good(text);
+    assert_int_equal(trace.count, 2);
+    assert_false(trace.has_arrivals);
+    load_trace_free(&trace);
+}
+
 /* Each message names the line and the trouble. */
 static void bad_files_are_refused(void **state) {
     (void)state;
@@ -118,6 +132,7 @@ int main(void) {
         cmocka_unit_test(azure_rows_are_read),
         cmocka_unit_test(mooncake_rows_are_read),
         cmocka_unit_test(lengths_alone_are_enough),
+        cmocka_unit_test(rows_that_come_at_once_have_no_arrivals),
         cmocka_unit_test(bad_files_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
