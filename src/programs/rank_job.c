@@ -72,6 +72,7 @@ static int become_mpirun(const struct option_table *table, const struct rank_job
     if (!all) return failed(table, "no memory for the command line%s", "");
     memcpy(all, arguments, used * sizeof *all);
     memcpy(all + used, program_arguments + 1, given * sizeof *all); /* and the NULL behind */
+    setenv("HWLOC_HIDE_ERRORS", "2", 0); /* where /sys is not mounted every rank would complain */
     execvp(LAUNCHER, (char *const *)(uintptr_t)all);
     free(all);
     return failed(table,
