@@ -25,7 +25,7 @@ static uint64_t token_work(const struct shape *shape) {
     return (shape->hidden * (down + values) + up) / (query + values);
 }
 
-static void cut(struct step_plan *plan, enum overlap_kind overlap, const struct shape *shape) {
+static void cut_plan(struct step_plan *plan, enum overlap_kind overlap, const struct shape *shape) {
     plan->overlap = overlap;
     plan->cut_row = plan->row_count;
     plan->cut_token = 0;
@@ -54,7 +54,7 @@ void lanes_begin(struct lanes *lanes, struct step_plan *const *plans, uint32_t r
     lanes->step = view(plans, ranks);
     if (lanes->measured) lanes->kind = choose_overlap(&lanes->choose, &lanes->step).kind;
     for (uint32_t rank = 0; rank < ranks; rank++)
-        cut(plans[rank], lanes->kind, shape);
+        cut_plan(plans[rank], lanes->kind, shape);
 }
 
 void lanes_end(struct lanes *lanes, int64_t ns) {
