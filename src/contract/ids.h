@@ -20,6 +20,10 @@ struct connection_id { /* a client's HTTP exchange, named by the host; never reu
     uint64_t value;
 };
 
+struct unit_id { /* a unit's connection, named by the gateway's host; never reused in a process */
+    uint32_t value;
+};
+
 struct page_id { /* index of a KV page in one rank's memory */
     uint32_t index;
 };

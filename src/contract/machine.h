@@ -35,6 +35,11 @@ struct machine {
  * rest zeroed; NULL when the outbox is full. */
 void *outbox_put(struct outbox *outbox, enum record_kind kind, size_t bytes);
 
+/* As outbox_put, of a record that travels to or from a unit (`kind`: TO_UNIT, FROM_UNIT): the inner
+ * one is returned, for the caller to fill in. */
+void *outbox_put_carried(struct outbox *outbox, enum record_kind kind, struct unit_id unit,
+                         enum record_kind inner_kind, size_t inner_bytes);
+
 /* Bytes that can still be put. */
 static inline uint32_t outbox_room(const struct outbox *outbox) {
     return outbox->capacity - outbox->used;

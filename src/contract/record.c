@@ -97,23 +97,26 @@ static bool tokenized_valid(struct walk *walk, const struct record_tokenized *re
 }
 
 static bool submit_valid(struct walk *walk, const struct record_submit *record) {
-    walk_tail(walk, (uint64_t)record->prompt_count * sizeof(uint32_t));
+    uint64_t token_count = (uint64_t)record->prompt_count + record->resumed_count;
+    walk_tail(walk, token_count * sizeof(uint32_t));
     walk_tail(walk, (uint64_t)record->stop_token_count * sizeof(uint32_t));
     walk_tail(walk, (uint64_t)record->bias_count * sizeof(struct token_bias));
     if (!walk_ends(walk)) return false;
     const struct token_bias *biases =
         (const void *)(walk->start +
-                       submit_biases_at(record->prompt_count, record->stop_token_count));
+                       submit_biases_at((uint32_t)token_count, record->stop_token_count));
     return request_valid(record->request) && sampling_valid(&record->sampling) &&
-           record->prompt_count > 0 && record->new_tokens_max > 0 &&
+           record->prompt_count > 0 && record->new_tokens_max > record->resumed_count &&
            record->stop_token_count <= 2 * LIMIT_STOP_TOKENS &&
-           record->bias_count <= LIMIT_LOGIT_BIASES && biases_valid(biases, record->bias_count) &&
-           record->reserved == 0;
+           record->bias_count <= LIMIT_LOGIT_BIASES && biases_valid(biases, record->bias_count);
 }
 
 static bool hello_valid(struct walk *walk, const struct record_unit_hello *record) {
-    return record->vocab_count > 0 && record->context_tokens_max > 0 &&
-           record->page_tokens == KV_BLOCK_TOKENS && record->reserved == 0 &&
+    walk_tail(walk, (uint64_t)record->rank_count * sizeof(struct unit_rank));
+    return record->role < UNIT_ROLE_COUNT && record->rank_count > 0 &&
+           record->rank_count <= LIMIT_RANKS && record->vocab_count > 0 &&
+           record->context_tokens_max > 0 && record->page_tokens == KV_BLOCK_TOKENS &&
+           record->reserved == 0 &&
            memchr(record->numerics_id, 0, sizeof record->numerics_id) != NULL && walk_ends(walk);
 }
 
@@ -126,6 +129,14 @@ static bool tokens_valid(struct walk *walk, const struct record_tokens *record) 
            record->reserved == 0 &&
            logprobs_valid((const void *)(walk->start + tokens_logprobs_at(record->token_count)),
                           logprob_count);
+}
+
+static bool load_valid(struct walk *walk, const struct record_unit_load *record) {
+    walk_tail(walk, (uint64_t)record->rank_count * sizeof(struct unit_rank_load));
+    if (!walk_ends(walk) || record->rank_count > LIMIT_RANKS) return false;
+    for (uint32_t i = 0; i < record->rank_count; i++)
+        if (load_ranks(record)[i].reserved) return false;
+    return record->last_step_ns >= 0;
 }
 
 static bool finished_valid(struct walk *walk, const struct record_finished *record) {
@@ -201,6 +212,23 @@ static bool result_valid(struct walk *walk, const struct step_result *result) {
     return logprobs_valid(step_result_logprobs(result), result->logprob_count);
 }
 
+static bool may_be_carried(uint16_t kind, uint16_t inner_kind) {
+    if (kind == RECORD_TO_UNIT)
+        return inner_kind == RECORD_SUBMIT || inner_kind == RECORD_CANCEL ||
+               inner_kind == RECORD_DRAIN;
+    return inner_kind == RECORD_UNIT_HELLO || inner_kind == RECORD_TOKENS ||
+           inner_kind == RECORD_FINISHED || inner_kind == RECORD_UNIT_LOAD;
+}
+
+/* No record that may be carried carries another: this goes one level deep. */
+static bool carried_valid(struct walk *walk, const struct record_carried *record) {
+    walk_tail(walk, record->inner_bytes);
+    if (!walk_ends(walk) || record->inner_bytes < sizeof(struct record)) return false;
+    const struct record *inner = carried_inner(record);
+    return may_be_carried(record->record.kind, inner->kind) &&
+           record_valid(inner, record->inner_bytes);
+}
+
 /* Bytes of each kind's fixed struct; 0: no such kind. */
 static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
     [RECORD_CLIENT_REQUEST] = sizeof(struct record_client_request),
@@ -212,6 +240,10 @@ static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
     [RECORD_STREAM_DATA] = sizeof(struct record_stream_data),
     [RECORD_STREAM_END] = sizeof(struct record_stream_end),
     [RECORD_TOKENIZE] = sizeof(struct record_tokenize),
+    [RECORD_UNIT_JOINED] = sizeof(struct record_unit_link),
+    [RECORD_UNIT_LOST] = sizeof(struct record_unit_link),
+    [RECORD_FROM_UNIT] = sizeof(struct record_carried),
+    [RECORD_TO_UNIT] = sizeof(struct record_carried),
     [RECORD_SUBMIT] = sizeof(struct record_submit),
     [RECORD_CANCEL] = sizeof(struct record_cancel),
     [RECORD_UNIT_HELLO] = sizeof(struct record_unit_hello),
@@ -234,6 +266,12 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
         return tokenize_valid(walk, (const void *)record);
     case RECORD_TOKENIZED:
         return tokenized_valid(walk, (const void *)record);
+    case RECORD_UNIT_JOINED:
+    case RECORD_UNIT_LOST:
+        return ((const struct record_unit_link *)record)->reserved == 0 && walk_ends(walk);
+    case RECORD_FROM_UNIT:
+    case RECORD_TO_UNIT:
+        return carried_valid(walk, (const void *)record);
     case RECORD_SUBMIT:
         return submit_valid(walk, (const void *)record);
     case RECORD_CANCEL:
@@ -244,6 +282,8 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
         return tokens_valid(walk, (const void *)record);
     case RECORD_FINISHED:
         return finished_valid(walk, (const void *)record);
+    case RECORD_UNIT_LOAD:
+        return load_valid(walk, (const void *)record);
     case RECORD_RUN_STEP:
         return plan_valid(walk, (const void *)record);
     case RECORD_STEP_DONE:
@@ -252,7 +292,6 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
     case RECORD_DRAIN:
     case RECORD_STREAM_BEGIN:
     case RECORD_STREAM_END:
-    case RECORD_UNIT_LOAD:
         return walk_ends(walk);
     case RECORD_NONE:
     case RECORD_KIND_COUNT:

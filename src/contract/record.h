@@ -16,7 +16,7 @@
 #include "base/limits.h"
 #include "contract/ids.h"
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 
 enum record_kind {
     RECORD_NONE,
@@ -31,6 +31,11 @@ enum record_kind {
     RECORD_STREAM_DATA,
     RECORD_STREAM_END,
     RECORD_TOKENIZE,
+    /* gateway's host -> gateway, and back: units come, go, and exchange records with it */
+    RECORD_UNIT_JOINED,
+    RECORD_UNIT_LOST,
+    RECORD_FROM_UNIT,
+    RECORD_TO_UNIT,
     /* gateway -> unit */
     RECORD_SUBMIT,
     RECORD_CANCEL,
@@ -140,6 +145,30 @@ struct record_tokenized {
     uint32_t reserved;
 };
 
+/* JOINED: a unit has connected; its hello follows. LOST: its connection has ended, its process has
+ * died, or it sent what is no valid record; nothing comes from it or reaches it any more. */
+struct record_unit_link {
+    struct record record;
+    struct unit_id unit;
+    uint32_t reserved; /* zero */
+};
+
+/* FROM_UNIT, TO_UNIT: a record on its way between the gateway and one of its units. Tail: that
+ * record, whole: from a unit UNIT_HELLO, TOKENS, FINISHED or UNIT_LOAD, to it SUBMIT, CANCEL or
+ * DRAIN. */
+struct record_carried {
+    struct record record;
+    struct unit_id unit;
+    uint32_t inner_bytes; /* as the inner record says too */
+};
+
+static inline size_t carried_bytes(size_t inner_bytes) {
+    return record_tail(sizeof(struct record_carried)) + record_tail(inner_bytes);
+}
+static inline struct record *carried_inner(const struct record_carried *carried) {
+    return (struct record *)record_tail_at(carried, sizeof *carried);
+}
+
 /* How to choose a token; model/sample.h has the order of it all. temperature 0 is greedy (ties:
  * lowest id). Zeros everywhere but top_p mean: nothing special. */
 struct sampling {
@@ -178,30 +207,34 @@ struct token_logprob {
     float logprob; /* finite, at most 0 */
 };
 
-/* Tails: uint32_t prompt[prompt_count]; uint32_t stop_tokens[stop_token_count];
- * struct token_bias biases[bias_count]. */
+/* Tails: uint32_t tokens[prompt_count + resumed_count]; uint32_t stop_tokens[stop_token_count];
+ * struct token_bias biases[bias_count].
+ * The resumed tokens are the answer's first ones, chosen elsewhere before and known to the client:
+ * the unit computes them in the form GENERATED and goes on behind them, as if it had chosen them
+ * itself. None of them ended the answer. */
 struct record_submit {
     struct record record;
     struct request_id request;
     struct sampling sampling;
     uint32_t prompt_count;
-    uint32_t new_tokens_max; /* >= 1 */
+    uint32_t new_tokens_max; /* of the whole answer, resumed ones included; > resumed_count */
     uint32_t stop_token_count;
     int32_t priority; /* higher runs first */
     uint32_t bias_count;
-    uint32_t reserved;    /* zero */
+    uint32_t resumed_count;
     uint64_t tenant_salt; /* cached blocks are found only by requests of the same salt */
 };
 
-static inline size_t submit_stops_at(uint32_t prompt_count) {
-    return record_tail(record_tail(sizeof(struct record_submit)) + prompt_count * sizeof(uint32_t));
+/* `token_count`: prompt and resumed tokens together. */
+static inline size_t submit_stops_at(uint32_t token_count) {
+    return record_tail(record_tail(sizeof(struct record_submit)) + token_count * sizeof(uint32_t));
 }
-static inline size_t submit_biases_at(uint32_t prompt_count, uint32_t stop_token_count) {
-    return record_tail(submit_stops_at(prompt_count) + stop_token_count * sizeof(uint32_t));
+static inline size_t submit_biases_at(uint32_t token_count, uint32_t stop_token_count) {
+    return record_tail(submit_stops_at(token_count) + stop_token_count * sizeof(uint32_t));
 }
-static inline size_t submit_bytes(uint32_t prompt_count, uint32_t stop_token_count,
+static inline size_t submit_bytes(uint32_t token_count, uint32_t stop_token_count,
                                   uint32_t bias_count) {
-    return record_tail(submit_biases_at(prompt_count, stop_token_count) +
+    return record_tail(submit_biases_at(token_count, stop_token_count) +
                        bias_count * sizeof(struct token_bias));
 }
 
@@ -210,7 +243,16 @@ struct record_cancel {
     struct request_id request;
 };
 
-/* What a unit is; sent once to each gateway that connects. */
+enum unit_role { UNIT_BOTH, UNIT_PREFILL, UNIT_DECODE, UNIT_ROLE_COUNT };
+
+struct unit_rank { /* a DP rank of a unit */
+    int64_t pid;   /* of its process; 0: not told */
+    uint32_t page_count;
+    uint32_t requests_max;
+};
+
+/* What a unit is; sent once to each gateway that connects. Counts are sums over its ranks.
+ * Tail: struct unit_rank ranks[rank_count]. */
 struct record_unit_hello {
     struct record record;
     uint32_t vocab_count;
@@ -218,10 +260,19 @@ struct record_unit_hello {
     uint32_t page_count;
     uint32_t page_tokens; /* KV_BLOCK_TOKENS */
     uint32_t requests_max;
-    uint32_t reserved;
+    uint32_t role;        /* enum unit_role */
+    uint32_t rank_count;  /* 1..LIMIT_RANKS */
+    uint32_t reserved;    /* zero */
     char model_id[32];    /* SHA-256 over the checkpoint's identity */
     char numerics_id[32]; /* short text, zero-padded */
 };
+
+static inline size_t hello_bytes(uint32_t rank_count) {
+    return record_tail(sizeof(struct record_unit_hello)) + rank_count * sizeof(struct unit_rank);
+}
+static inline struct unit_rank *hello_ranks(const struct record_unit_hello *hello) {
+    return (struct unit_rank *)record_tail_at(hello, sizeof *hello);
+}
 
 /* Newly chosen tokens, in order. Tails: uint32_t tokens[token_count];
  * struct token_logprob logprobs[token_count][logprobs_each]. */
@@ -260,14 +311,22 @@ struct record_finished {
     uint32_t reason; /* enum finish_reason */
     uint32_t prompt_hit_tokens;
     uint32_t prompt_miss_tokens; /* hit + miss = prompt */
-    uint32_t output_tokens;
-    uint32_t drafts_made;  /* tokens of the answer guessed ahead */
-    uint32_t drafts_right; /* of them; the others cost time and nothing else */
-    int64_t queue_ns;      /* from SUBMIT to the first step that computes it; -1: none did */
+    uint32_t output_tokens;      /* of the whole answer, resumed ones included */
+    uint32_t drafts_made;        /* tokens of the answer guessed ahead */
+    uint32_t drafts_right;       /* of them; the others cost time and nothing else */
+    int64_t queue_ns;            /* from SUBMIT to the first step that computes it; -1: none did */
 };
 
-/* Load report, after each step and on change. KV pages: free + held + cached = total,
- * always. */
+struct unit_rank_load {
+    uint32_t requests_waiting;
+    uint32_t requests_running;
+    uint32_t pages_free, pages_held, pages_cached;
+    uint32_t reserved; /* zero */
+};
+
+/* Load report, after each step and on change; a unit's host repeats the last one as a sign of life.
+ * KV pages: free + held + cached = total, always. Counts are sums over the ranks and what waits for
+ * one. Tail: struct unit_rank_load ranks[rank_count]. */
 struct record_unit_load {
     struct record record;
     uint32_t requests_waiting;
@@ -275,7 +334,7 @@ struct record_unit_load {
     uint32_t pages_free;
     uint32_t pages_held;   /* leased by running requests */
     uint32_t pages_cached; /* kept for their contents, leased by nobody */
-    uint32_t reserved;     /* zero */
+    uint32_t rank_count;
     uint32_t last_step_rows;
     uint32_t last_step_tokens;
     int64_t last_step_ns;
@@ -288,5 +347,16 @@ struct record_unit_load {
     uint64_t drafts_total;
     uint64_t drafts_right_total;
 };
+
+static inline size_t load_bytes(uint32_t rank_count) {
+    return record_tail(sizeof(struct record_unit_load)) +
+           rank_count * sizeof(struct unit_rank_load);
+}
+static inline struct unit_rank_load *load_ranks(const struct record_unit_load *load) {
+    return (struct unit_rank_load *)record_tail_at(load, sizeof *load);
+}
+
+_Static_assert(sizeof(struct unit_rank) % 8 == 0 && sizeof(struct unit_rank_load) % 8 == 0,
+               "tails of these end where the next may begin");
 
 #endif

@@ -197,7 +197,8 @@ static bool gather_pieces(struct gateway *gateway, struct request *request,
 /* ---- tokens --------------------------------------------------------------------------------- */
 
 static void cancel(struct gateway *gateway, struct request *request, enum request_ending ending) {
-    struct record_cancel *record = outbox_put(&gateway->outbox, RECORD_CANCEL, sizeof *record);
+    struct record_cancel *record = outbox_put_carried(
+        &gateway->outbox, RECORD_TO_UNIT, gateway->unit_id, RECORD_CANCEL, sizeof *record);
     check(record);
     record->request = request->id;
     request->state = REQUEST_ENDING;
@@ -284,7 +285,7 @@ enum status answer_tokens(struct gateway *gateway, const struct record_tokens *r
     };
     size_t said =
         ESCAPED_PER_BYTE * text_bytes_max(gateway, &news) + tokens_json_bytes_max(request, &news);
-    size_t room = sizeof(struct record_cancel);
+    size_t room = carried_bytes(sizeof(struct record_cancel));
     if (request->stream) room += REPLY_FRAME_BYTES + start_bytes_max(request) + said;
     check(room <= gateway->outbox.capacity);
     if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
@@ -433,7 +434,7 @@ static void give_up_others(struct gateway *gateway, struct request *request) {
 }
 
 static size_t end_bytes_max(const struct request *request) {
-    size_t bytes = request->leader->choice_count * sizeof(struct record_cancel);
+    size_t bytes = request->leader->choice_count * carried_bytes(sizeof(struct record_cancel));
     if (request->stream)
         bytes += 2 * REPLY_FRAME_BYTES + start_bytes_max(request) +
                  ESCAPED_PER_BYTE * 3 * TOKEN_STREAM_HELD_MAX;
@@ -482,7 +483,8 @@ enum status answer_finished(struct gateway *gateway, const struct record_finishe
 enum status answer_client_gone(struct gateway *gateway, const struct record_client_gone *record) {
     struct request *request = request_of_connection(gateway, record->connection);
     if (!request) return STATUS_OK; /* it has had its answer */
-    if (outbox_room(&gateway->outbox) < request->choice_count * sizeof(struct record_cancel))
+    if (outbox_room(&gateway->outbox) <
+        request->choice_count * carried_bytes(sizeof(struct record_cancel)))
         return STATUS_FULL;
     gateway->metrics.cancelled++;
     if (!request->begun) metrics_count_answer(&gateway->metrics, request_endpoint(request), 499);

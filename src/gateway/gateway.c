@@ -191,17 +191,9 @@ static enum status receive_hello(struct gateway *gateway, const struct record_un
     return STATUS_OK;
 }
 
-static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
-    struct gateway *gateway = self;
-    if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = now_ns;
+static enum status receive_from_unit(struct gateway *gateway, const struct record *record,
+                                     int64_t now_ns) {
     switch ((enum record_kind)record->kind) {
-    case RECORD_CLIENT_REQUEST:
-        return receive_client_request(gateway, (const struct record_client_request *)record,
-                                      now_ns);
-    case RECORD_CLIENT_GONE:
-        return answer_client_gone(gateway, (const struct record_client_gone *)record);
-    case RECORD_TOKENIZED:
-        return intake_tokenized(gateway, (const struct record_tokenized *)record);
     case RECORD_TOKENS:
         return answer_tokens(gateway, (const struct record_tokens *)record, now_ns);
     case RECORD_FINISHED:
@@ -213,6 +205,32 @@ static enum status gateway_receive(void *self, const struct record *record, int6
                            (const struct record_unit_load *)record);
         gateway->load = *(const struct record_unit_load *)record;
         break;
+    default:
+        check(!"a kind that units put out");
+    }
+    return STATUS_OK;
+}
+
+static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
+    struct gateway *gateway = self;
+    if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = now_ns;
+    switch ((enum record_kind)record->kind) {
+    case RECORD_CLIENT_REQUEST:
+        return receive_client_request(gateway, (const struct record_client_request *)record,
+                                      now_ns);
+    case RECORD_CLIENT_GONE:
+        return answer_client_gone(gateway, (const struct record_client_gone *)record);
+    case RECORD_TOKENIZED:
+        return intake_tokenized(gateway, (const struct record_tokenized *)record);
+    case RECORD_UNIT_JOINED:
+        gateway->unit_id = ((const struct record_unit_link *)record)->unit;
+        break;
+    case RECORD_UNIT_LOST:
+        gateway->unit.record.kind = RECORD_NONE;
+        break;
+    case RECORD_FROM_UNIT:
+        return receive_from_unit(gateway, carried_inner((const struct record_carried *)record),
+                                 now_ns);
     case RECORD_DRAIN:
         gateway->draining = true;
         break;

@@ -4,8 +4,8 @@
  * submits to the unit, turns tokens into text, and answers whole or as a stream. It never touches a
  * socket.
  *
- * Takes CLIENT_REQUEST, CLIENT_GONE, TOKENIZED, DRAIN, UNIT_HELLO, TOKENS, FINISHED, UNIT_LOAD.
- * Puts out RESPOND, STREAM_BEGIN/DATA/END, TOKENIZE, SUBMIT, CANCEL.
+ * Takes CLIENT_REQUEST, CLIENT_GONE, TOKENIZED, DRAIN, UNIT_JOINED, UNIT_LOST, FROM_UNIT.
+ * Puts out RESPOND, STREAM_BEGIN/DATA/END, TOKENIZE, TO_UNIT.
  *
  * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
  * STREAM_END, unless its client has gone; after CLIENT_GONE nothing more is said to that

@@ -98,7 +98,8 @@ static void put_submit(struct gateway *gateway, const struct request *choice, co
     const struct request *leader = choice->leader;
     uint32_t bos_count = leader->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
     size_t bytes = submit_bytes(prompt_count, leader->stop_token_count, leader->bias_count);
-    struct record_submit *record = outbox_put(&gateway->outbox, RECORD_SUBMIT, bytes);
+    struct record_submit *record = outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT,
+                                                      gateway->unit_id, RECORD_SUBMIT, bytes);
     check(record);
     record->request = choice->id;
     record->sampling = choice->sampling;
@@ -122,9 +123,9 @@ static enum status submit(struct gateway *gateway, struct request *request, cons
     enum status status = check_ids(gateway, ids, count, error);
     if (!status) status = fit(gateway, request, prompt_count, error);
     if (status) return status;
-    size_t bytes =
-        request->choice_count *
-        submit_bytes((uint32_t)prompt_count, request->stop_token_count, request->bias_count);
+    size_t bytes = request->choice_count *
+                   carried_bytes(submit_bytes((uint32_t)prompt_count, request->stop_token_count,
+                                              request->bias_count));
     if (bytes > gateway->outbox.capacity) return refuse_size(error);
     if (bytes > outbox_room(&gateway->outbox)) return STATUS_FULL;
     request->prompt_tokens = (uint32_t)prompt_count;

@@ -86,6 +86,7 @@ struct gateway {
     struct arena scratch; /* of one call */
     struct tokenizer_scratch *tokenizer_scratch;
     struct metrics metrics;
+    struct unit_id unit_id;
     struct record_unit_hello unit; /* record.kind is RECORD_NONE before it has come */
     struct record_unit_load load;
     int64_t started_ns; /* first event; MACHINE_NEVER before */

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -33,6 +34,19 @@ struct loop {
 
 /* ---- routing ---- */
 
+static const struct unit_id the_unit = {1};
+
+static void carry_from_unit(struct loop *loop, const struct record *record) {
+    struct outbox box = {.memory = malloc(carried_bytes(record->bytes)),
+                         .capacity = (uint32_t)carried_bytes(record->bytes)};
+    check(box.memory);
+    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, the_unit,
+                                     (enum record_kind)record->kind, record->bytes);
+    memcpy(inner, record, record->bytes);
+    record_queue_force(&loop->inboxes[GATEWAY], outbox_next(&box, NULL));
+    free(box.memory);
+}
+
 static void route(struct loop *loop, const struct record *record) {
     switch (record->kind) {
     case RECORD_RESPOND:
@@ -44,15 +58,15 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_TOKENIZE:
         worker_give(loop->tokenizer, record);
         break;
-    case RECORD_SUBMIT:
-    case RECORD_CANCEL:
-        record_queue_force(&loop->inboxes[UNIT], record);
+    case RECORD_TO_UNIT:
+        record_queue_force(&loop->inboxes[UNIT],
+                           carried_inner((const struct record_carried *)record));
         break;
     case RECORD_UNIT_HELLO:
     case RECORD_TOKENS:
     case RECORD_FINISHED:
     case RECORD_UNIT_LOAD:
-        record_queue_force(&loop->inboxes[GATEWAY], record);
+        carry_from_unit(loop, record);
         break;
     case RECORD_RUN_STEP:
         worker_give(loop->engine, record);
@@ -254,6 +268,9 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     event_add(loop->terminate, NULL);
     event_add(loop->interrupt, NULL);
     event_add(loop->drain, NULL);
+    struct record_unit_link joined = {
+        {RECORD_VERSION, RECORD_UNIT_JOINED, sizeof joined}, the_unit, 0};
+    record_queue_force(&loop->inboxes[GATEWAY], &joined.record);
     if (parts->ready) parts->ready(parts->ready_context, http_server_url(loop->http));
     ask_turn(loop); /* the unit says hello */
     while (!is_done(loop))

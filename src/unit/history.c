@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/history.h"
 
-bool history_open(struct history *history, struct arena *arena, const uint32_t *prompt,
-                  uint32_t prompt_count, uint32_t new_tokens_max) {
-    uint64_t tokens = (uint64_t)prompt_count + new_tokens_max;
-    uint32_t capacity = tokens < LIMIT_HISTORY_TOKENS ? (uint32_t)tokens : LIMIT_HISTORY_TOKENS;
-    uint32_t kept = prompt_count < capacity ? prompt_count : capacity;
+bool history_open(struct history *history, struct arena *arena, const uint32_t *tokens,
+                  uint32_t prompt_count, uint32_t answer_count, uint32_t new_tokens_max) {
+    uint64_t most = (uint64_t)prompt_count + new_tokens_max;
+    uint32_t capacity = most < LIMIT_HISTORY_TOKENS ? (uint32_t)most : LIMIT_HISTORY_TOKENS;
+    uint32_t known = prompt_count + answer_count, kept = known < capacity ? known : capacity;
     uint32_t *memory = arena_take(arena, capacity * sizeof *memory);
     if (!memory) return false;
-    memcpy(memory, prompt + (prompt_count - kept), kept * sizeof *memory);
-    *history = (struct history){memory, capacity, kept, kept};
+    memcpy(memory, tokens + (known - kept), kept * sizeof *memory);
+    *history =
+        (struct history){memory, capacity, kept, kept > answer_count ? kept - answer_count : 0};
     return true;
 }
 

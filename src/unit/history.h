@@ -16,9 +16,10 @@ struct history {
     uint32_t prompt_count; /* of them, at the start, came with the prompt */
 };
 
-/* Begins with the prompt's last tokens. False when the arena is out of memory. */
-bool history_open(struct history *history, struct arena *arena, const uint32_t *prompt,
-                  uint32_t prompt_count, uint32_t new_tokens_max);
+/* Begins with the last of `tokens`: the prompt's, and behind them those of the answer that are
+ * known already. An answer has at most new_tokens_max. False when the arena is out of memory. */
+bool history_open(struct history *history, struct arena *arena, const uint32_t *tokens,
+                  uint32_t prompt_count, uint32_t answer_count, uint32_t new_tokens_max);
 
 /* A token of the answer. Nothing happens to a history that was never opened. */
 void history_add(struct history *history, uint32_t token);

@@ -24,7 +24,8 @@ struct pages_hit pages_look_up(const struct unit *unit, const struct unit_reques
         const uint32_t *tokens = request->tokens + (size_t)hit.block_count * KV_BLOCK_TOKENS;
         uint32_t node =
             prefix_tree_find(&unit->tree, &place, tokens, request->block_prompt[hit.block_count]);
-        if (node == PREFIX_NONE && by_text)
+        bool in_prompt = (hit.block_count + 1) * KV_BLOCK_TOKENS <= request->prompt_count;
+        if (node == PREFIX_NONE && by_text && in_prompt)
             node = prefix_tree_find_text(&unit->tree, &place, tokens);
         if (node == PREFIX_NONE) break;
         hit.unleased_count += unit->pages.pages[node].leases == 0;
@@ -49,7 +50,9 @@ void pages_attach(struct unit *unit, struct unit_request *request) {
     request->computed_count = hit.block_count * KV_BLOCK_TOKENS;
     if (request->started) return;
     request->started = true;
-    request->hit_tokens = request->computed_peak = request->computed_count;
+    request->computed_peak = request->computed_count;
+    request->hit_tokens = request->computed_count < request->prompt_count ? request->computed_count
+                                                                          : request->prompt_count;
 }
 
 /* Evicts until `wanted` pages are free; false, with nothing done, if that cannot be. */

@@ -15,7 +15,7 @@ struct pages_hit { /* the longest chain of blocks that the cache holds for a req
 };
 
 /* At most the whole blocks before the last known token, which must be computed for its logits. A
- * first start finds by true key as a prompt, then by text if generated text may be reused; a
+ * first start finds by true key, then, of the prompt, by text if generated text may be reused; a
  * request that comes back finds only what it had computed, in the very forms. */
 struct pages_hit pages_look_up(const struct unit *unit, const struct unit_request *request);
 

@@ -14,6 +14,7 @@
 struct rank_unit {
     struct unit *unit;
     struct machine machine;
+    struct unit_rank hello;
     struct record_unit_load load;
     bool planned, has_load;
 };
@@ -38,30 +39,48 @@ static struct map_key key_of(struct request_id id) {
 /* --- what units say ------------------------------------------------------------------------------
  */
 
+static void *put_kind(struct rank_units *units, enum record_kind kind, size_t bytes) {
+    void *record = outbox_put(&units->outbox, kind, bytes);
+    check(record);
+    return record;
+}
+
 static void *put(struct rank_units *units, const struct record *record) {
-    struct record *copy = outbox_put(&units->outbox, (enum record_kind)record->kind, record->bytes);
-    check(copy);
+    struct record *copy = put_kind(units, (enum record_kind)record->kind, record->bytes);
     memcpy(copy, record, record->bytes);
     return copy;
 }
 
-static void take_hello(struct rank_units *units, const struct record_unit_hello *hello) {
+static void put_hello(struct rank_units *units) {
+    size_t bytes = hello_bytes(units->rank_count);
+    struct record_unit_hello *hello = put_kind(units, RECORD_UNIT_HELLO, bytes);
+    struct record head = hello->record;
+    *hello = units->hello;
+    hello->record = head;
+    hello->rank_count = units->rank_count;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        hello_ranks(hello)[rank] = units->ranks[rank].hello;
+}
+
+static void take_hello(struct rank_units *units, uint32_t rank,
+                       const struct record_unit_hello *hello) {
+    units->ranks[rank].hello = *hello_ranks(hello);
     if (units->hellos++ == 0) {
         units->hello = *hello;
     } else {
         units->hello.page_count += hello->page_count;
         units->hello.requests_max += hello->requests_max;
     }
-    if (units->hellos == units->rank_count) put(units, &units->hello.record);
+    if (units->hellos == units->rank_count) put_hello(units);
 }
 
 static void take_record(struct rank_units *units, uint32_t rank, const struct record *record) {
     switch ((enum record_kind)record->kind) {
     case RECORD_UNIT_HELLO:
-        take_hello(units, (const struct record_unit_hello *)record);
+        take_hello(units, rank, (const struct record_unit_hello *)record);
         return;
     case RECORD_UNIT_LOAD:
-        memcpy(&units->ranks[rank].load, record, sizeof units->ranks[rank].load);
+        units->ranks[rank].load = *(const struct record_unit_load *)record;
         units->ranks[rank].has_load = units->load_changed = true;
         return;
     case RECORD_RUN_STEP: {
@@ -87,29 +106,32 @@ static void drain(struct rank_units *units, uint32_t rank) {
 }
 
 static void put_load(struct rank_units *units) {
-    struct record_unit_load all = {.reserved = 0};
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        if (!units->ranks[rank].has_load) return; /* the first ones come together */
+    struct record_unit_load *all = put_kind(units, RECORD_UNIT_LOAD, load_bytes(units->rank_count));
+    all->rank_count = units->rank_count;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct record_unit_load *load = &units->ranks[rank].load;
-        if (!units->ranks[rank].has_load) return; /* the first ones come together */
-        all.record = load->record;
-        all.requests_waiting += load->requests_waiting;
-        all.requests_running += load->requests_running;
-        all.pages_free += load->pages_free;
-        all.pages_held += load->pages_held;
-        all.pages_cached += load->pages_cached;
-        all.last_step_rows += load->last_step_rows;
-        all.last_step_tokens += load->last_step_tokens;
-        if (load->last_step_ns > all.last_step_ns) all.last_step_ns = load->last_step_ns;
-        if (load->steps_total > all.steps_total) all.steps_total = load->steps_total;
-        all.prompt_tokens_total += load->prompt_tokens_total;
-        all.output_tokens_total += load->output_tokens_total;
-        all.recomputed_tokens_total += load->recomputed_tokens_total;
-        all.preemptions_total += load->preemptions_total;
-        all.evicted_pages_total += load->evicted_pages_total;
-        all.drafts_total += load->drafts_total;
-        all.drafts_right_total += load->drafts_right_total;
+        all->requests_waiting += load->requests_waiting;
+        all->requests_running += load->requests_running;
+        all->pages_free += load->pages_free;
+        all->pages_held += load->pages_held;
+        all->pages_cached += load->pages_cached;
+        all->last_step_rows += load->last_step_rows;
+        all->last_step_tokens += load->last_step_tokens;
+        if (load->last_step_ns > all->last_step_ns) all->last_step_ns = load->last_step_ns;
+        if (load->steps_total > all->steps_total) all->steps_total = load->steps_total;
+        all->prompt_tokens_total += load->prompt_tokens_total;
+        all->output_tokens_total += load->output_tokens_total;
+        all->recomputed_tokens_total += load->recomputed_tokens_total;
+        all->preemptions_total += load->preemptions_total;
+        all->evicted_pages_total += load->evicted_pages_total;
+        all->drafts_total += load->drafts_total;
+        all->drafts_right_total += load->drafts_right_total;
+        load_ranks(all)[rank] = (struct unit_rank_load){
+            load->requests_waiting, load->requests_running, load->pages_free,
+            load->pages_held,       load->pages_cached,     0};
     }
-    put(units, &all.record);
     units->load_changed = false;
 }
 
@@ -118,7 +140,7 @@ static void put_load(struct rank_units *units) {
 
 static bool has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >=
-           units->ranks[0].machine.outbox->capacity + sizeof(struct record_unit_load);
+           units->ranks[0].machine.outbox->capacity + load_bytes(units->rank_count);
 }
 
 static uint32_t choose_rank(struct rank_units *units, const struct record_submit *submit) {
@@ -194,9 +216,7 @@ static void complete_step(struct rank_units *units) {
     uint32_t overlap = OVERLAP_SEQUENTIAL;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         if (units->ranks[rank].planned) continue;
-        struct step_plan *plan =
-            outbox_put(&units->outbox, RECORD_RUN_STEP, step_plan_bytes(0, 0, 0));
-        check(plan);
+        struct step_plan *plan = put_kind(units, RECORD_RUN_STEP, step_plan_bytes(0, 0, 0));
         plan->rank = (uint16_t)rank;
     }
     for (int again = 0; again < 2; again++)
@@ -239,16 +259,20 @@ static int64_t units_next_wake_ns(const void *self) {
 /* --- creation ------------------------------------------------------------------------------------
  */
 
-/* At most, before the units are there: their outboxes lie within their memory. */
+/* What speaks for all ranks. */
+static size_t own_bytes(uint32_t ranks) {
+    return hello_bytes(ranks) + 2 * load_bytes(ranks);
+}
+
 static size_t outbox_bytes(const struct rank_units *units) {
     size_t one = units->ranks[0].machine.outbox->capacity + sizeof(struct step_plan);
-    return round_up(units->rank_count * one + 2 * sizeof(struct record_unit_load), 16);
+    return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
 }
 
 size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t ranks) {
     size_t one = unit_memory_bytes(options) + 64;
-    size_t outbox = ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) +
-                    2 * sizeof(struct record_unit_load) + 16;
+    size_t outbox =
+        ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) + own_bytes(ranks) + 16;
     return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank)) +
            sizeof(struct rank_units) + map_bytes(ranks * options->requests_max + 1) + outbox + 256;
 }
@@ -265,7 +289,9 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
         units->loads = arena_take_zeroed(arena, ranks * sizeof *units->loads);
     }
     for (uint32_t i = 0; status == STATUS_OK && units && units->ranks && i < ranks; i++) {
-        status = unit_create(arena, options, &units->ranks[i].unit, error);
+        struct unit_options own = *options;
+        if (own.pids) own.pids += i;
+        status = unit_create(arena, &own, &units->ranks[i].unit, error);
         if (status == STATUS_OK) units->ranks[i].machine = unit_machine(units->ranks[i].unit);
     }
     if (status != STATUS_OK) return status;

@@ -15,7 +15,7 @@
 
 struct rank_units;
 
-/* `options` are those of each rank's unit. */
+/* `options` are those of each rank's unit; pids: one for each. */
 size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t ranks);
 
 /* As unit_create. */

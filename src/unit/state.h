@@ -28,7 +28,8 @@ struct unit_request {
     uint64_t tenant_salt;
     uint32_t prompt_count;
     uint32_t new_tokens_max;
-    uint32_t output_count;   /* chosen tokens; the last of them is not computed yet */
+    uint32_t resumed_count;  /* the answer's first tokens that came with the request */
+    uint32_t output_count;   /* known tokens of the answer; the last of them is not computed yet */
     uint32_t computed_count; /* leading tokens whose KV rows stand in its pages */
     uint32_t computed_peak;  /* the most ever; below, tokens are computed again */
     uint32_t hit_tokens;     /* of the prompt, found in the cache when it first started */
@@ -58,6 +59,7 @@ struct unit {
     struct unit_options options;
     char numerics_id[32];
     uint8_t model_id[32];
+    int64_t pid;
     struct outbox outbox;
     struct page_table pages;
     struct prefix_tree tree;

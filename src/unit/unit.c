@@ -18,12 +18,11 @@
 static size_t reaction_bytes(const struct unit_options *options) {
     size_t row = record_tail(tokens_bytes(1 + LIMIT_DRAFTS, STEP_ROW_LOGPROBS_MAX)) +
                  record_tail(sizeof(struct record_finished));
-    return options->step_rows_max * row + sizeof(struct record_unit_load);
+    return options->step_rows_max * row + load_bytes(1);
 }
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
-    size_t step = plan_bytes_max(options) + sizeof(struct record_unit_hello) +
-                  sizeof(struct record_unit_load);
+    size_t step = plan_bytes_max(options) + hello_bytes(1) + load_bytes(1);
     size_t reaction = reaction_bytes(options);
     return round_up(step > reaction ? step : reaction, 16);
 }
@@ -85,6 +84,7 @@ static enum status options_check(const struct unit_options *o, struct error *err
          UINT32_MAX},
         {"evict_rule", o->evict_rule, 0, EVICT_RULE_COUNT - 1},
         {"speculate", o->speculate, 0, SPECULATE_MODE_COUNT - 1},
+        {"role", o->role, 0, UNIT_ROLE_COUNT - 1},
         {"outbox_bytes", outbox_bytes(o), outbox_bytes_min(o), RECORD_BYTES_MAX},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
@@ -135,6 +135,8 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
     size_t id_bytes = strlen(options->numerics_id);
     if (id_bytes >= sizeof unit->numerics_id) id_bytes = sizeof unit->numerics_id - 1;
     memcpy(unit->numerics_id, options->numerics_id, id_bytes);
+    if (options->pids) unit->pid = options->pids[0];
+    unit->options.pids = NULL;
     unit->options.model_id = unit->model_id;
     unit->options.numerics_id = unit->numerics_id;
     if (take_tables(unit, arena))
@@ -211,9 +213,10 @@ static struct admit_house house_of(const struct unit *unit) {
 
 /* How the request's tokens are to be chosen; false when memory is out. */
 static bool take_sampling(struct unit_request *request, const struct record_submit *submit) {
-    const char *stops = (const char *)submit + submit_stops_at(submit->prompt_count);
+    uint32_t token_count = submit->prompt_count + submit->resumed_count;
+    const char *stops = (const char *)submit + submit_stops_at(token_count);
     const char *biases =
-        (const char *)submit + submit_biases_at(submit->prompt_count, submit->stop_token_count);
+        (const char *)submit + submit_biases_at(token_count, submit->stop_token_count);
     size_t bias_bytes = submit->bias_count * sizeof *request->biases;
     request->sampling = submit->sampling;
     request->stop_token_count = submit->stop_token_count;
@@ -226,7 +229,7 @@ static bool take_sampling(struct unit_request *request, const struct record_subm
     }
     if (!sampling_needs_history(&submit->sampling)) return true;
     return history_open(&request->history, &request->arena, record_tail_at(submit, sizeof *submit),
-                        submit->prompt_count, submit->new_tokens_max);
+                        submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
 }
 
 /* Copies the submission into a free slot; false when the prompts' memory is out. */
@@ -236,9 +239,10 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     check(request->state == REQUEST_FREE);
     uint64_t page_count =
         admit_pages((struct admit_need){submit->prompt_count, submit->new_tokens_max});
-    size_t prompt_bytes = submit->prompt_count * sizeof(uint32_t);
+    uint32_t known_count = submit->prompt_count + submit->resumed_count;
     request->tokens =
-        arena_take(&request->arena, prompt_bytes + submit->new_tokens_max * sizeof(uint32_t));
+        arena_take(&request->arena,
+                   ((size_t)submit->prompt_count + submit->new_tokens_max) * sizeof(uint32_t));
     request->pages = arena_take(&request->arena, page_count * sizeof *request->pages);
     request->block_prompt = arena_take(&request->arena, page_count);
     if (!request->tokens || !request->pages || !request->block_prompt ||
@@ -254,16 +258,16 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
                                    : left < KV_BLOCK_TOKENS      ? (uint8_t)left
                                                                  : KV_BLOCK_TOKENS;
     }
-    const uint32_t *prompt = record_tail_at(submit, sizeof *submit);
-    memcpy(request->tokens, prompt, prompt_bytes);
+    memcpy(request->tokens, record_tail_at(submit, sizeof *submit), known_count * sizeof(uint32_t));
     request->id = submit->request;
     request->state = REQUEST_WAITING;
     request->priority = submit->priority;
     request->prompt_count = submit->prompt_count;
+    request->resumed_count = request->output_count = submit->resumed_count;
     request->new_tokens_max = submit->new_tokens_max;
     request->tenant_salt = submit->tenant_salt;
     request->node = PREFIX_NONE;
-    double work_ns = step_cost_run_ns(&unit->cost, 0, submit->prompt_count);
+    double work_ns = step_cost_run_ns(&unit->cost, 0, known_count);
     request->turn =
         schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);
     request->arrival = unit->arrivals++;
@@ -341,6 +345,15 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
     unit->output_tokens_total += count;
 }
 
+/* How many of positions [from, end) are those of tokens that came with the request as its answer's
+ * first: they had been computed elsewhere. */
+static uint32_t count_resumed(const struct unit_request *request, uint32_t from, uint32_t end) {
+    uint32_t first = request->prompt_count, behind = first + request->resumed_count;
+    if (from > first) first = from;
+    if (end < behind) behind = end;
+    return behind > first ? behind - first : 0;
+}
+
 /* Counts tokens computed; those below the peak had been computed before an interruption. */
 static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
     uint32_t from = request->computed_count, end = from + count;
@@ -350,7 +363,7 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
     uint32_t fresh = from + again, prompt_end = end;
     if (prompt_end > request->prompt_count) prompt_end = request->prompt_count;
     if (fresh < prompt_end) unit->prompt_tokens_total += prompt_end - fresh;
-    unit->recomputed_tokens_total += again;
+    unit->recomputed_tokens_total += again + count_resumed(request, fresh, end);
     request->computed_count = end;
     pages_share(unit, request);
 }
@@ -380,7 +393,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
 }
 
 static void put_load(struct unit *unit) {
-    struct record_unit_load *load = unit_put(unit, RECORD_UNIT_LOAD, sizeof *load);
+    struct record_unit_load *load = unit_put(unit, RECORD_UNIT_LOAD, load_bytes(1));
     load->requests_waiting = unit->waiting_count;
     load->requests_running = unit->running_count;
     load->pages_free = unit->pages.free_count;
@@ -398,6 +411,12 @@ static void put_load(struct unit *unit) {
     load->evicted_pages_total = unit->evicted_pages_total;
     load->drafts_total = unit->drafts_total;
     load->drafts_right_total = unit->drafts_right_total;
+    load->rank_count = 1;
+    *load_ranks(load) = (struct unit_rank_load){.requests_waiting = load->requests_waiting,
+                                                .requests_running = load->requests_running,
+                                                .pages_free = load->pages_free,
+                                                .pages_held = load->pages_held,
+                                                .pages_cached = load->pages_cached};
     unit->load_changed = false;
 }
 
@@ -443,12 +462,15 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
 /* ---- the machine --------------------------------------------------------------------------- */
 
 static void put_hello(struct unit *unit) {
-    struct record_unit_hello *hello = unit_put(unit, RECORD_UNIT_HELLO, sizeof *hello);
+    struct record_unit_hello *hello = unit_put(unit, RECORD_UNIT_HELLO, hello_bytes(1));
     hello->vocab_count = unit->options.vocab_count;
     hello->context_tokens_max = unit->options.context_tokens_max;
     hello->page_count = unit->options.page_count;
     hello->page_tokens = KV_BLOCK_TOKENS;
     hello->requests_max = unit->options.requests_max;
+    hello->role = unit->options.role;
+    hello->rank_count = 1;
+    *hello_ranks(hello) = (struct unit_rank){unit->pid, hello->page_count, hello->requests_max};
     memcpy(hello->model_id, unit->model_id, sizeof hello->model_id);
     memcpy(hello->numerics_id, unit->numerics_id, sizeof hello->numerics_id);
     unit->hello_sent = true;

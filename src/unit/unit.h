@@ -2,8 +2,10 @@
  * The combined unit: prefill and decode in one machine, for one engine (EP1). It owns the KV pages
  * and the turn order of its requests: continuous batching, chunked prefill, the prefix cache,
  * interruption and return when pages run out, stop tokens, length, cancellation. It never looks at
- * text, never computes, never keeps a request's answer. Where it lets the engine draft ahead, an
- * answer may grow by two tokens in a step; it never sees a draft that was wrong.
+ * text, never computes, never keeps a request's answer. A request may come with the first tokens of
+ * its answer, chosen by a unit that was lost: it goes on as if it had been interrupted here. Where
+ * it lets the engine draft ahead, an answer may grow by two tokens in a step; it never sees a draft
+ * that was wrong.
  *
  * Takes SUBMIT, CANCEL, STEP_DONE, DRAIN. Puts out UNIT_HELLO (once, with the first step), RUN_STEP
  * (at most one in flight), TOKENS, FINISHED (exactly one for each SUBMIT, whatever happens),
@@ -45,6 +47,9 @@ struct unit_options {
     size_t outbox_bytes; /* 0: what the largest reaction needs, which is also the least allowed */
     const uint8_t *model_id; /* [32], as model_identity() gives it */
     const char *numerics_id; /* up to 31 bytes, as model_numerics_id() gives it */
+    uint32_t role;           /* enum unit_role, as the hello tells it */
+    const int64_t *pids;     /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
+                              * told */
 };
 
 /* Arena bytes that suffice for unit_create. */

@@ -62,10 +62,11 @@ static void *good_tokenized(void) {
 }
 
 static void *good_submit(void) {
-    struct record_submit *r = make(RECORD_SUBMIT, submit_bytes(3, 1, 2));
+    struct record_submit *r = make(RECORD_SUBMIT, submit_bytes(5, 1, 2));
     r->sampling = (struct sampling){.temperature = 0.6f, .top_p = 0.95f};
     r->prompt_count = 3;
-    r->new_tokens_max = 1;
+    r->resumed_count = 2;
+    r->new_tokens_max = 3;
     r->stop_token_count = 1;
     r->bias_count = 2;
     return r;
@@ -76,7 +77,9 @@ static void *good_cancel(void) {
 }
 
 static void *good_hello(void) {
-    struct record_unit_hello *r = make(RECORD_UNIT_HELLO, sizeof *r);
+    struct record_unit_hello *r = make(RECORD_UNIT_HELLO, hello_bytes(2));
+    r->rank_count = 2;
+    r->role = UNIT_DECODE;
     r->vocab_count = r->context_tokens_max = r->page_count = r->requests_max = 9;
     r->page_tokens = KV_BLOCK_TOKENS;
     return r;
@@ -139,13 +142,41 @@ static void *good_end(void) {
     return make(RECORD_STREAM_END, sizeof(struct record_stream_end));
 }
 static void *good_load(void) {
-    return make(RECORD_UNIT_LOAD, sizeof(struct record_unit_load));
+    struct record_unit_load *r = make(RECORD_UNIT_LOAD, load_bytes(2));
+    r->rank_count = 2;
+    return r;
+}
+static void *good_joined(void) {
+    return make(RECORD_UNIT_JOINED, sizeof(struct record_unit_link));
+}
+static void *good_lost(void) {
+    return make(RECORD_UNIT_LOST, sizeof(struct record_unit_link));
+}
+
+/* The record made last, carried. */
+static void *carry(enum record_kind kind, const struct record *inner) {
+    static _Alignas(8) char copy[sizeof memory];
+    uint32_t bytes = inner->bytes;
+    memcpy(copy, inner, bytes);
+    outbox_clear(&outbox);
+    memcpy(outbox_put_carried(&outbox, kind, (struct unit_id){7}, RECORD_NONE, bytes), copy, bytes);
+    return memory;
+}
+
+static void *good_from_unit(void) {
+    return carry(RECORD_FROM_UNIT, good_tokens());
+}
+static void *good_to_unit(void) {
+    return carry(RECORD_TO_UNIT, good_submit());
 }
 
 static void *(*const good[])(void) = {
-    good_client_request, good_respond, good_stream_data, good_tokenize, good_tokenized, good_submit,
-    good_cancel,         good_hello,   good_tokens,      good_finished, good_plan,      good_result,
-    good_gone,           good_drain,   good_begin,       good_end,      good_load,
+    good_client_request, good_respond,  good_stream_data, good_tokenize,
+    good_tokenized,      good_submit,   good_cancel,      good_hello,
+    good_tokens,         good_finished, good_plan,        good_result,
+    good_gone,           good_drain,    good_begin,       good_end,
+    good_load,           good_joined,   good_lost,        good_from_unit,
+    good_to_unit,
 };
 
 /* There is a good example of every kind, so that no kind goes untested. */
@@ -226,7 +257,32 @@ static void fields_out_of_range_are_refused(void **state) {
     submit = good_submit();
     submit->bias_count = LIMIT_LOGIT_BIASES + 1;
     assert_invalid(submit);
+    submit = good_submit();
+    submit->resumed_count = 3; /* all there may be: nothing would be left to choose */
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->resumed_count = UINT32_MAX - 1; /* with the prompt it would wrap */
+    submit->new_tokens_max = UINT32_MAX;
+    assert_invalid(submit);
+    struct record_unit_load *load = good_load();
+    load->rank_count = LIMIT_RANKS + 1;
+    assert_invalid(load);
+    load = good_load();
+    load_ranks(load)[1].reserved = 1;
+    assert_invalid(load);
+    load = good_load();
+    load->last_step_ns = -1;
+    assert_invalid(load);
+    struct record_unit_link *joined = good_joined();
+    joined->reserved = 1;
+    assert_invalid(joined);
     struct record_unit_hello *hello = good_hello();
+    hello->role = UNIT_ROLE_COUNT;
+    assert_invalid(hello);
+    hello = good_hello();
+    hello->rank_count = 0;
+    assert_invalid(hello);
+    hello = good_hello();
     memset(hello->numerics_id, 'x', sizeof hello->numerics_id); /* no terminator */
     assert_invalid(hello);
     hello = good_hello();
@@ -261,6 +317,30 @@ static void fields_out_of_range_are_refused(void **state) {
     assert_invalid(tokens);
 }
 
+/* Units and gateways may only say what is theirs to say, and nothing is carried twice. */
+static void what_may_not_be_carried_is_refused(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++)
+        for (uint32_t to = 0; to < 2; to++) {
+            struct record *inner = good[i](), *record;
+            uint16_t kind = inner->kind;
+            bool from_unit = kind == RECORD_UNIT_HELLO || kind == RECORD_TOKENS ||
+                             kind == RECORD_FINISHED || kind == RECORD_UNIT_LOAD;
+            bool to_unit = kind == RECORD_SUBMIT || kind == RECORD_CANCEL || kind == RECORD_DRAIN;
+            record = carry(to ? RECORD_TO_UNIT : RECORD_FROM_UNIT, inner);
+            assert_int_equal(record_valid(record, record->bytes), to ? to_unit : from_unit);
+        }
+    struct record_carried *carried = good_to_unit();
+    carried->inner_bytes -= 8;
+    assert_invalid(carried);
+    carried = good_to_unit();
+    ((struct record_submit *)carried_inner(carried))->new_tokens_max = 0;
+    assert_invalid(carried);
+    carried = good_from_unit();
+    carried_inner(carried)->bytes += 8; /* it claims what lies behind */
+    assert_invalid(carried);
+}
+
 static void wishes_out_of_range_are_refused(void **state) {
     (void)state;
     struct record_submit *submit;
@@ -278,7 +358,7 @@ static void wishes_out_of_range_are_refused(void **state) {
     static const float bad_biases[] = {101, -101, NAN, INFINITY};
     for (size_t i = 0; i < ARRAY_COUNT(bad_biases); i++) {
         submit = good_submit();
-        struct token_bias *biases = (void *)((char *)submit + submit_biases_at(3, 1));
+        struct token_bias *biases = (void *)((char *)submit + submit_biases_at(5, 1));
         biases[1].bias = -INFINITY; /* a mask is no bad bias */
         assert_true(record_valid(submit, submit->record.bytes));
         biases[1].bias = bad_biases[i];
@@ -348,6 +428,7 @@ int main(void) {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),
         cmocka_unit_test(fields_out_of_range_are_refused),
+        cmocka_unit_test(what_may_not_be_carried_is_refused),
         cmocka_unit_test(wishes_out_of_range_are_refused),
         cmocka_unit_test(rows_outside_their_plan_are_refused),
         cmocka_unit_test(random_bytes_do_no_harm),

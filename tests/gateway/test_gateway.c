@@ -120,7 +120,8 @@ static void *make(enum record_kind kind, size_t bytes) {
 static struct world *open_by_hand(struct world_options options) {
     options.no_unit = true;
     struct world *world = world_open(&options);
-    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, sizeof *hello);
+    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(1));
+    hello->rank_count = 1;
     hello->vocab_count = 4096;
     hello->context_tokens_max = 2048;
     hello->page_count = 100;

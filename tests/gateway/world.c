@@ -48,6 +48,8 @@ static void *make(enum record_kind kind, size_t bytes) {
     return record;
 }
 
+static const struct unit_id the_unit = {1};
+
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static struct arena take_arena(struct world *world, size_t bytes) {
@@ -126,6 +128,9 @@ struct world *world_open(const struct world_options *options) {
     struct arena arena = take_arena(world, gateway_memory_bytes(&gateway));
     if (gateway_create(&arena, &gateway, &world->gateway, &error)) fail_msg("%s", error.text);
     world->gateway_machine = gateway_machine(world->gateway);
+    struct record_unit_link *joined = make(RECORD_UNIT_JOINED, sizeof *joined);
+    joined->unit = the_unit;
+    world_tell_gateway(world, joined);
     if (options->no_unit) return world;
     struct unit_options unit = unit_defaults(options->unit);
     arena = take_arena(world, unit_memory_bytes(&unit));
@@ -239,13 +244,36 @@ static void say_to_client(struct world *world, const struct record *record) {
 
 /* ---- the host ------------------------------------------------------------------------------- */
 
+/* What units say comes carried, whoever says it. */
+static const struct record *carry(const struct record *record) {
+    static _Alignas(8) char memory[1 << 20];
+    static struct outbox carried = {.memory = memory, .capacity = sizeof memory};
+    switch (record->kind) {
+    case RECORD_UNIT_HELLO:
+    case RECORD_UNIT_LOAD:
+    case RECORD_TOKENS:
+    case RECORD_FINISHED:
+        break;
+    default:
+        return record;
+    }
+    outbox_clear(&carried);
+    void *inner = outbox_put_carried(&carried, RECORD_FROM_UNIT, the_unit,
+                                     (enum record_kind)record->kind, record->bytes);
+    memcpy(inner, record, record->bytes);
+    return outbox_next(&carried, NULL);
+}
+
 void world_tell_gateway(struct world *world, const void *record) {
-    assert_true(record_valid(record, ((const struct record *)record)->bytes));
-    enqueue(&world->to_gateway, record);
+    const struct record *carried = carry(record);
+    assert_true(record_valid(carried, carried->bytes));
+    enqueue(&world->to_gateway, carried);
 }
 
 static void carry_one(struct world *world, const struct record *record) {
     assert_true(record_valid(record, record->bytes));
+    if (record->kind == RECORD_TO_UNIT)
+        record = carried_inner((const struct record_carried *)record);
     switch (record->kind) {
     case RECORD_SUBMIT:
         world->submits++;
@@ -269,7 +297,7 @@ static void carry_one(struct world *world, const struct record *record) {
     case RECORD_UNIT_LOAD:
     case RECORD_TOKENS:
     case RECORD_FINISHED:
-        enqueue(&world->to_gateway, record);
+        world_tell_gateway(world, record);
         break;
     default:
         say_to_client(world, record);

@@ -48,13 +48,17 @@ static void pause_briefly(void) {
 }
 
 static void put_submit(void) {
-    struct record_submit *submit = outbox_put(&gateway_outbox, RECORD_SUBMIT, sizeof *submit);
+    struct record_submit *submit = outbox_put_carried(
+        &gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_SUBMIT, sizeof *submit);
     submit->new_tokens_max = 1;
 }
 
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
+    if (record->kind == RECORD_FROM_UNIT)
+        record = carried_inner((const struct record_carried *)record);
     if (record->kind == RECORD_TOKENIZED && full_answers++ == 0) { /* once: full, with an outbox */
-        outbox_put(&gateway_outbox, RECORD_CANCEL, sizeof(struct record_cancel));
+        outbox_put_carried(&gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_CANCEL,
+                           sizeof(struct record_cancel));
         return STATUS_FULL;
     }
     if (record->kind == RECORD_CLIENT_REQUEST) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Unit and engine together on the model that comes with Fathom: an answer is the same to the last
  * token whether its request runs alone or among 31 others, with the prefix cache or without, on a
- * first or a second visit, when it is interrupted because pages run out, and with tokens drafted
- * ahead or without: greedy and seeded, with penalties and log probabilities, which are the same
- * too.
+ * first or a second visit, when it is interrupted because pages run out, when it goes on at another
+ * unit from any place, and with tokens drafted ahead or without: greedy and seeded, with penalties
+ * and log probabilities, which are the same too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -102,23 +102,28 @@ static struct unit_options unit_defaults(void) {
                                  .numerics_id = model_numerics_id(model)};
 }
 
-static void submit(struct run *run, uint32_t number) {
+/* `resumed`: the first tokens of its answer, [resumed_count], which another unit has chosen. */
+static void submit(struct run *run, uint32_t number, const uint32_t *resumed,
+                   uint32_t resumed_count) {
     static _Alignas(8) char memory[1 << 16];
     struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
     const struct asked *request = &asked[number];
     uint32_t stops = request->stop_token != UINT32_MAX;
+    uint32_t token_count = request->prompt_count + resumed_count;
     struct record_submit *record =
-        outbox_put(&outbox, RECORD_SUBMIT, submit_bytes(request->prompt_count, stops, 0));
+        outbox_put(&outbox, RECORD_SUBMIT, submit_bytes(token_count, stops, 0));
     record->request.low = number;
     record->sampling = request->sampling;
     record->prompt_count = request->prompt_count;
+    record->resumed_count = resumed_count;
     record->new_tokens_max = request->answer_count;
-    memcpy(record_tail_at(record, sizeof *record), request->prompt,
-           request->prompt_count * sizeof(uint32_t));
+    uint32_t *tokens = record_tail_at(record, sizeof *record);
+    memcpy(tokens, request->prompt, request->prompt_count * sizeof(uint32_t));
+    if (resumed_count)
+        memcpy(tokens + request->prompt_count, resumed, resumed_count * sizeof(uint32_t));
     record->stop_token_count = stops;
     if (stops)
-        *(uint32_t *)(void *)((char *)record + submit_stops_at(request->prompt_count)) =
-            request->stop_token;
+        *(uint32_t *)(void *)((char *)record + submit_stops_at(token_count)) = request->stop_token;
     assert_true(record_valid(record, record->record.bytes));
     assert_int_equal(run->machine.receive(run->machine.self, &record->record, 0), STATUS_OK);
 }
@@ -199,7 +204,7 @@ static struct answers run_all(const struct unit_options *options, uint32_t visit
     for (uint32_t visit = 0; visit < visits; visit++) {
         answers = (struct answers){0};
         for (uint32_t i = 0; i < REQUESTS; i++)
-            submit(&run, i);
+            submit(&run, i, NULL, 0);
         finish(&run, &answers);
         assert_int_equal(answers.ended, REQUESTS);
         assert_same(&answers);
@@ -252,6 +257,32 @@ static void interrupted(void **state) {
     }
 }
 
+/* Every request goes on at a unit that has never seen it, each from another place: with drafts and
+ * without, with few pages and with many. */
+static void continued_elsewhere(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < 3; round++) {
+        struct unit_options options = unit_defaults();
+        options.prefix_cache = round > 0;
+        options.speculate = round < 2 ? SPECULATE_ALWAYS : SPECULATE_NEVER;
+        if (round == 2) options.page_count = 8, options.step_tokens_max = 128;
+        struct run run = run_open(&options);
+        struct answers answers = {0};
+        for (uint32_t i = 0; i < REQUESTS; i++) {
+            uint32_t cut = below(300 + i, round, alone.counts[i]);
+            memcpy(answers.tokens[i], alone.tokens[i], cut * sizeof(uint32_t));
+            memcpy(answers.logprobs[i], alone.logprobs[i], cut * sizeof alone.logprobs[i][0]);
+            answers.counts[i] = cut;
+            submit(&run, i, alone.tokens[i], cut);
+        }
+        finish(&run, &answers);
+        assert_int_equal(answers.ended, REQUESTS);
+        assert_same(&answers);
+        assert_int_equal(answers.load.preemptions_total > 0, round == 2);
+        run_close(&run);
+    }
+}
+
 static void open_model(bool mtp) {
     const char *source = getenv("FATHOM_SOURCE");
     char directory[4096];
@@ -272,7 +303,7 @@ static void answer_alone(uint32_t number) {
     struct unit_options unit = unit_defaults();
     struct run run = run_open(&unit);
     alone.counts[number] = 0;
-    submit(&run, number);
+    submit(&run, number, NULL, 0);
     finish(&run, &alone);
     run_close(&run);
 }
@@ -309,6 +340,7 @@ int main(void) {
         cmocka_unit_test(among_others),
         cmocka_unit_test(with_the_prefix_cache),
         cmocka_unit_test(interrupted),
+        cmocka_unit_test(continued_elsewhere),
     };
     return cmocka_run_group_tests(tests, answer_all_alone, close_engine);
 }

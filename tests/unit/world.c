@@ -92,8 +92,10 @@ static void take_finished(struct world *world, const struct record_finished *rec
     if (known->received) assert_true(record->queue_ns >= 0);
     if (record->reason == FINISH_REFUSED_QUEUE) assert_int_equal(record->queue_ns, -1);
     assert_int_equal(record->prompt_hit_tokens + record->prompt_miss_tokens, known->prompt_count);
-    assert_int_equal(record->prompt_hit_tokens, known->rows ? known->first_start : 0);
-    assert_true(record->prompt_hit_tokens % KV_BLOCK_TOKENS == 0);
+    uint32_t hit = known->rows ? known->first_start : 0;
+    assert_int_equal(record->prompt_hit_tokens,
+                     hit < known->prompt_count ? hit : known->prompt_count);
+    assert_true(hit % KV_BLOCK_TOKENS == 0);
     world->hits += record->prompt_hit_tokens;
     if (record->reason == FINISH_LENGTH) assert_int_equal(known->received, known->new_tokens_max);
     if (record->reason == FINISH_STOP_TOKEN)
@@ -112,6 +114,23 @@ static void check_writes(const struct step_plan *plan, const struct step_row *ro
         }
 }
 
+/* What penalties and masks see is the sequence as its client knows it. */
+static void check_extras(const struct step_plan *plan, const struct step_row *row,
+                         const struct known *known) {
+    uint32_t total = known->prompt_count + known->received, count = row->history_count;
+    assert_int_equal(row->output_position, known->received);
+    if (!row->sample) return;
+    if (sampling_needs_history(&row->sampling)) {
+        uint32_t kept = total < LIMIT_HISTORY_TOKENS ? total : LIMIT_HISTORY_TOKENS;
+        assert_int_equal(count, kept);
+        assert_int_equal(row->history_prompt_count, kept - known->received);
+        assert_memory_equal(step_plan_history(plan) + row->history_index,
+                            known->tokens + total - kept, kept * sizeof(uint32_t));
+    }
+    if (row->sampling.min_tokens)
+        assert_true(row->bias_count > 0 || known->received >= row->sampling.min_tokens);
+}
+
 /* The engine trusts a plan blindly, so the world looks at every row. */
 static void take_plan(struct world *world, const struct step_plan *plan) {
     assert_null(world->plan);
@@ -124,6 +143,7 @@ static void take_plan(struct world *world, const struct step_plan *plan) {
         for (uint32_t p = 0; p < row->page_count; p++)
             assert_true(pages[row->page_index + p].index < world->page_count);
         check_writes(plan, row);
+        check_extras(plan, row, known);
         if (known->rows++ == 0) known->first_start = row->first_position;
         if (known->rows == 1) assert_int_equal(row->fresh, 1);
         if (!row->fresh) assert_int_equal(row->first_position, known->next_first);
@@ -190,30 +210,49 @@ void *world_make(enum record_kind kind, size_t bytes) {
     return outbox_put(&records, kind, bytes);
 }
 
+static uint32_t submit(struct world *world, const struct record_submit *head,
+                       const uint32_t *tokens) {
+    uint32_t prompt_count = head->prompt_count, token_count = prompt_count + head->resumed_count;
+    struct record_submit *record = world_make(RECORD_SUBMIT, submit_bytes(token_count, 1, 0));
+    struct record own = record->record;
+    uint32_t number = world->submitted++;
+    check(number < REQUESTS_MAX && token_count <= TOKENS_MAX);
+    *record = *head;
+    record->record = own;
+    record->request.low = number;
+    record->sampling.seed = number;
+    record->stop_token_count = 1;
+    struct known *known = &world->known[number];
+    *known = (struct known){.prompt_count = prompt_count,
+                            .received = head->resumed_count,
+                            .new_tokens_max = head->new_tokens_max};
+    memcpy(known->tokens, tokens, token_count * sizeof *tokens);
+    memcpy(record_tail_at(record, sizeof *record), tokens, token_count * sizeof *tokens);
+    *(uint32_t *)((char *)record + submit_stops_at(token_count)) = STOP_TOKEN;
+    if (!world->reuse_generated)
+        for (uint32_t i = 0; i < token_count; i++)
+            known->chain = world_chain(known->chain, tokens[i],
+                                       i < prompt_count ? TOKEN_PROMPT : TOKEN_GENERATED);
+    world_send(world, record);
+    return number;
+}
+
 /* Request number n is named n and has seed n. */
 uint32_t world_submit_tokens(struct world *world, const uint32_t *tokens, uint32_t prompt_count,
                              uint32_t new_tokens_max, int32_t priority) {
-    size_t prompt_at = record_tail(sizeof(struct record_submit));
-    size_t stop_at = record_tail(prompt_at + prompt_count * sizeof(uint32_t));
-    struct record_submit *record = world_make(RECORD_SUBMIT, stop_at + sizeof(uint32_t));
-    uint32_t number = world->submitted++;
-    check(number < REQUESTS_MAX && prompt_count <= TOKENS_MAX);
-    record->request.low = number;
-    record->sampling.seed = number;
-    record->prompt_count = prompt_count;
-    record->new_tokens_max = new_tokens_max;
-    record->stop_token_count = 1;
-    record->priority = priority;
-    struct known *known = &world->known[number];
-    *known = (struct known){.prompt_count = prompt_count, .new_tokens_max = new_tokens_max};
-    memcpy(known->tokens, tokens, prompt_count * sizeof *tokens);
-    memcpy((char *)record + prompt_at, tokens, prompt_count * sizeof *tokens);
-    *(uint32_t *)((char *)record + stop_at) = STOP_TOKEN;
-    if (!world->reuse_generated)
-        for (uint32_t i = 0; i < prompt_count; i++)
-            known->chain = world_chain(known->chain, tokens[i], TOKEN_PROMPT);
-    world_send(world, record);
-    return number;
+    struct record_submit head = {
+        .prompt_count = prompt_count, .new_tokens_max = new_tokens_max, .priority = priority};
+    return submit(world, &head, tokens);
+}
+
+uint32_t world_submit_resumed(struct world *world, const struct sampling *sampling,
+                              const uint32_t *tokens, uint32_t prompt_count, uint32_t resumed_count,
+                              uint32_t new_tokens_max) {
+    struct record_submit head = {.sampling = *sampling,
+                                 .prompt_count = prompt_count,
+                                 .resumed_count = resumed_count,
+                                 .new_tokens_max = new_tokens_max};
+    return submit(world, &head, tokens);
 }
 
 /* A prompt like no other, unless it is of a family: those begin alike. */

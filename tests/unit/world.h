@@ -70,6 +70,12 @@ void *world_make(enum record_kind kind, size_t bytes);
 uint32_t world_submit_tokens(struct world *world, const uint32_t *tokens, uint32_t prompt_count,
                              uint32_t new_tokens_max, int32_t priority);
 
+/* A request that goes on elsewhere: `tokens` are its prompt and the first `resumed_count` of its
+ * answer. Of `sampling` only the seed is the number's. */
+uint32_t world_submit_resumed(struct world *world, const struct sampling *sampling,
+                              const uint32_t *tokens, uint32_t prompt_count, uint32_t resumed_count,
+                              uint32_t new_tokens_max);
+
 /* A prompt like no other, unless it is of a family: those begin alike. */
 uint32_t world_submit_family(struct world *world, uint32_t family, uint32_t prompt_count,
                              uint32_t new_tokens_max);
