@@ -257,32 +257,7 @@ static void fields_out_of_range_are_refused(void **state) {
     submit = good_submit();
     submit->bias_count = LIMIT_LOGIT_BIASES + 1;
     assert_invalid(submit);
-    submit = good_submit();
-    submit->resumed_count = 3; /* all there may be: nothing would be left to choose */
-    assert_invalid(submit);
-    submit = good_submit();
-    submit->resumed_count = UINT32_MAX - 1; /* with the prompt it would wrap */
-    submit->new_tokens_max = UINT32_MAX;
-    assert_invalid(submit);
-    struct record_unit_load *load = good_load();
-    load->rank_count = LIMIT_RANKS + 1;
-    assert_invalid(load);
-    load = good_load();
-    load_ranks(load)[1].reserved = 1;
-    assert_invalid(load);
-    load = good_load();
-    load->last_step_ns = -1;
-    assert_invalid(load);
-    struct record_unit_link *joined = good_joined();
-    joined->reserved = 1;
-    assert_invalid(joined);
     struct record_unit_hello *hello = good_hello();
-    hello->role = UNIT_ROLE_COUNT;
-    assert_invalid(hello);
-    hello = good_hello();
-    hello->rank_count = 0;
-    assert_invalid(hello);
-    hello = good_hello();
     memset(hello->numerics_id, 'x', sizeof hello->numerics_id); /* no terminator */
     assert_invalid(hello);
     hello = good_hello();
@@ -315,6 +290,35 @@ static void fields_out_of_range_are_refused(void **state) {
     tokens = good_tokens();
     tokens->logprobs_each = 4;
     assert_invalid(tokens);
+}
+
+static void what_units_cannot_mean_is_refused(void **state) {
+    (void)state;
+    struct record_submit *submit = good_submit();
+    submit->resumed_count = 3; /* all there may be: nothing would be left to choose */
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->resumed_count = UINT32_MAX - 1; /* with the prompt it would wrap */
+    submit->new_tokens_max = UINT32_MAX;
+    assert_invalid(submit);
+    struct record_unit_load *load = good_load();
+    load->rank_count = LIMIT_RANKS + 1;
+    assert_invalid(load);
+    load = good_load();
+    load_ranks(load)[1].reserved = 1;
+    assert_invalid(load);
+    load = good_load();
+    load->last_step_ns = -1;
+    assert_invalid(load);
+    struct record_unit_link *joined = good_joined();
+    joined->reserved = 1;
+    assert_invalid(joined);
+    struct record_unit_hello *hello = good_hello();
+    hello->role = UNIT_ROLE_COUNT;
+    assert_invalid(hello);
+    hello = good_hello();
+    hello->rank_count = 0;
+    assert_invalid(hello);
 }
 
 /* Units and gateways may only say what is theirs to say, and nothing is carried twice. */
@@ -428,6 +432,7 @@ int main(void) {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),
         cmocka_unit_test(fields_out_of_range_are_refused),
+        cmocka_unit_test(what_units_cannot_mean_is_refused),
         cmocka_unit_test(what_may_not_be_carried_is_refused),
         cmocka_unit_test(wishes_out_of_range_are_refused),
         cmocka_unit_test(rows_outside_their_plan_are_refused),
