@@ -7,8 +7,10 @@
 #ifdef FATHOM_RANKS
 #include <mpi.h>
 
-/* The communicator of the expert exchanges; lives until ranks_end. */
+/* The communicators of the expert exchanges, and of what goes in the background; live until
+ * ranks_end. */
 MPI_Comm job_activations(void);
+MPI_Comm job_freight(void);
 #endif
 
 #endif

@@ -55,30 +55,38 @@ void placement_spread(struct placement *placement, uint64_t seed) {
     }
 }
 
-enum status placement_index(struct placement *placement, struct error *error) {
+enum status placement_index_layer(struct placement *placement, uint32_t layer,
+                                  struct error *error) {
     uint32_t slots = placement->ranks * placement->slots_per_rank, experts = placement->experts;
-    for (uint32_t layer = 0; layer < placement->layers; layer++) {
-        const uint32_t *slot_expert = placement->slot_expert + (size_t)layer * slots;
-        uint32_t *first = placement->replica_first + (size_t)layer * (experts + 1);
-        uint32_t *replicas = placement->replica_slots + (size_t)layer * slots;
-        memset(first, 0, (experts + 1) * sizeof *first);
-        for (uint32_t slot = 0; slot < slots; slot++) {
-            if (slot_expert[slot] >= experts)
-                return error_set(error, STATUS_INVALID,
-                                 "layer %u, slot %u: expert %u, expected less than %u", layer, slot,
-                                 slot_expert[slot], experts);
-            first[slot_expert[slot] + 1]++;
-        }
-        for (uint32_t expert = 0; expert < experts; expert++) {
-            if (!first[expert + 1])
-                return error_set(error, STATUS_INVALID, "layer %u: expert %u has no slot", layer,
-                                 expert);
-            first[expert + 1] += first[expert];
-        }
-        for (uint32_t slot = slots; slot-- > 0;) /* from the end: starts end up where they belong */
-            replicas[--first[slot_expert[slot] + 1]] = slot;
-        memmove(first, first + 1, experts * sizeof *first);
-        first[experts] = slots;
+    const uint32_t *slot_expert = placement->slot_expert + (size_t)layer * slots;
+    uint32_t *first = placement->replica_first + (size_t)layer * (experts + 1);
+    uint32_t *replicas = placement->replica_slots + (size_t)layer * slots;
+    memset(first, 0, (experts + 1) * sizeof *first);
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        if (slot_expert[slot] == PLACEMENT_EMPTY) continue;
+        if (slot_expert[slot] >= experts)
+            return error_set(error, STATUS_INVALID,
+                             "layer %u, slot %u: expert %u, expected less than %u", layer, slot,
+                             slot_expert[slot], experts);
+        first[slot_expert[slot] + 1]++;
     }
+    for (uint32_t expert = 0; expert < experts; expert++) {
+        if (!first[expert + 1])
+            return error_set(error, STATUS_INVALID, "layer %u: expert %u has no slot", layer,
+                             expert);
+        first[expert + 1] += first[expert];
+    }
+    uint32_t filled = first[experts];
+    for (uint32_t slot = slots; slot-- > 0;) /* from the end: starts end up where they belong */
+        if (slot_expert[slot] != PLACEMENT_EMPTY) replicas[--first[slot_expert[slot] + 1]] = slot;
+    memmove(first, first + 1, experts * sizeof *first);
+    first[experts] = filled;
     return STATUS_OK;
+}
+
+enum status placement_index(struct placement *placement, struct error *error) {
+    enum status status = STATUS_OK;
+    for (uint32_t layer = 0; !status && layer < placement->layers; layer++)
+        status = placement_index_layer(placement, layer, error);
+    return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which expert lies where: per layer, the slots of all ranks behind each other and the logical
  * expert in each. Slots [rank * slots_per_rank, (rank + 1) * slots_per_rank) belong to a rank. An
- * expert may have several slots (replicas), and always has at least one.
+ * expert may have several slots (replicas), and always has at least one; a slot may be empty.
  *
  * Owns the map in both directions. It decides nothing: the slots' experts come from whoever opens
  * it (placement_spread is the simplest such plan, a solver another), and no plan changes a result.
@@ -33,9 +33,14 @@ void placement_close(struct placement *placement);
  * way. A seed that is not 0 shuffles each layer's slots. */
 void placement_spread(struct placement *placement, uint64_t seed);
 
+#define PLACEMENT_EMPTY UINT32_MAX /* a slot without an expert */
+
 /* Completes the map once slot_expert is filled in. STATUS_INVALID, naming layer and expert, when an
- * expert has no slot or a slot no expert; the map is then not to be used. */
+ * expert has no slot, or a slot one that is none; the map is then not to be used. */
 enum status placement_index(struct placement *placement, struct error *error) MUST_USE;
+/* One layer of it, after its slots changed. */
+enum status placement_index_layer(struct placement *placement, uint32_t layer,
+                                  struct error *error) MUST_USE;
 
 /* The slots of an expert in a layer, ascending. */
 static inline const uint32_t *placement_replicas(const struct placement *placement, uint32_t layer,

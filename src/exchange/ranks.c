@@ -15,7 +15,7 @@
 static struct {
     bool begun;
     int rank, count;
-    MPI_Comm steering, activations;
+    MPI_Comm steering, activations, freight;
 } job = {.count = 1};
 
 bool ranks_built(void) {
@@ -37,6 +37,7 @@ enum status ranks_begin(struct error *error) {
     MPI_Comm_size(MPI_COMM_WORLD, &job.count);
     MPI_Comm_dup(MPI_COMM_WORLD, &job.steering);
     MPI_Comm_dup(MPI_COMM_WORLD, &job.activations);
+    MPI_Comm_dup(MPI_COMM_WORLD, &job.freight);
     job.begun = true;
     return STATUS_OK;
 }
@@ -45,6 +46,7 @@ void ranks_end(void) {
     if (!job.begun) return;
     MPI_Comm_free(&job.steering);
     MPI_Comm_free(&job.activations);
+    MPI_Comm_free(&job.freight);
     MPI_Finalize();
     job.begun = false;
     job.rank = 0;
@@ -61,6 +63,11 @@ uint32_t ranks_count(void) {
 MPI_Comm job_activations(void) {
     check(job.begun);
     return job.activations;
+}
+
+MPI_Comm job_freight(void) {
+    check(job.begun);
+    return job.freight;
 }
 
 void ranks_send(uint32_t to, const void *data, size_t bytes) {

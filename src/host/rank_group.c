@@ -30,12 +30,17 @@ enum order_kind {
     ORDER_LINK,
     ORDER_REPORT,
     ORDER_TRACE,
+    ORDER_MOVE,
+    ORDER_TELL,
+    ORDER_ADOPT,
+    ORDER_DAMAGE,
     ORDER_CLOSE,
     ORDER_END
 };
 
 /* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
- * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link. */
+ * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link; ORDER_MOVE: struct rank_moves, then the
+ * moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: the dropped layers. */
 struct order {
     uint32_t kind;
     uint32_t logits_count;
@@ -52,6 +57,11 @@ struct setup {
 
 struct link {
     double gbps, us;
+};
+
+struct rank_moves {
+    uint64_t bytes_per_second;
+    uint32_t count, reserved;
 };
 
 struct opened {
@@ -83,6 +93,7 @@ struct worker {
     size_t logits_floats;
     uint32_t *routing; /* [layers][experts_per_token] */
     uint32_t *argmax;  /* [step_tokens_max] */
+    uint32_t *tokens;  /* [model_slot_count] */
 };
 
 static void *grow(void *memory, size_t *bytes, size_t wanted) {
@@ -93,12 +104,15 @@ static void *grow(void *memory, size_t *bytes, size_t wanted) {
     return memory;
 }
 
-static size_t wait_for(uint32_t rank) {
+/* Meanwhile the model's experts, if there is one, may be on their way. */
+static size_t wait_for(uint32_t rank, struct model *model) {
     size_t bytes;
     int64_t began_ns = clock_now_ns();
     long sleep_ns = 50000;
     while (!ranks_ready(rank, &bytes)) {
-        if (clock_now_ns() - began_ns < LOOK_NS) {
+        if (model) model_move_progress(model);
+        bool moving = model && model_move_told(model).pending;
+        if (moving || clock_now_ns() - began_ns < LOOK_NS) {
             sched_yield();
             continue;
         }
@@ -305,6 +319,41 @@ void rank_group_set_link(struct rank_group *group, double gbps, double us) {
     model_set_link(group->seat.model, gbps, us);
 }
 
+void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
+                     uint64_t bytes_per_second) {
+    struct rank_moves head = {.bytes_per_second = bytes_per_second, .count = count};
+    size_t bytes = sizeof head + count * sizeof *moves;
+    char *more = malloc(bytes);
+    check(more); /* a few KiB: without it, nothing goes on */
+    memcpy(more, &head, sizeof head);
+    memcpy(more + sizeof head, moves, count * sizeof *moves);
+    order_all(group, ORDER_MOVE, more, bytes);
+    free(more);
+    model_move_begin(group->seat.model, moves, count, bytes_per_second);
+}
+
+void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens) {
+    uint32_t wants_tokens = tokens != NULL, slots = model_slot_count(group->seat.model);
+    order_all(group, ORDER_TELL, &wants_tokens, sizeof wants_tokens);
+    model_move_progress(group->seat.model);
+    told[0] = model_move_told(group->seat.model);
+    if (tokens) model_take_tokens(group->seat.model, tokens);
+    for (uint32_t rank = 1; rank < group->count; rank++) {
+        ranks_receive(rank, &told[rank], sizeof told[rank]);
+        if (tokens) ranks_receive(rank, tokens + (size_t)rank * slots, slots * sizeof *tokens);
+    }
+}
+
+void rank_group_adopt(struct rank_group *group, const uint64_t *dropped) {
+    order_all(group, ORDER_ADOPT, dropped, LIMIT_LAYERS / 64 * sizeof *dropped);
+    model_move_adopt(group->seat.model, dropped);
+}
+
+void rank_group_damage(struct rank_group *group) {
+    order_all(group, ORDER_DAMAGE, NULL, 0);
+    model_move_damage(group->seat.model);
+}
+
 static void fail_plan(const struct step_plan *plan, struct step_result *result) {
     size_t bytes = step_result_bytes(plan->row_count, 0);
     memset(result, 0, bytes);
@@ -411,11 +460,12 @@ static void worker_close(struct worker *worker) {
     free(worker->logits);
     free(worker->routing);
     free(worker->argmax);
+    free(worker->tokens);
     worker->result = NULL;
     worker->trace = NULL;
     worker->logits = NULL;
     worker->logits_floats = 0;
-    worker->routing = worker->argmax = NULL;
+    worker->routing = worker->argmax = worker->tokens = NULL;
 }
 
 static void worker_open(struct worker *worker, struct setup *setup) {
@@ -432,7 +482,8 @@ static void worker_open(struct worker *worker, struct setup *setup) {
         worker->result = calloc(1, engine_cpu_result_bytes(options->step_rows_max));
         worker->routing = calloc(routing_count(worker->seat.model) + 1, sizeof *worker->routing);
         worker->argmax = calloc(options->step_tokens_max, sizeof *worker->argmax);
-        check(worker->routing && worker->argmax && worker->result);
+        worker->tokens = calloc(model_slot_count(worker->seat.model) + 1, sizeof *worker->tokens);
+        check(worker->routing && worker->argmax && worker->result && worker->tokens);
     }
     ranks_send(0, &opened, sizeof opened);
 }
@@ -480,10 +531,26 @@ static void worker_report(const struct worker *worker) {
     ranks_send(0, &report, sizeof report);
 }
 
+static void worker_move(const struct worker *worker, enum order_kind kind, const char *more) {
+    struct model *model = worker->seat.model;
+    const struct rank_moves *moves = (const struct rank_moves *)(const void *)more;
+    if (kind == ORDER_MOVE)
+        model_move_begin(model, (const struct expert_move *)(const void *)(moves + 1), moves->count,
+                         moves->bytes_per_second);
+    if (kind == ORDER_ADOPT) model_move_adopt(model, (const uint64_t *)(const void *)more);
+    if (kind == ORDER_DAMAGE) model_move_damage(model);
+    if (kind != ORDER_TELL) return;
+    struct model_moving told = model_move_told(model);
+    ranks_send(0, &told, sizeof told);
+    if (!*(const uint32_t *)(const void *)more) return;
+    model_take_tokens(model, worker->tokens);
+    ranks_send(0, worker->tokens, model_slot_count(model) * sizeof *worker->tokens);
+}
+
 void rank_group_work(void) {
     struct worker worker = {.message = NULL};
     for (;;) {
-        size_t bytes = wait_for(0);
+        size_t bytes = wait_for(0, worker.seat.model);
         worker.message = grow(worker.message, &worker.message_bytes, bytes);
         ranks_receive(0, worker.message, bytes);
         const struct order *order = (const struct order *)(const void *)worker.message;
@@ -500,6 +567,8 @@ void rank_group_work(void) {
         if (order->kind == ORDER_RUN) worker_run(&worker, (const struct step_plan *)(void *)more);
         if (order->kind == ORDER_REPORT) worker_report(&worker);
         if (order->kind == ORDER_TRACE) worker_send_trace(&worker);
+        if (order->kind >= ORDER_MOVE && order->kind <= ORDER_DAMAGE)
+            worker_move(&worker, (enum order_kind)order->kind, more);
         if (order->kind == ORDER_CLOSE) worker_close(&worker);
     }
     worker_close(&worker);

@@ -56,6 +56,17 @@ void rank_group_set_link(struct rank_group *group, double gbps, double us);
 void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,
                     struct step_result *const *results, struct error *error);
 
+/* Experts change slots, on all ranks alike; see model_move_begin. */
+void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
+                     uint64_t bytes_per_second);
+/* How far each rank is: told[rank_group_count]. If `tokens`, also what each rank's slots have
+ * computed since it was last asked: [rank_group_count][model_slot_count]. */
+void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens);
+/* None is pending on any rank; see model_move_adopt. */
+void rank_group_adopt(struct rank_group *group, const uint64_t *dropped);
+/* The next expert that comes to each rank is damaged on its way. */
+void rank_group_damage(struct rank_group *group);
+
 /* reports[rank_group_count]. */
 void rank_group_report(struct rank_group *group, struct rank_report *reports);
 

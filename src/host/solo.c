@@ -21,6 +21,7 @@ struct part {
 
 struct solo {
     struct rank_group *group;
+    struct rebalancer *rebalancer;
     uint32_t ranks;
     uint32_t sequences, pages_each, step_tokens_max;
     uint32_t sequences_each; /* on each rank, the last ones perhaps unused */
@@ -85,6 +86,8 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
     model_options.kv_bytes *= solo->sequences_each;
     if (status == STATUS_OK) status = open_parts(solo, error);
     if (status == STATUS_OK) status = rank_group_open(&model_options, &solo->group, error);
+    if (status == STATUS_OK)
+        status = rebalancer_open(solo->group, &options->rebalance, &solo->rebalancer, error);
     if (status != STATUS_OK) {
         solo_close(solo);
         return status;
@@ -95,6 +98,7 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
 
 void solo_close(struct solo *solo) {
     if (!solo) return;
+    rebalancer_close(solo->rebalancer);
     rank_group_close(solo->group);
     for (uint32_t rank = 0; solo->parts && rank < solo->ranks; rank++) {
         free(solo->parts[rank].plan);
@@ -264,6 +268,7 @@ enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t r
     if (ranks > 1) sort_logits(solo, rows, row_count, logits);
     for (uint32_t i = 0; i < row_count; i++)
         solo->lengths[rows[i].sequence] += rows[i].token_count;
+    rebalancer_turn(solo->rebalancer);
     return STATUS_OK;
 }
 

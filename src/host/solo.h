@@ -6,13 +6,14 @@
 #ifndef HOST_SOLO_H
 #define HOST_SOLO_H
 
-#include "host/rank_group.h"
+#include "host/rebalancer.h"
 
 struct solo_options {
     struct model_options model; /* kv_bytes and step_rows_max are filled in by solo_open */
     uint32_t sequences;
-    uint32_t context_max; /* tokens a sequence may have */
-    const char *schedule; /* as lanes_named takes it; NULL: sequential */
+    uint32_t context_max;                /* tokens a sequence may have */
+    const char *schedule;                /* as lanes_named takes it; NULL: sequential */
+    struct rebalancer_options rebalance; /* among ranks; zeros: experts stay */
 };
 
 struct solo_row {

@@ -316,6 +316,9 @@ void experts_run_routed(const struct pass *pass) {
     struct exchange_returned returned;
     struct wave wave = {.pass = pass, .received = &received, .returned = &returned};
     exchange_dispatch_finish(pass->exchange, &received);
+    for (uint32_t i = 0; i < received.group_count; i++)
+        pass->model->slot_tokens[pass->layer->first_slot + received.groups[i].slot] +=
+            received.groups[i].row_count;
     memset(s->y, 0, (size_t)tokens * s->hidden_stride * sizeof *s->y);
     memset(s->returned_count, 0, tokens * sizeof *s->returned_count);
     while (next_wave(&wave, &group, s->wave_rows)) {

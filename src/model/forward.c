@@ -33,9 +33,10 @@ void forward_add(const struct pass *pass) {
     forward_tokens(pass->model, add_result, (void *)(uintptr_t)pass, pass->batch->token_count);
 }
 
-void forward_progress(const struct model *model) {
+void forward_progress(struct model *model) {
     for (int lane = 0; lane < OVERLAP_LANES; lane++)
         if (model->lanes[lane].exchange) exchange_progress(model->lanes[lane].exchange);
+    moves_progress(model);
 }
 
 static void embed(void *context, uint32_t first, uint32_t count, uint32_t member) {

@@ -13,6 +13,7 @@
 #define MODEL_FORWARD_H
 
 #include "exchange/exchange.h"
+#include "exchange/freight.h"
 #include "model/kv_pages.h"
 #include "model/linear.h"
 #include "model/router.h"
@@ -117,6 +118,28 @@ struct lane {
     struct exchange *exchange;
 };
 
+/* A move, and this rank's part of it. */
+struct moving {
+    struct expert_move move;
+    uint32_t role;
+    char *memory; /* where the expert comes to lie, if here; else NULL */
+};
+
+/* Experts on their way to new slots; see move.c. */
+struct moves {
+    struct freight *freight; /* NULL: none ever move */
+    char *memory;
+    size_t memory_bytes;
+    char **spares; /* [spare_max], of which there are spare_count: room for an expert each */
+    uint32_t spare_count, spare_max;
+    struct moving *list;
+    uint32_t count;                  /* 0: none are under way */
+    uint32_t giving, taking, making; /* index of the one under way, or to look at next */
+    bool gives, takes;               /* one is under way */
+    size_t made;                     /* bytes of the one that is being made here */
+    struct model_moving told;
+};
+
 struct model {
     struct checkpoint *checkpoint;
     const struct shape *shape;
@@ -136,6 +159,8 @@ struct model {
     struct exchange_link link;
     const struct model_trace *trace;
     struct draft draft;
+    struct moves moves;
+    uint32_t *slot_tokens; /* [weights.slot_count] tokens computed since they were last taken */
     char numerics_id[32];
     uint8_t identity[32];
 };
@@ -165,8 +190,13 @@ void forward_add(const struct pass *pass);
 /* NULL if the row has none. */
 const struct run *forward_run_of_row(const struct batch *batch, uint32_t plan_row);
 
-/* Lets all lanes' communication move on. */
-void forward_progress(const struct model *model);
+/* Beginning, end, and some of what is under way; `bytes` of memory for experts on their way. */
+enum status moves_open(struct model *model, uint64_t bytes, struct error *error);
+void moves_close(struct model *model);
+void moves_progress(struct model *model);
+
+/* Lets all lanes' communication, and experts on their way, move on. */
+void forward_progress(struct model *model);
 
 /* The step's layers, by its schedule; see contract/overlap.h. */
 void stages_set_lanes(struct model *model, enum overlap_kind kind, uint32_t cut);

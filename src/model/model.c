@@ -142,6 +142,10 @@ static enum status open_parts(struct model *model, const struct model_options *o
     if (status == STATUS_OK) status = scratch_open(&model->scratch, model, error);
     if (status == STATUS_OK && mtp) status = draft_open(&model->draft, model, slots, error);
     if (status == STATUS_OK) status = open_exchange(model, options, error);
+    if (status == STATUS_OK) status = moves_open(model, options->move_bytes, error);
+    model->slot_tokens = calloc(model->weights.slot_count + 1, sizeof *model->slot_tokens);
+    if (status == STATUS_OK && !model->slot_tokens)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory to count tokens");
     return status;
 }
 
@@ -172,6 +176,8 @@ void model_close(struct model *model) {
     if (!model) return;
     for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
         exchange_close(model->lanes[lane].exchange);
+    moves_close(model);
+    free(model->slot_tokens);
     draft_close(&model->draft);
     placement_close(&model->placement);
     scratch_close(&model->scratch);
@@ -224,6 +230,8 @@ struct model_rank model_rank(const struct model *model) {
         .tokens_dispatched = counts.tokens_dispatched,
         .pairs = counts.pairs,
         .bytes_sent = counts.bytes_sent,
+        .experts_moved = model->moves.told.moves,
+        .bytes_moved = model->moves.told.bytes,
         .transfer_ns = counts.transfer_ns,
         .waited_ns = counts.waited_ns,
     };

@@ -5,6 +5,7 @@
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include "contract/expert_move.h"
 #include "contract/step_plan.h"
 #include "exchange/exchange.h"
 #include "kernels/kernels.h"
@@ -51,6 +52,8 @@ struct model_options {
      * of a rank behind each other. NULL: spread evenly. Layers that are not there are, too. */
     const uint16_t *placement; /* [placement_layers][placement_slots] */
     uint32_t placement_layers, placement_slots;
+    uint64_t move_bytes; /* for experts on their way to new slots, on each rank: at least a layer's
+                          * are taken; 0: none ever move */
     double link_gbps, link_us;       /* slows the link to other ranks down; 0: not */
     const struct model_trace *trace; /* NULL: nobody listens */
     /* Called now and then while weights load; may be NULL. */
@@ -104,6 +107,8 @@ struct model_rank {
     uint64_t tokens_dispatched; /* tokens' activations that came to this rank's experts */
     uint64_t pairs;             /* (token, expert) pairs computed here */
     uint64_t bytes_sent;        /* to other ranks' experts, and results back */
+    uint64_t experts_moved;     /* to slots of this rank, while steps ran */
+    uint64_t bytes_moved;       /* of them, from other ranks */
     int64_t transfer_ns;        /* begin to end of all such transfers, summed */
     int64_t waited_ns;          /* for their ends */
 };
@@ -123,6 +128,41 @@ enum status model_check_plan(const struct model *model, const struct step_plan *
  * model_check_plan). */
 enum status model_step(struct model *model, const struct step_plan *plan, float *logits,
                        const struct model_probe *probe, struct error *error);
+
+/* Experts change slots while steps run (model/move.c). All ranks get the same moves between the
+ * same two steps, and adopt them between the same two steps. */
+
+/* What this rank has done of them. */
+struct model_moving {
+    uint32_t pending;                   /* moves that it gives or takes and that are not over */
+    uint32_t failures;                  /* of those that were to come here */
+    uint64_t failed[LIMIT_LAYERS / 64]; /* the layers of those, a bit each */
+    uint64_t moves, bytes;              /* that came here since the model was opened */
+    struct error error;                 /* the first failure's */
+};
+
+/* Moves that may come to one rank at once: at least a layer's slots; 0: none may. */
+uint32_t model_spare_slots(const struct model *model);
+uint64_t model_slot_bytes(const struct model *model);
+const struct placement *model_placement(const struct model *model);
+/* True if the layer has routed experts. */
+bool model_layer_moves(const struct model *model, uint32_t layer);
+
+/* None are under way. Moves of a layer stand together, and leave every expert a slot. */
+void model_move_begin(struct model *model, const struct expert_move *moves, uint32_t count,
+                      uint64_t bytes_per_second /* 0: any */);
+/* Does some of it; model_step does so too, on its way. */
+void model_move_progress(struct model *model);
+struct model_moving model_move_told(const struct model *model);
+/* None is pending on any rank. The layers whose bit is set stay as they were. */
+void model_move_adopt(struct model *model, const uint64_t *dropped /* [LIMIT_LAYERS / 64] */);
+/* The next expert that comes is damaged on its way: to see that it is noticed. */
+void model_move_damage(struct model *model);
+
+/* Slots of this rank in all layers, and how many tokens each has computed since the last call:
+ * tokens_out[model_slot_count], a layer's behind the layer before. */
+uint32_t model_slot_count(const struct model *model);
+void model_take_tokens(struct model *model, uint32_t *tokens_out);
 
 struct model_draft {
     uint32_t count; /* made: at most the row's draft_count */

@@ -311,13 +311,20 @@ static struct packed_matrix in_slot(const struct packed_matrix *offsets, const c
 
 struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot) {
     check(slot < weights->slot_count);
-    const char *memory = weights->slots + (size_t)slot * weights->expert.slot_bytes;
+    const char *memory = weights->slots[slot];
     const struct mlp_weights *offsets = &weights->expert.matrices;
     return (struct mlp_weights){
         .gate = in_slot(&offsets->gate, memory),
         .up = in_slot(&offsets->up, memory),
         .down = in_slot(&offsets->down, memory),
     };
+}
+
+char *weights_put_slot(struct weights *weights, uint32_t slot, char *memory) {
+    check(slot < weights->slot_count);
+    char *old = weights->slots[slot];
+    weights->slots[slot] = memory;
+    return old;
 }
 
 static void put_mtp(struct builder *builder, uint32_t first_slot, struct mtp_weights *mtp) {
@@ -334,9 +341,8 @@ static void walk(struct builder *builder) {
     const struct shape *shape = builder->shape;
     uint32_t slot = 0;
     builder->used = 0;
-    if (weights->slot_count) /* known on the second walk */
-        weights->slots =
-            place(builder, (size_t)weights->slot_count * weights->expert.slot_bytes, SLOT_ALIGN);
+    for (uint32_t i = 0; i < weights->slot_count; i++) /* known on the second walk */
+        weights->slots[i] = place(builder, weights->expert.slot_bytes, SLOT_ALIGN);
     for (uint32_t layer = 0; layer < shape->layers && builder->status == STATUS_OK; layer++)
         slot = put_layer(builder, layer, slot, &weights->layers[layer]);
     size_t before = builder->used;
@@ -363,6 +369,10 @@ static uint32_t count_slots(const struct builder *builder) {
 static enum status map_memory(struct builder *builder) {
     struct weights *weights = builder->weights;
     weights->slot_count = count_slots(builder);
+    weights->slots = calloc(weights->slot_count + 1, sizeof *weights->slots);
+    if (!weights->slots)
+        return error_set(builder->error, STATUS_NO_MEMORY, "no memory for %u slots",
+                         weights->slot_count);
     if (weights->slot_count) lay_out_slot(&weights->expert);
     weights->bytes =
         builder->used + SLOT_ALIGN + (size_t)weights->slot_count * weights->expert.slot_bytes;
@@ -402,6 +412,7 @@ enum status weights_load(struct weights *weights, const struct checkpoint *check
 
 void weights_close(struct weights *weights) {
     if (weights->memory) munmap(weights->memory, weights->bytes);
+    free(weights->slots);
     free(weights->layers);
     free(weights->mtp);
     *weights = (struct weights){0};

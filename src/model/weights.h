@@ -73,7 +73,7 @@ struct weights {
     struct packed_matrix head; /* [vocab][hidden] */
     const struct tensor *embedding;
     struct expert_layout expert;
-    char *slots;         /* [slot_count][slot_bytes] */
+    char **slots; /* [slot_count] each slot's memory, slot_bytes; as packed, or moved here since */
     uint32_t slot_count; /* MoE layers * slots of this rank in each */
     char *memory;
     size_t bytes;     /* of the mapping */
@@ -94,6 +94,9 @@ void weights_close(struct weights *weights);
 
 /* The matrices of the expert in a slot. */
 struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot);
+
+/* A slot's memory becomes another, which holds a packed expert; the old one is returned. */
+char *weights_put_slot(struct weights *weights, uint32_t slot, char *memory) MUST_USE;
 
 /* Matrix of rows [first, first + count) of another; `first` is a multiple of 128 (of FP8 scales).
  */

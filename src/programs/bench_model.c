@@ -229,6 +229,7 @@ static enum status open_model(struct bench *bench, struct error *error) {
     enum status status = model_run_options(&bench->values.run, &options.model, error);
     if (status == STATUS_OK) status = kernels_select(options.model.level, &bench->kernels, error);
     if (status == STATUS_OK) status = rank_job_options(&bench->values.job, &options.model, error);
+    options.rebalance = rank_job_rebalance(&bench->values.job);
     if (status != STATUS_OK) return status;
     options.context_max = (uint32_t)(bench->values.prompt + bench->values.gen);
     options.model.step_tokens_max = (uint32_t)bench->values.step_tokens;

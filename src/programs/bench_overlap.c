@@ -260,6 +260,7 @@ static enum status open_bench(struct bench *bench, struct error *error) {
         model_run_tokens(bench->values.batch, &bench->batches, &bench->batch_count, error);
     if (!status) status = model_run_options(&bench->values.run, &options.model, error);
     if (!status) status = rank_job_options(&bench->values.job, &options.model, error);
+    options.rebalance = rank_job_rebalance(&bench->values.job);
     if (status) return status;
     if (bench->batch_count > BATCHES_MAX)
         return error_set(error, STATUS_INVALID, "--batch: at most %d numbers", BATCHES_MAX);

@@ -265,6 +265,7 @@ static enum status open_model(struct generation *generation, const struct model_
                          longest, LIMIT_CONTEXT);
     options.context_max = longest;
     enum status status = rank_job_options(&generation->values.job, &options.model, error);
+    options.rebalance = rank_job_rebalance(&generation->values.job);
     if (status != STATUS_OK) return status;
     options.model.step_tokens_max = longest_prompt < STEP_TOKENS ? longest_prompt : STEP_TOKENS;
     if (options.model.step_tokens_max < options.sequences)

@@ -267,6 +267,7 @@ static enum status run(struct study *study, struct error *error) {
     options.model.step_tokens_max = longest < STEP_TOKENS ? longest : STEP_TOKENS;
     options.model.mtp = study->values.mtp;
     status = rank_job_options(&study->values.job, &options.model, error);
+    options.rebalance = rank_job_rebalance(&study->values.job);
     if (status == STATUS_OK) status = model_run_open(&options, &study->solo, error);
     if (status != STATUS_OK) return status;
     study->shape = model_shape(solo_model(study->solo));

@@ -204,6 +204,7 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
                              struct error *error) {
     options->redundant_experts = (uint32_t)values->redundant;
     options->placement_seed = values->seed;
+    options->move_bytes = values->reshuffle_steps ? values->move_memory : 0;
     options->link_gbps = values->link_gbps;
     options->link_us = values->link_us;
     if (values->trace) {
@@ -213,6 +214,13 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
     }
     if (!values->placement || values->ranks <= 1) return STATUS_OK;
     return read_placement(values->placement, options, error);
+}
+
+struct rebalancer_options rank_job_rebalance(const struct rank_job_values *values) {
+    return (struct rebalancer_options){
+        .bytes_per_second = values->move_mbps * 125000,
+        .reshuffle_steps = values->reshuffle_steps,
+    };
 }
 
 enum status rank_job_write_trace(const struct rank_job_values *values, struct rank_group *group,
@@ -229,9 +237,10 @@ void rank_job_print_json(const struct rank_job_values *values, struct rank_group
         const struct model_rank *model = &reports[rank].model;
         printf("%s{\"rank\":%u,\"pid\":%" PRId64 ",\"slots\":%u,\"weight_bytes\":%" PRIu64
                ",\"tokens_dispatched\":%" PRIu64 ",\"pairs\":%" PRIu64 ",\"bytes_sent\":%" PRIu64
-               "}",
+               ",\"experts_moved\":%" PRIu64 ",\"bytes_moved\":%" PRIu64 "}",
                rank ? ",\n" : ",\n\"ranks\":[", rank, reports[rank].pid, model->slots,
-               model->weight_bytes, model->tokens_dispatched, model->pairs, model->bytes_sent);
+               model->weight_bytes, model->tokens_dispatched, model->pairs, model->bytes_sent,
+               model->experts_moved, model->bytes_moved);
     }
     printf("]");
 }

@@ -9,13 +9,13 @@
 #ifndef PROGRAMS_RANK_JOB_H
 #define PROGRAMS_RANK_JOB_H
 
-#include "host/rank_group.h"
+#include "host/rebalancer.h"
 #include "programs/command.h"
 
 #define RANKS_MAX 1024
 
 struct rank_job_values {
-    uint64_t ranks, redundant, seed;
+    uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;
     const char *placement;
     double link_gbps, link_us;
     const char *trace;
@@ -51,6 +51,23 @@ struct rank_job_values {
          .help = "among ranks: the link's latency in microseconds",                                \
          .offset = offsetof(owner, job.link_us),                                                   \
          .maximum = 1e6},                                                                          \
+        {.name = "reshuffle-steps",                                                                \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "among ranks: not 0 moves experts to other slots, by chance, again and again "    \
+                 "after so many steps; never changes a result",                                    \
+         .offset = offsetof(owner, job.reshuffle_steps)},                                          \
+        {.name = "rebalance-memory",                                                               \
+         .type = OPTION_BYTES,                                                                     \
+         .fallback = "64MiB",                                                                      \
+         .help = "on each rank, for experts on their way to new slots; at least those of one "     \
+                 "layer's slots",                                                                  \
+         .offset = offsetof(owner, job.move_memory)},                                              \
+        {.name = "rebalance-mbps",                                                                 \
+         .type = OPTION_COUNT,                                                                     \
+         .fallback = "400",                                                                        \
+         .help = "Mbit/s that a rank gives to experts on their way at most; 0: as fast as it "     \
+                 "goes",                                                                           \
+         .offset = offsetof(owner, job.move_mbps)},                                                \
         {.name = "placement-seed",                                                                 \
          .type = OPTION_COUNT,                                                                     \
          .help = "among ranks: not 0 shuffles the experts' slots; never changes a result",         \
@@ -78,6 +95,9 @@ bool rank_job_begin_alike(const struct option_table *table, const struct rank_jo
 /* What the options say, for the model. A placement lives as long as the process. */
 enum status rank_job_options(const struct rank_job_values *values, struct model_options *options,
                              struct error *error) MUST_USE;
+
+/* How experts move while steps run. */
+struct rebalancer_options rank_job_rebalance(const struct rank_job_values *values);
 
 /* Writes the trace that was asked for; nothing if none was. */
 enum status rank_job_write_trace(const struct rank_job_values *values, struct rank_group *group,

@@ -48,6 +48,30 @@ static void test_maps(void **state) {
     check_map(256, 32, 32, 9);
 }
 
+/* A rank without experts, and a layer that changed. */
+static void test_empty(void **state) {
+    struct placement placement;
+    struct error error;
+    uint32_t count;
+    static const uint32_t slots[2][6] = {{0, 1, PLACEMENT_EMPTY, PLACEMENT_EMPTY, 2, 1},
+                                         {2, 1, 0, 1, PLACEMENT_EMPTY, PLACEMENT_EMPTY}};
+    assert_int_equal(placement_open(&placement, 2, 3, 3, 2, &error), STATUS_OK);
+    memcpy(placement.slot_expert, slots, sizeof slots);
+    assert_int_equal(placement_index(&placement, &error), STATUS_OK);
+    const uint32_t *replicas = placement_replicas(&placement, 0, 1, &count);
+    assert_true(count == 2 && replicas[0] == 1 && replicas[1] == 5);
+    replicas = placement_replicas(&placement, 1, 2, &count);
+    assert_true(count == 1 && replicas[0] == 0);
+    memcpy(placement.slot_expert + 6, slots[0], sizeof slots[0]);
+    assert_int_equal(placement_index_layer(&placement, 1, &error), STATUS_OK);
+    replicas = placement_replicas(&placement, 1, 2, &count);
+    assert_true(count == 1 && replicas[0] == 4);
+    placement.slot_expert[6] = PLACEMENT_EMPTY;
+    assert_int_equal(placement_index_layer(&placement, 1, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "layer 1: expert 0"));
+    placement_close(&placement);
+}
+
 static void test_holes(void **state) {
     struct placement placement;
     struct error error;
@@ -63,6 +87,7 @@ static void test_holes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_maps), cmocka_unit_test(test_holes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_maps), cmocka_unit_test(test_holes),
+                                       cmocka_unit_test(test_empty)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

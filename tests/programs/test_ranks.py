@@ -78,6 +78,19 @@ def check_several(folder, activations):
         assert found == {"prompts": seen}, (folder, count)
 
 
+def check_moves(folder, activations, counts):
+    """Experts change slots again and again between the steps of a run: nothing changes but where they lie."""
+    prompts = prompts_of(folder)[:3]
+    answer = ["generate", "--model", folder, "--activations", activations, "--json", "--max-new", 10, "--greedy",
+              "--ignore-eos", "--tokens", ";".join(map(ids, prompts))]
+    alone = run(*answer)
+    for count, *options in counts:
+        found = run(*answer, "--ranks", count, "--reshuffle-steps", 2, *options)
+        ranks = take_ranks(found, count)
+        assert found == alone, (folder, activations, count, options)
+        assert all(rank["experts_moved"] > 8 and rank["bytes_moved"] > 0 for rank in ranks), ranks
+
+
 def check_weights(folder):
     """A rank holds its share of the experts alone."""
     study = ["logits", "--model", folder, "--tokens", "5,6,7", "--json"]
@@ -194,6 +207,11 @@ def main():
                   [8, "--redundant-experts", 8, "--placement-seed", 2]])
     check_several(folders[2], "fp8")
     check_several(mtp, "f32")
+    check_moves(folders[0], "f32", [[2], [8, "--redundant-experts", 4]])
+    check_moves(mtp, "bf16", [[2, "--redundant-experts", 7], [4, "--rebalance-memory", 1]])
+    check_logits(tiny, "fp8", list(range(20, 340)),
+                 [[4, "--reshuffle-steps", 1, "--redundant-experts", 4]], "--chunk", 64, "--mtp")
+    check_moves(folders[2], "fp8", [[4, "--rebalance-mbps", 0], [8, "--schedule", "decode-five-stage"]])
     check_bench()
     if serving:
         check_placement(mtp)
