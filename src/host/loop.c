@@ -12,12 +12,21 @@
 #include "base/check.h"
 #include "host/clock.h"
 #include "host/record_queue.h"
+#include "host/request_set.h"
 
 #define REQUESTS_BYTES_MAX ((size_t)64 << 20) /* whole requests that wait for the gateway */
 #define BEHIND_BYTES_MAX ((size_t)32 << 20)   /* records that wait behind a machine */
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
+#define LOAD_NS_MAX ((int64_t)500000000) /* a unit is heard of so often */
+#define RETRY_US 2000                    /* after the wire was full */
 
 enum { GATEWAY, UNIT, MACHINE_COUNT };
+
+/* One that is connected over the wire. */
+struct peer {
+    uint32_t number; /* 0: nobody */
+    struct record_queue waiting;
+};
 
 struct loop {
     struct event_base *base;
@@ -29,22 +38,214 @@ struct loop {
     struct record_queue inboxes[MACHINE_COUNT];
     struct worker *engine, *tokenizer;
     struct event *engine_answers, *tokenizer_answers;
-    bool draining;
+    const struct loop_parts *parts;
+    struct wire *wire;
+    struct event *retry;
+    struct peer *peers; /* [peer_count] */
+    uint32_t peer_count;
+    /* A unit behind a wire: */
+    struct request_set requests;     /* the connection's */
+    struct record_queue hello, load; /* the last one of each */
+    struct event *sign;
+    bool draining, is_ready, ended;
+    enum status status;
+    struct error error;
 };
 
-/* ---- routing ---- */
+static bool has_machine(const struct loop *loop, int which) {
+    return loop->machines[which].receive != NULL;
+}
 
-static const struct unit_id the_unit = {1};
+static void ask_turn(struct loop *loop) {
+    event_active(loop->turn, EV_TIMEOUT, 0);
+}
 
-static void carry_from_unit(struct loop *loop, const struct record *record) {
+/* ---- the wire ---- */
+
+static struct peer *find_peer(struct loop *loop, uint32_t number) {
+    for (uint32_t i = 0; i < loop->peer_count; i++)
+        if (loop->peers[i].number == number) return &loop->peers[i];
+    return NULL;
+}
+
+static void retry_soon(struct loop *loop) {
+    event_add(loop->retry, &(struct timeval){.tv_usec = RETRY_US});
+}
+
+/* Sends what waits, in order; drops it if the peer has gone: its loss is told of by itself. */
+static void flush_peer(struct loop *loop, struct peer *peer) {
+    const struct record *record;
+    while ((record = record_queue_first(&peer->waiting))) {
+        if (wire_send(loop->wire, peer->number, record) == STATUS_FULL) {
+            retry_soon(loop);
+            return;
+        }
+        record_queue_drop(&peer->waiting);
+    }
+}
+
+static void flush_peers(struct loop *loop) {
+    for (uint32_t i = 0; i < loop->peer_count; i++)
+        if (loop->peers[i].number) flush_peer(loop, &loop->peers[i]);
+}
+
+static void send_to(struct loop *loop, uint32_t number, const struct record *record) {
+    struct peer *peer = number ? find_peer(loop, number) : NULL;
+    if (!peer) return;
+    record_queue_force(&peer->waiting, record);
+    flush_peer(loop, peer);
+    if (has_machine(loop, GATEWAY) && !record_queue_has_room(&peer->waiting))
+        wire_drop(loop->wire, number, "it does not take what it is sent");
+}
+
+/* A unit speaks to its gateway, if there is one. */
+static void send_to_gateway(struct loop *loop, const struct record *record) {
+    if (loop->peer_count && loop->peers[0].number) send_to(loop, loop->peers[0].number, record);
+}
+
+static void keep_last(struct record_queue *queue, const struct record *record) {
+    record_queue_clear(queue);
+    record_queue_force(queue, record);
+}
+
+static void say_ready(struct loop *loop) {
+    if (loop->is_ready) return;
+    loop->is_ready = true;
+    if (loop->parts->ready)
+        loop->parts->ready(loop->parts->ready_context,
+                           loop->http ? http_server_url(loop->http) : NULL);
+}
+
+static void let_clients_in(struct loop *loop) {
+    if (loop->is_ready) return;
+    struct error error;
+    enum status status = http_server_start(loop->http, &error);
+    if (status)
+        loop_end(loop, status, &error);
+    else
+        say_ready(loop);
+}
+
+static void tell_link(struct loop *loop, enum record_kind kind, uint32_t number) {
+    struct record_unit_link link = {{RECORD_VERSION, (uint16_t)kind, sizeof link}, {number}, 0};
+    record_queue_force(&loop->inboxes[GATEWAY], &link.record);
+    ask_turn(loop);
+}
+
+static void on_joined(void *context, uint32_t number) {
+    struct loop *loop = context;
+    struct peer *peer = find_peer(loop, 0);
+    if (!peer) { /* as many as the wire has, at most */
+        loop->peers = realloc(loop->peers, (loop->peer_count + 1) * sizeof *loop->peers);
+        check(loop->peers);
+        peer = &loop->peers[loop->peer_count++];
+    }
+    *peer = (struct peer){.number = number, .waiting = {.bytes_max = BEHIND_BYTES_MAX}};
+    if (has_machine(loop, GATEWAY)) {
+        tell_link(loop, RECORD_UNIT_JOINED, number);
+        return;
+    }
+    if (record_queue_first(&loop->hello)) send_to(loop, number, record_queue_first(&loop->hello));
+    if (record_queue_first(&loop->load)) send_to(loop, number, record_queue_first(&loop->load));
+    say_ready(loop);
+}
+
+static void cancel(void *context, struct request_id request) {
+    struct loop *loop = context;
+    struct record_cancel record = {{RECORD_VERSION, RECORD_CANCEL, sizeof record}, request};
+    record_queue_force(&loop->inboxes[UNIT], &record.record);
+}
+
+static void on_lost(void *context, uint32_t number) {
+    struct loop *loop = context;
+    struct peer *peer = find_peer(loop, number);
+    check(peer);
+    record_queue_clear(&peer->waiting);
+    peer->number = 0;
+    if (has_machine(loop, GATEWAY)) {
+        tell_link(loop, RECORD_UNIT_LOST, number);
+        return;
+    }
+    if (!loop->draining)
+        fprintf(stderr,
+                "the gateway is gone; %u requests are given up, what was computed is kept\n",
+                request_set_count(&loop->requests));
+    request_set_take_all(&loop->requests, cancel, loop);
+    ask_turn(loop);
+}
+
+static void carry_from_unit(struct loop *loop, uint32_t unit, const struct record *record) {
     struct outbox box = {.memory = malloc(carried_bytes(record->bytes)),
                          .capacity = (uint32_t)carried_bytes(record->bytes)};
     check(box.memory);
-    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, the_unit,
+    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit},
                                      (enum record_kind)record->kind, record->bytes);
     memcpy(inner, record, record->bytes);
     record_queue_force(&loop->inboxes[GATEWAY], outbox_next(&box, NULL));
     free(box.memory);
+}
+
+static void on_wire(void *context, uint32_t number, const struct record *record) {
+    struct loop *loop = context;
+    if (has_machine(loop, GATEWAY)) {
+        carry_from_unit(loop, number, record);
+        if (record->kind == RECORD_UNIT_HELLO && loop->parts->waits_for_unit) let_clients_in(loop);
+    } else {
+        if (record->kind == RECORD_SUBMIT)
+            request_set_add(&loop->requests, ((const struct record_submit *)record)->request);
+        record_queue_force(&loop->inboxes[UNIT], record);
+    }
+    ask_turn(loop);
+}
+
+static bool may_take(void *context) {
+    struct loop *loop = context;
+    int which = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
+    return record_queue_has_room(&loop->inboxes[which]);
+}
+
+/* What a unit behind a wire says. Answers to a connection that is no more are left out. */
+static void route_to_gateway(struct loop *loop, const struct record *record) {
+    switch (record->kind) {
+    case RECORD_UNIT_HELLO:
+        keep_last(&loop->hello, record);
+        break;
+    case RECORD_UNIT_LOAD:
+        keep_last(&loop->load, record);
+        event_add(loop->sign, &(struct timeval){.tv_usec = LOAD_NS_MAX / 1000});
+        break;
+    case RECORD_TOKENS:
+        if (!request_set_has(&loop->requests, ((const struct record_tokens *)record)->request))
+            return;
+        break;
+    default:
+        if (!request_set_remove(&loop->requests, ((const struct record_finished *)record)->request))
+            return;
+        break;
+    }
+    send_to_gateway(loop, record);
+}
+
+static void on_sign(evutil_socket_t file, short what, void *context) {
+    struct loop *loop = context;
+    if (record_queue_first(&loop->load)) send_to_gateway(loop, record_queue_first(&loop->load));
+    event_add(loop->sign, &(struct timeval){.tv_usec = LOAD_NS_MAX / 1000});
+}
+
+static void on_retry(evutil_socket_t file, short what, void *context) {
+    flush_peers(context);
+    ask_turn(context);
+}
+
+/* ---- routing ---- */
+
+#define THE_UNIT 1 /* the id of one in this process */
+
+static void route_to_unit(struct loop *loop, const struct record_carried *carried) {
+    if (has_machine(loop, UNIT))
+        record_queue_force(&loop->inboxes[UNIT], carried_inner(carried));
+    else
+        send_to(loop, carried->unit.value, carried_inner(carried));
 }
 
 static void route(struct loop *loop, const struct record *record) {
@@ -59,14 +260,16 @@ static void route(struct loop *loop, const struct record *record) {
         worker_give(loop->tokenizer, record);
         break;
     case RECORD_TO_UNIT:
-        record_queue_force(&loop->inboxes[UNIT],
-                           carried_inner((const struct record_carried *)record));
+        route_to_unit(loop, (const struct record_carried *)record);
         break;
     case RECORD_UNIT_HELLO:
     case RECORD_TOKENS:
     case RECORD_FINISHED:
     case RECORD_UNIT_LOAD:
-        carry_from_unit(loop, record);
+        if (has_machine(loop, GATEWAY))
+            carry_from_unit(loop, THE_UNIT, record);
+        else
+            route_to_gateway(loop, record);
         break;
     case RECORD_RUN_STEP:
         worker_give(loop->engine, record);
@@ -85,7 +288,9 @@ static void drain_outbox(struct loop *loop, int which) {
 
 /* True while what the machine puts out has somewhere to go. */
 static bool may_feed(struct loop *loop, int which) {
-    if (which == UNIT) return record_queue_has_room(&loop->inboxes[GATEWAY]);
+    if (which == UNIT && has_machine(loop, GATEWAY))
+        return record_queue_has_room(&loop->inboxes[GATEWAY]);
+    if (which == UNIT) return !loop->peer_count || record_queue_has_room(&loop->peers[0].waiting);
     return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX &&
            (!loop->tokenizer || worker_waiting_bytes(loop->tokenizer) < BEHIND_BYTES_MAX);
 }
@@ -96,6 +301,7 @@ static bool run_machine(struct loop *loop, int which) {
     bool moved = false;
     int64_t now = clock_now_ns();
     const struct record *record;
+    if (!has_machine(loop, which)) return false;
     while ((record = record_queue_first(&loop->inboxes[which])) && may_feed(loop, which)) {
         enum status status = machine->receive(machine->self, record, now);
         if (status == STATUS_OK) {
@@ -117,6 +323,7 @@ static bool run_machine(struct loop *loop, int which) {
 static void plan_wake(struct loop *loop) {
     int64_t wake = MACHINE_NEVER;
     for (int i = 0; i < MACHINE_COUNT; i++) {
+        if (!has_machine(loop, i)) continue;
         int64_t own = loop->machines[i].next_wake_ns(loop->machines[i].self);
         if (own < wake) wake = own;
     }
@@ -131,9 +338,16 @@ static void plan_wake(struct loop *loop) {
     event_add(loop->wake, &time);
 }
 
+static bool nothing_is_left(const struct loop *loop) {
+    if (has_machine(loop, GATEWAY))
+        return !record_queue_first(&loop->inboxes[GATEWAY]) &&
+               http_server_open_exchanges(loop->http) == 0;
+    return !record_queue_first(&loop->inboxes[UNIT]) && request_set_count(&loop->requests) == 0 &&
+           (!loop->peer_count || !record_queue_first(&loop->peers[0].waiting));
+}
+
 static bool is_done(const struct loop *loop) {
-    return loop->draining && !record_queue_first(&loop->inboxes[GATEWAY]) &&
-           http_server_open_exchanges(loop->http) == 0;
+    return loop->ended || (loop->draining && nothing_is_left(loop));
 }
 
 static void on_turn(evutil_socket_t file, short what, void *context) {
@@ -143,11 +357,8 @@ static void on_turn(evutil_socket_t file, short what, void *context) {
         moved = run_machine(loop, GATEWAY);
         moved |= run_machine(loop, UNIT);
     } while (moved);
+    if (loop->wire) wire_resume(loop->wire);
     plan_wake(loop);
-}
-
-static void ask_turn(struct loop *loop) {
-    event_active(loop->turn, EV_TIMEOUT, 0);
 }
 
 /* ---- events ---- */
@@ -191,13 +402,14 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     struct loop *loop = context;
     if (loop->draining) _exit(128 + number);
     loop->draining = true;
-    uint32_t open = http_server_open_exchanges(loop->http);
+    uint32_t open =
+        loop->http ? http_server_open_exchanges(loop->http) : request_set_count(&loop->requests);
     if (open)
         fprintf(stderr, "finishing what has begun (%u open); a second signal ends at once\n", open);
     struct record_drain drain = {{RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
     for (int i = 0; i < MACHINE_COUNT; i++)
-        record_queue_force(&loop->inboxes[i], &drain.record);
-    http_server_drain(loop->http);
+        if (has_machine(loop, i)) record_queue_force(&loop->inboxes[i], &drain.record);
+    if (loop->http) http_server_drain(loop->http);
     ask_turn(loop);
 }
 
@@ -224,13 +436,19 @@ enum status loop_open(const struct http_server_options *http, struct loop **loop
         loop->turn = event_new(loop->base, -1, 0, on_turn, loop);
         loop->wake = evtimer_new(loop->base, on_turn, loop);
     }
-    struct http_server_options options = *http;
-    options.deliver = deliver_from_client;
-    options.deliver_context = loop;
+    if (loop->base) {
+        loop->retry = evtimer_new(loop->base, on_retry, loop);
+        loop->sign = evtimer_new(loop->base, on_sign, loop);
+    }
     enum status status = STATUS_OK;
-    if (!loop->base || !loop->turn || !loop->wake)
+    if (!loop->base || !loop->turn || !loop->wake || !loop->retry || !loop->sign)
         status = error_set(error, STATUS_IO, "cannot start the event loop: no memory or files");
-    if (!status) status = http_server_open(&options, loop->base, &loop->http, error);
+    if (!status && http) {
+        struct http_server_options options = *http;
+        options.deliver = deliver_from_client;
+        options.deliver_context = loop;
+        status = http_server_open(&options, loop->base, &loop->http, error);
+    }
     if (status)
         loop_close(loop);
     else
@@ -240,12 +458,14 @@ enum status loop_open(const struct http_server_options *http, struct loop **loop
 
 static enum status start_workers(struct loop *loop, const struct loop_parts *parts,
                                  struct error *error) {
-    enum status status =
-        worker_open("engine", parts->engine, parts->engine_context, &loop->engine, error);
-    if (status) return status;
-    loop->engine_answers =
-        event_new(loop->base, worker_file(loop->engine), EV_READ | EV_PERSIST, on_engine, loop);
-    event_add(loop->engine_answers, NULL);
+    enum status status = STATUS_OK;
+    if (parts->engine) {
+        status = worker_open("engine", parts->engine, parts->engine_context, &loop->engine, error);
+        if (status) return status;
+        loop->engine_answers =
+            event_new(loop->base, worker_file(loop->engine), EV_READ | EV_PERSIST, on_engine, loop);
+        event_add(loop->engine_answers, NULL);
+    }
     if (!parts->tokenize) return STATUS_OK;
     status =
         worker_open("tokenizer", parts->tokenize, parts->tokenize_context, &loop->tokenizer, error);
@@ -256,11 +476,40 @@ static enum status start_workers(struct loop *loop, const struct loop_parts *par
     return STATUS_OK;
 }
 
+static enum status start_wire(struct loop *loop, const struct loop_parts *parts,
+                              struct error *error) {
+    struct wire_options options = parts->wire;
+    if (!options.address) return STATUS_OK;
+    options.listens = has_machine(loop, GATEWAY);
+    options.kinds = options.listens ? wire_kind(RECORD_UNIT_HELLO) | wire_kind(RECORD_TOKENS) |
+                                          wire_kind(RECORD_FINISHED) | wire_kind(RECORD_UNIT_LOAD)
+                                    : wire_kind(RECORD_SUBMIT) | wire_kind(RECORD_CANCEL) |
+                                          wire_kind(RECORD_DRAIN);
+    options.context = loop;
+    options.joined = on_joined;
+    options.take = on_wire;
+    options.lost = on_lost;
+    options.may_take = may_take;
+    enum status status = wire_open(&options, loop->base, &loop->wire, error);
+    if (!status && options.listens && !parts->waits_for_unit)
+        fprintf(stderr, "units connect to %s\n", wire_address(loop->wire));
+    return status;
+}
+
+/* A whole server has its unit at once. */
+static void join_own_unit(struct loop *loop) {
+    if (has_machine(loop, GATEWAY) && has_machine(loop, UNIT))
+        tell_link(loop, RECORD_UNIT_JOINED, THE_UNIT);
+}
+
 enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct error *error) {
+    loop->parts = parts;
     loop->machines[GATEWAY] = parts->gateway;
     loop->machines[UNIT] = parts->unit;
     enum status status = start_workers(loop, parts, error);
-    if (!status) status = http_server_start(loop->http, error);
+    if (!status) status = start_wire(loop, parts, error);
+    if (!status && loop->http && !parts->waits_for_unit)
+        status = http_server_start(loop->http, error);
     if (status) return status;
     loop->terminate = evsignal_new(loop->base, SIGTERM, on_signal, loop);
     loop->interrupt = evsignal_new(loop->base, SIGINT, on_signal, loop);
@@ -268,14 +517,25 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     event_add(loop->terminate, NULL);
     event_add(loop->interrupt, NULL);
     event_add(loop->drain, NULL);
-    struct record_unit_link joined = {
-        {RECORD_VERSION, RECORD_UNIT_JOINED, sizeof joined}, the_unit, 0};
-    record_queue_force(&loop->inboxes[GATEWAY], &joined.record);
-    if (parts->ready) parts->ready(parts->ready_context, http_server_url(loop->http));
+    join_own_unit(loop);
+    if (loop->http && !parts->waits_for_unit) say_ready(loop);
     ask_turn(loop); /* the unit says hello */
     while (!is_done(loop))
         event_base_loop(loop->base, EVLOOP_ONCE);
-    return STATUS_OK;
+    if (loop->ended && loop->status) *error = loop->error;
+    return loop->ended ? loop->status : STATUS_OK;
+}
+
+void loop_end(struct loop *loop, enum status status, const struct error *error) {
+    if (loop->ended) return;
+    loop->ended = true;
+    loop->status = status;
+    if (error) loop->error = *error;
+    event_base_loopbreak(loop->base);
+}
+
+struct event_base *loop_base(const struct loop *loop) {
+    return loop->base;
 }
 
 static void free_event(struct event *event) {
@@ -288,11 +548,20 @@ bool loop_close(struct loop *loop) {
     free_event(loop->tokenizer_answers);
     if (loop->engine) ended &= worker_close(loop->engine, WORKER_CLOSE_NS);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
+    if (loop->wire) wire_close(loop->wire);
     if (loop->http) http_server_close(loop->http);
+    for (uint32_t i = 0; i < loop->peer_count; i++)
+        record_queue_clear(&loop->peers[i].waiting);
+    free(loop->peers);
+    record_queue_clear(&loop->hello);
+    record_queue_clear(&loop->load);
+    request_set_close(&loop->requests);
     for (int i = 0; i < MACHINE_COUNT; i++)
         record_queue_clear(&loop->inboxes[i]);
     free_event(loop->turn);
     free_event(loop->wake);
+    free_event(loop->retry);
+    free_event(loop->sign);
     free_event(loop->terminate);
     free_event(loop->interrupt);
     free_event(loop->drain);

@@ -1,35 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The world of one combined server: one thread that runs both machines. It gives them records and
- * the time, and carries out what they put into their outboxes:
+ * The world of one process of the serving plane: one thread that runs its machines. It gives them
+ * records and the time, and carries out what they put into their outboxes. A process holds
  *
- *     clients <-> HTTP server <-> gateway <-> unit <-> engine thread
- *                                    \-> tokenizer thread
+ *     a whole server   clients <-> HTTP server <-> gateway <-> unit <-> engine thread
+ *                                                     \-> tokenizer thread
+ *     a gateway        clients <-> HTTP server <-> gateway <-> wire (to any number of units)
+ *     a unit           wire (to its gateway) <-> unit <-> engine thread
  *
  * This is the only place of the serving plane that reads a clock. Records that a machine cannot
  * take now wait in bounded queues; a machine is fed only while the queues behind it have room, so
  * pressure travels back to the clients, who are told to try again later.
+ *
+ * A unit belongs to one connection: when that ends, what it had submitted is cancelled. Its pages
+ * stay in the prefix cache, and the next gateway finds them there.
  */
 #ifndef HOST_LOOP_H
 #define HOST_LOOP_H
 
 #include "contract/machine.h"
 #include "host/http_server.h"
+#include "host/wire.h"
 #include "host/worker.h"
 
 struct loop;
 
 /* Comes first, so that a wrong address is known before the checkpoint is loaded. `http`'s deliver
- * is set by the loop. */
+ * is set by the loop. NULL: no clients, as for a unit. */
 enum status loop_open(const struct http_server_options *http, struct loop **loop_out,
                       struct error *error);
 
+/* Others' events may be added before and while the loop runs. */
+struct event_base *loop_base(const struct loop *loop);
+
 struct loop_parts {
-    struct machine gateway, unit;
-    worker_function *engine; /* RUN_STEP -> STEP_DONE */
+    struct machine gateway, unit; /* one without receive() is not here, but behind the wire */
+    worker_function *engine;      /* RUN_STEP -> STEP_DONE */
     void *engine_context;
     worker_function *tokenize; /* TOKENIZE -> TOKENIZED; NULL: never asked for */
     void *tokenize_context;
-    /* Called once clients can connect. */
+    struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
+    bool waits_for_unit;      /* clients are let in once a unit has said hello */
+    /* Called once clients can connect; a unit: when it has connected for the first time, without a
+     * url. */
     void (*ready)(void *context, const char *url);
     void *ready_context;
 };
@@ -37,6 +49,9 @@ struct loop_parts {
 /* Serves until SIGTERM or SIGINT: then takes nothing new, answers what has begun, and returns. A
  * second signal ends the process at once. */
 enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct error *error);
+
+/* Lets loop_run return now, with this status and error; for what else lives in the loop. */
+void loop_end(struct loop *loop, enum status status, const struct error *error);
 
 /* False: the engine is still in a step; what it uses must be left alone until the process ends. */
 bool loop_close(struct loop *loop);

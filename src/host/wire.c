@@ -299,8 +299,8 @@ static bool take_single(struct wire *wire) {
         return false;
     }
     wire->told = false;
-    *peer = (struct peer){
-        .state = STATE_UP, .number = ++wire->last_number, .heard_ns = clock_now_ns()};
+    *peer =
+        (struct peer){.state = STATE_UP, .number = ++wire->last_number, .heard_ns = clock_now_ns()};
     wire->options.joined(wire->options.context, peer->number);
     return true;
 }
@@ -409,8 +409,7 @@ static void answer_zap(struct wire *wire) {
     }
     /* version, request, domain, address, identity, mechanism, credentials */
     bool allowed = count == 7 && sizes[5] == 5 && memcmp(parts[5], "CURVE", 5) == 0 &&
-                   sizes[6] == 32 &&
-                   wire_keys_allow(wire->options.keys, (const uint8_t *)parts[6]);
+                   sizes[6] == 32 && wire_keys_allow(wire->options.keys, (const uint8_t *)parts[6]);
     zmq_send(wire->zap, "1.0", 3, ZMQ_SNDMORE);
     zmq_send(wire->zap, parts[1], (size_t)(count > 1 ? sizes[1] : 0), ZMQ_SNDMORE);
     zmq_send(wire->zap, allowed ? "200" : "400", 3, ZMQ_SNDMORE);
@@ -531,8 +530,7 @@ static enum status open_sockets(struct wire *wire, struct error *error) {
 }
 
 static void open_again(struct wire *wire, long ms) {
-    event_add(wire->reopen,
-              &(struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000});
+    event_add(wire->reopen, &(struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000});
     wire->ending = true; /* its socket is closed then: we may be inside its events */
     event_del(wire->socket_event);
     event_del(wire->monitor_event);

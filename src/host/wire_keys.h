@@ -18,7 +18,7 @@
 
 struct wire_keys {
     char public[WIRE_KEY_TEXT], secret[WIRE_KEY_TEXT];
-    char gateway[WIRE_KEY_TEXT];                   /* a unit: the gateway's public key */
+    char gateway[WIRE_KEY_TEXT];    /* a unit: the gateway's public key */
     char (*allowed)[WIRE_KEY_TEXT]; /* [allowed_count] a gateway: the units' public keys */
     uint32_t allowed_count;
 };

@@ -15,9 +15,15 @@ const struct program programs[] = {
     {"chat", "talk with a model in the terminal", program_chat, OPTIONS(chat_options)},
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
     {"eplb", "place experts on ranks", program_eplb, OPTIONS(eplb_options)},
+    {"gateway", "an API server for units in other processes", program_gateway,
+     OPTIONS(gateway_options)},
 #endif
     {"generate", "answer a prompt", program_generate, OPTIONS(generate_options)},
     {"inspect", "show a model, options, the processor", program_inspect, NULL, 0},
+#ifdef FATHOM_SERVING
+    {"keygen", "make keys for gateways and units on several machines", program_keygen,
+     OPTIONS(keygen_options)},
+#endif
     {"logits", "print a model's logits for given tokens", program_logits, OPTIONS(logits_options)},
     {"make-checkpoint", "write a checkpoint of random weights", program_make_checkpoint,
      OPTIONS(make_checkpoint_options)},
@@ -26,6 +32,9 @@ const struct program programs[] = {
     {"tokenize", "turn text into token ids", program_tokenize, OPTIONS(tokenize_options)},
 #endif
     {"trace", "what a trace says about overlap", program_trace, OPTIONS(trace_options)},
+#ifdef FATHOM_SERVING
+    {"unit", "compute for a gateway", program_unit, OPTIONS(unit_options)},
+#endif
     {"version", "print the version", program_version, OPTIONS(version_options)},
 };
 const size_t program_count = ARRAY_COUNT(programs);

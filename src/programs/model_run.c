@@ -19,16 +19,28 @@ static enum status choose_level(const char *mask, enum kernel_level *out, struct
     return status;
 }
 
+enum status model_run_directory(const char *given, const char **directory_out,
+                                struct error *error) {
+    static char found[PATH_MAX];
+    *directory_out = given ? given : found;
+    return given ? STATUS_OK : default_model_find(found, sizeof found, error);
+}
+
+void model_run_name(const char *directory, const char *given, char name_out[static 256]) {
+    char path[PATH_MAX];
+    const char *name = given;
+    if (!name) {
+        const char *whole = realpath(directory, path) ? path : directory;
+        const char *slash = strrchr(whole, '/');
+        name = slash && slash[1] ? slash + 1 : whole;
+    }
+    snprintf(name_out, 256, "%.255s", name);
+}
+
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) {
-    static char found[PATH_MAX];
-    struct model_options options = {.directory = values->model,
-                                    .threads = (uint32_t)values->threads};
-    enum status status = STATUS_OK;
-    if (!options.directory) {
-        status = default_model_find(found, sizeof found, error);
-        options.directory = found;
-    }
+    struct model_options options = {.threads = (uint32_t)values->threads};
+    enum status status = model_run_directory(values->model, &options.directory, error);
     if (status == STATUS_OK)
         status = activations_named(values->activations, &options.activations, error);
     if (status == STATUS_OK) status = choose_level(values->cpu_mask, &options.level, error);

@@ -50,6 +50,15 @@ struct model_run_values {
         .maximum = 1024, .offset = offsetof(struct model_run_values, threads)                      \
     }
 
+/* The directory that was given, or that of the model which comes with Fathom; its text lives as long
+ * as the process. */
+enum status model_run_directory(const char *given, const char **directory_out,
+                                struct error *error) MUST_USE;
+
+/* A model's name: the given one, or the last name in the directory's path, symbolic links followed.
+ */
+void model_run_name(const char *directory, const char *given, char name_out[static 256]);
+
 /* Fills directory, activations, level and threads. The directory's text lives as long as the
  * process. */
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,

@@ -31,25 +31,31 @@ extern char **program_arguments;
 int program_bench(int argc, char **argv);
 int program_detokenize(int argc, char **argv);
 int program_eplb(int argc, char **argv);
+int program_gateway(int argc, char **argv);
 int program_generate(int argc, char **argv);
 int program_inspect(int argc, char **argv);
+int program_keygen(int argc, char **argv);
 int program_logits(int argc, char **argv);
 int program_make_checkpoint(int argc, char **argv);
 int program_chat(int argc, char **argv);
 int program_serve(int argc, char **argv);
 int program_tokenize(int argc, char **argv);
 int program_trace(int argc, char **argv);
+int program_unit(int argc, char **argv);
 int program_version(int argc, char **argv);
 
 extern const struct option_table detokenize_options[1];
 extern const struct option_table eplb_options[1];
+extern const struct option_table gateway_options[1];
 extern const struct option_table generate_options[1];
+extern const struct option_table keygen_options[1];
 extern const struct option_table logits_options[1];
 extern const struct option_table make_checkpoint_options[1];
 extern const struct option_table chat_options[1];
 extern const struct option_table serve_options[1];
 extern const struct option_table tokenize_options[1];
 extern const struct option_table trace_options[1];
+extern const struct option_table unit_options[1];
 extern const struct option_table version_options[1];
 
 #endif

@@ -340,7 +340,9 @@ static void a_key_file_must_be_right(void **state) {
     struct error error;
     struct wire_keys keys;
     path_in(path, "", "odd");
-    const char *const texts[] = {"", "# only a comment\n", "abc\n",
+    const char *const texts[] = {"",
+                                 "# only a comment\n",
+                                 "abc\n",
                                  "0000000000000000000000000000000000000000x\n",
                                  "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n",
                                  "0000000000000000000000000000000000000000\n"

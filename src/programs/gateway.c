@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom gateway: the API server, the chat page and the gateway, in a process without weights. The
+ * units that compute connect to it, from this machine or others.
+ */
+#include <unistd.h>
+
+#include "base/check.h"
+#include "programs/gateway_side.h"
+#include "programs/model_run.h"
+#include "programs/wire_options.h"
+
+struct gateway_values {
+    struct gateway_side_values gateway;
+    struct wire_values wire;
+    uint64_t requests;
+    const char *model, *config;
+};
+
+#define AT(field) .offset = offsetof(struct gateway_values, field)
+
+static const struct option gateway_rows[] = {
+    {.name = "listen",
+     .type = OPTION_TEXT,
+     .help =
+         "the address that units connect to: ipc://PATH or tcp://HOST:PORT (a port of * takes a "
+         "free one)",
+     AT(wire.address)},
+    {.name = "wire-allow",
+     .type = OPTION_TEXT,
+     .help = "a file with the public keys of the units let in, one a line",
+     AT(wire.peers)},
+    WIRE_KEY_OPTIONS(struct gateway_values),
+    {.name = "model",
+     .type = OPTION_TEXT,
+     .help = "directory of the checkpoint that the units serve, for its shape and its text; the "
+             "model that comes with Fathom if not given",
+     AT(model)},
+    {.name = "requests",
+     .type = OPTION_COUNT,
+     .fallback = "1024",
+     .help = "requests that are waiting or running; further ones are told to try again later",
+     .minimum = 1,
+     .maximum = LIMIT_GATEWAY_REQUESTS,
+     AT(requests)},
+    GATEWAY_SIDE_OPTIONS(struct gateway_values),
+    {.name = "config",
+     .type = OPTION_TEXT,
+     .help = "a YAML file with any of these options",
+     AT(config)},
+};
+
+const struct option_table gateway_options[1] = {
+    {.command = "gateway",
+     .arguments = "",
+     .description =
+         "Serves what its units compute: the OpenAI-compatible API under /v1, a chat page "
+         "at /.",
+     .options = gateway_rows,
+     .option_count = ARRAY_COUNT(gateway_rows)},
+};
+
+struct process {
+    struct gateway_values values;
+    struct loop *loop;
+    struct gateway_side gateway;
+};
+
+static void say_ready(void *context, const char *url) {
+    const struct process *process = context;
+    gateway_side_say(&process->gateway, url);
+}
+
+static enum status process_run(struct process *process, struct error *error) {
+    struct loop_parts parts = {.ready = say_ready, .ready_context = process};
+    struct gateway_values *values = &process->values;
+    const char *directory;
+    enum status status = wire_options_read(&values->wire, true, &parts.wire, error);
+    if (!status) status = model_run_directory(values->model, &directory, error);
+    if (!status) status = gateway_side_open_loop(&values->gateway, &process->loop, error);
+    if (!status)
+        status = gateway_side_open_alone(&process->gateway, &values->gateway, directory,
+                                         values->requests, error);
+    if (status) return status;
+    gateway_side_join(&process->gateway, &parts);
+    return loop_run(process->loop, &parts, error);
+}
+
+int program_gateway(int argc, char **argv) {
+    struct process process = {.loop = NULL};
+    struct option_result result;
+    struct error error;
+    int exit_code;
+    if (!command_begin(gateway_options, argc, argv, &process.values, &result, &exit_code))
+        return exit_code;
+    if (!process.values.wire.address)
+        return command_misused(gateway_options, "--listen is missing: where units connect");
+    enum status status = process_run(&process, &error);
+    exit_code =
+        status ? command_failed(gateway_options, status, &error) : command_end(gateway_options);
+    if (process.loop && !loop_close(process.loop)) _exit(exit_code);
+    gateway_side_close(&process.gateway);
+    wire_options_close(&process.values.wire);
+    return exit_code;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "programs/gateway_side.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "host/web_assets.h"
+#include "model/checkpoint.h"
+#include "programs/model_run.h"
+
+#define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
+#define REQUESTS_AHEAD 64                     /* that are being read or tokenized */
+
+/* ---- the tokenizer's thread ---- */
+
+static void tokenize(void *context, struct worker *worker, const struct record *record) {
+    struct gateway_side *side = context;
+    const struct record_tokenize *request = (const struct record_tokenize *)record;
+    const size_t head_bytes = record_tail(sizeof(struct record_tokenized));
+    struct record_tokenized *answer = side->tokenized;
+    struct bytes text = {(const char *)record + record_tail(sizeof *request), request->text_bytes};
+    size_t count = 0;
+    enum status status =
+        tokenizer_encode(side->text.tokenizer, side->scratch, text, request->parse_special,
+                         (uint32_t *)((char *)answer + head_bytes), LONG_TEXT_BYTES_MAX, &count);
+    if (status) count = 0; /* says that it cannot be done */
+    *answer = (struct record_tokenized){
+        .record = {RECORD_VERSION, RECORD_TOKENIZED,
+                   (uint32_t)record_tail(head_bytes + count * sizeof(uint32_t))},
+        .request = request->request,
+        .token_count = (uint32_t)count,
+    };
+    worker_answer(worker, &answer->record);
+}
+
+/* ---- opening ---- */
+
+static enum status no_memory(struct error *error, const char *what) {
+    return error_set(error, STATUS_NO_MEMORY, "no memory for %s", what);
+}
+
+enum status gateway_side_open_loop(const struct gateway_side_values *values, struct loop **loop_out,
+                                   struct error *error) {
+    static struct http_asset assets[WEB_ASSET_COUNT];
+    struct http_server_options http;
+    http_server_defaults(&http);
+    http.host = values->host;
+    http.port = (uint32_t)values->port;
+    http.allow_origin = values->allow_origin;
+    http.assets = assets;
+    http.asset_count = WEB_ASSET_COUNT;
+    web_assets_list(assets);
+    return loop_open(&http, loop_out, error);
+}
+
+static enum status open_text(struct gateway_side *side, const char *directory,
+                             const struct shape *shape, struct error *error) {
+    enum status status = model_text_open(directory, shape, &side->text, error);
+    if (status || !side->text.tokenizer) return status;
+    struct arena arena;
+    size_t bytes = tokenizer_scratch_bytes(LONG_TEXT_BYTES_MAX);
+    side->text_memory = malloc(bytes);
+    side->tokenized =
+        malloc(sizeof *side->tokenized + (LONG_TEXT_BYTES_MAX + 4) * sizeof(uint32_t));
+    if (!side->text_memory || !side->tokenized) return no_memory(error, "the tokenizer");
+    arena_over(&arena, side->text_memory, bytes);
+    side->scratch = tokenizer_scratch_create(&arena, LONG_TEXT_BYTES_MAX);
+    return side->scratch ? STATUS_OK : no_memory(error, "the tokenizer");
+}
+
+static enum status open_machine(struct gateway_side *side, uint64_t requests, struct error *error) {
+    const struct model_text *text = &side->text;
+    struct gateway_options gateway = {
+        .tokenizer = text->tokenizer,
+        .chat_template = text->chat_template.present ? &text->chat_template : NULL,
+        .model_name = side->name,
+        .model_created = (int64_t)time(NULL),
+        .version = FATHOM_VERSION,
+        .sampling = text->sampling,
+        .stop_token_count = text->stop_token_count,
+        .prepend_bos = text->prepend_bos,
+        .bos_token = text->bos_token,
+        .body_bytes_max = LONG_TEXT_BYTES_MAX,
+    };
+    requests += REQUESTS_AHEAD;
+    gateway.requests_max =
+        requests < LIMIT_GATEWAY_REQUESTS ? (uint32_t)requests : LIMIT_GATEWAY_REQUESTS;
+    memcpy(gateway.stop_tokens, text->stop_tokens, sizeof gateway.stop_tokens);
+    size_t bytes = gateway_memory_bytes(&gateway) + 64;
+    struct arena arena;
+    side->memory = malloc(bytes);
+    if (!side->memory) return no_memory(error, "the gateway");
+    arena_over(&arena, side->memory, bytes);
+    return gateway_create(&arena, &gateway, &side->gateway, error);
+}
+
+enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,
+                              const char *directory, const struct shape *shape, uint64_t requests,
+                              struct error *error) {
+    *side = (struct gateway_side){.values = values};
+    enum status status = open_text(side, directory, shape, error);
+    if (status) return status;
+    model_run_name(directory, values->served_name, side->name);
+    return open_machine(side, requests, error);
+}
+
+enum status gateway_side_open_alone(struct gateway_side *side,
+                                    const struct gateway_side_values *values, const char *directory,
+                                    uint64_t requests, struct error *error) {
+    struct checkpoint *checkpoint;
+    enum status status = checkpoint_open(directory, CHECKPOINT_SHAPE_ONLY, &checkpoint, error);
+    if (status) return status;
+    struct shape shape = *checkpoint_shape(checkpoint);
+    checkpoint_close(checkpoint);
+    return gateway_side_open(side, values, directory, &shape, requests, error);
+}
+
+void gateway_side_close(struct gateway_side *side) {
+    model_text_close(&side->text);
+    free(side->tokenized);
+    free(side->text_memory);
+    free(side->memory);
+}
+
+void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
+    parts->gateway = gateway_machine(side->gateway);
+    parts->tokenize = side->text.tokenizer ? tokenize : NULL;
+    parts->tokenize_context = side;
+}
+
+void gateway_side_say(const struct gateway_side *side, const char *url) {
+    if (!side->text.tokenizer)
+        fprintf(stderr, "no tokenizer.json: prompts and answers are token ids\n");
+    else if (!side->text.chat_template.present)
+        fprintf(stderr, "no chat template in tokenizer_config.json: /v1/completions only\n");
+    printf("listening on %s\n", url);
+    fflush(stdout);
+}

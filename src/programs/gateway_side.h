@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a program that runs a gateway is made of: its options, the HTTP server's, the text side of
+ * the model, the gateway machine, and what the tokenizer's thread does. Needs no weights.
+ */
+#ifndef PROGRAMS_GATEWAY_SIDE_H
+#define PROGRAMS_GATEWAY_SIDE_H
+
+#include "gateway/gateway.h"
+#include "host/loop.h"
+#include "host/model_text.h"
+#include "programs/command.h"
+
+struct gateway_side_values {
+    uint64_t port;
+    const char *host, *served_name, *allow_origin;
+};
+
+/* Rows for an option table of `owner`, which has a struct gateway_side_values `gateway`. */
+#define GATEWAY_SIDE_OPTIONS(owner)                                                                \
+    {.name = "host",                                                                               \
+     .type = OPTION_TEXT,                                                                          \
+     .fallback = "127.0.0.1",                                                                      \
+     .help = "address to listen on; 0.0.0.0 for all networks",                                     \
+     .offset = offsetof(owner, gateway.host)},                                                     \
+        {.name = "port",                                                                           \
+         .type = OPTION_COUNT,                                                                     \
+         .fallback = "8000",                                                                       \
+         .help = "port to listen on; 0 takes a free one",                                          \
+         .maximum = 65535,                                                                         \
+         .offset = offsetof(owner, gateway.port)},                                                 \
+        {.name = "served-name",                                                                    \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "the model's name in the API; the directory's name if not given",                 \
+         .offset = offsetof(owner, gateway.served_name)},                                          \
+    {                                                                                              \
+        .name = "allow-origin", .type = OPTION_TEXT,                                               \
+        .help = "let pages of this origin use the API (CORS); * for any. None if not given",       \
+        .offset = offsetof(owner, gateway.allow_origin)                                            \
+    }
+
+struct gateway_side {
+    const struct gateway_side_values *values;
+    struct gateway *gateway;
+    struct model_text text;
+    struct tokenizer_scratch *scratch;  /* of the tokenizer's thread */
+    struct record_tokenized *tokenized; /* of that thread, room for all tokens of a long text */
+    void *text_memory, *memory;
+    char name[256]; /* of the model, as served */
+};
+
+/* Opens the loop, and binds the address of clients: first of all, since the rest takes time. */
+enum status gateway_side_open_loop(const struct gateway_side_values *values, struct loop **loop_out,
+                                   struct error *error) MUST_USE;
+
+/* `requests`: that units hold at most. The values live as long. */
+enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,
+                              const char *directory, const struct shape *shape, uint64_t requests,
+                              struct error *error) MUST_USE;
+/* As gateway_side_open; reads the shape from the checkpoint's config.json. */
+enum status gateway_side_open_alone(struct gateway_side *side,
+                                    const struct gateway_side_values *values, const char *directory,
+                                    uint64_t requests, struct error *error) MUST_USE;
+/* Also of one that was not opened, or failed to. */
+void gateway_side_close(struct gateway_side *side);
+
+/* Fills in the gateway, the tokenizer and their context. */
+void gateway_side_join(struct gateway_side *side, struct loop_parts *parts);
+
+/* What chats are like, on stderr; then where, on stdout. */
+void gateway_side_say(const struct gateway_side *side, const char *url);
+
+#endif

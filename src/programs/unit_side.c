@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "programs/unit_side.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "policy/evict_pages.h"
+#include "policy/speculate.h"
+
+#define PROMPTS_BYTES ((size_t)1 << 30) /* for the prompts held, among ranks */
+
+bool unit_side_misused(const struct option_table *table, const struct unit_side_values *values,
+                       int *exit_code_out) {
+    if (values->max_batch_tokens >= values->max_batch_rows + KV_BLOCK_TOKENS) return false;
+    *exit_code_out = command_misused(
+        table, "--max-batch-tokens must be at least --max-batch-rows + %d", KV_BLOCK_TOKENS);
+    return true;
+}
+
+/* ---- the engine's thread ---- */
+
+/* A step begins when every rank's plan is there. */
+static void run_step(void *context, struct worker *worker, const struct record *record) {
+    struct unit_side *side = context;
+    struct error error = {""};
+    uint32_t ranks = rank_group_count(side->group);
+    struct step_plan *plan = malloc(record->bytes);
+    check(record->kind == RECORD_RUN_STEP && plan && side->plan_count < ranks);
+    memcpy(plan, record, record->bytes);
+    check(plan->rank < ranks && !side->plans[plan->rank]);
+    side->plans[plan->rank] = plan;
+    if (++side->plan_count < ranks) return;
+    lanes_begin(&side->lanes, side->plans, ranks, model_shape(rank_group_model(side->group)));
+    rank_group_run(side->group, (const struct step_plan *const *)side->plans, side->results,
+                   &error);
+    lanes_end(&side->lanes, side->results[0]->compute_ns);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        if (side->results[rank]->failed) fprintf(stderr, "a step failed: %s\n", error.text);
+        worker_answer(worker, &side->results[rank]->record);
+        free(side->plans[rank]);
+        side->plans[rank] = NULL;
+    }
+    side->plan_count = 0;
+}
+
+/* ---- opening ---- */
+
+static enum status no_memory(struct error *error, const char *what) {
+    return error_set(error, STATUS_NO_MEMORY, "no memory for %s", what);
+}
+
+uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t ranks) {
+    uint64_t wanted = values->max_batch_rows + divide_up(values->queue, ranks);
+    return wanted < LIMIT_UNIT_REQUESTS ? (uint32_t)wanted : LIMIT_UNIT_REQUESTS;
+}
+
+static enum speculate_mode speculate_mode(const struct unit_side *side) {
+    if (!model_has_mtp(rank_group_model(side->group))) return SPECULATE_NEVER;
+    return strcmp(side->values->mtp, "on") == 0 ? SPECULATE_ALWAYS : SPECULATE_MEASURED;
+}
+
+static enum status open_engine(struct unit_side *side, struct error *error) {
+    struct model_options options = {0};
+    struct model_run_progress progress;
+    enum status status = model_run_options(side->run, &options, error);
+    if (!status) status = rank_job_options(side->job, &options, error);
+    if (status) return status;
+    options.kv_bytes = side->values->kv_memory / side->job->ranks;
+    options.step_tokens_max = (uint32_t)side->values->max_batch_tokens;
+    options.step_rows_max = (uint32_t)side->values->max_batch_rows;
+    options.mtp = strcmp(side->values->mtp, "off") != 0;
+    options.mtp_required = strcmp(side->values->mtp, "on") == 0;
+    options.slots_max = unit_side_requests(side->values, side->job->ranks);
+    model_run_progress_begin(&progress, &options);
+    status = rank_group_open_engines(&options, &side->group, error);
+    model_run_progress_end(&progress);
+    if (status) return status;
+    side->directory = options.directory;
+    bool known = lanes_named(side->run->schedule, &side->lanes);
+    check(known);
+    uint32_t ranks = rank_group_count(side->group);
+    side->plans = calloc(ranks, sizeof *side->plans);
+    side->results = calloc(ranks, sizeof *side->results);
+    bool whole = side->plans && side->results;
+    for (uint32_t i = 0; whole && i < ranks; i++)
+        whole = (side->results[i] = calloc(1, engine_cpu_result_bytes(options.step_rows_max)));
+    return whole ? STATUS_OK : no_memory(error, "step results");
+}
+
+static uint32_t context_tokens(const struct unit_side *side) {
+    const struct model *model = rank_group_model(side->group);
+    uint64_t most = (uint64_t)model_page_count(model) * KV_BLOCK_TOKENS;
+    uint64_t wanted =
+        side->values->max_context ? side->values->max_context : model_shape(model)->context_max;
+    if (wanted > most) wanted = most;
+    return wanted < LIMIT_CONTEXT ? (uint32_t)wanted : LIMIT_CONTEXT;
+}
+
+static enum status take_pids(struct unit_side *side, struct error *error) {
+    uint32_t ranks = rank_group_count(side->group);
+    struct rank_report *reports = calloc(ranks, sizeof *reports);
+    side->pids = calloc(ranks, sizeof *side->pids);
+    if (!reports || !side->pids) {
+        free(reports);
+        return no_memory(error, "the ranks' reports");
+    }
+    rank_group_report(side->group, reports);
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        side->pids[rank] = reports[rank].pid;
+    free(reports);
+    return STATUS_OK;
+}
+
+static enum status open_units(struct unit_side *side, struct error *error) {
+    const struct model *model = rank_group_model(side->group);
+    const struct unit_side_values *values = side->values;
+    uint32_t ranks = rank_group_count(side->group);
+    struct unit_options unit = {
+        .requests_max = unit_side_requests(values, ranks),
+        .page_count = model_page_count(model),
+        .context_tokens_max = context_tokens(side),
+        .step_rows_max = (uint32_t)values->max_batch_rows,
+        .step_tokens_max = (uint32_t)values->max_batch_tokens,
+        .vocab_count = model_shape(model)->vocab,
+        .prefix_cache = values->prefix_cache,
+        .reuse_generated = values->reuse_generated,
+        .evict_rule = strcmp(values->evict, "deepest") == 0 ? EVICT_DEEPEST : EVICT_LEAST_RECENT,
+        .speculate = speculate_mode(side),
+        .tpot_stretch_percent = (uint32_t)values->tpot_stretch,
+        .tpot_target_ns = (int64_t)(values->tpot_target_ms * 1e6),
+        .prompt_patience_ns = (int64_t)(values->prompt_patience * 1e9),
+        .priority_ns = (int64_t)(values->priority_seconds * 1e9),
+        .model_id = model_identity(model),
+        .numerics_id = model_numerics_id(model),
+        .pids = side->pids,
+    };
+    if (ranks > 1) unit.prompt_bytes = PROMPTS_BYTES / ranks;
+    size_t bytes = rank_units_memory_bytes(&unit, ranks) + 64;
+    struct arena arena;
+    side->memory = malloc(bytes);
+    if (!side->memory) return no_memory(error, "the unit");
+    arena_over(&arena, side->memory, bytes);
+    return rank_units_create(&arena, &unit, ranks, &side->units, error);
+}
+
+enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
+                           const struct rank_job_values *job, const struct unit_side_values *values,
+                           struct error *error) {
+    *side = (struct unit_side){.run = run, .job = job, .values = values};
+    enum status status = open_engine(side, error);
+    if (!status) status = take_pids(side, error);
+    return status ? status : open_units(side, error);
+}
+
+void unit_side_close(struct unit_side *side, const struct option_table *table) {
+    struct error error;
+    if (!side->values) return;
+    for (uint32_t i = 0; side->results && i < rank_group_count(side->group); i++)
+        free(side->results[i]);
+    if (side->group && rank_job_write_trace(side->job, side->group, &error))
+        command_failed(table, STATUS_IO, &error);
+    rank_group_close(side->group);
+    free(side->results);
+    free(side->plans);
+    free(side->pids);
+    free(side->memory);
+}
+
+void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
+    parts->unit = rank_units_machine(side->units);
+    parts->engine = run_step;
+    parts->engine_context = side;
+}
+
+void unit_side_say(const struct unit_side *side, const char *name) {
+    const struct model *model = rank_group_model(side->group);
+    fprintf(stderr, "serving %s (%s): %.1f MiB of weights, %u KV pages of %d tokens\n", name,
+            model_numerics_id(model), (double)model_weight_bytes(model) / (1 << 20),
+            model_page_count(model), KV_BLOCK_TOKENS);
+    if (rank_group_count(side->group) > 1)
+        fprintf(stderr, "%u ranks; so much on each\n", rank_group_count(side->group));
+    if (model_has_mtp(model))
+        fprintf(stderr, "drafting ahead with the MTP layer: %s\n",
+                strcmp(side->values->mtp, "on") == 0 ? "always" : "when it is faster");
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a program that runs a unit is made of: its options, the engines of its ranks, the unit
+ * machine, and what the engine's thread does. `fathom serve` has one in its own process, `fathom
+ * unit` behind a wire.
+ */
+#ifndef PROGRAMS_UNIT_SIDE_H
+#define PROGRAMS_UNIT_SIDE_H
+
+#include "host/lanes.h"
+#include "host/loop.h"
+#include "programs/model_run.h"
+#include "programs/rank_job.h"
+#include "unit/rank_units.h"
+
+struct unit_side_values {
+    uint64_t kv_memory, max_context, max_batch_tokens, max_batch_rows, queue, tpot_stretch;
+    double tpot_target_ms, prompt_patience, priority_seconds;
+    const char *evict, *mtp;
+    bool prefix_cache, reuse_generated;
+};
+
+/* Rows for an option table of `owner`, which has a struct unit_side_values `unit`. */
+#define UNIT_SIDE_OPTIONS(owner)                                                                   \
+    {.name = "kv-memory",                                                                          \
+     .type = OPTION_BYTES,                                                                         \
+     .fallback = "1GiB",                                                                           \
+     .help = "memory for the KV cache, of a unit, all its ranks together",                         \
+     .offset = offsetof(owner, unit.kv_memory)},                                                   \
+        {.name = "max-context",                                                                    \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "tokens of a prompt and its answer; 0: what model and KV memory allow",           \
+         .maximum = LIMIT_CONTEXT,                                                                 \
+         .offset = offsetof(owner, unit.max_context)},                                             \
+        {.name = "max-batch-tokens",                                                               \
+         .type = OPTION_COUNT,                                                                     \
+         .fallback = "512",                                                                        \
+         .help = "tokens computed in one step, on each rank; more speeds prompts up and makes "    \
+                 "running "                                                                        \
+                 "answers wait",                                                                   \
+         .minimum = 2 * KV_BLOCK_TOKENS,                                                           \
+         .maximum = LIMIT_STEP_TOKENS,                                                             \
+         .offset = offsetof(owner, unit.max_batch_tokens)},                                        \
+        {.name = "max-batch-rows",                                                                 \
+         .type = OPTION_COUNT,                                                                     \
+         .fallback = "64",                                                                         \
+         .help = "requests that run at the same time, on each rank; at least 64 less than "        \
+                 "--max-batch-tokens",                                                             \
+         .minimum = 1,                                                                             \
+         .maximum = LIMIT_STEP_ROWS,                                                               \
+         .offset = offsetof(owner, unit.max_batch_rows)},                                          \
+        {.name = "queue",                                                                          \
+         .type = OPTION_COUNT,                                                                     \
+         .fallback = "256",                                                                        \
+         .help = "requests that may wait; further ones are told to try again later",               \
+         .maximum = LIMIT_UNIT_REQUESTS,                                                           \
+         .offset = offsetof(owner, unit.queue)},                                                   \
+        {.name = "prefix-cache",                                                                   \
+         .type = OPTION_FLAG,                                                                      \
+         .fallback = "true",                                                                       \
+         .help = "keep the KV pages of prompts and answers, and do not compute them again",        \
+         .offset = offsetof(owner, unit.prefix_cache)},                                            \
+        {.name = "reuse-generated",                                                                \
+         .type = OPTION_FLAG,                                                                      \
+         .fallback = "true",                                                                       \
+         .help =                                                                                   \
+             "... also those of answers that come back in a later prompt, as in a talk; the next " \
+             "answer may then differ in a last bit from one computed afresh",                      \
+         .offset = offsetof(owner, unit.reuse_generated)},                                         \
+        {.name = "evict",                                                                          \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "least-recent",                                                               \
+         .choices = "least-recent|deepest",                                                        \
+         .help = "which cached KV pages make room first",                                          \
+         .offset = offsetof(owner, unit.evict)},                                                   \
+        {.name = "mtp",                                                                            \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|on|off",                                                                 \
+         .help = "draft tokens ahead with the model's MTP layer, which changes no answer: when "   \
+                 "measured "                                                                       \
+                 "to be faster, always, or never",                                                 \
+         .offset = offsetof(owner, unit.mtp)},                                                     \
+        {.name = "tpot-target-ms",                                                                 \
+         .type = OPTION_NUMBER,                                                                    \
+         .fallback = "0",                                                                          \
+         .help =                                                                                   \
+             "time for each token of running answers beside which prompts are computed; 0: by "    \
+             "--tpot-stretch",                                                                     \
+         .maximum = 1e6,                                                                           \
+         .offset = offsetof(owner, unit.tpot_target_ms)},                                          \
+        {.name = "tpot-stretch",                                                                   \
+         .type = OPTION_COUNT,                                                                     \
+         .fallback = "150",                                                                        \
+         .help = "percent of their usual time that running answers may take while prompts are "    \
+                 "computed",                                                                       \
+         .minimum = 100,                                                                           \
+         .maximum = 100000,                                                                        \
+         .offset = offsetof(owner, unit.tpot_stretch)},                                            \
+        {.name = "prompt-patience",                                                                \
+         .type = OPTION_NUMBER,                                                                    \
+         .fallback = "1",                                                                          \
+         .help = "seconds a prompt may wait before running answers give it more than that",        \
+         .minimum = 0.001,                                                                         \
+         .maximum = 1e6,                                                                           \
+         .offset = offsetof(owner, unit.prompt_patience)},                                         \
+    {                                                                                              \
+        .name = "priority-seconds", .type = OPTION_NUMBER, .fallback = "10",                       \
+        .help = "waiting time that one step of priority is worth", .minimum = 0.001,               \
+        .maximum = 1e6, .offset = offsetof(owner, unit.priority_seconds)                           \
+    }
+
+struct unit_side {
+    const struct model_run_values *run;
+    const struct rank_job_values *job;
+    const struct unit_side_values *values;
+    struct rank_group *group;
+    struct rank_units *units;
+    /* of the engine's thread, [ranks] each: */
+    struct lanes lanes;
+    struct step_plan **plans; /* copies of those that have come; there are plan_count */
+    uint32_t plan_count;
+    struct step_result **results; /* room for max_batch_rows */
+    int64_t *pids;
+    void *memory;
+    const char *directory; /* the checkpoint's */
+};
+
+/* True: the values exclude each other, and that was said; the program is over. */
+bool unit_side_misused(const struct option_table *table, const struct unit_side_values *values,
+                       int *exit_code_out);
+
+/* Requests that a rank holds, waiting and running. */
+uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t ranks);
+
+/* Loads the model on all ranks and makes the unit. The values live as long. */
+enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
+                           const struct rank_job_values *job, const struct unit_side_values *values,
+                           struct error *error) MUST_USE;
+/* Also of one that was not opened, or failed to. */
+void unit_side_close(struct unit_side *side, const struct option_table *table);
+
+/* Fills in the unit, its engine and their context. */
+void unit_side_join(struct unit_side *side, struct loop_parts *parts);
+
+/* What it serves, in lines on stderr. */
+void unit_side_say(const struct unit_side *side, const char *name);
+
+#endif

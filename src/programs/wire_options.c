@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "programs/wire_options.h"
+
+#include <stdio.h>
+
+enum status wire_options_read(struct wire_values *values, bool listens,
+                              struct wire_options *options, struct error *error) {
+    options->address = values->address;
+    options->plain_anywhere = values->plain;
+    if (values->plain && (values->key || values->peers))
+        return error_set(error, STATUS_INVALID, "--wire-plain and keys exclude each other");
+    if (!values->key != !values->peers)
+        return error_set(error, STATUS_INVALID, "--wire-key and %s need each other",
+                         listens ? "--wire-allow" : "--wire-gateway");
+    if (values->key) {
+        enum status status = wire_keys_open(values->key, listens ? values->peers : NULL,
+                                            listens ? NULL : values->peers, &values->keys, error);
+        if (status) return status;
+        options->keys = &values->keys;
+    }
+    enum status status =
+        wire_keys_check_address(values->address, values->key != NULL, values->plain, error);
+    if (!status && values->plain)
+        fprintf(stderr, "--wire-plain: %s is open to whoever reaches it\n", values->address);
+    return status;
+}
+
+void wire_options_close(struct wire_values *values) {
+    wire_keys_close(&values->keys);
+}

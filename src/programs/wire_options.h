@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The options that say how gateway and units prove themselves to each other (host/wire_keys.h).
+ */
+#ifndef PROGRAMS_WIRE_OPTIONS_H
+#define PROGRAMS_WIRE_OPTIONS_H
+
+#include "host/wire.h"
+#include "programs/command.h"
+
+struct wire_values {
+    const char *address, *key, *peers;
+    bool plain;
+    struct wire_keys keys; /* what was read */
+};
+
+/* Rows for an option table of `owner`, which has a struct wire_values `wire`. */
+#define WIRE_KEY_OPTIONS(owner)                                                                    \
+    {.name = "wire-key",                                                                           \
+     .type = OPTION_TEXT,                                                                          \
+     .help = "this side's secret key file, of fathom keygen; needed between machines",             \
+     .offset = offsetof(owner, wire.key)},                                                         \
+    {                                                                                              \
+        .name = "wire-plain", .type = OPTION_FLAG,                                                 \
+        .help = "DANGER: no keys, no encryption, also between machines: whoever reaches the port " \
+                "reads and writes everything",                                                     \
+        .offset = offsetof(owner, wire.plain)                                                      \
+    }
+
+/* Reads the keys and fills in address, keys and plain_anywhere. `values` live as long as the wire.
+ */
+enum status wire_options_read(struct wire_values *values, bool listens,
+                              struct wire_options *options, struct error *error) MUST_USE;
+void wire_options_close(struct wire_values *values);
+
+#endif
