@@ -3,6 +3,7 @@
 """test_units.py FATHOM: a gateway and a unit as processes of their own, over tcp with keys: the answers of one
 server; a gateway that is killed: its clients see a closed connection,
 and the next one serves with the same unit. A unit with a wrong key is not let in."""
+import atexit
 import concurrent.futures
 import json
 import os
@@ -28,6 +29,7 @@ class Process:
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([fathom, *arguments], stdin=subprocess.DEVNULL, env=environment,
                                         stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        atexit.register(self.process.kill)
 
     def said(self):
         self.errors.seek(0)
@@ -120,7 +122,7 @@ def main():
         assert answers(url) == wanted
         stranger.stop()
 
-        stream = ask(url, QUESTIONS[0], stream=True, max_tokens=4000, ignore_eos=True)
+        stream = ask(url, QUESTIONS[0], stream=True, max_tokens=1500, ignore_eos=True)
         assert stream.readline().startswith(b"data: ")
         first.process.kill()
         try:
