@@ -4,6 +4,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 
+#include <stddef.h>
+
 static const struct overlap_row sequential[] = {
     {STAGE_ATTENTION_0, 0, 0}, {STAGE_ATTENTION_1, 0, 0}, {STAGE_DISPATCH, 0, 0},
     {STAGE_SHARED, 0, 0},      {STAGE_MLP, 0, 0},         {STAGE_COMBINE, 0, 0},
@@ -27,10 +29,24 @@ static const struct overlap_row decode_five_stage[] = {
     {STAGE_COMBINE, 0, 1},     {STAGE_SHARED, 1, 1},
 };
 
+/* What gives the link something to carry goes first; results are summed when their lane has nothing
+ * else to do than to go on. */
+#define SENDS_FIRST                                                                                \
+    {                                                                                              \
+        [STAGE_DISPATCH] = 0, [STAGE_SHARED] = 1, [STAGE_MLP] = 1, [STAGE_COMBINE] = 2,            \
+        [STAGE_ATTENTION_0] = 2, [STAGE_ATTENTION_1] = 2                                           \
+    }
+
+static const struct overlap_urgency abreast = {SENDS_FIRST, true};
+static const struct overlap_urgency in_file = {SENDS_FIRST, false};
+
 static const struct overlap overlaps[OVERLAP_KIND_COUNT] = {
-    [OVERLAP_SEQUENTIAL] = {1, ARRAY_COUNT(sequential), sequential},
-    [OVERLAP_PREFILL_DUAL_BATCH] = {2, ARRAY_COUNT(prefill_dual_batch), prefill_dual_batch},
-    [OVERLAP_DECODE_FIVE_STAGE] = {2, ARRAY_COUNT(decode_five_stage), decode_five_stage},
+    [OVERLAP_SEQUENTIAL] = {1, ARRAY_COUNT(sequential), sequential, NULL},
+    [OVERLAP_PREFILL_DUAL_BATCH] = {2, ARRAY_COUNT(prefill_dual_batch), prefill_dual_batch, NULL},
+    [OVERLAP_DECODE_FIVE_STAGE] = {2, ARRAY_COUNT(decode_five_stage), decode_five_stage, NULL},
+    [OVERLAP_QUAD_BATCH] = {4, 0, NULL, &abreast},
+    [OVERLAP_HEXA_BATCH] = {6, 0, NULL, &abreast},
+    [OVERLAP_OCTO_BATCH] = {8, 0, NULL, &in_file},
 };
 
 const struct overlap *overlap_of(enum overlap_kind kind) {
@@ -43,9 +59,48 @@ const char *overlap_name(enum overlap_kind kind) {
         [OVERLAP_SEQUENTIAL] = "sequential",
         [OVERLAP_PREFILL_DUAL_BATCH] = "prefill-dual-batch",
         [OVERLAP_DECODE_FIVE_STAGE] = "decode-five-stage",
+        [OVERLAP_QUAD_BATCH] = "quad-batch",
+        [OVERLAP_HEXA_BATCH] = "hexa-batch",
+        [OVERLAP_OCTO_BATCH] = "octo-batch",
     };
     check(kind < OVERLAP_KIND_COUNT);
     return names[kind];
+}
+
+static bool can_run(const struct overlap_place *places, uint32_t lane) {
+    const struct overlap_place *place = &places[lane];
+    if (place->waits) return false;
+    if (place->stage != STAGE_ATTENTION_1 || lane == 0) return true;
+    const struct overlap_place *before = &places[lane - 1];
+    return before->layer > place->layer ||
+           (before->layer == place->layer && before->stage >= STAGE_ATTENTION_1);
+}
+
+/* Whether a goes before b, which comes first of the two. */
+static bool is_more_urgent(const struct overlap_urgency *urgency, const struct overlap_place *a,
+                           const struct overlap_place *b) {
+    if (urgency->stages[a->stage] != urgency->stages[b->stage])
+        return urgency->stages[a->stage] < urgency->stages[b->stage];
+    return urgency->abreast && a->layer < b->layer;
+}
+
+uint32_t overlap_next(const struct overlap *overlap, uint32_t layers,
+                      const struct overlap_place *places) {
+    uint32_t next = overlap->lane_count;
+    for (uint32_t lane = 0; lane < overlap->lane_count; lane++)
+        if (places[lane].layer < layers && can_run(places, lane) &&
+            (next == overlap->lane_count ||
+             is_more_urgent(overlap->urgency, &places[lane], &places[next])))
+            next = lane;
+    return next;
+}
+
+void overlap_advance(struct overlap_place *place) {
+    place->waits = false;
+    place->stage++;
+    if (place->stage < STAGE_COUNT) return;
+    place->stage = STAGE_ATTENTION_0;
+    place->layer++;
 }
 
 const char *stage_name(enum stage stage) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Overlap schedules: in which order a step's stages run, as tables. A step's tokens form one or two
- * micro-batches, here lanes; each goes through each layer's stages:
+ * Overlap schedules: in which order a step's stages run, as tables. A step's tokens form one or
+ * more micro-batches, here lanes; each goes through each layer's stages:
  *
  *   ATTENTION_0  norm, down and up projections, KV rows
  *   ATTENTION_1  core attention, output projection, gate
@@ -10,8 +10,13 @@
  *   COMBINE      waits for the results; they are summed
  *
  * What stands between DISPATCH and MLP, or between MLP and COMBINE, of one lane hides its
- * communication. The engine executes a table, a world in virtual time can time the same one, and a
- * trace names its stages. Tables after the figures in DeepSeek's inference system overview.
+ * communication. There are two kinds of tables. A *walk* is one fixed order, after the figures in
+ * DeepSeek's inference system overview. An *urgency* says which stage goes first among those that
+ * could run: a lane whose transfer is still under way is passed over, so a rank waits only when all
+ * lanes do. Ranks need not agree then: a lane's own order is the same everywhere.
+ *
+ * The engine executes a table, a world in virtual time can time the same one, and a trace names its
+ * stages.
  */
 #ifndef CONTRACT_OVERLAP_H
 #define CONTRACT_OVERLAP_H
@@ -19,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define OVERLAP_LANES 2
+#define OVERLAP_LANES 8
 
 enum stage {
     STAGE_ATTENTION_0,
@@ -39,11 +44,18 @@ struct overlap_row {
     uint8_t ahead; /* 1: of the layer after the one that the walk is at */
 };
 
+struct overlap_urgency {
+    uint8_t stages[STAGE_COUNT]; /* lower goes first */
+    bool abreast;                /* then the lane that is least far, else the one that comes first;
+                                  * of equals always the latter */
+};
+
 struct overlap {
     uint32_t lane_count, row_count;
     const struct overlap_row *rows; /* of one layer. The walk begins a layer before the first, so
                                      * that rows ahead run for it, and rows of no layer are skipped
                                      */
+    const struct overlap_urgency *urgency; /* NULL: a walk */
 };
 
 enum overlap_kind {
@@ -52,12 +64,33 @@ enum overlap_kind {
     OVERLAP_DECODE_FIVE_STAGE,  /* dispatch under SHARED and the other's ATTENTION_0, combine under
                                  * the  other's ATTENTION_1: ATTENTION_0 | ATTENTION_1 | DISPATCH |
                                  * MLP |  COMBINE in two lanes, half a layer apart */
+    OVERLAP_QUAD_BATCH,         /* four lanes abreast: the link is kept busy */
+    OVERLAP_HEXA_BATCH,         /* six: also where lanes' shares fit badly */
+    OVERLAP_OCTO_BATCH,         /* eight, the first ones ahead: for models of few layers, where the
+                                 * link should not wait for all lanes' first one */
     OVERLAP_KIND_COUNT
 };
 
 const struct overlap *overlap_of(enum overlap_kind kind);
 
-/* "sequential", "prefill-dual-batch", "decode-five-stage" */
+/* "sequential", "prefill-dual-batch", "decode-five-stage", "quad-batch", "hexa-batch",
+ * "octo-batch" */
 const char *overlap_name(enum overlap_kind kind);
+
+/* Where a lane stands: what it runs next. */
+struct overlap_place {
+    uint32_t layer;
+    enum stage stage;
+    bool waits; /* for a transfer that is under way */
+};
+
+/* Of a table with an urgency: the lane whose next stage runs next; lane_count: none can. A lane at
+ * layer `layers` is through. The attention of a prompt that is split reads the KV rows that its
+ * earlier lanes' ATTENTION_0 wrote, so it comes after that. */
+uint32_t overlap_next(const struct overlap *overlap, uint32_t layers,
+                      const struct overlap_place *places /* [lane_count] */);
+
+/* The lane's next stage is done. */
+void overlap_advance(struct overlap_place *place);
 
 #endif

@@ -48,6 +48,13 @@ static inline bool step_drafts_fit(uint32_t first_position, uint32_t count) {
     return first_position / KV_BLOCK_TOKENS == (first_position + count) / KV_BLOCK_TOKENS;
 }
 
+/* A lane begins with the row's token'th token; rows stand prompt form first, then generated form,
+ * each in the plan's order. A row of no such number: the lane is empty, and so are those behind it.
+ * Prompts are cut on block boundaries, generated rows not at all. */
+struct step_cut {
+    uint32_t row, token;
+};
+
 /* RECORD_RUN_STEP. Tails: struct step_row rows[row_count]; uint32_t tokens[token_count];
  * struct page_id pages[page_count]; uint32_t history[history_count];
  * struct token_bias biases[bias_count]. */
@@ -60,10 +67,8 @@ struct step_plan {
     uint32_t history_count;
     uint32_t bias_count;
     uint32_t overlap; /* enum overlap_kind, the same on all ranks of a unit */
-    /* Of schedules with two lanes: the second begins with this row's cut_token'th token; rows stand
-     * prompt form first, then generated form, each in the plan's order. A row of no such number:
-     * the second lane is empty. Prompts are cut on block boundaries, generated rows not at all. */
-    uint32_t cut_row, cut_token;
+    /* Where the lanes of schedules with several begin, but the first; ascending. */
+    struct step_cut cuts[OVERLAP_LANES - 1];
     /* Among ranks, a step is one plan for each, perhaps with no rows: all compute it together. */
     uint16_t rank;
     uint16_t others_draft; /* 1: a row of another rank's plan may have drafts */

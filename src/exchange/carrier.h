@@ -6,6 +6,12 @@
 
 #include "exchange/exchange.h"
 
+/* When something leaves over a slow link. */
+struct exchange_span {
+    int64_t began_ns, ended_ns;
+    uint64_t bytes;
+};
+
 struct carrier {
     bool carries;
     void (*close)(struct exchange *exchange);
@@ -16,6 +22,11 @@ struct carrier {
     void (*combine_begin)(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
     void (*combine_finish)(struct exchange *exchange, struct exchange_returned *returned_out);
     void (*progress)(struct exchange *exchange);
+    /* Of carriers that carry: */
+    bool (*arrived)(struct exchange *exchange); /* what the next finish waits for */
+    /* To all that were just sent something: when it leaves. What came is in exchange.leaves once it
+     * has arrived: the first begin, the last end. */
+    void (*tell)(struct exchange *exchange, struct exchange_span leaves);
 };
 
 struct exchange {
@@ -23,6 +34,13 @@ struct exchange {
     struct exchange_options options;
     struct exchange_counts counts;
     struct exchange_transfer dispatch, combine, last; /* under way, under way, over */
+    struct exchange_span leaves; /* slow links: what has arrived of it; zeros: nothing */
+    int64_t idle_ns; /* since when this rank has had nothing to do but to wait for it; 0: not */
 };
+
+static inline bool exchange_is_slow(const struct exchange *exchange) {
+    const struct exchange_link *link = exchange->options.link;
+    return link && (link->ns_per_byte > 0 || link->latency_ns > 0);
+}
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "exchange/carrier.h"
 
+#include <sys/prctl.h>
 #include <time.h>
 
 #define NAP_NS 100000 /* of a wait for a slow link; other ranks may need our progress meanwhile */
@@ -30,50 +31,79 @@ static void begin_transfer(const struct exchange *exchange, struct exchange_tran
                                            .bytes_received = exchange->counts.bytes_received};
 }
 
+/* What was just sent, over the slow link: it waits until what was sent before has left. */
+static void take_link(struct exchange *exchange, uint64_t bytes_before) {
+    if (!exchange->carrier->carries || !exchange_is_slow(exchange)) return;
+    uint64_t bytes = exchange->counts.bytes_sent - bytes_before;
+    if (bytes == 0) return;
+    struct exchange_link *link = exchange->options.link;
+    struct exchange_span leaves = {.began_ns = now_ns()}; /* each receiver's bytes: the carrier */
+    if (leaves.began_ns < link->free_ns) leaves.began_ns = link->free_ns;
+    leaves.ended_ns = leaves.began_ns + (int64_t)((double)bytes * link->ns_per_byte);
+    link->free_ns = leaves.ended_ns;
+    exchange->carrier->tell(exchange, leaves);
+}
+
+/* When the last byte of what came is here; 0: nothing came. */
+static int64_t arrival_ns(const struct exchange *exchange) {
+    const struct exchange_link *link = exchange->options.link;
+    const struct exchange_span *leaves = &exchange->leaves;
+    if (leaves->ended_ns == 0) return 0;
+    int64_t last_ns = leaves->began_ns + (int64_t)((double)leaves->bytes * link->ns_per_byte);
+    return (last_ns > leaves->ended_ns ? last_ns : leaves->ended_ns) + link->latency_ns;
+}
+
+/* Wakes when it is time, not when that suits other timers. */
+static void nap(int64_t left_ns) {
+    static _Thread_local bool sharp;
+    if (!sharp) sharp = prctl(PR_SET_TIMERSLACK, 1000UL) == 0;
+    nanosleep(&(struct timespec){.tv_nsec = left_ns < NAP_NS ? left_ns : NAP_NS}, NULL);
+}
+
 static void wait_until(struct exchange *exchange, int64_t end_ns) {
     for (int64_t left_ns; (left_ns = end_ns - now_ns()) > 0;) {
         exchange_progress(exchange);
-        nanosleep(&(struct timespec){.tv_nsec = left_ns < NAP_NS ? left_ns : NAP_NS}, NULL);
+        nap(left_ns);
     }
 }
 
-/* When a transfer's last byte arrives over the slow link, which it then leaves to the next. */
-static int64_t arrival_ns(struct exchange_link *link, const struct exchange_transfer *transfer) {
-    uint64_t bytes = transfer->bytes_sent > transfer->bytes_received ? transfer->bytes_sent
-                                                                     : transfer->bytes_received;
-    if (bytes == 0) return transfer->began_ns;
-    int64_t start_ns = transfer->began_ns > link->free_ns ? transfer->began_ns : link->free_ns;
-    link->free_ns = start_ns + (int64_t)((double)bytes * link->ns_per_byte);
-    return link->free_ns + link->latency_ns;
-}
-
-/* The carrier has been waiting for it since `from_ns`. */
+/* The carrier has it. */
 static void end_transfer(struct exchange *exchange, struct exchange_transfer *transfer,
                          int64_t from_ns) {
     if (!exchange->carrier->carries) return;
     transfer->bytes_sent = exchange->counts.bytes_sent - transfer->bytes_sent;
     transfer->bytes_received = exchange->counts.bytes_received - transfer->bytes_received;
     transfer->ended_ns = now_ns();
-    if (exchange->options.link &&
-        (exchange->options.link->ns_per_byte > 0 || exchange->options.link->latency_ns > 0)) {
-        int64_t end_ns = arrival_ns(exchange->options.link, transfer);
+    if (exchange_is_slow(exchange)) {
+        int64_t end_ns = arrival_ns(exchange);
         wait_until(exchange, end_ns);
-        if (end_ns > transfer->began_ns) transfer->ended_ns = end_ns;
+        transfer->ended_ns = transfer->began_ns;
+        if (end_ns) transfer->began_ns = exchange->leaves.began_ns;
+        if (end_ns) transfer->ended_ns = end_ns;
+        exchange->leaves = (struct exchange_span){0};
     }
     transfer->waited_ns = now_ns() - from_ns;
+    exchange->idle_ns = 0;
     exchange->counts.transfer_ns += transfer->ended_ns - transfer->began_ns;
     exchange->counts.waited_ns += transfer->waited_ns;
     exchange->last = *transfer;
 }
 
+static int64_t wait_began_ns(const struct exchange *exchange) {
+    if (!exchange->carrier->carries) return 0;
+    return exchange->idle_ns ? exchange->idle_ns : now_ns();
+}
+
 void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
                              uint32_t tokens, const char *activations) {
+    uint64_t bytes_sent = exchange->counts.bytes_sent;
     begin_transfer(exchange, &exchange->dispatch);
     exchange->carrier->dispatch_begin(exchange, layer, experts, tokens, activations);
+    take_link(exchange, bytes_sent);
 }
 
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
-    int64_t from_ns = exchange->carrier->carries ? now_ns() : 0;
+    int64_t from_ns = wait_began_ns(exchange);
     exchange->carrier->dispatch_finish(exchange, received_out);
     end_transfer(exchange, &exchange->dispatch, from_ns);
     begin_transfer(exchange, &exchange->combine); /* this rank may have nothing to hand over */
@@ -84,14 +114,43 @@ char *exchange_result(struct exchange *exchange, uint32_t row) {
 }
 
 void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
+    uint64_t bytes_sent = exchange->counts.bytes_sent;
     begin_transfer(exchange, &exchange->combine); /* results leave with the last of them */
     exchange->carrier->combine_begin(exchange, first_row, row_count);
+    take_link(exchange, bytes_sent);
 }
 
 void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
-    int64_t from_ns = exchange->carrier->carries ? now_ns() : 0;
+    int64_t from_ns = wait_began_ns(exchange);
     exchange->carrier->combine_finish(exchange, returned_out);
     end_transfer(exchange, &exchange->combine, from_ns);
+}
+
+/* When the transfer under way will be here, as far as that is known; INT64_MAX: not yet. */
+static int64_t known_arrival_ns(struct exchange *exchange) {
+    if (!exchange->carrier->carries) return 0;
+    if (!exchange->carrier->arrived(exchange)) return INT64_MAX;
+    return exchange_is_slow(exchange) ? arrival_ns(exchange) : 0;
+}
+
+bool exchange_arrived(struct exchange *exchange) {
+    int64_t end_ns = known_arrival_ns(exchange);
+    return end_ns == 0 || (end_ns != INT64_MAX && end_ns <= now_ns());
+}
+
+struct exchange *exchange_wait_any(struct exchange *const *exchanges, uint32_t count) {
+    for (int64_t from_ns = now_ns();;) {
+        int64_t first_ns = INT64_MAX;
+        for (uint32_t i = 0; i < count; i++) {
+            int64_t end_ns = known_arrival_ns(exchanges[i]);
+            if (end_ns <= now_ns()) {
+                exchanges[i]->idle_ns = from_ns;
+                return exchanges[i];
+            }
+            if (end_ns < first_ns) first_ns = end_ns;
+        }
+        if (first_ns != INT64_MAX) nap(first_ns - now_ns());
+    }
 }
 
 struct exchange_transfer exchange_last(const struct exchange *exchange) {

@@ -57,12 +57,15 @@ struct exchange_options {
 };
 
 /* A rank's link to the others, made as slow as asked for: to see on one machine what an overlap
- * schedule is worth between many. A transfer, a dispatch or a combine, ends no earlier than
+ * schedule is worth between many. What a rank sends in a dispatch or a combine leaves in the order
+ * in which it was begun, each
  *
- *   max(its begin, the end of the transfer before) + larger(bytes out, bytes in) * ns_per_byte
- *   + latency_ns
+ *   from max(its begin, the end of what left before)  for  bytes out * ns_per_byte
  *
- * and takes time, not CPU. All exchanges of the rank share it; it must outlive them. */
+ * and is there latency_ns later; at the receiver, a transfer also takes its bytes in * ns_per_byte.
+ * Ranks tell each other these times (so it is for one machine, with one clock). It takes time, not
+ * CPU. All exchanges of a rank share its link, which must outlive them. All ranks' links are slow,
+ * or none is. */
 struct exchange_link {
     double ns_per_byte;
     int64_t latency_ns;
@@ -83,7 +86,7 @@ struct exchange_counts {
 
 /* A dispatch or a combine that is over. Times of the monotonic clock. */
 struct exchange_transfer {
-    int64_t began_ns;
+    int64_t began_ns;  /* a slowed link: when the first of its bytes went out */
     int64_t ended_ns;  /* a slowed link: as computed; else when its end was seen */
     int64_t waited_ns; /* of this rank's time, for its end */
     uint64_t bytes_sent, bytes_received;
@@ -116,6 +119,12 @@ char *exchange_result(struct exchange *exchange, uint32_t row);
  */
 void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
 void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out);
+
+/* Whether the transfer that the next finish waits for is here, so that it will not have to wait. */
+bool exchange_arrived(struct exchange *exchange);
+
+/* Waits until one of several has arrived. The time counts as that transfer's wait. */
+struct exchange *exchange_wait_any(struct exchange *const *exchanges, uint32_t count);
 
 /* The one that the last finish ended; zeros where rows are not carried. */
 struct exchange_transfer exchange_last(const struct exchange *exchange);

@@ -26,7 +26,7 @@
 #include <sys/mman.h>
 
 #define MESSAGE_ALIGN 64
-#define TAGS_PER_CHANNEL 2
+#define TAGS_PER_CHANNEL 3
 
 struct message {
     uint32_t tokens, pairs;
@@ -51,10 +51,13 @@ struct ranks {
     MPI_Datatype result_type; /* combine_bytes */
     uint32_t rank, rank_count, slots_per_rank;
     uint32_t row_count, rows_returned, group_count;
-    struct peer *peers;            /* [ranks] */
-    MPI_Request *requests;         /* [4][ranks]: see enum below */
-    struct exchange_group *groups; /* [slots_per_rank] */
-    uint32_t *next_row;            /* [slots_per_rank] */
+    bool dispatched;                 /* the transfer under way is a combine */
+    struct peer *peers;              /* [ranks] */
+    MPI_Request *requests;           /* [REQUEST_ROWS][ranks]: see enum below */
+    struct exchange_span *spans_in;  /* [ranks] */
+    struct exchange_span *spans_out; /* [2][ranks] of the dispatch, of the combine */
+    struct exchange_group *groups;   /* [slots_per_rank] */
+    uint32_t *next_row;              /* [slots_per_rank] */
     /* in the mapping */
     uint32_t *pair_slot;     /* [tokens_max][experts_per_token] the slot chosen, of all ranks' */
     uint32_t *token_rows;    /* [tokens_max][experts_per_token] row of `results` */
@@ -69,7 +72,17 @@ struct ranks {
     void *memory;
 };
 
-enum request_row { DISPATCH_IN, DISPATCH_OUT, COMBINE_IN, COMBINE_OUT, REQUEST_ROWS };
+enum request_row {
+    DISPATCH_IN,
+    COMBINE_IN,
+    SPAN_IN, /* of slow links: when what comes has left */
+    IN_ROWS,
+    DISPATCH_OUT = IN_ROWS,
+    COMBINE_OUT,
+    DISPATCH_SPAN_OUT,
+    COMBINE_SPAN_OUT,
+    REQUEST_ROWS
+};
 
 static struct ranks *ranks_of(struct exchange *exchange) {
     return (struct ranks *)exchange;
@@ -80,7 +93,15 @@ static MPI_Request *requests_of(struct ranks *ranks, enum request_row row) {
 }
 
 static int tag_of(const struct ranks *ranks, enum request_row row) {
-    return (int)ranks->exchange.options.channel * TAGS_PER_CHANNEL + (row >= COMBINE_IN);
+    int first = (int)ranks->exchange.options.channel * TAGS_PER_CHANNEL;
+    if (row == DISPATCH_IN || row == DISPATCH_OUT) return first;
+    return first + (row == COMBINE_IN || row == COMBINE_OUT ? 1 : 2);
+}
+
+static void await_span(struct ranks *ranks, uint32_t rank) {
+    if (!exchange_is_slow(&ranks->exchange)) return;
+    MPI_Irecv(&ranks->spans_in[rank], sizeof *ranks->spans_in, MPI_BYTE, (int)rank,
+              tag_of(ranks, SPAN_IN), ranks->comm, &requests_of(ranks, SPAN_IN)[rank]);
 }
 
 static size_t rows_at(uint32_t tokens, uint32_t pairs) {
@@ -164,15 +185,26 @@ static void fill_messages(struct ranks *ranks, uint32_t tokens, const char *acti
         }
 }
 
+static void receive_message(struct ranks *ranks, uint32_t rank) {
+    MPI_Irecv(in_memory(ranks, rank), (int)ranks->in_bytes, MPI_BYTE, (int)rank,
+              tag_of(ranks, DISPATCH_IN), ranks->comm, &requests_of(ranks, DISPATCH_IN)[rank]);
+    await_span(ranks, rank);
+}
+
+static void receive_results(struct ranks *ranks, uint32_t rank) {
+    const struct peer *peer = &ranks->peers[rank];
+    size_t at = (size_t)peer->first_return * ranks->exchange.options.combine_bytes;
+    MPI_Irecv(ranks->results + at, (int)peer->pairs, ranks->result_type, (int)rank,
+              tag_of(ranks, COMBINE_IN), ranks->comm, &requests_of(ranks, COMBINE_IN)[rank]);
+    await_span(ranks, rank);
+}
+
 static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
                            uint32_t tokens, const char *activations) {
     struct ranks *ranks = ranks_of(exchange);
     check(tokens <= exchange->options.tokens_max && layer < exchange->options.placement->layers);
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
-        if (rank != ranks->rank)
-            MPI_Irecv(in_memory(ranks, rank), (int)ranks->in_bytes, MPI_BYTE, (int)rank,
-                      tag_of(ranks, DISPATCH_IN), ranks->comm,
-                      &requests_of(ranks, DISPATCH_IN)[rank]);
+        if (rank != ranks->rank) receive_message(ranks, rank);
     choose_slots(ranks, layer, experts, tokens);
     lay_out_messages(ranks);
     fill_messages(ranks, tokens, activations);
@@ -246,20 +278,55 @@ static void place_rows(struct ranks *ranks) {
     }
 }
 
-static void dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
+/* Of what came, once it is here; those that sent nothing said nothing. */
+static void gather_spans(struct ranks *ranks) {
+    struct exchange_span *all = &ranks->exchange.leaves;
+    if (!exchange_is_slow(&ranks->exchange)) return;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
+        struct exchange_span *span = &ranks->spans_in[rank];
+        if (span->ended_ns == 0) continue;
+        if (all->ended_ns == 0 || span->began_ns < all->began_ns) all->began_ns = span->began_ns;
+        if (span->ended_ns > all->ended_ns) all->ended_ns = span->ended_ns;
+        all->bytes += span->bytes;
+        *span = (struct exchange_span){0};
+    }
+}
+
+static bool arrived(struct exchange *exchange) {
     struct ranks *ranks = ranks_of(exchange);
-    MPI_Waitall((int)ranks->rank_count, requests_of(ranks, DISPATCH_IN), MPI_STATUSES_IGNORE);
+    int done;
+    MPI_Testall((int)(IN_ROWS * ranks->rank_count), ranks->requests, &done, MPI_STATUSES_IGNORE);
+    if (done) gather_spans(ranks);
+    return done;
+}
+
+static void tell(struct exchange *exchange, struct exchange_span leaves) {
+    struct ranks *ranks = ranks_of(exchange);
+    bool results = ranks->dispatched;
+    enum request_row row = results ? COMBINE_SPAN_OUT : DISPATCH_SPAN_OUT;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         const struct peer *peer = &ranks->peers[rank];
-        if (rank != ranks->rank && peer->pairs)
-            MPI_Irecv(ranks->results + (size_t)peer->first_return * exchange->options.combine_bytes,
-                      (int)peer->pairs, ranks->result_type, (int)rank, tag_of(ranks, COMBINE_IN),
-                      ranks->comm, &requests_of(ranks, COMBINE_IN)[rank]);
+        if (rank == ranks->rank || (results && !peer->in.pairs)) continue;
+        struct exchange_span *span = &ranks->spans_out[results * ranks->rank_count + rank];
+        *span = leaves;
+        span->bytes =
+            results ? (uint64_t)peer->in.pairs * exchange->options.combine_bytes : peer->out.bytes;
+        MPI_Isend(span, sizeof *span, MPI_BYTE, (int)rank, tag_of(ranks, row), ranks->comm,
+                  &requests_of(ranks, row)[rank]);
     }
+}
+
+static void dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
+    struct ranks *ranks = ranks_of(exchange);
+    MPI_Waitall((int)(IN_ROWS * ranks->rank_count), ranks->requests, MPI_STATUSES_IGNORE);
+    gather_spans(ranks);
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
+        if (rank != ranks->rank && ranks->peers[rank].pairs) receive_results(ranks, rank);
     read_messages(ranks);
     form_groups(ranks);
     place_rows(ranks);
     ranks->rows_returned = 0;
+    ranks->dispatched = true;
     *received_out = (struct exchange_received){
         .group_count = ranks->group_count,
         .groups = ranks->groups,
@@ -295,6 +362,8 @@ static void combine_finish(struct exchange *exchange, struct exchange_returned *
     struct ranks *ranks = ranks_of(exchange);
     check(ranks->rows_returned == ranks->row_count);
     MPI_Waitall((int)(REQUEST_ROWS * ranks->rank_count), ranks->requests, MPI_STATUSES_IGNORE);
+    gather_spans(ranks);
+    ranks->dispatched = false;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         if (rank != ranks->rank)
             exchange->counts.bytes_received +=
@@ -316,6 +385,8 @@ static void close_ranks(struct exchange *exchange) {
     if (ranks->memory) munmap(ranks->memory, ranks->mapped_bytes);
     free(ranks->peers);
     free(ranks->requests);
+    free(ranks->spans_in);
+    free(ranks->spans_out);
     free(ranks->groups);
     free(ranks->next_row);
     free(ranks);
@@ -330,6 +401,8 @@ static const struct carrier ranks_carrier = {
     .combine_begin = combine_begin,
     .combine_finish = combine_finish,
     .progress = progress,
+    .arrived = arrived,
+    .tell = tell,
 };
 
 static void *cut(const struct ranks *ranks, size_t *used, size_t bytes) {
@@ -398,10 +471,13 @@ enum status exchange_open_ranks(const struct exchange_options *options,
     ranks->slots_per_rank = placement->slots_per_rank;
     ranks->peers = calloc(ranks->rank_count, sizeof *ranks->peers);
     ranks->requests = calloc(REQUEST_ROWS * (size_t)ranks->rank_count, sizeof *ranks->requests);
+    ranks->spans_in = calloc(ranks->rank_count, sizeof *ranks->spans_in);
+    ranks->spans_out = calloc(2 * (size_t)ranks->rank_count, sizeof *ranks->spans_out);
     ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
     ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);
     enum status status = STATUS_OK;
-    if (!ranks->peers || !ranks->requests || !ranks->groups || !ranks->next_row)
+    if (!ranks->peers || !ranks->requests || !ranks->spans_in || !ranks->spans_out ||
+        !ranks->groups || !ranks->next_row)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the exchange of %u ranks",
                            ranks->rank_count);
     for (uint32_t i = 0; ranks->requests && i < REQUEST_ROWS * ranks->rank_count; i++)

@@ -26,13 +26,10 @@ static uint64_t token_work(const struct shape *shape) {
 }
 
 static void cut_plan(struct step_plan *plan, enum overlap_kind overlap, const struct shape *shape) {
+    uint32_t lanes = overlap_of(overlap)->lane_count;
+    struct cut_batch cut = cut_batch_evenly(plan, lanes, token_work(shape));
     plan->overlap = overlap;
-    plan->cut_row = plan->row_count;
-    plan->cut_token = 0;
-    if (overlap_of(overlap)->lane_count == 1) return;
-    struct cut_batch cut = cut_batch_evenly(plan, token_work(shape));
-    plan->cut_row = cut.row;
-    plan->cut_token = cut.token;
+    memcpy(plan->cuts, cut.cuts, sizeof plan->cuts);
 }
 
 static struct choose_overlap_step view(struct step_plan *const *plans, uint32_t ranks) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Puts a schedule into the step plans of all ranks before they run: which one, given or measured
- * (policy/choose_overlap), and where each rank's step is cut into its two micro-batches. The
+ * (policy/choose_overlap), and where each rank's step is cut into its micro-batches. The
  * serving plane plans rows; how engines compute them is decided here.
  */
 #ifndef HOST_LANES_H

@@ -381,7 +381,6 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     struct error unused;
     struct step_plan none = no_rows;
     none.overlap = plans[0]->overlap;
-    none.cut_row = UINT32_MAX;
     for (uint32_t rank = 0; rank < group->count; rank++) /* those that fail still take part */
         none.others_draft |= plans[rank]->others_draft;
     for (uint32_t rank = 1; rank < group->count; rank++) {

@@ -33,7 +33,7 @@ struct solo {
     struct {
         bool set;
         enum overlap_kind overlap;
-        uint32_t row, token;
+        struct step_cut cuts[OVERLAP_LANES - 1];
     } next_cut;
 };
 
@@ -191,12 +191,11 @@ void solo_set_schedule(struct solo *solo, const char *schedule) {
     check(known);
 }
 
-void solo_cut_next(struct solo *solo, enum overlap_kind overlap, uint32_t cut_row,
-                   uint32_t cut_token) {
+void solo_cut_next(struct solo *solo, enum overlap_kind overlap,
+                   const struct step_cut cuts[OVERLAP_LANES - 1]) {
     solo->next_cut.set = true;
     solo->next_cut.overlap = overlap;
-    solo->next_cut.row = cut_row;
-    solo->next_cut.token = cut_token;
+    memcpy(solo->next_cut.cuts, cuts, sizeof solo->next_cut.cuts);
 }
 
 static void cut_parts(struct solo *solo) {
@@ -205,8 +204,7 @@ static void cut_parts(struct solo *solo) {
     lanes_begin(&solo->lanes, solo->plans, solo->ranks, model_shape(solo_model(solo)));
     for (uint32_t rank = 0; solo->next_cut.set && rank < solo->ranks; rank++) {
         solo->plans[rank]->overlap = solo->next_cut.overlap;
-        solo->plans[rank]->cut_row = solo->next_cut.row;
-        solo->plans[rank]->cut_token = solo->next_cut.token;
+        memcpy(solo->plans[rank]->cuts, solo->next_cut.cuts, sizeof solo->next_cut.cuts);
     }
     solo->next_cut.set = false;
 }

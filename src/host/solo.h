@@ -40,9 +40,9 @@ void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length);
 /* From the next step on; forgets what was measured. */
 void solo_set_schedule(struct solo *solo, const char *schedule);
 
-/* Another schedule and cut for the next step alone, on every rank; see struct step_plan. */
-void solo_cut_next(struct solo *solo, enum overlap_kind overlap, uint32_t cut_row,
-                   uint32_t cut_token);
+/* Another schedule and its cuts for the next step alone, on every rank; see struct step_plan. */
+void solo_cut_next(struct solo *solo, enum overlap_kind overlap,
+                   const struct step_cut cuts[OVERLAP_LANES - 1]);
 
 /* One step; logits and probe as in model_step. */
 enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t row_count,

@@ -34,7 +34,7 @@ void forward_add(const struct pass *pass) {
 }
 
 void forward_progress(struct model *model) {
-    for (int lane = 0; lane < OVERLAP_LANES; lane++)
+    for (uint32_t lane = 0; lane < model->lane_count; lane++)
         if (model->lanes[lane].exchange) exchange_progress(model->lanes[lane].exchange);
     moves_progress(model);
 }
@@ -177,10 +177,10 @@ enum status model_step(struct model *model, const struct step_plan *plan, float 
     if (status == STATUS_OK) status = check_probe(model, plan, probe, error);
     if (status != STATUS_OK) return status;
     if (mtp) draft_make(model, plan);
-    uint32_t cut = plan_line_up(model, plan);
+    plan_line_up(model, plan);
     rope_prepare(model->shape, batch);
     forward_tokens(model, embed, model, batch->token_count);
-    stages_set_lanes(model, (enum overlap_kind)plan->overlap, cut);
+    stages_set_lanes(model, (enum overlap_kind)plan->overlap);
     stages_run(model, (enum overlap_kind)plan->overlap, probe);
     note_pages(model, plan);
     run_head(model, plan, logits);

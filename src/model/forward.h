@@ -113,6 +113,7 @@ struct draft {
 
 /* A micro-batch of the step: consecutive tokens of scratch.batch. */
 struct lane {
+    uint32_t first;         /* token of the step */
     struct batch batch;     /* its tokens counted from 0 */
     struct scratch scratch; /* the step's, from the lane's first token on */
     struct exchange *exchange;
@@ -156,6 +157,7 @@ struct model {
     enum wire_form dispatch_form, combine_form;
     struct scratch scratch;
     struct lane lanes[OVERLAP_LANES];
+    uint32_t lane_count; /* of the last step's schedule */
     struct exchange_link link;
     const struct model_trace *trace;
     struct draft draft;
@@ -199,7 +201,7 @@ void moves_progress(struct model *model);
 void forward_progress(struct model *model);
 
 /* The step's layers, by its schedule; see contract/overlap.h. */
-void stages_set_lanes(struct model *model, enum overlap_kind kind, uint32_t cut);
+void stages_set_lanes(struct model *model, enum overlap_kind kind);
 void stages_run(struct model *model, enum overlap_kind kind, const struct model_probe *probe);
 /* One layer alone, without lanes. */
 void stages_run_layer(const struct pass *pass);
@@ -269,8 +271,8 @@ void rope_rotate(const struct shape *shape, const float *angles, float *x /* [ro
 /* Checks a plan against the model's limits. */
 enum status plan_check(const struct model *model, const struct step_plan *plan,
                        struct error *error);
-/* Fills scratch.batch with a checked plan's tokens, and the drafts made behind theirs. Returns how
- * many of them are the first lane's. */
-uint32_t plan_line_up(struct model *model, const struct step_plan *plan);
+/* Fills scratch.batch with a checked plan's tokens, and the drafts made behind theirs, and says
+ * where its lanes begin. */
+void plan_line_up(struct model *model, const struct step_plan *plan);
 
 #endif

@@ -92,18 +92,24 @@ static void take_row(struct model *model, const struct step_plan *plan, uint32_t
     batch->run_count++;
 }
 
-static enum status check_cut(const struct step_plan *plan, struct error *error) {
+static uint32_t cut_count(const struct step_plan *plan) {
+    return overlap_of((enum overlap_kind)plan->overlap)->lane_count - 1;
+}
+
+static enum status check_cuts(const struct step_plan *plan, struct error *error) {
     if (plan->overlap >= OVERLAP_KIND_COUNT)
         return refuse(error, plan, 0, "the schedule", plan->overlap, OVERLAP_KIND_COUNT - 1);
-    if (plan->overlap == OVERLAP_SEQUENTIAL || plan->cut_row >= plan->row_count) return STATUS_OK;
-    const struct step_row *row = &step_plan_rows(plan)[plan->cut_row];
-    if (plan->cut_token == 0) return STATUS_OK;
-    if (row->form != TOKEN_PROMPT || plan->cut_token >= row->token_count ||
-        (row->first_position + plan->cut_token) % KV_BLOCK_TOKENS != 0)
-        return error_set(error, STATUS_INVALID,
-                         "step %llu, row %u: cannot be cut at its token %u: only prompts are, "
-                         "within the row, on block boundaries",
-                         (unsigned long long)plan->step, plan->cut_row, plan->cut_token);
+    for (uint32_t i = 0; i < cut_count(plan); i++) {
+        struct step_cut cut = plan->cuts[i];
+        if (cut.row >= plan->row_count || cut.token == 0) continue;
+        const struct step_row *row = &step_plan_rows(plan)[cut.row];
+        if (row->form != TOKEN_PROMPT || cut.token >= row->token_count ||
+            (row->first_position + cut.token) % KV_BLOCK_TOKENS != 0)
+            return error_set(error, STATUS_INVALID,
+                             "step %llu, row %u: cannot be cut at its token %u: only prompts are, "
+                             "within the row, on block boundaries",
+                             (unsigned long long)plan->step, cut.row, cut.token);
+    }
     return STATUS_OK;
 }
 
@@ -121,17 +127,26 @@ enum status plan_check(const struct model *model, const struct step_plan *plan,
     if (tokens > model->step_tokens_max)
         return refuse(error, plan, 0, "the number of tokens in the step", tokens,
                       model->step_tokens_max);
-    return check_cut(plan, error);
+    return check_cuts(plan, error);
 }
 
-/* The first lane's tokens. */
-static uint32_t cut_of(const struct model *model, const struct step_plan *plan) {
-    const struct run *run = forward_run_of_row(&model->scratch.batch, plan->cut_row);
-    if (plan->overlap == OVERLAP_SEQUENTIAL || !run) return model->scratch.batch.token_count;
-    return run->first + plan->cut_token;
+static uint32_t first_token(const struct model *model, struct step_cut cut) {
+    const struct run *run = forward_run_of_row(&model->scratch.batch, cut.row);
+    return run ? run->first + cut.token : model->scratch.batch.token_count;
 }
 
-uint32_t plan_line_up(struct model *model, const struct step_plan *plan) {
+/* A cut that lies before the one before it leaves the lane between them empty. */
+static void set_lane_ends(struct model *model, const struct step_plan *plan) {
+    uint32_t cuts = cut_count(plan), end = 0;
+    for (uint32_t i = 0; i < cuts; i++) {
+        uint32_t cut = first_token(model, plan->cuts[i]);
+        model->lanes[i].first = end;
+        if (cut > end) end = cut;
+    }
+    model->lanes[cuts].first = end;
+}
+
+void plan_line_up(struct model *model, const struct step_plan *plan) {
     const struct step_row *rows = step_plan_rows(plan);
     struct batch *batch = &model->scratch.batch;
     batch->token_count = batch->run_count = 0;
@@ -141,5 +156,5 @@ uint32_t plan_line_up(struct model *model, const struct step_plan *plan) {
     batch->prompt_runs = batch->run_count;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (rows[i].form == TOKEN_GENERATED) take_row(model, plan, i);
-    return cut_of(model, plan);
+    set_lane_ends(model, plan);
 }

@@ -29,10 +29,11 @@ static void take_runs(const struct batch *step, struct batch *batch, uint32_t fi
     }
 }
 
-static void set_lane(struct model *model, uint32_t index, uint32_t first, uint32_t count) {
+static void set_lane(struct model *model, uint32_t index, uint32_t count) {
     const struct batch *step = &model->scratch.batch;
     struct lane *lane = &model->lanes[index];
     struct batch *batch = &lane->batch;
+    uint32_t first = lane->first;
     uint32_t prompt = step->prompt_tokens > first ? step->prompt_tokens - first : 0;
     lane->scratch = scratch_from(&model->scratch, model, first);
     batch->runs = model->scratch.lane_runs[index];
@@ -45,14 +46,15 @@ static void set_lane(struct model *model, uint32_t index, uint32_t first, uint32
     take_runs(step, batch, first, count);
 }
 
-void stages_set_lanes(struct model *model, enum overlap_kind kind, uint32_t cut) {
-    uint32_t tokens = model->scratch.batch.token_count;
-    if (overlap_of(kind)->lane_count == 1) {
+void stages_set_lanes(struct model *model, enum overlap_kind kind) {
+    uint32_t lanes = overlap_of(kind)->lane_count, end = model->scratch.batch.token_count;
+    model->lane_count = lanes;
+    if (lanes == 1) {
         model->lanes[0].scratch = model->scratch;
         return;
     }
-    set_lane(model, 0, 0, cut);
-    set_lane(model, 1, cut, tokens - cut);
+    for (uint32_t lane = lanes; lane-- > 0; end = model->lanes[lane].first)
+        set_lane(model, lane, end - model->lanes[lane].first);
 }
 
 static void run_stage(const struct pass *pass, enum stage stage) {
@@ -87,11 +89,19 @@ static void run_stage(const struct pass *pass, enum stage stage) {
     }
 }
 
+/* A lane's transfer that the stage waits for, if there is any. */
+static bool awaits(const struct model *model, uint32_t layer, enum stage stage, uint32_t lane) {
+    return (stage == STAGE_MLP || stage == STAGE_COMBINE) && model->weights.layers[layer].is_moe &&
+           exchange_carries(model->lanes[lane].exchange);
+}
+
+static void begin_traced(const struct model *model) {
+    if (model->trace) model->trace->begin(model->trace->context);
+}
+
 static void run_traced(const struct pass *pass, enum stage stage, uint32_t lane) {
     const struct model_trace *trace = pass->model->trace;
-    bool waits = pass->layer->is_moe && (stage == STAGE_MLP || stage == STAGE_COMBINE) &&
-                 exchange_carries(pass->exchange);
-    if (trace) trace->begin(trace->context);
+    bool waits = awaits(pass->model, pass->slice, stage, lane);
     run_stage(pass, stage);
     if (!trace) return;
     struct exchange_transfer ended;
@@ -120,24 +130,75 @@ static void probe_routing(const struct pass *pass, const struct model_probe *pro
                                     : UINT32_MAX;
 }
 
-void stages_run(struct model *model, enum overlap_kind kind, const struct model_probe *probe) {
-    const struct overlap *overlap = overlap_of(kind);
-    uint32_t layers = model->shape->layers;
-    for (uint32_t walk = 0; walk <= layers; walk++) /* at layer walk - 1 */
+struct walk {
+    struct model *model;
+    const struct overlap *overlap;
+    const struct model_probe *probe;
+};
+
+/* The time since begin_traced is the stage's. */
+static void run_row(const struct walk *walk, enum stage stage, uint32_t index, uint32_t layer) {
+    struct model *model = walk->model;
+    struct lane *lane = &model->lanes[index];
+    bool whole = walk->overlap->lane_count == 1;
+    struct pass pass = {.model = model,
+                        .scratch = &lane->scratch,
+                        .exchange = lane->exchange,
+                        .batch = whole ? &model->scratch.batch : &lane->batch,
+                        .layer = &model->weights.layers[layer],
+                        .slice = layer};
+    run_traced(&pass, stage, index);
+    if (stage == STAGE_COMBINE) probe_routing(&pass, walk->probe, whole ? 0 : lane->first);
+}
+
+static void run_in_order(const struct walk *walk) {
+    const struct overlap *overlap = walk->overlap;
+    uint32_t layers = walk->model->shape->layers;
+    for (uint32_t at = 0; at <= layers; at++) /* at layer at - 1 */
         for (uint32_t i = 0; i < overlap->row_count; i++) {
             const struct overlap_row *row = &overlap->rows[i];
-            uint32_t layer = walk + row->ahead - 1;
+            uint32_t layer = at + row->ahead - 1;
             if (layer >= layers) continue; /* or before the first: wraps around */
-            struct lane *lane = &model->lanes[row->lane];
-            bool whole = overlap->lane_count == 1;
-            struct pass pass = {.model = model,
-                                .scratch = &lane->scratch,
-                                .exchange = lane->exchange,
-                                .batch = whole ? &model->scratch.batch : &lane->batch,
-                                .layer = &model->weights.layers[layer],
-                                .slice = layer};
-            run_traced(&pass, (enum stage)row->stage, row->lane);
-            uint32_t lane_first = row->lane ? model->lanes[0].batch.token_count : 0;
-            if (row->stage == STAGE_COMBINE) probe_routing(&pass, probe, lane_first);
+            begin_traced(walk->model);
+            run_row(walk, (enum stage)row->stage, row->lane, layer);
         }
+}
+
+/* Looks which lanes' transfers have come; waits for the first of them if nothing can be done
+ * meanwhile. */
+static uint32_t next_lane(const struct walk *walk, struct overlap_place *places) {
+    const struct overlap *overlap = walk->overlap;
+    struct exchange *awaited[OVERLAP_LANES];
+    uint32_t count = 0, next;
+    for (uint32_t i = 0; i < overlap->lane_count; i++)
+        if (places[i].waits) {
+            places[i].waits = !exchange_arrived(walk->model->lanes[i].exchange);
+            if (places[i].waits) awaited[count++] = walk->model->lanes[i].exchange;
+        }
+    while ((next = overlap_next(overlap, walk->model->shape->layers, places)) ==
+           overlap->lane_count) {
+        const struct exchange *come = exchange_wait_any(awaited, count);
+        for (uint32_t i = 0; i < overlap->lane_count; i++)
+            if (walk->model->lanes[i].exchange == come) places[i].waits = false;
+    }
+    return next;
+}
+
+static void run_by_urgency(const struct walk *walk) {
+    struct overlap_place places[OVERLAP_LANES] = {{0}};
+    uint32_t layers = walk->model->shape->layers;
+    for (uint32_t left = walk->overlap->lane_count * layers * STAGE_COUNT; left > 0; left--) {
+        begin_traced(walk->model);
+        uint32_t lane = next_lane(walk, places);
+        struct overlap_place *place = &places[lane];
+        run_row(walk, place->stage, lane, place->layer);
+        overlap_advance(place);
+        place->waits =
+            place->layer < layers && awaits(walk->model, place->layer, place->stage, lane);
+    }
+}
+
+void stages_run(struct model *model, enum overlap_kind kind, const struct model_probe *probe) {
+    struct walk walk = {.model = model, .overlap = overlap_of(kind), .probe = probe};
+    (walk.overlap->urgency ? run_by_urgency : run_in_order)(&walk);
 }

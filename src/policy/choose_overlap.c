@@ -7,6 +7,7 @@
 #define AVERAGE_STEPS 6 /* the average follows a change in about so many */
 #define RETRY_STEPS 48
 #define RETRY_WITHIN 1.3 /* of the fastest */
+#define HOPELESS 2       /* times the fastest: not measured again */
 
 const char *choose_overlap_reason_name(enum choose_overlap_reason reason) {
     static const char *const names[CHOOSE_OVERLAP_REASON_COUNT] = {
@@ -26,14 +27,43 @@ static struct choose_overlap_class *class_of(struct choose_overlap *choose,
     return &choose->classes[step->prompts][size];
 }
 
-/* The fastest but `except`; OVERLAP_KIND_COUNT: none. */
-static int fastest(const struct choose_overlap_class *class, int except) {
-    int best = OVERLAP_KIND_COUNT;
+static bool has_tokens(const struct choose_overlap_step *step, int kind) {
+    return overlap_of((enum overlap_kind)kind)->lane_count <= (step->tokens ? step->tokens : 1);
+}
+
+/* Of those measured; `sequential` is always possible. */
+static int fastest(const struct choose_overlap_class *class,
+                   const struct choose_overlap_step *step) {
+    int best = OVERLAP_SEQUENTIAL;
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
-        if (kind != except &&
-            (best == OVERLAP_KIND_COUNT || class->ns_each[kind] < class->ns_each[best]))
+        if (class->seen[kind] && has_tokens(step, kind) &&
+            class->ns_each[kind] < class->ns_each[best])
             best = kind;
     return best;
+}
+
+/* The one to measure next; OVERLAP_KIND_COUNT: none. */
+static int to_learn(const struct choose_overlap_class *class,
+                    const struct choose_overlap_step *step) {
+    double hopeless = HOPELESS * class->ns_each[fastest(class, step)];
+    for (uint32_t seen = 0; seen < LEARN_STEPS; seen++)
+        for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
+            if (class->seen[kind] <= seen && has_tokens(step, kind) &&
+                (seen < 2 || class->ns_each[kind] < hopeless))
+                return kind;
+    return OVERLAP_KIND_COUNT;
+}
+
+/* The one measured least often of those nearly as fast; OVERLAP_KIND_COUNT: none. */
+static int to_retry(const struct choose_overlap_class *class,
+                    const struct choose_overlap_step *step, int best) {
+    int next = OVERLAP_KIND_COUNT;
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
+        if (kind != best && has_tokens(step, kind) &&
+            class->ns_each[kind] < RETRY_WITHIN * class->ns_each[best] &&
+            (next == OVERLAP_KIND_COUNT || class->seen[kind] < class->seen[next]))
+            next = kind;
+    return next;
 }
 
 struct choose_overlap_choice choose_overlap(struct choose_overlap *choose,
@@ -41,16 +71,15 @@ struct choose_overlap_choice choose_overlap(struct choose_overlap *choose,
     if (step->ranks <= 1)
         return (struct choose_overlap_choice){OVERLAP_SEQUENTIAL, CHOOSE_OVERLAP_ALONE};
     struct choose_overlap_class *class = class_of(choose, step);
-    for (uint32_t seen = 0; seen < LEARN_STEPS; seen++)
-        for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
-            if (class->seen[kind] <= seen)
-                return (struct choose_overlap_choice){(enum overlap_kind)kind,
-                                                      CHOOSE_OVERLAP_LEARN};
-    int best = fastest(class, OVERLAP_KIND_COUNT), second = fastest(class, best);
+    int kind = to_learn(class, step);
+    if (kind != OVERLAP_KIND_COUNT)
+        return (struct choose_overlap_choice){(enum overlap_kind)kind, CHOOSE_OVERLAP_LEARN};
+    int best = fastest(class, step);
     if (++class->since_retry >= RETRY_STEPS) {
         class->since_retry = 0;
-        if (class->ns_each[second] < RETRY_WITHIN * class->ns_each[best])
-            return (struct choose_overlap_choice){(enum overlap_kind)second, CHOOSE_OVERLAP_RETRY};
+        kind = to_retry(class, step, best);
+        if (kind != OVERLAP_KIND_COUNT)
+            return (struct choose_overlap_choice){(enum overlap_kind)kind, CHOOSE_OVERLAP_RETRY};
     }
     return (struct choose_overlap_choice){(enum overlap_kind)best, CHOOSE_OVERLAP_FASTEST};
 }

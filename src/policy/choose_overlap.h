@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which overlap schedule the next step takes. Two micro-batches hide communication but make each
- * product smaller, so which is fastest depends on the machine, the link and the batch: it is
+ * Which overlap schedule the next step takes. More micro-batches hide more communication but make
+ * each product smaller, so which is fastest depends on the machine, the link and the batch: it is
  * measured. Steps are told apart by their size, in doublings, and by whether most of their tokens
- * are prompts'. In each such class every schedule is tried a few times, then the fastest is taken;
- * now and then another that was nearly as fast is tried again, so that a change is noticed.
+ * are prompts'. In each such class every schedule whose micro-batches can all have tokens is tried
+ * a few times, unless it turns out hopeless, then the fastest is taken; now and then another that
+ * was nearly as fast is tried again, so that a change is noticed.
  *
  * Times fade in as moving averages; one measurement counts at most for twice the average, so a
  * hiccup of the machine does not matter long. Pure: the same measurements, the same choices.

@@ -12,16 +12,20 @@ static uint64_t distance(uint64_t a, uint64_t b) {
 
 struct cut_state {
     struct cut_batch best;
+    uint32_t lane_count;
     uint64_t before; /* work of the rows that were walked over */
 };
 
-/* The second lane would begin here. */
-static void consider(struct cut_state *state, uint32_t row, uint32_t token, uint64_t first_work) {
-    uint64_t work = state->best.work;
-    if (distance(2 * first_work, work) >= distance(2 * state->best.first_work, work)) return;
-    state->best.row = row;
-    state->best.token = token;
-    state->best.first_work = first_work;
+/* A lane might begin here. Each begins where it comes nearest to its share, the first such place if
+ * there are several, so that cuts ascend. */
+static void consider(struct cut_state *state, uint32_t row, uint32_t token, uint64_t before) {
+    struct cut_batch *best = &state->best;
+    for (uint32_t i = 0; i + 1 < state->lane_count; i++) {
+        uint64_t share = best->work * (i + 1), lanes = state->lane_count;
+        if (distance(lanes * before, share) >= distance(lanes * best->before[i], share)) continue;
+        best->cuts[i] = (struct step_cut){.row = row, .token = token};
+        best->before[i] = before;
+    }
 }
 
 static void walk_row(struct cut_state *state, const struct step_row *rows, uint32_t index,
@@ -35,12 +39,16 @@ static void walk_row(struct cut_state *state, const struct step_row *rows, uint3
     state->before += work_of(row, row->token_count, token_work);
 }
 
-struct cut_batch cut_batch_evenly(const struct step_plan *plan, uint64_t token_work) {
+struct cut_batch cut_batch_evenly(const struct step_plan *plan, uint32_t lane_count,
+                                  uint64_t token_work) {
     const struct step_row *rows = step_plan_rows(plan);
-    struct cut_state state = {.best = {.row = plan->row_count}};
+    struct cut_state state = {.lane_count = lane_count};
     for (uint32_t i = 0; i < plan->row_count; i++)
         state.best.work += work_of(&rows[i], rows[i].token_count, token_work);
-    state.best.first_work = state.best.work; /* everything in the first */
+    for (uint32_t i = 0; i + 1 < lane_count; i++) { /* everything in the first */
+        state.best.cuts[i].row = plan->row_count;
+        state.best.before[i] = state.best.work;
+    }
     for (int form = 0; form < TOKEN_FORM_COUNT; form++)
         for (uint32_t i = 0; i < plan->row_count; i++)
             if (rows[i].form == (uint32_t)form) walk_row(&state, rows, i, token_work);

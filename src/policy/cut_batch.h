@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where a step is cut into two micro-batches: such that both have equal attention work, as an
- * overlap schedule hides one's communication behind the other's work. A prompt is cut on a block
+ * Where a step is cut into micro-batches: such that all have equal attention work, as an overlap
+ * schedule hides one's communication behind the others' work. A prompt is cut on a block
  * boundary if need be; a generated row stays whole.
  *
  *   work = tokens * token_work + positions attended to
@@ -14,11 +14,13 @@
 #include "contract/step_plan.h"
 
 struct cut_batch {
-    uint32_t row, token;       /* step_plan.cut_row, cut_token; row = row_count: no second lane */
-    uint64_t first_work, work; /* of the first micro-batch, of both */
+    struct step_cut cuts[OVERLAP_LANES - 1]; /* [lane_count - 1]; row = row_count: no such lane */
+    uint64_t before[OVERLAP_LANES - 1];      /* work of all micro-batches before the cut */
+    uint64_t work;                           /* of all */
 };
 
 /* `token_work`: what a token costs besides its attention, in attended positions. */
-struct cut_batch cut_batch_evenly(const struct step_plan *plan, uint64_t token_work);
+struct cut_batch cut_batch_evenly(const struct step_plan *plan, uint32_t lane_count,
+                                  uint64_t token_work);
 
 #endif

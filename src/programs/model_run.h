@@ -41,9 +41,11 @@ struct model_run_values {
         {.name = "schedule",                                                                       \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
-         .choices = "auto|sequential|prefill-dual-batch|decode-five-stage",                        \
-         .help = "how stages are ordered: the last two compute one micro-batch while the other's " \
-                 "tokens travel between ranks; auto measures which is fastest",                    \
+         .choices = "auto|sequential|prefill-dual-batch|decode-five-stage|quad-batch|hexa-batch|"  \
+                    "octo-batch",                                                                  \
+         .help = "how stages are ordered: all but sequential compute one of two, four, six or "    \
+                 "eight micro-batches while others' tokens travel between ranks; auto measures "   \
+                 "which is fastest",                                                               \
          .offset = offsetof(struct model_run_values, schedule)},                                   \
     {                                                                                              \
         .name = "threads", .type = OPTION_COUNT, .help = "threads; 0: one per CPU",                \

@@ -206,7 +206,8 @@ static enum status units_receive(void *self, const struct record *record, int64_
 static void agree(struct step_plan *plan, bool drafts, uint32_t overlap) {
     plan->others_draft = drafts;
     if (plan->overlap == overlap) return;
-    if (plan->overlap == OVERLAP_SEQUENTIAL) plan->cut_row = UINT32_MAX; /* one lane is enough */
+    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
+        plan->cuts[i].row = UINT32_MAX; /* one lane is enough */
     plan->overlap = overlap;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the schedules' meaning: whatever the table, each lane goes through every layer's stages
- * in order, once; a prompt that is split between lanes finds its first part's KV rows; and each
- * communication of a table with two lanes has the other lane's work over it.
+ * in order, once; a prompt that is split between lanes finds its earlier parts' KV rows; each
+ * communication of a walk with two lanes has the other lane's work over it; and tables with an
+ * urgency keep a link busy that takes as long as the computation.
  */
 #include "contract/overlap.h"
 
@@ -20,10 +21,58 @@ struct event {
 
 static struct event events[LAYERS * OVERLAP_LANES * STAGE_COUNT];
 
+/* A world in virtual time: a layer takes each lane so long, and all lanes share one link, which
+ * takes what was begun first. */
+struct world {
+    uint32_t layers, dense;        /* of the layers, the first ones without communication */
+    uint32_t work_ns[STAGE_COUNT]; /* of all lanes together */
+    uint32_t dispatch_ns, combine_ns;
+};
+
+static const struct world instant = {.layers = LAYERS};
+
+/* Takes the place that may run; returns how long the rank waited. */
+static uint64_t run_by_urgency(const struct overlap *overlap, const struct world *world,
+                               struct event *out, uint64_t *end_out) {
+    struct overlap_place places[OVERLAP_LANES] = {{0}};
+    uint64_t here_ns[OVERLAP_LANES] = {0}, now = 0, link = 0, waited = 0;
+    for (uint32_t left = overlap->lane_count * world->layers * STAGE_COUNT; left > 0; left--) {
+        uint32_t lane;
+        while ((lane = overlap_next(overlap, world->layers, places)) == overlap->lane_count) {
+            uint64_t first = UINT64_MAX;
+            for (uint32_t i = 0; i < overlap->lane_count; i++)
+                if (places[i].waits && here_ns[i] < first) first = here_ns[i];
+            assert_true(first != UINT64_MAX && first > now); /* else nothing could ever run */
+            waited += first - now;
+            now = first;
+            for (uint32_t i = 0; i < overlap->lane_count; i++)
+                places[i].waits = here_ns[i] > now;
+        }
+        enum stage stage = places[lane].stage;
+        if (out) *out++ = (struct event){stage, lane, places[lane].layer};
+        now += world->work_ns[stage] / overlap->lane_count;
+        bool sends =
+            places[lane].layer >= world->dense && (stage == STAGE_DISPATCH || stage == STAGE_MLP);
+        uint32_t takes = stage == STAGE_DISPATCH ? world->dispatch_ns : world->combine_ns;
+        if (sends) here_ns[lane] = link = (link > now ? link : now) + takes / overlap->lane_count;
+        overlap_advance(&places[lane]);
+        for (uint32_t i = 0; i < overlap->lane_count; i++) {
+            bool awaits = places[i].stage == STAGE_MLP || places[i].stage == STAGE_COMBINE;
+            places[i].waits = awaits && places[i].layer < world->layers && here_ns[i] > now;
+        }
+    }
+    if (end_out) *end_out = now;
+    return waited;
+}
+
 /* The walk as contract/overlap.h describes it. */
 static uint32_t walk(enum overlap_kind kind) {
     const struct overlap *overlap = overlap_of(kind);
     uint32_t count = 0;
+    if (overlap->urgency) {
+        run_by_urgency(overlap, &instant, events, NULL);
+        return LAYERS * overlap->lane_count * STAGE_COUNT;
+    }
     for (int layer = -1; layer < LAYERS; layer++)
         for (uint32_t i = 0; i < overlap->row_count; i++) {
             const struct overlap_row *row = &overlap->rows[i];
@@ -63,14 +112,56 @@ static void lanes_keep_their_order(void **state) {
     }
 }
 
-static void the_second_lane_finds_the_first_ones_rows(void **state) {
+static void later_lanes_find_earlier_ones_rows(void **state) {
     (void)state;
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         uint32_t count = walk(kind);
-        for (uint32_t layer = 0; layer < LAYERS && overlap_of(kind)->lane_count == 2; layer++)
-            assert_true(place(count, STAGE_ATTENTION_0, 0, layer) <
-                        place(count, STAGE_ATTENTION_1, 1, layer));
+        for (uint32_t layer = 0; layer < LAYERS; layer++)
+            for (uint32_t lane = 1; lane < overlap_of(kind)->lane_count; lane++)
+                assert_true(place(count, STAGE_ATTENTION_0, lane - 1, layer) <
+                            place(count, STAGE_ATTENTION_1, lane, layer));
     }
+}
+
+/* Also while the lane before it waits for its results, and whatever is more urgent. */
+static void attention_waits_for_the_lane_before(void **state) {
+    (void)state;
+    const struct overlap *overlap = overlap_of(OVERLAP_OCTO_BATCH);
+    struct overlap_place places[OVERLAP_LANES];
+    for (uint32_t i = 0; i < OVERLAP_LANES; i++)
+        places[i] = (struct overlap_place){.layer = 1, .stage = STAGE_ATTENTION_1};
+    places[0] = (struct overlap_place){.layer = 0, .stage = STAGE_COMBINE, .waits = true};
+    places[1] = (struct overlap_place){.layer = 1, .stage = STAGE_ATTENTION_0};
+    assert_int_equal(overlap_next(overlap, LAYERS, places), 1);
+    overlap_advance(&places[1]); /* now none can run: lane 0 has not written its rows */
+    for (uint32_t i = 3; i < OVERLAP_LANES; i++)
+        places[i].layer = LAYERS;
+    assert_int_equal(overlap_next(overlap, LAYERS, places), 2);
+    places[2].layer = LAYERS;
+    assert_int_equal(overlap_next(overlap, LAYERS, places), overlap->lane_count);
+    places[0].waits = false;
+    assert_int_equal(overlap_next(overlap, LAYERS, places), 0);
+}
+
+/* A prompt of DeepSeek's shares on a link that takes as long as the computation: what cannot be
+ * hidden is what the first lane computes before it sends, and what the last one waits for. */
+static void a_link_as_slow_as_the_work_is_hidden(void **state) {
+    (void)state;
+    struct world world = {.layers = 61,
+                          .dense = 3,
+                          .work_ns = {75000, 710000, 11000, 35000, 227000, 19000},
+                          .dispatch_ns = 203000,
+                          .combine_ns = 928000};
+    uint64_t comm = 58ull * (world.dispatch_ns + world.combine_ns), end;
+    assert_true(run_by_urgency(overlap_of(OVERLAP_HEXA_BATCH), &world, NULL, &end) < comm / 10);
+    assert_true(end < comm * 10 / 9);
+    world.layers = 4; /* a quarter of the work comes before all communication */
+    world.dense = 1;
+    world.combine_ns = 1233000;
+    comm = 3ull * (world.dispatch_ns + world.combine_ns);
+    uint64_t hexa = run_by_urgency(overlap_of(OVERLAP_HEXA_BATCH), &world, NULL, NULL);
+    uint64_t octo = run_by_urgency(overlap_of(OVERLAP_OCTO_BATCH), &world, NULL, NULL);
+    assert_true(octo < hexa && octo < comm * 2 / 10);
 }
 
 static bool is_work(enum stage stage) {
@@ -81,9 +172,10 @@ static bool is_work(enum stage stage) {
 static void communication_is_covered(void **state) {
     (void)state;
     for (int kind = OVERLAP_SEQUENTIAL + 1; kind < OVERLAP_KIND_COUNT; kind++) {
+        if (overlap_of(kind)->urgency) continue;
         uint32_t count = walk(kind);
         for (uint32_t layer = 1; layer + 1 < LAYERS; layer++)
-            for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++) {
+            for (uint32_t lane = 0; lane < 2; lane++) {
                 uint32_t begins[2] = {place(count, STAGE_DISPATCH, lane, layer),
                                       place(count, STAGE_MLP, lane, layer)};
                 uint32_t ends[2] = {place(count, STAGE_MLP, lane, layer),
@@ -109,7 +201,9 @@ static void names_are_given(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_keep_their_order),
-        cmocka_unit_test(the_second_lane_finds_the_first_ones_rows),
+        cmocka_unit_test(later_lanes_find_earlier_ones_rows),
+        cmocka_unit_test(attention_waits_for_the_lane_before),
+        cmocka_unit_test(a_link_as_slow_as_the_work_is_hidden),
         cmocka_unit_test(communication_is_covered),
         cmocka_unit_test(names_are_given),
     };

@@ -134,12 +134,17 @@ static uint32_t draw_piece(const struct sequence *sequence, uint32_t room) {
     return count <= room ? count : 0;
 }
 
-/* A random schedule, its second lane beginning anywhere. */
+/* A random schedule, its lanes beginning anywhere: also empty ones, and, in an order that no policy
+ * would choose, such that end before they begin. */
 static void cut_anywhere(struct solo *solo, const struct solo_row *rows, uint32_t row_count) {
-    uint32_t row = draw(row_count + 1), token = 0;
-    if (row < row_count && rows[row].form == TOKEN_PROMPT) /* it begins on a block boundary */
-        token = draw((rows[row].token_count - 1) / KV_BLOCK_TOKENS + 1) * KV_BLOCK_TOKENS;
-    solo_cut_next(solo, (enum overlap_kind)draw(OVERLAP_KIND_COUNT), row, token);
+    struct step_cut cuts[OVERLAP_LANES - 1];
+    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++) {
+        uint32_t row = draw(row_count + 1), token = 0;
+        if (row < row_count && rows[row].form == TOKEN_PROMPT) /* it begins on a block boundary */
+            token = draw((rows[row].token_count - 1) / KV_BLOCK_TOKENS + 1) * KV_BLOCK_TOKENS;
+        cuts[i] = (struct step_cut){.row = row, .token = token};
+    }
+    solo_cut_next(solo, (enum overlap_kind)draw(OVERLAP_KIND_COUNT), cuts);
 }
 
 /* One step of random rows; returns the tokens that all sequences still lack. */

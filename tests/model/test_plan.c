@@ -158,8 +158,8 @@ static void test_bad_plans_are_refused(void **state) {
     REFUSED("token id", step_plan_tokens(plan)[1] = VOCAB);
     REFUSED("a page is", step_plan_pages(plan)[0].index = 1000);
     REFUSED("the schedule", plan->overlap = OVERLAP_KIND_COUNT);
-    REFUSED("cannot be cut", plan->overlap = OVERLAP_DECODE_FIVE_STAGE, plan->cut_token = 1);
-    REFUSED("cannot be cut", plan->overlap = OVERLAP_DECODE_FIVE_STAGE, plan->cut_token = 64);
+    REFUSED("cannot be cut", plan->overlap = OVERLAP_DECODE_FIVE_STAGE, plan->cuts[0].token = 1);
+    REFUSED("cannot be cut", plan->overlap = OVERLAP_OCTO_BATCH, plan->cuts[6].token = 64);
     REFUSED("serving computes the last", row->logits_count = 2);
 }
 

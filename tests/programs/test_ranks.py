@@ -110,7 +110,8 @@ def check_overlap(folder):
     found = run("bench", "overlap", "--model", folder, "--ranks", 2, "--prompt", 128, "--batch", "2", "--runs", 1,
                 "--steps", 1, "--link-gbps", 0.05, "--json")
     take_ranks(found, 2)
-    kinds = ["sequential", "prefill-dual-batch", "decode-five-stage"]
+    kinds = ["sequential", "prefill-dual-batch", "decode-five-stage", "quad-batch", "hexa-batch",
+             "octo-batch"]
     assert [(one["batch"], one["schedule"]) for one in found["runs"]] == [(b, k) for b in (0, 2) for k in kinds]
     for one in found["runs"]:
         assert one["comm_seconds"] > 0 and one["seconds"] > one["exposed_seconds"] > 0, one
@@ -160,13 +161,13 @@ def check_trace(folder):
     with tempfile.TemporaryDirectory() as place:
         path = place + "/trace.json"
         take_ranks(run("logits", "--model", folder, "--tokens", ids(range(20, 90)), "--json", "--ranks", 2,
-                       "--schedule", "prefill-dual-batch", "--link-gbps", 1, "--trace", path), 2)
+                       "--schedule", "quad-batch", "--link-gbps", 1, "--trace", path), 2)
         with open(path, encoding="utf-8") as file:
             events = json.load(file)["traceEvents"]
         stages = [event for event in events if event["ph"] == "X"]
         layers = {event["args"]["layer"] for event in stages}
         for rank in (0, 1):
-            for lane in "ab":
+            for lane in "abcd":
                 names = [event["name"] for event in stages if event["pid"] == rank and event["name"][-1] == lane]
                 assert len(names) % (6 * len(layers)) == 0 and len(set(names)) == 6, names  # perhaps two steps
         begins = {event["id"]: event["ts"] for event in events if event["ph"] == "b"}
@@ -205,6 +206,9 @@ def main():
     check_logits(tiny, "fp8", list(range(20, 90)),
                  [[2, "--schedule", "prefill-dual-batch"], [4, "--schedule", "decode-five-stage"],
                   [8, "--redundant-experts", 8, "--placement-seed", 2]])
+    check_logits(folders[1], "bf16", prompts_of(mtp)[1], [[2, "--schedule", "octo-batch"]], "--mtp")
+    for activations, ranks, schedule in (("f32", 2, "quad-batch"), ("bf16", 8, "octo-batch"), ("fp8", 4, "octo-batch")):
+        check_logits(tiny, activations, list(range(20, 320)), [[ranks, "--schedule", schedule, "--link-gbps", 1]])
     check_several(folders[2], "fp8")
     check_several(mtp, "f32")
     check_moves(folders[0], "f32", [[2], [8, "--redundant-experts", 4]])
