@@ -20,22 +20,41 @@ struct worker {
     pthread_cond_t wake;
     struct record_queue given, answers;
     bool ending;
-    int file; /* eventfd */
+    int64_t again_ns; /* the function wants to be called so soon in any case; 0: it does not */
+    int file;         /* eventfd */
 };
+
+static struct timespec time_in(int64_t ns) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    ns += until.tv_nsec;
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    return until;
+}
+
+/* Until there is a record, the end, or the time at which the function wants to be called. */
+static void wait(struct worker *worker) {
+    struct timespec until = time_in(worker->again_ns);
+    int late = 0;
+    while (!worker->ending && !record_queue_first(&worker->given) && late == 0)
+        late = worker->again_ns ? pthread_cond_timedwait(&worker->wake, &worker->lock, &until)
+                                : pthread_cond_wait(&worker->wake, &worker->lock);
+}
 
 static void *work(void *argument) {
     struct worker *worker = argument;
     pthread_mutex_lock(&worker->lock);
     for (;;) {
-        while (!worker->ending && !record_queue_first(&worker->given))
-            pthread_cond_wait(&worker->wake, &worker->lock);
+        wait(worker);
         if (worker->ending) break;
         /* The first record stays where it is while others are put behind it. */
         const struct record *record = record_queue_first(&worker->given);
+        worker->again_ns = 0;
         pthread_mutex_unlock(&worker->lock);
         worker->function(worker->context, worker, record);
         pthread_mutex_lock(&worker->lock);
-        record_queue_drop(&worker->given);
+        if (record) record_queue_drop(&worker->given);
     }
     pthread_mutex_unlock(&worker->lock);
     return NULL;
@@ -68,6 +87,10 @@ void worker_give(struct worker *worker, const struct record *record) {
     record_queue_force(&worker->given, record);
     pthread_cond_signal(&worker->wake);
     pthread_mutex_unlock(&worker->lock);
+}
+
+void worker_call_again(struct worker *worker, int64_t in_ns) {
+    worker->again_ns = in_ns; /* its own thread alone looks at it */
 }
 
 size_t worker_waiting_bytes(struct worker *worker) {
@@ -107,11 +130,7 @@ bool worker_close(struct worker *worker, int64_t wait_ns_max) {
     worker->ending = true;
     pthread_cond_signal(&worker->wake);
     pthread_mutex_unlock(&worker->lock);
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    int64_t ns = until.tv_nsec + wait_ns_max % 1000000000;
-    until.tv_sec += wait_ns_max / 1000000000 + ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
+    struct timespec until = time_in(wait_ns_max);
     if (pthread_timedjoin_np(worker->thread, NULL, &until)) return false;
     record_queue_clear(&worker->given);
     record_queue_clear(&worker->answers);

@@ -12,7 +12,8 @@
 
 struct worker;
 
-/* Does what `record` asks for and calls worker_answer (any number of times). Runs on the thread. */
+/* Does what `record` asks for and calls worker_answer (any number of times). Runs on the thread.
+ * NULL: it has asked for this call itself. */
 typedef void worker_function(void *context, struct worker *worker, const struct record *record);
 
 /* `name` (up to 15 bytes) shows in debuggers and `top`. */
@@ -34,6 +35,10 @@ void worker_take(struct worker *worker, void (*take)(void *context, const struct
 
 /* For worker functions: copies an answer for the loop. */
 void worker_answer(struct worker *worker, const struct record *record);
+
+/* For worker functions: if nothing else has come in so many ns, the next call has no record. Holds
+ * for one call. */
+void worker_call_again(struct worker *worker, int64_t in_ns);
 
 /* Forgets what waits, lets the record in work finish and ends the thread. False: it did not finish
  * in time; thread and worker live on, and so must its context until the process ends. */

@@ -204,7 +204,7 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
                              struct error *error) {
     options->redundant_experts = (uint32_t)values->redundant;
     options->placement_seed = values->seed;
-    options->move_bytes = values->reshuffle_steps ? values->move_memory : 0;
+    options->move_bytes = values->move_memory;
     options->link_gbps = values->link_gbps;
     options->link_us = values->link_us;
     if (values->trace) {
@@ -218,6 +218,8 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
 
 struct rebalancer_options rank_job_rebalance(const struct rank_job_values *values) {
     return (struct rebalancer_options){
+        .seconds = 30,
+        .gain = 0.05,
         .bytes_per_second = values->move_mbps * 125000,
         .reshuffle_steps = values->reshuffle_steps,
     };

@@ -10,6 +10,7 @@
 #include "policy/evict_pages.h"
 #include "policy/speculate.h"
 
+#define REBALANCE_IDLE_NS 1000000
 #define PROMPTS_BYTES ((size_t)1 << 30) /* for the prompts held, among ranks */
 
 bool unit_side_misused(const struct option_table *table, const struct unit_side_values *values,
@@ -22,11 +23,21 @@ bool unit_side_misused(const struct option_table *table, const struct unit_side_
 
 /* ---- the engine's thread ---- */
 
+/* Between two steps; and where none comes for a while, though there is something to do. */
+static void rebalance(struct unit_side *side, struct worker *worker) {
+    rebalancer_turn(side->rebalancer);
+    if (rebalancer_is_busy(side->rebalancer)) worker_call_again(worker, REBALANCE_IDLE_NS);
+}
+
 /* A step begins when every rank's plan is there. */
 static void run_step(void *context, struct worker *worker, const struct record *record) {
     struct unit_side *side = context;
     struct error error = {""};
     uint32_t ranks = rank_group_count(side->group);
+    if (!record) {
+        rebalance(side, worker);
+        return;
+    }
     struct step_plan *plan = malloc(record->bytes);
     check(record->kind == RECORD_RUN_STEP && plan && side->plan_count < ranks);
     memcpy(plan, record, record->bytes);
@@ -44,6 +55,7 @@ static void run_step(void *context, struct worker *worker, const struct record *
         side->plans[rank] = NULL;
     }
     side->plan_count = 0;
+    rebalance(side, worker);
 }
 
 /* ---- opening ---- */
@@ -62,6 +74,15 @@ static enum speculate_mode speculate_mode(const struct unit_side *side) {
     return strcmp(side->values->mtp, "on") == 0 ? SPECULATE_ALWAYS : SPECULATE_MEASURED;
 }
 
+static enum status open_rebalancer(struct unit_side *side, struct error *error) {
+    struct rebalancer_options options = rank_job_rebalance(side->job);
+    options.measured = strcmp(side->values->rebalance, "on") == 0;
+    options.from_checkpoint = strcmp(side->values->rebalance_from, "checkpoint") == 0;
+    options.seconds = side->values->rebalance_seconds;
+    options.says = true;
+    return rebalancer_open(side->group, &options, &side->rebalancer, error);
+}
+
 static enum status open_engine(struct unit_side *side, struct error *error) {
     struct model_options options = {0};
     struct model_run_progress progress;
@@ -77,6 +98,7 @@ static enum status open_engine(struct unit_side *side, struct error *error) {
     model_run_progress_begin(&progress, &options);
     status = rank_group_open_engines(&options, &side->group, error);
     model_run_progress_end(&progress);
+    if (!status) status = open_rebalancer(side, error);
     if (status) return status;
     side->directory = options.directory;
     bool known = lanes_named(side->run->schedule, &side->lanes);
@@ -162,6 +184,7 @@ void unit_side_close(struct unit_side *side, const struct option_table *table) {
         free(side->results[i]);
     if (side->group && rank_job_write_trace(side->job, side->group, &error))
         command_failed(table, STATUS_IO, &error);
+    rebalancer_close(side->rebalancer);
     rank_group_close(side->group);
     free(side->results);
     free(side->plans);

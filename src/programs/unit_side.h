@@ -15,17 +15,39 @@
 struct unit_side_values {
     uint64_t kv_memory, max_context, max_batch_tokens, max_batch_rows, queue, tpot_stretch;
     double tpot_target_ms, prompt_patience, priority_seconds;
-    const char *evict, *mtp;
+    const char *evict, *mtp, *rebalance, *rebalance_from;
+    double rebalance_seconds;
     bool prefix_cache, reuse_generated;
 };
 
 /* Rows for an option table of `owner`, which has a struct unit_side_values `unit`. */
 #define UNIT_SIDE_OPTIONS(owner)                                                                   \
-    {.name = "kv-memory",                                                                          \
-     .type = OPTION_BYTES,                                                                         \
-     .fallback = "1GiB",                                                                           \
-     .help = "memory for the KV cache, of a unit, all its ranks together",                         \
-     .offset = offsetof(owner, unit.kv_memory)},                                                   \
+    {.name = "rebalance",                                                                          \
+     .type = OPTION_CHOICE,                                                                        \
+     .fallback = "on",                                                                             \
+     .choices = "on|off",                                                                          \
+     .help = "among ranks: move experts between ranks while serving, so that all have as much "    \
+             "to do; never changes an answer",                                                     \
+     .offset = offsetof(owner, unit.rebalance)},                                                   \
+        {.name = "rebalance-seconds",                                                              \
+         .type = OPTION_NUMBER,                                                                    \
+         .fallback = "30",                                                                         \
+         .help =                                                                                   \
+             "... as often is looked whether it is worth it, and as much time lies between two",   \
+         .minimum = 0.01,                                                                          \
+         .maximum = 1e6,                                                                           \
+         .offset = offsetof(owner, unit.rebalance_seconds)},                                       \
+        {.name = "rebalance-from",                                                                 \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "ranks",                                                                      \
+         .choices = "ranks|checkpoint",                                                            \
+         .help = "... and where their weights come from",                                          \
+         .offset = offsetof(owner, unit.rebalance_from)},                                          \
+        {.name = "kv-memory",                                                                      \
+         .type = OPTION_BYTES,                                                                     \
+         .fallback = "1GiB",                                                                       \
+         .help = "memory for the KV cache, of a unit, all its ranks together",                     \
+         .offset = offsetof(owner, unit.kv_memory)},                                               \
         {.name = "max-context",                                                                    \
          .type = OPTION_COUNT,                                                                     \
          .help = "tokens of a prompt and its answer; 0: what model and KV memory allow",           \
@@ -114,6 +136,7 @@ struct unit_side {
     const struct rank_job_values *job;
     const struct unit_side_values *values;
     struct rank_group *group;
+    struct rebalancer *rebalancer; /* of the engine's thread */
     struct rank_units *units;
     /* of the engine's thread, [ranks] each: */
     struct lanes lanes;

@@ -76,6 +76,28 @@ static void closing_forgets_what_waits(void **state) {
     assert_int_equal(begun, 1);
 }
 
+static atomic_int calls_without;
+
+static void work_again(void *context, struct worker *worker, const struct record *record) {
+    if (!record && ++calls_without == 3) return; /* asks no more */
+    worker_call_again(worker, 1000000);
+}
+
+/* Without records the function is called as long as it asks for it. */
+static void it_may_call_itself_again(void **state) {
+    struct worker *worker;
+    struct record_cancel record = numbered(1);
+    assert_int_equal(worker_open("test", work_again, NULL, &worker, NULL), STATUS_OK);
+    usleep(5000);
+    assert_int_equal(calls_without, 0);
+    worker_give(worker, &record.record);
+    while (calls_without < 3)
+        usleep(1000);
+    usleep(20000);
+    assert_int_equal(calls_without, 3);
+    assert_true(worker_close(worker, PATIENCE_MS * 1000000));
+}
+
 static void a_queue_is_bounded(void **state) {
     struct record_queue queue = {.bytes_max = 3 * sizeof(struct record_cancel)};
     for (uint64_t i = 0; i < 3; i++) {
@@ -99,6 +121,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_come_in_order_and_wake),
         cmocka_unit_test(closing_forgets_what_waits),
+        cmocka_unit_test(it_may_call_itself_again),
         cmocka_unit_test(a_queue_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_serve_ranks.py FATHOM: the server over several processes: many requests at once get the very answers
-that one process gives each alone, with replicas, shuffled experts and drafts; all ranks take requests; the
+that one process gives each alone, with replicas, shuffled experts, drafts, and experts that move meanwhile; all ranks take requests; the
 pages of all are back at the end; SIGTERM lets what has begun finish, and the exit code is 0."""
 import concurrent.futures
 import json
@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
@@ -21,9 +22,10 @@ QUESTIONS = ["What is %d + %d?" % (37 * i, 915 + i) for i in range(8)] + [
 
 class Server:
     def __init__(self, *options):
+        self.said = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([fathom, "serve", "--port", "0", "--kv-memory", "64MiB", *options],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment,
-                                        stderr=subprocess.DEVNULL, text=True)
+                                        stderr=self.said, text=True)
         line = self.process.stdout.readline()
         assert line.startswith("listening on "), line
         self.url = line.split()[-1]
@@ -50,6 +52,10 @@ class Server:
             text = answer.read().decode()
         return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", text, re.M)}
 
+    def lines(self):
+        self.said.seek(0)
+        return self.said.read().splitlines()
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(900) == 0, self.process.returncode
@@ -70,6 +76,21 @@ def no_page_is_held(server):
         time.sleep(0.05)
 
 
+def check_rebalancing(wanted):
+    """Topics change while experts move to where the load is: the answers are those of one process."""
+    server = Server("--ranks", "8", "--redundant-experts", "8", "--mtp", "off", "--rebalance-seconds", "0.1")
+    until = time.monotonic() + 600
+    while sum("experts rebalanced" in line for line in server.lines()) < 2:
+        for topic in (QUESTIONS[:8], QUESTIONS[8:]):  # sums, then words
+            with concurrent.futures.ThreadPoolExecutor(len(topic)) as pool:
+                for question, answer in zip(topic, pool.map(server.ask, topic)):
+                    assert answer == wanted[QUESTIONS.index(question)], question
+        assert time.monotonic() < until, server.lines()
+    no_page_is_held(server)
+    server.stop()
+    print("\n".join(line for line in server.lines() if "experts" in line))
+
+
 def main():
     alone = Server("--mtp", "off")
     wanted = ask_all(alone, 1)
@@ -84,6 +105,7 @@ def main():
         server.stop()  # what has begun is finished
         for first, stream in zip(begun, streams):
             assert first.startswith(b"data: ") and stream.read().endswith(b"data: [DONE]\n\n"), options
+    check_rebalancing(wanted)
 
 
 main()
