@@ -163,6 +163,10 @@ enum freight_state freight_taken(const struct freight *freight) {
     return freight->taken.state;
 }
 
+uint64_t freight_taken_sum(const struct freight *freight) {
+    return freight->taken.own;
+}
+
 void freight_damage_next(struct freight *freight) {
     freight->damage = true;
 }

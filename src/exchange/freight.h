@@ -45,6 +45,8 @@ void freight_progress(struct freight *freight);
 /* Of the last piece given, and taken; FREIGHT_WHOLE before the first. */
 enum freight_state freight_given(const struct freight *freight);
 enum freight_state freight_taken(const struct freight *freight);
+/* Of all bytes of the last piece taken, once it is whole. */
+uint64_t freight_taken_sum(const struct freight *freight);
 
 /* A bit of the next piece taken is turned on its way: to see that it is noticed. */
 void freight_damage_next(struct freight *freight);

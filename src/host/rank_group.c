@@ -15,6 +15,7 @@
 
 #include <limits.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -52,7 +53,7 @@ struct order {
 struct setup {
     struct model_options options; /* its pointers mean nothing here */
     bool engine;
-    char directory[PATH_MAX];
+    char directory[PATH_MAX], weights_directory[PATH_MAX];
 };
 
 struct link {
@@ -142,6 +143,8 @@ static enum status seat_open(struct seat *seat, const struct model_options *opti
     if (status != STATUS_OK) return status;
     seat->rows_max = options->step_rows_max;
     if (engine) seat->model = engine_cpu_model(seat->engine);
+    const char *notice = model_weights_notice(seat->model);
+    if (notice[0] && options->rank == 0) fprintf(stderr, "%s\n", notice); /* for all */
     return STATUS_OK;
 }
 
@@ -174,13 +177,16 @@ static size_t placement_bytes(const struct model_options *options) {
 static enum status open_all(struct rank_group *group, const struct model_options *options,
                             bool engine, struct error *error) {
     struct setup *setup = calloc(1, sizeof *setup + placement_bytes(options));
-    if (!setup || strlen(options->directory) >= sizeof setup->directory) {
+    const char *weights = options->weights_directory ? options->weights_directory : "";
+    if (!setup || strlen(options->directory) >= sizeof setup->directory ||
+        strlen(weights) >= sizeof setup->weights_directory) {
         free(setup);
         return error_set(error, STATUS_TOO_LARGE, "the model's path is too long");
     }
     setup->options = *options;
     setup->engine = engine;
     memcpy(setup->directory, options->directory, strlen(options->directory) + 1);
+    memcpy(setup->weights_directory, weights, strlen(weights) + 1);
     if (options->placement) memcpy(setup + 1, options->placement, placement_bytes(options));
     order_all(group, ORDER_OPEN, setup, sizeof *setup + placement_bytes(options));
     free(setup);
@@ -471,6 +477,7 @@ static void worker_open(struct worker *worker, struct setup *setup) {
     struct opened opened = {.status = STATUS_OK};
     struct model_options *options = &setup->options;
     options->directory = setup->directory;
+    if (options->weights_directory) options->weights_directory = setup->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->progress = NULL;
     options->rank = ranks_rank();

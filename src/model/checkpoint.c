@@ -688,6 +688,21 @@ const struct tensor *checkpoint_tensor_at(const struct checkpoint *checkpoint, u
     return &checkpoint->tensors[index];
 }
 
+void checkpoint_files(const struct checkpoint *checkpoint, uint8_t out[32]) {
+    struct sha256 hash;
+    sha256_init(&hash);
+    sha256_update(&hash, checkpoint->identity, sizeof checkpoint->identity);
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
+        struct stat info = {.st_size = 0};
+        if (stat(checkpoint->shards[i].name, &info) != 0)
+            continue; /* removed since it was mapped */
+        hash_number(&hash, (uint64_t)info.st_size);
+        hash_number(&hash, (uint64_t)info.st_mtim.tv_sec);
+        hash_number(&hash, (uint64_t)info.st_mtim.tv_nsec);
+    }
+    sha256_final(&hash, out);
+}
+
 void checkpoint_identity(const struct checkpoint *checkpoint, uint8_t out[32]) {
     memcpy(out, checkpoint->identity, sizeof checkpoint->identity);
 }

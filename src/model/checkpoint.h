@@ -63,6 +63,9 @@ const struct tensor *checkpoint_tensor_at(const struct checkpoint *checkpoint, u
  * shards, over config.json and index alone. */
 void checkpoint_identity(const struct checkpoint *checkpoint, uint8_t out[32]);
 
+/* 32 bytes that identify these very files: the identity, and when each shard was written. */
+void checkpoint_files(const struct checkpoint *checkpoint, uint8_t out[32]);
+
 /* Converts `count` elements from `first` on to floats (FP8: raw code values, without scale). */
 void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count, float *out);
 

@@ -129,8 +129,6 @@ struct moving {
 /* Experts on their way to new slots; see move.c. */
 struct moves {
     struct freight *freight; /* NULL: none ever move */
-    char *memory;
-    size_t memory_bytes;
     char **spares; /* [spare_max], of which there are spare_count: room for an expert each */
     uint32_t spare_count, spare_max;
     struct moving *list;
@@ -138,6 +136,7 @@ struct moves {
     uint32_t giving, taking, making; /* index of the one under way, or to look at next */
     bool gives, takes;               /* one is under way */
     size_t made;                     /* bytes of the one that is being made here */
+    struct freight_sum sum;          /* ... and their checksum */
     struct model_moving told;
 };
 

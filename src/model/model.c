@@ -131,7 +131,11 @@ static enum status open_parts(struct model *model, const struct model_options *o
     struct weights_options weights = {.mtp = mtp,
                                       .placement =
                                           model->placement.ranks ? &model->placement : NULL,
-                                      .rank = options->rank};
+                                      .rank = options->rank,
+                                      .move_bytes = options->move_bytes,
+                                      .level = (uint32_t)options->level,
+                                      .directory = options->weights_directory,
+                                      .verify = options->weights_verify};
     if (status == STATUS_OK)
         status = weights_load(&model->weights, model->checkpoint, &weights, model->team, &progress,
                               error);
@@ -193,6 +197,9 @@ void model_set_link(struct model *model, double gbps, double us) {
     model->link.latency_ns = (int64_t)(us * 1e3);
 }
 
+const char *model_weights_notice(const struct model *model) {
+    return model->weights.notice.text;
+}
 bool model_has_mtp(const struct model *model) {
     return model->weights.mtp != NULL;
 }
@@ -227,6 +234,8 @@ struct model_rank model_rank(const struct model *model) {
         .rank_count = model->placement.ranks ? model->placement.ranks : 1,
         .slots = model->placement.ranks ? model->placement.slots_per_rank : model->shape->experts,
         .weight_bytes = model->weights.bytes,
+        .mapped_bytes = weights_mapped(&model->weights),
+        .read_bytes = model->weights.read_bytes,
         .tokens_dispatched = counts.tokens_dispatched,
         .pairs = counts.pairs,
         .bytes_sent = counts.bytes_sent,

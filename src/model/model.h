@@ -54,6 +54,10 @@ struct model_options {
     uint32_t placement_layers, placement_slots;
     uint64_t move_bytes; /* for experts on their way to new slots, on each rank: at least a layer's
                           * are taken; 0: none ever move */
+    /* Packed weights lie in files there, which other processes of this machine map too and which
+     * the next start maps instead of loading; NULL: in this process's own memory. */
+    const char *weights_directory;
+    bool weights_verify;             /* look through what is found there */
     double link_gbps, link_us;       /* slows the link to other ranks down; 0: not */
     const struct model_trace *trace; /* NULL: nobody listens */
     /* Called now and then while weights load; may be NULL. */
@@ -78,6 +82,8 @@ const struct shape *model_shape(const struct model *model);
 uint32_t model_page_count(const struct model *model);
 uint64_t model_page_bytes(const struct model *model);   /* one KV block, header included */
 uint64_t model_weight_bytes(const struct model *model); /* packed */
+/* Not empty: what there is to say about files of weights, in one line. */
+const char *model_weights_notice(const struct model *model);
 /* Bytes of weights that a step of `tokens` tokens reads, if experts are chosen evenly. */
 double model_step_bytes(const struct model *model, uint32_t tokens);
 /* ... and those that drafting behind `tokens` tokens reads on top: the MTP layer, and the head. */
@@ -104,6 +110,8 @@ struct model_rank {
     uint32_t rank, rank_count;
     uint32_t slots; /* of routed experts, in each MoE layer */
     uint64_t weight_bytes;
+    uint64_t mapped_bytes;      /* of them, in files that outlive the process */
+    uint64_t read_bytes;        /* of the checkpoint, when the model was opened */
     uint64_t tokens_dispatched; /* tokens' activations that came to this rank's experts */
     uint64_t pairs;             /* (token, expert) pairs computed here */
     uint64_t bytes_sent;        /* to other ranks' experts, and results back */

@@ -13,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum role { ROLE_NONE, ROLE_GIVE, ROLE_TAKE, ROLE_COPY, ROLE_READ };
 
@@ -44,22 +43,13 @@ static uint32_t own_slot(const struct model *model, uint32_t layer, uint32_t slo
 
 enum status moves_open(struct model *model, uint64_t bytes, struct error *error) {
     struct moves *moves = &model->moves;
-    size_t slot_bytes = model->weights.expert.slot_bytes;
     if (!model->placement.ranks || !bytes) return STATUS_OK;
-    uint64_t spares = bytes / slot_bytes, least = model->placement.slots_per_rank;
-    if (spares > model->weights.slot_count) spares = model->weights.slot_count;
-    moves->spare_max = (uint32_t)(spares < least ? least : spares);
-    moves->memory_bytes = moves->spare_max * slot_bytes;
-    void *memory = mmap(NULL, moves->memory_bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    moves->spare_max = model->weights.spare_count;
     moves->spares = calloc(moves->spare_max, sizeof *moves->spares);
-    if (memory != MAP_FAILED) moves->memory = memory;
-    if (!moves->memory || !moves->spares)
-        return error_set(error, STATUS_NO_MEMORY,
-                         "cannot map %zu bytes for experts on their way; lower --rebalance-memory",
-                         moves->memory_bytes);
+    if (!moves->spares)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for experts on their way");
     for (uint32_t i = moves->spare_max; i-- > 0;)
-        moves->spares[moves->spare_count++] = moves->memory + i * slot_bytes;
+        moves->spares[moves->spare_count++] = weights_spare(&model->weights, i);
     return freight_open(&moves->freight, error);
 }
 
@@ -69,10 +59,9 @@ void moves_close(struct model *model) {
     while (moves->told.pending) /* the others wait for what we give */
         moves_progress(model);
     freight_close(moves->freight);
-    if (moves->memory) munmap(moves->memory, moves->memory_bytes);
     free(moves->spares);
     free(moves->list);
-    *moves = (struct moves){.memory = NULL};
+    *moves = (struct moves){.freight = NULL};
 }
 
 static void fail(struct model *model, const struct moving *moving, const char *why) {
@@ -117,13 +106,21 @@ static void go_on_giving(struct model *model) {
                  model->weights.expert.slot_bytes);
 }
 
+/* What has come to lie here is here after a restart, too, adopted or not. */
+static void remember(struct model *model, const struct moving *moving, uint64_t digest) {
+    weights_remember(&model->weights, moving->memory, moving->move.layer, moving->move.expert,
+                     digest);
+}
+
 static void go_on_taking(struct model *model) {
     struct moves *moves = &model->moves;
     size_t bytes = model->weights.expert.slot_bytes;
     enum freight_state state = freight_taken(moves->freight);
     if (state == FREIGHT_UNDER_WAY) return;
     if (moves->takes) {
-        if (state == FREIGHT_DAMAGED)
+        if (state == FREIGHT_WHOLE)
+            remember(model, &moves->list[moves->taking], freight_taken_sum(moves->freight));
+        else
             fail(model, &moves->list[moves->taking],
                  "its checksum differs from the giver's; it stays where it was");
         moves->taking++;
@@ -142,7 +139,9 @@ static bool copy_some(struct model *model, const struct moving *moving) {
     size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
     size_t some = left < FREIGHT_CHUNK_BYTES ? left : FREIGHT_CHUNK_BYTES;
     if (!freight_may(moves->freight, some)) return false;
+    if (!moves->made) freight_sum_begin(&moves->sum);
     memcpy(moving->memory + moves->made, source(model, &moving->move) + moves->made, some);
+    freight_sum_add(&moves->sum, moving->memory + moves->made, some);
     moves->made += some;
     return moves->made == bytes;
 }
@@ -153,6 +152,7 @@ static void go_on_making(struct model *model) {
     if (moves->making == moves->count) return;
     const struct moving *moving = &moves->list[moves->making];
     if (!copy_some(model, moving)) return;
+    remember(model, moving, freight_sum_end(&moves->sum));
     moves->made = 0;
     moves->making++;
     end(moves, 0);
@@ -185,6 +185,7 @@ void model_move_begin(struct model *model, const struct expert_move *list, uint3
         if (moving->role == ROLE_NONE || moving->role == ROLE_GIVE) continue;
         check(moves->spare_count > 0); /* whoever drives knows model_spare_slots */
         moving->memory = moves->spares[--moves->spare_count];
+        weights_forget(&model->weights, moving->memory);
     }
     freight_limit(moves->freight, bytes_per_second);
 }

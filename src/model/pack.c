@@ -5,6 +5,7 @@
  */
 #include "model/pack.h"
 
+#include "base/check.h"
 #include "base/number.h"
 
 #include <stdlib.h>
@@ -15,15 +16,6 @@
 #define PACK_PIECE_BYTES ((size_t)4 << 20)
 #define PACK_ROUND_JOBS 64 /* between two progress reports */
 
-struct pack_run {
-    const struct pack_list *list;
-    uint32_t first_job; /* of this round */
-    size_t buffer_bytes;
-    char *buffers;      /* [threads][buffer_bytes] */
-    uint32_t *bad_jobs; /* [threads] lowest index of a job with a value that is not finite, or
-                         * UINT32_MAX; one each, so that nobody waits for anybody */
-};
-
 uint64_t pack_columns(const struct tensor *tensor) {
     return tensor->shape[tensor->dims - 1];
 }
@@ -31,6 +23,10 @@ uint64_t pack_columns(const struct tensor *tensor) {
 static size_t source_row_bytes(const struct pack_job *job) {
     uint64_t rows = job->tensor->dims == 2 ? job->tensor->shape[0] : 1;
     return rows ? job->tensor->bytes / rows : 0;
+}
+
+uint64_t pack_job_bytes(const struct pack_job *job) {
+    return job->row_count * source_row_bytes(job);
 }
 
 /* Bytes of a fetched row in the thread's buffer. */
@@ -188,38 +184,55 @@ static enum status bad_value(const struct pack_job *job, struct error *error) {
         (unsigned long long)(job->source_row + job->row_count - 1));
 }
 
-enum status pack_list_run(const struct pack_list *list, struct team *team,
+enum status pack_run_open(struct pack_run *run, const struct pack_list *list, struct team *team,
                           const struct pack_progress *progress, struct error *error) {
-    struct pack_run run = {.list = list};
-    uint64_t total_bytes = 0, done_bytes = 0;
+    uint32_t threads = team_threads(team);
+    *run = (struct pack_run){.list = list, .team = team, .progress = progress};
     for (uint32_t i = 0; i < list->count; i++) {
-        const struct pack_job *job = &list->jobs[i];
-        size_t bytes = 2 * job->row_count * fetched_row_bytes(job); /* 2: room to transpose */
-        if (bytes > run.buffer_bytes) run.buffer_bytes = bytes;
-        total_bytes += job->row_count * source_row_bytes(job);
+        size_t bytes = 2 * list->jobs[i].row_count * fetched_row_bytes(&list->jobs[i]);
+        if (bytes > run->buffer_bytes) run->buffer_bytes = bytes; /* 2: room to transpose */
+        run->total_bytes += pack_job_bytes(&list->jobs[i]);
     }
-    uint32_t threads = team_threads(team), bad_job = UINT32_MAX;
-    run.buffer_bytes = round_up(run.buffer_bytes + 1, 4096);
-    run.buffers = aligned_alloc(4096, run.buffer_bytes * threads);
-    run.bad_jobs = malloc(threads * sizeof *run.bad_jobs);
-    if (!run.buffers || !run.bad_jobs) {
-        free(run.buffers);
-        free(run.bad_jobs);
+    run->buffer_bytes = round_up(run->buffer_bytes + 1, 4096);
+    run->buffers = aligned_alloc(4096, run->buffer_bytes * threads);
+    run->bad_jobs = malloc(threads * sizeof *run->bad_jobs);
+    if (!run->buffers || !run->bad_jobs)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of loading buffers",
-                         run.buffer_bytes * threads);
+                         run->buffer_bytes * threads);
+    memset(run->bad_jobs, 0xFF, threads * sizeof *run->bad_jobs);
+    return STATUS_OK;
+}
+
+void pack_run_close(struct pack_run *run) {
+    free(run->buffers);
+    free(run->bad_jobs);
+    *run = (struct pack_run){.list = NULL};
+}
+
+static uint64_t count_bytes(const struct pack_run *run, uint32_t first, uint32_t count) {
+    uint64_t bytes = 0;
+    for (uint32_t i = first; i < first + count; i++)
+        bytes += pack_job_bytes(&run->list->jobs[i]);
+    return bytes;
+}
+
+void pack_run_skip(struct pack_run *run, uint32_t first, uint32_t count) {
+    run->done_bytes += count_bytes(run, first, count);
+    if (run->progress->report)
+        run->progress->report(run->progress->context, run->done_bytes, run->total_bytes);
+}
+
+enum status pack_run_jobs(struct pack_run *run, uint32_t first, uint32_t count,
+                          struct error *error) {
+    check(first <= run->list->count && count <= run->list->count - first);
+    for (uint32_t end = first + count; first < end; first += count) {
+        count = end - first < PACK_ROUND_JOBS ? end - first : PACK_ROUND_JOBS;
+        run->first_job = first;
+        team_run(run->team, run_jobs, run, count, 1);
+        uint32_t bad_job = lowest_bad_job(run, team_threads(run->team));
+        if (bad_job != UINT32_MAX) return bad_value(&run->list->jobs[bad_job], error);
+        run->read_bytes += count_bytes(run, first, count);
+        pack_run_skip(run, first, count);
     }
-    memset(run.bad_jobs, 0xFF, threads * sizeof *run.bad_jobs);
-    while (run.first_job < list->count && bad_job == UINT32_MAX) {
-        uint32_t left = list->count - run.first_job;
-        uint32_t count = left < PACK_ROUND_JOBS ? left : PACK_ROUND_JOBS;
-        team_run(team, run_jobs, &run, count, 1);
-        for (uint32_t i = run.first_job; i < run.first_job + count; i++)
-            done_bytes += list->jobs[i].row_count * source_row_bytes(&list->jobs[i]);
-        run.first_job += count;
-        bad_job = lowest_bad_job(&run, threads);
-        if (progress->report) progress->report(progress->context, done_bytes, total_bytes);
-    }
-    free(run.buffers);
-    free(run.bad_jobs);
-    return bad_job == UINT32_MAX ? STATUS_OK : bad_value(&list->jobs[bad_job], error);
+    return STATUS_OK;
 }

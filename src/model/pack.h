@@ -10,6 +10,10 @@
 #include "kernels/team.h"
 #include "model/checkpoint.h"
 
+/* Counts up whenever the same tensors are packed, or laid out, in another way: part of the key of
+ * files that outlive this program (model/weights_file.h). */
+#define PACK_VERSION 1
+
 enum pack_form {
     PACK_PANELS,            /* rows of W, as panels (kernels/matmul.h) */
     PACK_PANELS_TRANSPOSED, /* the same rows, transposed first */
@@ -43,8 +47,32 @@ struct pack_progress {
     void *context;
 };
 
-enum status pack_list_run(const struct pack_list *list, struct team *team,
+/* A list under way: its jobs are run in any order, some by other processes perhaps. */
+struct pack_run {
+    const struct pack_list *list;
+    struct team *team;
+    const struct pack_progress *progress;
+    uint64_t total_bytes, done_bytes; /* of the checkpoint */
+    uint64_t read_bytes;              /* of them, read here */
+    /* Private: */
+    uint32_t first_job; /* of this round */
+    size_t buffer_bytes;
+    char *buffers;      /* [threads][buffer_bytes] */
+    uint32_t *bad_jobs; /* [threads] lowest index of a job with a value that is not finite, or
+                         * UINT32_MAX; one each, so that nobody waits for anybody */
+};
+
+/* pack_run_close whatever it returns. */
+enum status pack_run_open(struct pack_run *run, const struct pack_list *list, struct team *team,
                           const struct pack_progress *progress, struct error *error);
+enum status pack_run_jobs(struct pack_run *run, uint32_t first, uint32_t count,
+                          struct error *error);
+/* Jobs that somebody else has done. */
+void pack_run_skip(struct pack_run *run, uint32_t first, uint32_t count);
+void pack_run_close(struct pack_run *run);
+
+/* Bytes that a job reads of the checkpoint. */
+uint64_t pack_job_bytes(const struct pack_job *job);
 
 /* Columns of a tensor: its second dimension, or its only one. A vector counts as one row. */
 uint64_t pack_columns(const struct tensor *tensor);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Laying out runs twice over the same code: the first walk has no memory and only counts, the
  * second fills in addresses and lists the packing jobs. So the mapping is exactly as large as it
- * must be.
+ * must be. All processes lay out alike: parts of a shared file are the same jobs to all.
  */
 #include "model/weights.h"
 
 #include "base/check.h"
+#include "base/sha256.h"
+#include "model/fill.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +17,10 @@
 
 #define PLACE_ALIGN 64
 #define SLOT_ALIGN 4096
+/* Of the checkpoint, that one process packs at once: a share, within these limits. */
+#define PART_SHARE 64
+#define PART_BYTES_MIN ((uint64_t)64 << 10)
+#define PART_BYTES_MAX ((uint64_t)16 << 20)
 
 struct builder {
     const struct checkpoint *checkpoint;
@@ -24,7 +30,9 @@ struct builder {
     char *base; /* NULL on the counting walk */
     size_t used;
     struct pack_list list;
-    enum status status; /* sticks at the first failure */
+    struct packed_matrix *absorbed; /* next of weights->absorbed */
+    uint64_t *wanted;               /* [slot_count] what each slot shall hold */
+    enum status status;             /* sticks at the first failure */
     struct error *error;
 };
 
@@ -187,7 +195,6 @@ static void put_absorbed(struct builder *builder, struct attention_weights *atte
 static void put_attention(struct builder *builder, uint32_t layer,
                           struct attention_weights *attention) {
     const struct shape *shape = builder->shape;
-    size_t heads_bytes = shape->heads * sizeof(struct packed_matrix);
     attention->norm = put_floats(builder, layer_tensor(builder, layer, "input_layernorm.weight"));
     if (shape->q_rank) {
         attention->q_a =
@@ -206,8 +213,9 @@ static void put_attention(struct builder *builder, uint32_t layer,
     const struct tensor *kv_b = layer_tensor(builder, layer, "self_attn.kv_b_proj.weight");
     attention->kv_b = put_matrix(builder, kv_b);
     attention->o = put_matrix(builder, layer_tensor(builder, layer, "self_attn.o_proj.weight"));
-    attention->absorb_k = place(builder, heads_bytes, PLACE_ALIGN);
-    attention->absorb_v = place(builder, heads_bytes, PLACE_ALIGN);
+    attention->absorb_k = builder->absorbed;
+    attention->absorb_v = builder->absorbed + shape->heads;
+    builder->absorbed += 2 * shape->heads;
     put_absorbed(builder, attention, kv_b);
 }
 
@@ -235,7 +243,14 @@ static void learn_types(struct builder *builder, uint32_t layer) {
     }
 }
 
-static void fill_slot(struct builder *builder, uint32_t layer, uint32_t expert, uint32_t slot) {
+/* What a slot's part of a file says that it holds. */
+static uint64_t name_expert(uint32_t layer, uint32_t expert) {
+    return (uint64_t)layer << 32 | expert;
+}
+
+static void fill_slot(struct builder *builder, uint32_t slot) {
+    uint32_t layer = (uint32_t)(builder->wanted[slot] >> 32);
+    uint32_t expert = (uint32_t)builder->wanted[slot];
     struct mlp_weights matrices = weights_expert(builder->weights, slot);
     const struct packed_matrix *matrix[] = {&matrices.gate, &matrices.up, &matrices.down};
     for (uint32_t part = 0; part < ARRAY_COUNT(expert_parts); part++) {
@@ -261,8 +276,8 @@ static void put_experts(struct builder *builder, uint32_t layer, uint32_t first_
         learn_types(builder, layer);
         return;
     }
-    for (uint32_t i = 0; i < slots_in_layer(builder) && builder->status == STATUS_OK; i++)
-        fill_slot(builder, layer, experts ? experts[i] : i, first_slot + i);
+    for (uint32_t i = 0; i < slots_in_layer(builder); i++)
+        builder->wanted[first_slot + i] = name_expert(layer, experts ? experts[i] : i);
 }
 
 static uint32_t put_layer(struct builder *builder, uint32_t layer, uint32_t first_slot,
@@ -327,6 +342,33 @@ char *weights_put_slot(struct weights *weights, uint32_t slot, char *memory) {
     return old;
 }
 
+static char *place_memory(const struct weights *weights, uint32_t place) {
+    return weights->own.memory + (size_t)place * weights->expert.slot_bytes;
+}
+
+/* Among slots and spares, as they lie. */
+static uint32_t place_of(const struct weights *weights, const char *memory) {
+    size_t at = (size_t)(memory - weights->own.memory);
+    check(memory >= weights->own.memory && at < weights->own.bytes);
+    return (uint32_t)(at / weights->expert.slot_bytes);
+}
+
+char *weights_spare(const struct weights *weights, uint32_t spare) {
+    check(spare < weights->spare_count);
+    return weights->spares[spare];
+}
+
+void weights_forget(struct weights *weights, const char *memory) {
+    if (weights->own.in_file) weights_file_empty(&weights->own.file, place_of(weights, memory));
+}
+
+void weights_remember(struct weights *weights, const char *memory, uint32_t layer, uint32_t expert,
+                      uint64_t digest) {
+    if (!weights->own.in_file) return;
+    weights_file_fill(&weights->own.file, place_of(weights, memory), memory,
+                      weights->expert.slot_bytes, name_expert(layer, expert), digest);
+}
+
 static void put_mtp(struct builder *builder, uint32_t first_slot, struct mtp_weights *mtp) {
     uint32_t layer = builder->shape->layers;
     put_layer(builder, layer, first_slot, &mtp->block);
@@ -341,8 +383,7 @@ static void walk(struct builder *builder) {
     const struct shape *shape = builder->shape;
     uint32_t slot = 0;
     builder->used = 0;
-    for (uint32_t i = 0; i < weights->slot_count; i++) /* known on the second walk */
-        weights->slots[i] = place(builder, weights->expert.slot_bytes, SLOT_ALIGN);
+    builder->absorbed = weights->absorbed;
     for (uint32_t layer = 0; layer < shape->layers && builder->status == STATUS_OK; layer++)
         slot = put_layer(builder, layer, slot, &weights->layers[layer]);
     size_t before = builder->used;
@@ -366,54 +407,295 @@ static uint32_t count_slots(const struct builder *builder) {
     return moe_layers * slots_in_layer(builder);
 }
 
-static enum status map_memory(struct builder *builder) {
-    struct weights *weights = builder->weights;
-    weights->slot_count = count_slots(builder);
-    weights->slots = calloc(weights->slot_count + 1, sizeof *weights->slots);
-    if (!weights->slots)
-        return error_set(builder->error, STATUS_NO_MEMORY, "no memory for %u slots",
-                         weights->slot_count);
-    if (weights->slot_count) lay_out_slot(&weights->expert);
-    weights->bytes =
-        builder->used + SLOT_ALIGN + (size_t)weights->slot_count * weights->expert.slot_bytes;
-    void *memory = mmap(NULL, weights->bytes, PROT_READ | PROT_WRITE,
+/* --- memory --------------------------------------------------------------------------------------
+ */
+
+static enum status map_private(struct weights_region *region, struct error *error) {
+    if (!region->bytes) return STATUS_OK;
+    void *memory = mmap(NULL, region->bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-        return error_set(builder->error, STATUS_NO_MEMORY,
-                         "cannot map %zu bytes for the packed weights", weights->bytes);
-    madvise(memory, weights->bytes, MADV_HUGEPAGE);
-    weights->memory = builder->base = memory;
+        return error_set(error, STATUS_NO_MEMORY, "cannot map %zu bytes for the packed weights",
+                         region->bytes);
+    madvise(memory, region->bytes, MADV_HUGEPAGE);
+    region->memory = memory;
     return STATUS_OK;
+}
+
+static void add_number(struct sha256 *hash, uint64_t number) {
+    sha256_update(hash, &number, sizeof number); /* keys never leave this machine */
+}
+
+/* Everything that a region's bytes depend on, but for which experts the slots hold. */
+static void make_key(const struct builder *builder, bool common, uint8_t key[SHA256_BYTES]) {
+    const struct weights *weights = builder->weights;
+    const struct weights_options *options = builder->options;
+    uint8_t files[SHA256_BYTES];
+    struct sha256 hash;
+    checkpoint_files(builder->checkpoint, files);
+    sha256_init(&hash);
+    add_number(&hash, PACK_VERSION);
+    add_number(&hash, options->level);
+    sha256_update(&hash, files, sizeof files);
+    if (common) {
+        add_number(&hash, options->mtp);
+        add_number(&hash, weights->common.bytes);
+    } else {
+        add_number(&hash, options->rank);
+        add_number(&hash, options->placement ? options->placement->ranks : 1);
+        add_number(&hash, weights->slot_count);
+        add_number(&hash, weights->spare_count);
+        add_number(&hash, weights->expert.slot_bytes);
+    }
+    sha256_final(&hash, key);
+}
+
+/* In a file if one is asked for and can be had, else memory of our own. */
+static enum status map_region(struct builder *builder, bool common, uint32_t part_count,
+                              struct team *team) {
+    struct weights *weights = builder->weights;
+    const struct weights_options *options = builder->options;
+    struct weights_region *region = common ? &weights->common : &weights->own;
+    if (!options->directory || !region->bytes) return map_private(region, builder->error);
+    char name[64];
+    struct error why;
+    struct weights_file_plan plan = {.directory = options->directory,
+                                     .name = name,
+                                     .bytes = region->bytes,
+                                     .part_count = part_count,
+                                     .alone = !common};
+    if (common)
+        snprintf(name, sizeof name, "common");
+    else
+        snprintf(name, sizeof name, "experts-of-rank-%u", options->rank);
+    make_key(builder, common, plan.key);
+    if (weights_file_open(&plan, team, &region->file, &why) == STATUS_OK) {
+        region->memory = region->file.memory;
+        region->in_file = true;
+        if (options->verify) weights->damaged_parts += fill_verify(&region->file, team);
+        return STATUS_OK;
+    }
+    if (!weights->notice.text[0])
+        error_write(&weights->notice,
+                    "packed weights lie in this process's own memory and are loaded at each start: "
+                    "%.400s",
+                    why.text);
+    return map_private(region, builder->error);
+}
+
+/* --- parts ---------------------------------------------------------------------------------------
+ */
+
+/* Where a job's bytes go, or those of the one before if it has none. */
+static char *job_target(const struct pack_job *job, char *before) {
+    return job->data ? job->data : before;
+}
+
+/* What the common part's jobs read, at most: a job's bytes never grow less by packing. */
+static uint64_t common_source(const struct weights *weights) {
+    return weights->common.bytes + (weights->embedding ? weights->embedding->bytes : 0);
+}
+
+static uint64_t part_bytes(const struct weights *weights) {
+    uint64_t bytes = common_source(weights) / PART_SHARE;
+    if (bytes < PART_BYTES_MIN) return PART_BYTES_MIN;
+    return bytes < PART_BYTES_MAX ? bytes : PART_BYTES_MAX;
+}
+
+static uint32_t common_parts_max(const struct weights *weights) {
+    return (uint32_t)(common_source(weights) / part_bytes(weights)) + 1;
+}
+
+/* Runs of jobs; the same on all ranks. All in one without a file. */
+static enum status cut_common(struct builder *builder, struct fill *fill) {
+    uint32_t part_max = common_parts_max(builder->weights);
+    struct weights_region *region = &builder->weights->common;
+    const struct pack_list *list = &builder->list;
+    char *at = region->memory;
+    uint64_t read = 0;
+    fill->file = region->in_file ? &region->file : NULL;
+    fill->parts = calloc(part_max, sizeof *fill->parts);
+    if (!fill->parts) return error_set(builder->error, STATUS_NO_MEMORY, "no memory to load");
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (i == 0 || (fill->file && read >= part_bytes(builder->weights))) {
+            check(fill->part_count < part_max);
+            struct fill_part *part = &fill->parts[fill->part_count];
+            char *first = job_target(&list->jobs[i], at);
+            *part = (struct fill_part){.first_job = i,
+                                       .place = fill->part_count++,
+                                       .first = first,
+                                       .bytes = (size_t)(region->memory + region->bytes - first)};
+            if (i > 0) part[-1].bytes = (size_t)(first - part[-1].first);
+            read = 0;
+        }
+        at = job_target(&list->jobs[i], at);
+        fill->parts[fill->part_count - 1].job_count++;
+        read += pack_job_bytes(&list->jobs[i]);
+    }
+    return STATUS_OK;
+}
+
+/* A place of the file that holds what a slot wants becomes its own; slots without one, then spares,
+ * take what is left. */
+static enum status assign_slots(struct builder *builder) {
+    struct weights *weights = builder->weights;
+    uint32_t count = weights->slot_count, places = count + weights->spare_count, next = 0;
+    bool *taken = calloc(places + 1, sizeof *taken);
+    if (!taken) return error_set(builder->error, STATUS_NO_MEMORY, "no memory for %u slots", count);
+    for (uint32_t slot = 0; weights->own.in_file && slot < count; slot++)
+        for (uint32_t i = 0; i < places && !weights->slots[slot]; i++) {
+            uint32_t place = (slot + i) % places; /* mostly its own */
+            if (taken[place] ||
+                weights_file_holds(&weights->own.file, place) != builder->wanted[slot])
+                continue;
+            weights->slots[slot] = place_memory(weights, place);
+            taken[place] = true;
+        }
+    for (uint32_t i = 0; i < places; i++) {
+        char **memory = i < count ? &weights->slots[i] : &weights->spares[i - count];
+        if (*memory) continue;
+        while (taken[next])
+            next++;
+        *memory = place_memory(weights, next++);
+    }
+    free(taken);
+    return STATUS_OK;
+}
+
+/* At least a layer's; see struct model_options. */
+static uint32_t count_spares(const struct builder *builder) {
+    const struct weights *weights = builder->weights;
+    uint64_t bytes = builder->options->move_bytes, least = slots_in_layer(builder);
+    if (!bytes || !weights->slot_count) return 0;
+    uint64_t spares = bytes / weights->expert.slot_bytes;
+    if (spares > weights->slot_count) spares = weights->slot_count;
+    return (uint32_t)(spares < least ? least : spares);
+}
+
+/* Behind the common part's jobs: a part for each slot, or one for all without a file. */
+static enum status cut_own(struct builder *builder, struct fill *fill) {
+    struct weights *weights = builder->weights;
+    fill->file = weights->own.in_file ? &weights->own.file : NULL;
+    fill->parts = calloc(weights->slot_count + 1, sizeof *fill->parts);
+    if (!fill->parts) return error_set(builder->error, STATUS_NO_MEMORY, "no memory to load");
+    for (uint32_t slot = 0; slot < weights->slot_count && !builder->status; slot++) {
+        if ((uint32_t)builder->wanted[slot] == PLACEMENT_EMPTY) continue;
+        uint32_t first_job = builder->list.count;
+        if (fill->file || !fill->part_count)
+            fill->parts[fill->part_count++] =
+                (struct fill_part){.first_job = first_job,
+                                   .place = place_of(weights, weights->slots[slot]),
+                                   .what = builder->wanted[slot],
+                                   .first = weights->slots[slot],
+                                   .bytes = weights->expert.slot_bytes};
+        fill_slot(builder, slot);
+        fill->parts[fill->part_count - 1].job_count += builder->list.count - first_job;
+    }
+    return builder->status;
+}
+
+/* --- loading -------------------------------------------------------------------------------------
+ */
+
+static enum status take_tables(struct builder *builder) {
+    struct weights *weights = builder->weights;
+    const struct shape *shape = builder->shape;
+    size_t layers = shape->layers + builder->options->mtp;
+    weights->slot_count = count_slots(builder);
+    weights->layers = calloc(shape->layers, sizeof *weights->layers);
+    weights->absorbed = calloc(layers * 2 * shape->heads, sizeof *weights->absorbed);
+    weights->slots = calloc(weights->slot_count + 1, sizeof *weights->slots);
+    builder->wanted = calloc(weights->slot_count + 1, sizeof *builder->wanted);
+    if (builder->options->mtp) weights->mtp = calloc(1, sizeof *weights->mtp);
+    if (weights->layers && weights->absorbed && weights->slots && builder->wanted &&
+        (weights->mtp || !builder->options->mtp))
+        return STATUS_OK;
+    return error_set(builder->error, STATUS_NO_MEMORY, "no memory for the layers' tables");
+}
+
+/* The common part first, as far as nobody else is at it, then what is ours alone, then what others
+ * have not finished. */
+static enum status run_jobs(struct builder *builder, struct fill *common, struct fill *own,
+                            struct team *team, const struct pack_progress *progress) {
+    struct pack_run run;
+    uint32_t left_out;
+    enum status status = pack_run_open(&run, &builder->list, team, progress, builder->error);
+    if (status == STATUS_OK) status = fill_some(common, &run, &left_out, builder->error);
+    if (status == STATUS_OK) status = fill_all(own, &run, builder->error);
+    if (status == STATUS_OK) status = fill_all(common, &run, builder->error);
+    builder->weights->read_bytes = run.read_bytes;
+    pack_run_close(&run);
+    if (builder->weights->common.in_file) weights_file_protect(&builder->weights->common.file);
+    return status;
+}
+
+static enum status load(struct builder *builder, struct team *team,
+                        const struct pack_progress *progress) {
+    struct weights *weights = builder->weights;
+    struct fill common = {.file = NULL}, own = {.file = NULL};
+    enum status status = take_tables(builder);
+    if (status != STATUS_OK) return status;
+    walk(builder);
+    if (builder->status != STATUS_OK) return builder->status;
+    if (weights->slot_count) lay_out_slot(&weights->expert);
+    weights->spare_count = count_spares(builder);
+    weights->spares = calloc(weights->spare_count + 1, sizeof *weights->spares);
+    if (!weights->spares) return error_set(builder->error, STATUS_NO_MEMORY, "no memory to load");
+    uint32_t places = weights->slot_count + weights->spare_count;
+    weights->common.bytes = builder->used;
+    weights->own.bytes = places * weights->expert.slot_bytes;
+    weights->bytes = weights->common.bytes + weights->slot_count * weights->expert.slot_bytes;
+    status = map_region(builder, true, common_parts_max(weights), team);
+    if (status == STATUS_OK) status = map_region(builder, false, places, team);
+    if (status == STATUS_OK) {
+        builder->base = weights->common.memory;
+        walk(builder);
+        status = builder->status;
+    }
+    if (status == STATUS_OK) status = cut_common(builder, &common);
+    if (status == STATUS_OK) status = assign_slots(builder);
+    if (status == STATUS_OK) status = cut_own(builder, &own);
+    if (status == STATUS_OK) status = run_jobs(builder, &common, &own, team, progress);
+    free(common.parts);
+    free(own.parts);
+    return status;
 }
 
 enum status weights_load(struct weights *weights, const struct checkpoint *checkpoint,
                          const struct weights_options *options, struct team *team,
                          const struct pack_progress *progress, struct error *error) {
-    const struct shape *shape = checkpoint_shape(checkpoint);
-    *weights = (struct weights){0};
+    *weights = (struct weights){.mtp = NULL};
     struct builder builder = {.checkpoint = checkpoint,
-                              .shape = shape,
+                              .shape = checkpoint_shape(checkpoint),
                               .options = options,
                               .weights = weights,
                               .error = error};
-    weights->layers = calloc(shape->layers, sizeof *weights->layers);
-    if (options->mtp) weights->mtp = calloc(1, sizeof *weights->mtp);
-    if (!weights->layers || (options->mtp && !weights->mtp))
-        builder.status = error_set(error, STATUS_NO_MEMORY, "no memory for the layers' tables");
-    if (builder.status == STATUS_OK) walk(&builder);
-    if (builder.status == STATUS_OK) builder.status = map_memory(&builder);
-    if (builder.status == STATUS_OK) walk(&builder);
-    if (builder.status == STATUS_OK)
-        builder.status = pack_list_run(&builder.list, team, progress, error);
+    enum status status = load(&builder, team, progress);
     pack_list_free(&builder.list);
-    if (builder.status != STATUS_OK) weights_close(weights);
-    return builder.status;
+    free(builder.wanted);
+    if (status != STATUS_OK) weights_close(weights);
+    return status;
+}
+
+static void close_region(struct weights_region *region) {
+    if (region->in_file)
+        weights_file_close(&region->file);
+    else if (region->memory)
+        munmap(region->memory, region->bytes);
 }
 
 void weights_close(struct weights *weights) {
-    if (weights->memory) munmap(weights->memory, weights->bytes);
+    close_region(&weights->common);
+    close_region(&weights->own);
     free(weights->slots);
+    free(weights->spares);
+    free(weights->absorbed);
     free(weights->layers);
     free(weights->mtp);
-    *weights = (struct weights){0};
+    *weights = (struct weights){.mtp = NULL};
+}
+
+uint64_t weights_mapped(const struct weights *weights) {
+    return (weights->common.in_file ? weights->common.bytes : 0) +
+           (weights->own.in_file ? weights->bytes - weights->common.bytes : 0);
 }

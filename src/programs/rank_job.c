@@ -10,6 +10,7 @@
 
 #include "exchange/ranks.h"
 #include "host/file.h"
+#include "host/weights_room.h"
 #ifdef FATHOM_SERVING
 #include "programs/eplb_load.h"
 #endif
@@ -28,6 +29,8 @@
 
 #define LAUNCHER "mpirun.openmpi"
 #define FLAGS_MAX 24
+#define MORE_MAX 2 /* options of our own behind the command line */
+#define WEIGHTS_PRIVATE "private"
 #define PLACEMENT_BYTES_MAX ((size_t)64 << 20)
 
 static int failed(const struct option_table *table, const char *format, const char *detail) {
@@ -42,6 +45,9 @@ static uint64_t cpus(void) {
     CPU_ZERO(&set);
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : 1;
 }
+
+/* Where the job's ranks keep their weights, unless the command line says another place. */
+static struct weights_room room;
 
 /* Becomes mpirun; returns, with an exit code, only if that cannot be. */
 static int become_mpirun(const struct option_table *table, const struct rank_job_values *values) {
@@ -68,10 +74,15 @@ static int become_mpirun(const struct option_table *table, const struct rank_job
     arguments[used++] = self;
     while (program_arguments[given])
         given++;
-    const char **all = calloc(used + given, sizeof *all);
+    const char **all = calloc(used + given + MORE_MAX, sizeof *all); /* with a NULL at the end */
     if (!all) return failed(table, "no memory for the command line%s", "");
     memcpy(all, arguments, used * sizeof *all);
-    memcpy(all + used, program_arguments + 1, given * sizeof *all); /* and the NULL behind */
+    memcpy(all + used, program_arguments + 1, (given - 1) * sizeof *all);
+    used += given - 1;
+    if (room.path[0]) {
+        all[used++] = "--weights-dir";
+        all[used++] = room.path;
+    }
     setenv("HWLOC_HIDE_ERRORS", "2", 0); /* where /sys is not mounted every rank would complain */
     execvp(LAUNCHER, (char *const *)(uintptr_t)all);
     free(all);
@@ -88,9 +99,10 @@ static int wait_for(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* mpirun stands in a group of its own, so that a terminal's Ctrl-C comes to us alone. */
-static int watch_over_mpirun(const struct option_table *table,
-                             const struct rank_job_values *values) {
+/* mpirun stands in a group of its own, so that a terminal's Ctrl-C comes to us alone.
+ * `first_signal` is what the first one becomes. */
+static int watch_over_mpirun(const struct option_table *table, const struct rank_job_values *values,
+                             int first_signal) {
     sigset_t signals, before;
     uint32_t asked = 0;
     sigemptyset(&signals);
@@ -109,13 +121,22 @@ static int watch_over_mpirun(const struct option_table *table,
     }
     for (int number; sigwait(&signals, &number) == 0;) {
         if (number == SIGCHLD) break;
-        kill(child, asked++ ? SIGTERM : SIGUSR2);
+        kill(child, asked++ ? SIGTERM : first_signal);
     }
     int code = wait_for(child);
     if (code > EXIT_CODE_USAGE && !asked) /* nobody else says it: mpirun is quiet */
         fprintf(stderr, "fathom %s: a rank died, and with it the job (mpirun ended with %d)\n",
                 table->command, code);
     return code;
+}
+
+/* Ranks share what they can, where there is a place for it. */
+static void open_room(const struct option_table *table, const struct rank_job_values *values) {
+    struct error error;
+    if (values->weights_dir || weights_room_open(NULL, &room, &error) == STATUS_OK) return;
+    room.path[0] = 0;
+    fprintf(stderr, "fathom %s: each rank has its own copy of all weights: %s\n", table->command,
+            error.text);
 }
 
 enum job_kind { JOB_DRIVEN, JOB_SERVER, JOB_ALIKE };
@@ -131,8 +152,13 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         return true;
     }
     if (!ranks_in_job()) {
-        *exit_code_out =
-            kind == JOB_SERVER ? watch_over_mpirun(table, values) : become_mpirun(table, values);
+        if (kind == JOB_ALIKE) {
+            *exit_code_out = become_mpirun(table, values);
+            return true;
+        }
+        open_room(table, values);
+        *exit_code_out = watch_over_mpirun(table, values, kind == JOB_SERVER ? SIGUSR2 : SIGTERM);
+        weights_room_close(&room);
         return true;
     }
     enum status status = ranks_begin(&error);
@@ -207,6 +233,9 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
     options->move_bytes = values->move_memory;
     options->link_gbps = values->link_gbps;
     options->link_us = values->link_us;
+    options->weights_verify = values->weights_verify;
+    if (values->weights_dir && strcmp(values->weights_dir, WEIGHTS_PRIVATE) != 0)
+        options->weights_directory = values->weights_dir;
     if (values->trace) {
         trace = trace_open();
         if (!trace) return error_set(error, STATUS_NO_MEMORY, "no memory for the trace");
@@ -238,11 +267,13 @@ void rank_job_print_json(const struct rank_job_values *values, struct rank_group
     for (uint32_t rank = 0; rank < rank_group_count(group); rank++) {
         const struct model_rank *model = &reports[rank].model;
         printf("%s{\"rank\":%u,\"pid\":%" PRId64 ",\"slots\":%u,\"weight_bytes\":%" PRIu64
+               ",\"mapped_bytes\":%" PRIu64 ",\"read_bytes\":%" PRIu64
                ",\"tokens_dispatched\":%" PRIu64 ",\"pairs\":%" PRIu64 ",\"bytes_sent\":%" PRIu64
                ",\"experts_moved\":%" PRIu64 ",\"bytes_moved\":%" PRIu64 "}",
                rank ? ",\n" : ",\n\"ranks\":[", rank, reports[rank].pid, model->slots,
-               model->weight_bytes, model->tokens_dispatched, model->pairs, model->bytes_sent,
-               model->experts_moved, model->bytes_moved);
+               model->weight_bytes, model->mapped_bytes, model->read_bytes,
+               model->tokens_dispatched, model->pairs, model->bytes_sent, model->experts_moved,
+               model->bytes_moved);
     }
     printf("]");
 }

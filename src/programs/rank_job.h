@@ -2,7 +2,7 @@
  * `--ranks N`: the options, starting the job, and what a result says about its ranks. A program
  * that takes ranks calls rank_job_begin first:
  *
- *   given by a person   starts mpirun, in this process's place, with the same command line N times
+ *   given by a person   starts mpirun with the same command line N times, and waits for its end
  *   as rank 0 of a job  goes on: a solo, or a group of ranks, then spans the job
  *   as another rank     works for rank 0 until it ends; the program is over
  */
@@ -19,6 +19,8 @@ struct rank_job_values {
     const char *placement;
     double link_gbps, link_us;
     const char *trace;
+    const char *weights_dir;
+    bool weights_verify;
 };
 
 /* Rows for an option table of `owner`, which has a struct rank_job_values `job`. */
@@ -35,6 +37,16 @@ struct rank_job_values {
          .help = "among ranks: slots for replicas of experts, at least so many in each layer",     \
          .offset = offsetof(owner, job.redundant),                                                 \
          .maximum = LIMIT_EXPERTS},                                                                \
+        {.name = "weights-dir",                                                                    \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "keep packed weights in files there, for other processes and the next start to "  \
+                 "map; 'private': in each process's own memory; among ranks, if not given: in "    \
+                 "files in memory, for as long as the command runs",                               \
+         .offset = offsetof(owner, job.weights_dir)},                                              \
+        {.name = "weights-verify",                                                                 \
+         .type = OPTION_FLAG,                                                                      \
+         .help = "look through the files of --weights-dir, and pack anew what is damaged",         \
+         .offset = offsetof(owner, job.weights_verify)},                                           \
         {.name = "link-gbps",                                                                      \
          .type = OPTION_NUMBER,                                                                    \
          .help = "among ranks: the rate of each rank's link in Gbit/s, to see what a schedule "    \

@@ -4,6 +4,7 @@
 ranks, the replicas, the placement and the schedule: the same logits to the last digit, the same routing, drafts and
 tokens as one process, in every activation mode; the ranks are really there and share the work; and what
 goes wrong is told once, with the right exit code. RANKS (long): only so many ranks, one prompt, two tokens."""
+import glob
 import json
 import os
 import subprocess
@@ -92,13 +93,60 @@ def check_moves(folder, activations, counts):
 
 
 def check_weights(folder):
-    """A rank holds its share of the experts alone."""
+    """A rank holds its share of the experts alone, and what all need is read once for all of them."""
     study = ["logits", "--model", folder, "--tokens", "5,6,7", "--json"]
+    read = [sum(rank["read_bytes"] for rank in take_ranks(run(*study, "--ranks", count), count))
+            for count in (2, 4, 8)]
+    assert read[0] == read[1] == read[2], read
+    ranks = take_ranks(run(*study, "--ranks", 4), 4)
+    assert all(rank["mapped_bytes"] == rank["weight_bytes"] for rank in ranks), ranks
+    ranks = take_ranks(run(*study, "--ranks", 4, "--weights-dir", "private"), 4)
+    assert all(rank["mapped_bytes"] == 0 for rank in ranks), ranks
+    assert sum(rank["read_bytes"] for rank in ranks) > read[1] * 1.2, (ranks, read)
     bytes_of = [take_ranks(run(*study, "--ranks", count), count)[0]["weight_bytes"] for count in (2, 4, 8)]
     assert bytes_of[0] > bytes_of[1] > bytes_of[2], bytes_of
     assert abs((bytes_of[0] - bytes_of[1]) - 2 * (bytes_of[1] - bytes_of[2])) < 1 << 16, bytes_of
     redundant = take_ranks(run(*study, "--ranks", 4, "--redundant-experts", 4), 4)
     assert redundant[0]["slots"] == 9 and redundant[0]["weight_bytes"] > bytes_of[1], redundant
+
+
+def check_weights_files(folder):
+    """The next start maps what the last one packed, and gives the same; the command's own files go with it."""
+    study = ["logits", "--model", folder, "--activations", "fp8", "--tokens", "5,6,7,8", "--top", 1000, "--json"]
+    alone = run(*study)
+    with tempfile.TemporaryDirectory() as place:
+        for start, seed in enumerate((0, 0, 7)):
+            found = run(*study, "--ranks", 4, "--weights-dir", place + "/kept", "--placement-seed", seed,
+                        *["--weights-verify"][start:])
+            read = [rank["read_bytes"] for rank in take_ranks(found, 4)]
+            assert found == alone and (sum(read) == 0) == (start == 1), (start, read)
+        for start in range(2):
+            assert run(*study, "--weights-dir", place + "/alone") == alone
+        assert len(os.listdir(place + "/kept")) == 5 and len(os.listdir(place + "/alone")) == 2
+        # experts that moved while steps ran are found as what they are by then
+        answer = ["generate", "--model", folder, "--tokens", "5,6,7,8", "--max-new", 16, "--greedy",
+                  "--ignore-eos", "--json"]
+        wanted = run(*answer)
+        for start in range(3):
+            found = run(*answer, "--ranks", 3, "--weights-dir", place + "/moved", "--reshuffle-steps", 2,
+                        "--rebalance-mbps", 0, *["--weights-verify"][start:])
+            ranks = take_ranks(found, 3)
+            assert found == wanted and sum(rank["experts_moved"] for rank in ranks) > 0, ranks
+        # no room: memory of each rank's own, told once
+        namespace = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+                     'mount -t tmpfs -o size=200k none "$0" && exec "$@" --weights-dir "$0"', place]
+        if subprocess.run([*namespace, "true"], capture_output=True).returncode == 0:
+            done = subprocess.run([*namespace, fathom, *map(str, study), "--ranks", "3"], stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=900, env=environment)
+            assert done.returncode == 0 and done.stderr.count("\n") == 1, done
+            assert "No space left" in done.stderr, done.stderr
+            found = json.loads(done.stdout)
+            take_ranks(found, 3)
+            assert found == alone
+    process = subprocess.Popen([fathom, *map(str, study), "--ranks", "2"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, env=environment)
+    assert process.wait(900) == 0
+    assert not glob.glob("/dev/shm/fathom-*/%d-*" % process.pid)
 
 
 def check_overlap(folder):
@@ -220,6 +268,7 @@ def main():
     if serving:
         check_placement(mtp)
     check_weights(mtp)
+    check_weights_files(folders[2])
     check_overlap(folders[2])
     check_trace(mtp)
     check_failures(mtp)

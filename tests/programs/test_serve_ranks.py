@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_serve_ranks.py FATHOM: the server over several processes: many requests at once get the very answers
 that one process gives each alone, with replicas, shuffled experts, drafts, and experts that move meanwhile; all ranks take requests; the
-pages of all are back at the end; SIGTERM lets what has begun finish, and the exit code is 0."""
+pages of all are back at the end; SIGTERM lets what has begun finish, and the exit code is 0. The
+ranks' common weights are in memory once."""
 import concurrent.futures
+import glob
 import json
 import os
 import re
@@ -91,6 +93,24 @@ def check_rebalancing(wanted):
     print("\n".join(line for line in server.lines() if "experts" in line))
 
 
+def check_memory(server, ranks):
+    """What all ranks need is in memory once: their shares of its pages add up to one file's."""
+    shares, files = [], set()
+    for path in glob.glob("/proc/[0-9]*/smaps"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                mappings = re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", file.read())
+        except OSError:  # it has ended, or is not ours
+            continue
+        mine = [one for one in mappings if "/%d-" % server.process.pid in one.split("\n")[0] and "/common-" in one]
+        if mine:
+            files |= {one.split("\n")[0].split()[-1] for one in mine}
+            shares.append(sum(int(re.search(r"\nPss: +(\d+)", one)[1]) for one in mine) << 10)
+    assert len(shares) == ranks and len(files) == 1, (shares, files)
+    size = os.stat(files.pop()).st_size
+    assert size / 2 < sum(shares) < size * 1.1, (shares, size)
+
+
 def main():
     alone = Server("--mtp", "off")
     wanted = ask_all(alone, 1)
@@ -100,6 +120,7 @@ def main():
         server = Server(*options)
         assert ask_all(server, len(QUESTIONS)) == wanted, options
         no_page_is_held(server)
+        check_memory(server, int(options[1]))
         streams = [server.stream(question) for question in QUESTIONS[:4]]
         begun = [stream.readline() for stream in streams]
         server.stop()  # what has begun is finished

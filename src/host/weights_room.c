@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * <base>/fathom-<user>/<process>-XXXXXX. The owner's lock on its directory is freed by the kernel
+ * when it ends, however it ends; children do not inherit it. A lock on the user's directory keeps a
+ * sweep away from a room that is made but not locked yet.
+ */
+#include "host/weights_room.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int open_directory(const char *path) {
+    return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static void remove_room(int descriptor, const char *path) {
+    DIR *entries = opendir(path);
+    for (struct dirent *entry; entries && (entry = readdir(entries));)
+        unlinkat(descriptor, entry->d_name, 0); /* "." and ".." are refused */
+    if (entries) closedir(entries);
+    rmdir(path);
+}
+
+/* The user's directory is in a place where anybody may write: it has to be ours. */
+static int open_users(const char *base, char *path, size_t path_bytes, struct error *error) {
+    struct stat info;
+    snprintf(path, path_bytes, "%s/fathom-%u", base, (unsigned)getuid());
+    mkdir(path, 0700);
+    int users = open_directory(path);
+    if (users < 0 || fstat(users, &info)) {
+        error_write(error, "%.200s: %s", path, strerror(errno));
+    } else if (info.st_uid != getuid() || info.st_mode & 077) {
+        error_write(error, "%.200s: expected a directory that is ours alone", path);
+    } else if (flock(users, LOCK_EX)) {
+        error_write(error, "%.200s: %s", path, strerror(errno));
+    } else {
+        return users;
+    }
+    if (users >= 0) close(users);
+    return -1;
+}
+
+static void sweep(int users, const char *path) {
+    char room[512];
+    int copy = dup(users);
+    DIR *entries = copy < 0 ? NULL : fdopendir(copy);
+    if (!entries && copy >= 0) close(copy);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
+        if (entry->d_name[0] == '.') continue;
+        snprintf(room, sizeof room, "%.200s/%.250s", path, entry->d_name);
+        int descriptor = open_directory(room);
+        if (descriptor < 0) continue;
+        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) remove_room(descriptor, room);
+        close(descriptor);
+    }
+    if (entries) closedir(entries);
+}
+
+enum status weights_room_open(const char *base, struct weights_room *room, struct error *error) {
+    char path[200];
+    if (!base) base = access("/dev/shm", W_OK) ? getenv("XDG_RUNTIME_DIR") : "/dev/shm";
+    if (!base) return error_set(error, STATUS_NOT_FOUND, "/dev/shm: %s", strerror(errno));
+    int users = open_users(base, path, sizeof path, error);
+    if (users < 0) return STATUS_IO;
+    enum status status = STATUS_OK;
+    sweep(users, path);
+    snprintf(room->path, sizeof room->path, "%.200s/%d-XXXXXX", path, (int)getpid());
+    if (!mkdtemp(room->path))
+        status = error_set(error, STATUS_IO, "%.200s: %s", room->path, strerror(errno));
+    if (status == STATUS_OK) {
+        room->descriptor = open_directory(room->path);
+        if (room->descriptor < 0 || flock(room->descriptor, LOCK_EX))
+            status = error_set(error, STATUS_IO, "%.200s: %s", room->path, strerror(errno));
+    }
+    close(users);
+    return status;
+}
+
+void weights_room_close(struct weights_room *room) {
+    if (!room->path[0]) return;
+    remove_room(room->descriptor, room->path);
+    close(room->descriptor);
+    *room = (struct weights_room){.path = ""};
+}
