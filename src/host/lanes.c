@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-bool lanes_named(const char *name, struct lanes *out) {
-    *out = (struct lanes){.measured = !strcmp(name, "auto")};
-    if (out->measured) return true;
+bool lanes_named(const char *name, struct lanes *lanes) {
+    lanes->measured = !strcmp(name, "auto");
+    if (lanes->measured) return true;
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
         if (!strcmp(name, overlap_name((enum overlap_kind)kind))) {
-            out->kind = (enum overlap_kind)kind;
+            lanes->kind = (enum overlap_kind)kind;
             return true;
         }
     return false;
@@ -55,5 +55,5 @@ void lanes_begin(struct lanes *lanes, struct step_plan *const *plans, uint32_t r
 }
 
 void lanes_end(struct lanes *lanes, int64_t ns) {
-    if (lanes->measured) choose_overlap_observe(&lanes->choose, &lanes->step, lanes->kind, ns);
+    choose_overlap_observe(&lanes->choose, &lanes->step, lanes->kind, ns);
 }

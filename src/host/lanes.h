@@ -17,14 +17,14 @@ struct lanes {
     struct choose_overlap_step step;
 };
 
-/* "auto", or a schedule's name: false if there is no such. */
-bool lanes_named(const char *name, struct lanes *out);
+/* "auto", or a schedule's name: false if there is no such. What was measured stays. */
+bool lanes_named(const char *name, struct lanes *lanes);
 
 /* plans[ranks]. */
 void lanes_begin(struct lanes *lanes, struct step_plan *const *plans, uint32_t ranks,
                  const struct shape *shape);
 
-/* The step took so long. */
+/* The step took so long; noted also if its schedule was given. */
 void lanes_end(struct lanes *lanes, int64_t ns);
 
 #endif

@@ -191,6 +191,14 @@ void solo_set_schedule(struct solo *solo, const char *schedule) {
     check(known);
 }
 
+void solo_forget_measured(struct solo *solo) {
+    solo->lanes.choose = (struct choose_overlap){0};
+}
+
+enum overlap_kind solo_schedule(const struct solo *solo) {
+    return solo->lanes.kind;
+}
+
 void solo_cut_next(struct solo *solo, enum overlap_kind overlap,
                    const struct step_cut cuts[OVERLAP_LANES - 1]) {
     solo->next_cut.set = true;

@@ -7,6 +7,9 @@
  *   comm      what the transfers of a sequential step take on the slow link
  *   ideal     the larger of the two: all of the other hidden
  *   hidden    of the comm: what no rank waited for
+ *   speed     sequential's time by its own
+ *
+ * What --schedule auto takes is measured in turns with the best once more.
  *
  * Unless told, the link is made so slow that comm takes as long as compute, where a schedule is
  * worth most.
@@ -25,6 +28,8 @@
 #define BATCHES_MAX 16
 #define RUNS_MAX 99
 #define WARM_RUNS 2
+#define LEARN_RUNS 3  /* of a schedule, which the automatic choice needs */
+#define NEAR_BEST 1.1 /* of its time */
 
 struct overlap_values {
     struct model_run_values run;
@@ -50,7 +55,7 @@ static const struct option overlap_rows[] = {
      .type = OPTION_TEXT,
      .fallback = "1,2,4,8,16,32,64,128",
      .help = "sequences of each rank that decode together: one measurement each; they begin with "
-             "128 tokens",
+             "128 tokens. 0: none, the prompt alone",
      AT(batch)},
     {.name = "steps",
      .type = OPTION_COUNT,
@@ -90,7 +95,17 @@ struct bench {
     struct rank_report *reports;
     double gbps, us;
     uint32_t printed;
+    uint32_t measured, near_best; /* batch sizes; those where auto is as good as the best */
+    uint32_t five_stage, any; /* the batch from which on it is faster than sequential; 0: none */
 };
+
+/* Batches come in ascending order. */
+static void note_faster(uint32_t *from, uint32_t batch, bool faster) {
+    if (!faster)
+        *from = 0;
+    else if (*from == 0)
+        *from = batch;
+}
 
 /* A run of one schedule; seconds. Transfers and waits are means over the ranks. */
 struct timing {
@@ -147,10 +162,10 @@ static enum status decode(struct bench *bench, uint32_t batch, struct error *err
 }
 
 /* batch 0: prefill. */
-static enum status time_run(struct bench *bench, uint32_t batch, enum overlap_kind kind,
+static enum status time_run(struct bench *bench, uint32_t batch, const char *schedule,
                             struct timing *out, struct error *error) {
     struct timing before = counts_of(bench);
-    solo_set_schedule(bench->solo, overlap_name(kind));
+    solo_set_schedule(bench->solo, schedule);
     double start = machine_limits_now();
     enum status status = batch ? decode(bench, batch, error) : prefill(bench, error);
     if (status) return status;
@@ -169,80 +184,174 @@ static struct spread spread_of(double *values, uint32_t count) {
 /* ---- runs ---------------------------------------------------------------------------------- */
 
 struct runs {
-    double seconds[RUNS_MAX], transfer[RUNS_MAX], waited[RUNS_MAX];
+    double seconds[RUNS_MAX], waited[RUNS_MAX], transfer[RUNS_MAX];
+    uint32_t count;
 };
 
-static void print_schedule(struct bench *bench, uint32_t batch, enum overlap_kind kind,
-                           struct runs *runs, double sequential, double compute, double comm) {
-    uint32_t count = (uint32_t)bench->values.runs;
-    struct spread seconds = spread_of(runs[kind].seconds, count);
-    double waited = spread_of(runs[kind].waited, count).median;
-    double ideal = compute > comm ? compute : comm;
-    double hidden = comm > 0 ? 1 - waited / comm : 0;
+static void add_run(struct runs *runs, const struct timing *timing) {
+    runs->seconds[runs->count] = timing->seconds;
+    runs->waited[runs->count] = timing->waited;
+    runs->transfer[runs->count++] = timing->transfer;
+}
+
+/* One batch size, or the prompt. */
+struct result {
+    uint32_t batch;                   /* 0: the prompt */
+    double compute, comm, sequential; /* seconds */
+    double bytes;
+    struct runs kinds[OVERLAP_KIND_COUNT];
+    struct runs best, chosen; /* the fastest of these again, in turns with the automatic choice */
+    enum overlap_kind best_kind, chosen_kind;
+    double of_best; /* chosen seconds / best seconds */
+};
+
+static void print_head(const struct bench *bench, const struct result *result) {
+    if (bench->values.json) return;
+    if (result->batch)
+        printf("decode, %u sequences a rank, %llu steps", result->batch,
+               (unsigned long long)bench->values.steps);
+    else
+        printf("prefill, %llu tokens a rank", (unsigned long long)bench->values.prompt);
+    printf(": compute %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n"
+           "  %-20s %25s %12s %7s %10s %9s\n",
+           result->compute * 1e3, result->comm * 1e3, bench->gbps,
+           (result->compute > result->comm ? result->compute : result->comm) * 1e3, "schedule",
+           "ms (least-most)", "exposed ms", "hidden", "speed", "of ideal");
+}
+
+static void print_schedule(struct bench *bench, const struct result *result, const char *name,
+                           struct runs *runs) {
+    struct spread seconds = spread_of(runs->seconds, runs->count);
+    double waited = spread_of(runs->waited, runs->count).median;
+    double ideal = result->compute > result->comm ? result->compute : result->comm;
+    double hidden = result->comm > 0 ? 1 - waited / result->comm : 0;
     if (bench->values.json) {
         printf("%s\n  {\"batch\":%u,\"schedule\":\"%s\",\"seconds\":%.6g,\"least\":%.6g,"
                "\"most\":%.6g,\"exposed_seconds\":%.6g,\"compute_seconds\":%.6g,"
-               "\"comm_seconds\":%.6g,\"hidden\":%.3f,\"of_sequential\":%.3f,\"of_ideal\":%.3f}",
-               bench->printed++ ? "," : "", batch, overlap_name(kind), seconds.median,
-               seconds.least, seconds.most, waited, compute, comm, hidden,
-               sequential / seconds.median, ideal / seconds.median);
+               "\"comm_seconds\":%.6g,\"hidden\":%.3f,\"of_sequential\":%.3f,\"of_ideal\":%.3f",
+               bench->printed++ ? "," : "", result->batch, name, seconds.median, seconds.least,
+               seconds.most, waited, result->compute, result->comm, hidden,
+               result->sequential / seconds.median, ideal / seconds.median);
+        if (runs == &result->chosen)
+            printf(",\"takes\":\"%s\",\"best\":\"%s\",\"of_best\":%.3f",
+                   overlap_name(result->chosen_kind), overlap_name(result->best_kind),
+                   result->of_best);
+        printf("}");
         return;
     }
-    printf("  %-20s %9.2f (%.2f-%.2f) %10.2f %7.0f%% %9.2f x %8.2f\n", overlap_name(kind),
-           seconds.median * 1e3, seconds.least * 1e3, seconds.most * 1e3, waited * 1e3,
-           hidden * 100, sequential / seconds.median, ideal / seconds.median);
+    printf("  %-20s %9.2f (%.2f-%.2f) %10.2f %7.0f%% %8.2f x %8.2f\n", name, seconds.median * 1e3,
+           seconds.least * 1e3, seconds.most * 1e3, waited * 1e3, hidden * 100,
+           result->sequential / seconds.median, ideal / seconds.median);
+    if (runs == &result->chosen)
+        printf("  auto takes %s, the best is %s: %.2f of its time\n",
+               overlap_name(result->chosen_kind), overlap_name(result->best_kind), result->of_best);
 }
 
 /* Seconds in which the ranks compute, and the bytes of one run, on a link as fast as it goes. */
-static enum status measure_compute(struct bench *bench, uint32_t batch, double *compute_out,
-                                   double *bytes_out, struct error *error) {
+static enum status measure_compute(struct bench *bench, struct result *result,
+                                   struct error *error) {
     double seconds[RUNS_MAX];
     struct timing timing = {0};
     enum status status = STATUS_OK;
     rank_group_set_link(solo_group(bench->solo), 0, 0);
     for (uint32_t run = 0; !status && run < bench->values.runs + WARM_RUNS; run++) {
-        status = time_run(bench, batch, OVERLAP_SEQUENTIAL, &timing, error);
+        status = time_run(bench, result->batch, overlap_name(OVERLAP_SEQUENTIAL), &timing, error);
         if (run >= WARM_RUNS) seconds[run - WARM_RUNS] = timing.seconds - timing.waited;
     }
     if (status) return status;
-    *compute_out = machine_limits_median(seconds, (uint32_t)bench->values.runs);
-    *bytes_out = timing.bytes;
+    result->compute = machine_limits_median(seconds, (uint32_t)bench->values.runs);
+    result->bytes = timing.bytes;
+    return STATUS_OK;
+}
+
+/* Every schedule in turn. What they take is noted by the automatic choice, too. */
+static enum status measure_kinds(struct bench *bench, struct result *result, struct error *error) {
+    if (bench->gbps == 0) bench->gbps = result->bytes * 8e-9 / result->compute;
+    rank_group_set_link(solo_group(bench->solo), bench->gbps, bench->us);
+    solo_forget_measured(bench->solo);
+    for (uint32_t run = 0; run < bench->values.runs; run++)
+        for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
+            struct timing timing;
+            enum status status = time_run(bench, result->batch,
+                                          overlap_name((enum overlap_kind)kind), &timing, error);
+            if (status) return status;
+            add_run(&result->kinds[kind], &timing);
+        }
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
+        struct runs *runs = &result->kinds[kind];
+        double median = spread_of(runs->seconds, runs->count).median;
+        if (kind == OVERLAP_SEQUENTIAL) {
+            result->sequential = median;
+            result->comm = spread_of(runs->transfer, runs->count).median;
+        }
+        if (median < spread_of(result->kinds[result->best_kind].seconds, runs->count).median)
+            result->best_kind = (enum overlap_kind)kind;
+    }
+    return STATUS_OK;
+}
+
+/* The automatic choice beside the best, in turns: a disturbance meets both. */
+static enum status measure_choice(struct bench *bench, struct result *result, struct error *error) {
+    enum status status = STATUS_OK;
+    uint32_t learning = bench->values.runs < LEARN_RUNS ? LEARN_RUNS : 0;
+    for (uint32_t run = 0; !status && run < bench->values.runs + learning; run++) {
+        struct timing best, chosen;
+        status = time_run(bench, result->batch, overlap_name(result->best_kind), &best, error);
+        if (!status) status = time_run(bench, result->batch, "auto", &chosen, error);
+        if (status || run < learning) continue;
+        add_run(&result->best, &best);
+        add_run(&result->chosen, &chosen);
+        result->chosen_kind = solo_schedule(bench->solo);
+    }
+    if (status) return status;
+    uint32_t count = result->best.count;
+    result->of_best = spread_of(result->chosen.seconds, count).median /
+                      spread_of(result->best.seconds, count).median;
     return STATUS_OK;
 }
 
 static enum status compare(struct bench *bench, uint32_t batch, struct error *error) {
-    static struct runs runs[OVERLAP_KIND_COUNT];
-    double compute, bytes;
-    enum status status = measure_compute(bench, batch, &compute, &bytes, error);
+    static struct result result;
+    result = (struct result){.batch = batch};
+    enum status status = measure_compute(bench, &result, error);
+    if (!status) status = measure_kinds(bench, &result, error);
+    if (!status) status = measure_choice(bench, &result, error);
     if (status) return status;
-    if (bench->gbps == 0) bench->gbps = bytes * 8e-9 / compute;
-    rank_group_set_link(solo_group(bench->solo), bench->gbps, bench->us);
-    for (uint32_t run = 0; run < bench->values.runs; run++)
-        for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
-            struct timing timing;
-            status = time_run(bench, batch, (enum overlap_kind)kind, &timing, error);
-            if (status) return status;
-            runs[kind].seconds[run] = timing.seconds;
-            runs[kind].transfer[run] = timing.transfer;
-            runs[kind].waited[run] = timing.waited;
-        }
-    uint32_t count = (uint32_t)bench->values.runs;
-    double sequential = spread_of(runs[OVERLAP_SEQUENTIAL].seconds, count).median;
-    double comm = spread_of(runs[OVERLAP_SEQUENTIAL].transfer, count).median;
-    if (!bench->values.json) {
-        if (batch)
-            printf("decode, %u sequences a rank, %llu steps", batch,
-                   (unsigned long long)bench->values.steps);
-        else
-            printf("prefill, %llu tokens a rank", (unsigned long long)bench->values.prompt);
-        printf(": compute %.2f ms, comm %.2f ms at %.3g Gbit/s\n"
-               "  %-20s %25s %12s %6s %11s %8s\n",
-               compute * 1e3, comm * 1e3, bench->gbps, "schedule", "ms (least-most)", "exposed ms",
-               "hidden", "speed", "of ideal");
-    }
+    print_head(bench, &result);
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
-        print_schedule(bench, batch, (enum overlap_kind)kind, runs, sequential, compute, comm);
+        print_schedule(bench, &result, overlap_name((enum overlap_kind)kind), &result.kinds[kind]);
+    print_schedule(bench, &result, "auto", &result.chosen);
+    bench->measured++;
+    bench->near_best += result.of_best <= NEAR_BEST;
+    if (!batch) return STATUS_OK;
+    double five = spread_of(result.kinds[OVERLAP_DECODE_FIVE_STAGE].seconds,
+                            result.kinds[OVERLAP_DECODE_FIVE_STAGE].count)
+                      .median;
+    note_faster(&bench->five_stage, batch, five < result.sequential);
+    note_faster(&bench->any, batch, result.best_kind != OVERLAP_SEQUENTIAL);
     return STATUS_OK;
+}
+
+static void print_crossover(const char *what, uint32_t batch) {
+    if (batch)
+        printf("decode: %s faster than sequential from %u sequences a rank on\n", what, batch);
+    else
+        printf("decode: %s not faster than sequential at the largest batch\n", what);
+}
+
+static void print_end(const struct bench *bench) {
+    if (bench->values.json) {
+        printf("],\"crossover\":{\"decode-five-stage\":%u,\"any\":%u},\"near_best\":%u,"
+               "\"measured\":%u",
+               bench->five_stage, bench->any, bench->near_best, bench->measured);
+        return;
+    }
+    if (bench->batches[0]) {
+        print_crossover("decode-five-stage", bench->five_stage);
+        print_crossover("the best schedule", bench->any);
+    }
+    printf("auto: within %.0f%% of the best at %u of %u\n", (NEAR_BEST - 1) * 100, bench->near_best,
+           bench->measured);
 }
 
 static enum status fill_contexts(struct bench *bench, struct error *error) {
@@ -266,9 +375,13 @@ static enum status open_bench(struct bench *bench, struct error *error) {
         return error_set(error, STATUS_INVALID, "--batch: at most %d numbers", BATCHES_MAX);
     bench->batch_max = 1;
     for (uint32_t i = 0; i < bench->batch_count; i++) {
-        if (bench->batches[i] == 0 || bench->batches[i] > LIMIT_STEP_ROWS)
-            return error_set(error, STATUS_INVALID, "--batch: %u is not in 1..%d",
+        bool none = bench->batches[i] == 0 && bench->batch_count == 1;
+        if ((!none && bench->batches[i] == 0) || bench->batches[i] > LIMIT_STEP_ROWS)
+            return error_set(error, STATUS_INVALID, "--batch: %u is not in 1..%d, nor a single 0",
                              bench->batches[i], LIMIT_STEP_ROWS);
+        if (i && bench->batches[i] <= bench->batches[i - 1])
+            return error_set(error, STATUS_INVALID, "--batch: %u after %u; sizes ascend",
+                             bench->batches[i], bench->batches[i - 1]);
         if (bench->batches[i] > bench->batch_max) bench->batch_max = bench->batches[i];
     }
     bench->ranks = (uint32_t)bench->values.job.ranks;
@@ -305,12 +418,13 @@ int bench_overlap(int argc, char **argv) {
     enum status status = open_bench(&bench, &error);
     if (!status && bench.values.json) printf("{\"runs\":[");
     if (!status) status = compare(&bench, 0, &error);
-    if (!status) status = fill_contexts(&bench, &error);
-    for (uint32_t i = 0; !status && i < bench.batch_count; i++)
+    bool decodes = !status && bench.batches[0] != 0;
+    if (decodes) status = fill_contexts(&bench, &error);
+    for (uint32_t i = 0; !status && decodes && i < bench.batch_count; i++)
         status = compare(&bench, bench.batches[i], &error);
+    if (!status) print_end(&bench);
     if (!status) status = rank_job_write_trace(&bench.values.job, solo_group(bench.solo), &error);
     if (!status && bench.values.json) {
-        printf("]");
         rank_job_print_json(&bench.values.job, solo_group(bench.solo));
         printf("}\n");
     }
