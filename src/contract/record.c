@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "contract/machine.h"
 #include "contract/step_plan.h"
 
@@ -96,6 +97,35 @@ static bool tokenized_valid(struct walk *walk, const struct record_tokenized *re
     return request_valid(record->request) && record->reserved == 0 && walk_ends(walk);
 }
 
+static bool zeros(const void *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (((const char *)bytes)[i]) return false;
+    return true;
+}
+
+static bool address_valid(const char address[KV_ADDRESS_BYTES]) {
+    const char *end = memchr(address, 0, KV_ADDRESS_BYTES);
+    return end && zeros(end, (size_t)(address + KV_ADDRESS_BYTES - end));
+}
+
+static bool task_valid(const struct record_submit *record) {
+    const struct kv_route *route = &record->route;
+    if (record->task != SUBMIT_PREFILL && record->first_block) return false;
+    switch ((enum submit_task)record->task) {
+    case SUBMIT_ANSWER:
+        return zeros(route, sizeof *route);
+    case SUBMIT_PREFILL:
+        return record->resumed_count == 0 &&
+               (uint64_t)record->first_block * KV_BLOCK_TOKENS < record->prompt_count &&
+               route->address[0] && address_valid(route->address);
+    case SUBMIT_RESERVE:
+        return record->resumed_count == 0 && zeros(route->address, sizeof route->address);
+    case SUBMIT_TASK_COUNT:
+        break;
+    }
+    return false;
+}
+
 static bool submit_valid(struct walk *walk, const struct record_submit *record) {
     uint64_t token_count = (uint64_t)record->prompt_count + record->resumed_count;
     walk_tail(walk, token_count * sizeof(uint32_t));
@@ -108,11 +138,53 @@ static bool submit_valid(struct walk *walk, const struct record_submit *record) 
     return request_valid(record->request) && sampling_valid(&record->sampling) &&
            record->prompt_count > 0 && record->new_tokens_max > record->resumed_count &&
            record->stop_token_count <= 2 * LIMIT_STOP_TOKENS &&
-           record->bias_count <= LIMIT_LOGIT_BIASES && biases_valid(biases, record->bias_count);
+           record->bias_count <= LIMIT_LOGIT_BIASES && biases_valid(biases, record->bias_count) &&
+           task_valid(record);
+}
+
+static bool continue_valid(struct walk *walk, const struct record_continue *record) {
+    walk_tail(walk, (uint64_t)record->token_count * sizeof(uint32_t));
+    return request_valid(record->request) && record->token_count > 0 && record->reserved == 0 &&
+           walk_ends(walk);
+}
+
+/* The pages are those of blocks first_block and on, up to token_count tokens. */
+static bool blocks_valid(struct walk *walk, uint32_t first_block, uint32_t token_count,
+                         uint32_t page_count) {
+    walk_tail(walk, (uint64_t)page_count * sizeof(struct page_id));
+    return walk_ends(walk) &&
+           divide_up(token_count, KV_BLOCK_TOKENS) == (uint64_t)first_block + page_count;
+}
+
+static bool kv_push_valid(struct walk *walk, const struct record_kv_push *record) {
+    return request_valid(record->request) && address_valid(record->route.address) &&
+           record->rank < LIMIT_RANKS && record->last <= 1 && record->reserved == 0 &&
+           blocks_valid(walk, record->first_block, record->token_count, record->page_count);
+}
+
+static bool kv_expect_valid(struct walk *walk, const struct record_kv_expect *record) {
+    return request_valid(record->request) && record->rank < LIMIT_RANKS &&
+           blocks_valid(walk, record->first_block, record->token_count, record->page_count);
+}
+
+static bool kv_cancel_valid(struct walk *walk, const struct record_kv_cancel *record) {
+    return request_valid(record->request) && record->rank < LIMIT_RANKS && record->reserved == 0 &&
+           walk_ends(walk);
+}
+
+static bool kv_done_valid(struct walk *walk, const struct record_kv_done *record) {
+    return request_valid(record->request) && record->arrived <= 1 && record->reserved == 0 &&
+           walk_ends(walk);
+}
+
+static bool reserved_valid(struct walk *walk, const struct record_reserved *record) {
+    return request_valid(record->request) && record->rank < LIMIT_RANKS && walk_ends(walk);
 }
 
 static bool hello_valid(struct walk *walk, const struct record_unit_hello *record) {
     walk_tail(walk, (uint64_t)record->rank_count * sizeof(struct unit_rank));
+    for (uint32_t i = 0; walk->whole && i < record->rank_count; i++)
+        if (!address_valid(hello_ranks(record)[i].kv_address)) return false;
     return record->role < UNIT_ROLE_COUNT && record->rank_count > 0 &&
            record->rank_count <= LIMIT_RANKS && record->vocab_count > 0 &&
            record->context_tokens_max > 0 && record->page_tokens == KV_BLOCK_TOKENS &&
@@ -133,10 +205,7 @@ static bool tokens_valid(struct walk *walk, const struct record_tokens *record) 
 
 static bool load_valid(struct walk *walk, const struct record_unit_load *record) {
     walk_tail(walk, (uint64_t)record->rank_count * sizeof(struct unit_rank_load));
-    if (!walk_ends(walk) || record->rank_count > LIMIT_RANKS) return false;
-    for (uint32_t i = 0; i < record->rank_count; i++)
-        if (load_ranks(record)[i].reserved) return false;
-    return record->last_step_ns >= 0;
+    return walk_ends(walk) && record->rank_count <= LIMIT_RANKS && record->last_step_ns >= 0;
 }
 
 static bool finished_valid(struct walk *walk, const struct record_finished *record) {
@@ -215,9 +284,10 @@ static bool result_valid(struct walk *walk, const struct step_result *result) {
 static bool may_be_carried(uint16_t kind, uint16_t inner_kind) {
     if (kind == RECORD_TO_UNIT)
         return inner_kind == RECORD_SUBMIT || inner_kind == RECORD_CANCEL ||
-               inner_kind == RECORD_DRAIN;
+               inner_kind == RECORD_CONTINUE || inner_kind == RECORD_DRAIN;
     return inner_kind == RECORD_UNIT_HELLO || inner_kind == RECORD_TOKENS ||
-           inner_kind == RECORD_FINISHED || inner_kind == RECORD_UNIT_LOAD;
+           inner_kind == RECORD_FINISHED || inner_kind == RECORD_UNIT_LOAD ||
+           inner_kind == RECORD_RESERVED;
 }
 
 /* No record that may be carried carries another: this goes one level deep. */
@@ -246,12 +316,18 @@ static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
     [RECORD_TO_UNIT] = sizeof(struct record_carried),
     [RECORD_SUBMIT] = sizeof(struct record_submit),
     [RECORD_CANCEL] = sizeof(struct record_cancel),
+    [RECORD_CONTINUE] = sizeof(struct record_continue),
     [RECORD_UNIT_HELLO] = sizeof(struct record_unit_hello),
     [RECORD_TOKENS] = sizeof(struct record_tokens),
     [RECORD_FINISHED] = sizeof(struct record_finished),
     [RECORD_UNIT_LOAD] = sizeof(struct record_unit_load),
+    [RECORD_RESERVED] = sizeof(struct record_reserved),
     [RECORD_RUN_STEP] = sizeof(struct step_plan),
     [RECORD_STEP_DONE] = sizeof(struct step_result),
+    [RECORD_KV_EXPECT] = sizeof(struct record_kv_expect),
+    [RECORD_KV_PUSH] = sizeof(struct record_kv_push),
+    [RECORD_KV_CANCEL] = sizeof(struct record_kv_cancel),
+    [RECORD_KV_DONE] = sizeof(struct record_kv_done),
 };
 
 static bool parts_valid(struct walk *walk, const struct record *record) {
@@ -288,6 +364,18 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
         return plan_valid(walk, (const void *)record);
     case RECORD_STEP_DONE:
         return result_valid(walk, (const void *)record);
+    case RECORD_CONTINUE:
+        return continue_valid(walk, (const void *)record);
+    case RECORD_RESERVED:
+        return reserved_valid(walk, (const void *)record);
+    case RECORD_KV_EXPECT:
+        return kv_expect_valid(walk, (const void *)record);
+    case RECORD_KV_PUSH:
+        return kv_push_valid(walk, (const void *)record);
+    case RECORD_KV_CANCEL:
+        return kv_cancel_valid(walk, (const void *)record);
+    case RECORD_KV_DONE:
+        return kv_done_valid(walk, (const void *)record);
     case RECORD_CLIENT_GONE:
     case RECORD_DRAIN:
     case RECORD_STREAM_BEGIN:

@@ -16,7 +16,7 @@
 #include "base/limits.h"
 #include "contract/ids.h"
 
-#define RECORD_VERSION 2
+#define RECORD_VERSION 3
 
 enum record_kind {
     RECORD_NONE,
@@ -39,14 +39,21 @@ enum record_kind {
     /* gateway -> unit */
     RECORD_SUBMIT,
     RECORD_CANCEL,
+    RECORD_CONTINUE,
     /* unit -> gateway */
     RECORD_UNIT_HELLO,
     RECORD_TOKENS,
     RECORD_FINISHED,
     RECORD_UNIT_LOAD,
+    RECORD_RESERVED,
     /* unit -> engine's host, and back */
     RECORD_RUN_STEP,
     RECORD_STEP_DONE,
+    /* unit -> the host of its KV pages, and back */
+    RECORD_KV_EXPECT,
+    RECORD_KV_PUSH,
+    RECORD_KV_CANCEL,
+    RECORD_KV_DONE,
     RECORD_KIND_COUNT
 };
 
@@ -55,6 +62,16 @@ struct record {
     uint16_t kind;    /* enum record_kind */
     uint32_t bytes;   /* of the whole record, this header and the tails included; multiple of 8 */
 };
+
+/* Every record about one request begins so. */
+struct record_about {
+    struct record record;
+    struct request_id request;
+};
+
+static inline struct request_id record_request(const struct record *record) {
+    return ((const struct record_about *)record)->request;
+}
 
 #define RECORD_BYTES_MAX ((uint32_t)64 << 20)
 
@@ -154,8 +171,8 @@ struct record_unit_link {
 };
 
 /* FROM_UNIT, TO_UNIT: a record on its way between the gateway and one of its units. Tail: that
- * record, whole: from a unit UNIT_HELLO, TOKENS, FINISHED or UNIT_LOAD, to it SUBMIT, CANCEL or
- * DRAIN. */
+ * record, whole: from a unit UNIT_HELLO, TOKENS, FINISHED, UNIT_LOAD or RESERVED, to it SUBMIT,
+ * CANCEL, CONTINUE or DRAIN. */
 struct record_carried {
     struct record record;
     struct unit_id unit;
@@ -207,6 +224,24 @@ struct token_logprob {
     float logprob; /* finite, at most 0 */
 };
 
+/* What a unit is asked to do for a request. Where prefill and decode are apart, one unit is asked
+ * to RESERVE, says RESERVED, and waits; another one is asked to PREFILL; its first token goes on
+ * with a CONTINUE to the first, and the KV blocks from rank to rank meanwhile. */
+enum submit_task {
+    SUBMIT_ANSWER,  /* everything */
+    SUBMIT_PREFILL, /* the prompt and the first token; then FINISH_HANDED_OVER, or an earlier end */
+    SUBMIT_RESERVE, /* pages for the prompt, now or not at all (FINISH_REFUSED_QUEUE) */
+    SUBMIT_TASK_COUNT
+};
+
+#define KV_ADDRESS_BYTES 64
+
+/* The way of a request's KV blocks from rank to rank. */
+struct kv_route {
+    uint64_t ticket[2];             /* names the transfer, at both ends */
+    char address[KV_ADDRESS_BYTES]; /* of the receiving rank; text, zero-padded */
+};
+
 /* Tails: uint32_t tokens[prompt_count + resumed_count]; uint32_t stop_tokens[stop_token_count];
  * struct token_bias biases[bias_count].
  * The resumed tokens are the answer's first ones, chosen elsewhere before and known to the client:
@@ -222,7 +257,10 @@ struct record_submit {
     int32_t priority; /* higher runs first */
     uint32_t bias_count;
     uint32_t resumed_count;
-    uint64_t tenant_salt; /* cached blocks are found only by requests of the same salt */
+    uint64_t tenant_salt;  /* cached blocks are found only by requests of the same salt */
+    uint32_t task;         /* enum submit_task; but for SUBMIT_ANSWER nothing is resumed */
+    uint32_t first_block;  /* SUBMIT_PREFILL: those before it the other unit has */
+    struct kv_route route; /* SUBMIT_ANSWER: zeros; SUBMIT_RESERVE: the ticket alone */
 };
 
 /* `token_count`: prompt and resumed tokens together. */
@@ -243,12 +281,26 @@ struct record_cancel {
     struct request_id request;
 };
 
+/* The first tokens of an answer that a RESERVE made ready for. Tail: uint32_t tokens[token_count].
+ */
+struct record_continue {
+    struct record record;
+    struct request_id request;
+    uint32_t token_count; /* >= 1, less than the answer may have; none of them ended it */
+    uint32_t reserved;    /* zero */
+};
+
+static inline size_t continue_bytes(uint32_t token_count) {
+    return record_tail(sizeof(struct record_continue)) + token_count * sizeof(uint32_t);
+}
+
 enum unit_role { UNIT_BOTH, UNIT_PREFILL, UNIT_DECODE, UNIT_ROLE_COUNT };
 
 struct unit_rank { /* a DP rank of a unit */
     int64_t pid;   /* of its process; 0: not told */
     uint32_t page_count;
     uint32_t requests_max;
+    char kv_address[KV_ADDRESS_BYTES]; /* where it takes KV blocks; empty: it cannot */
 };
 
 /* What a unit is; sent once to each gateway that connects. Counts are sums over its ranks.
@@ -300,7 +352,9 @@ enum finish_reason {
     FINISH_REFUSED_QUEUE,     /* the unit's queue is full: try again later */
     FINISH_REFUSED_TOO_LARGE, /* can never fit this unit's KV memory or context */
     FINISH_REFUSED_DRAINING,
-    FINISH_FAILED, /* the engine could not run the step */
+    FINISH_FAILED,      /* the engine could not run the step */
+    FINISH_HANDED_OVER, /* SUBMIT_PREFILL: the first token is sent, its blocks have left, or failed
+                         * to (the other unit knows) */
     FINISH_REASON_COUNT
 };
 
@@ -317,11 +371,19 @@ struct record_finished {
     int64_t queue_ns;            /* from SUBMIT to the first step that computes it; -1: none did */
 };
 
+/* A RESERVE is done: blocks from first_block on are expected at that rank. */
+struct record_reserved {
+    struct record record;
+    struct request_id request;
+    uint32_t first_block;
+    uint32_t rank; /* of the unit */
+};
+
 struct unit_rank_load {
     uint32_t requests_waiting;
     uint32_t requests_running;
     uint32_t pages_free, pages_held, pages_cached;
-    uint32_t reserved; /* zero */
+    uint32_t requests_parked; /* their KV blocks are on the way, in or out */
 };
 
 /* Load report, after each step and on change; a unit's host repeats the last one as a sign of life.
@@ -354,6 +416,58 @@ static inline size_t load_bytes(uint32_t rank_count) {
 }
 static inline struct unit_rank_load *load_ranks(const struct record_unit_load *load) {
     return (struct unit_rank_load *)record_tail_at(load, sizeof *load);
+}
+
+/* Blocks of a request that is about to come from another rank: they will be written to these pages,
+ * by nobody else, until KV_DONE. Tail: struct page_id pages[page_count], of blocks first_block and
+ * on, which end with token_count tokens of the sequence. */
+struct record_kv_expect {
+    struct record record;
+    struct request_id request;
+    uint64_t ticket[2];
+    uint32_t rank;
+    uint32_t first_block;
+    uint32_t token_count;
+    uint32_t page_count;
+};
+
+/* Blocks that may leave: they stand in these pages, and nobody writes to them until KV_DONE. A
+ * request's pushes go on where the one before ended; with the last one (it may bring no page) all
+ * have been named. Tail as of KV_EXPECT. */
+struct record_kv_push {
+    struct record record;
+    struct request_id request;
+    struct kv_route route;
+    uint32_t rank;
+    uint32_t first_block;
+    uint32_t token_count; /* of the sequence, as far as these blocks reach */
+    uint32_t page_count;
+    uint32_t last;     /* 1 */
+    uint32_t reserved; /* zero */
+};
+
+/* The transfer is not wanted any more; KV_DONE follows all the same. */
+struct record_kv_cancel {
+    struct record record;
+    struct request_id request;
+    uint32_t rank;
+    uint32_t reserved; /* zero */
+};
+
+/* The end of a request's transfer, once for each that an EXPECT or a PUSH began: nobody writes to
+ * its pages or reads them for it any more. */
+struct record_kv_done {
+    struct record record;
+    struct request_id request;
+    uint32_t arrived;  /* 1: all of it, checked; 0: it failed, was late, or was cancelled */
+    uint32_t reserved; /* zero */
+};
+
+static inline size_t kv_expect_bytes(uint32_t page_count) {
+    return record_tail(sizeof(struct record_kv_expect)) + page_count * sizeof(struct page_id);
+}
+static inline size_t kv_push_bytes(uint32_t page_count) {
+    return record_tail(sizeof(struct record_kv_push)) + page_count * sizeof(struct page_id);
 }
 
 _Static_assert(sizeof(struct unit_rank) % 8 == 0 && sizeof(struct unit_rank_load) % 8 == 0,

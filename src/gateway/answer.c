@@ -329,6 +329,7 @@ static const char *finish_of(const struct request *request, enum finish_reason r
         return NULL;
     case FINISH_CANCELLED:
     case FINISH_FAILED:
+    case FINISH_HANDED_OVER: /* nobody was asked to */
     case FINISH_REASON_COUNT:
         break;
     }

@@ -167,6 +167,7 @@ static void write_ended(struct json_writer *writer, const struct metrics *metric
         [FINISH_REFUSED_TOO_LARGE] = "refused_too_large",
         [FINISH_REFUSED_DRAINING] = "refused_draining",
         [FINISH_FAILED] = "failed",
+        [FINISH_HANDED_OVER] = "handed_over",
     };
     write_family(writer, "fathom_requests_ended_total", "counter",
                  "Requests that left the unit, by reason.");

@@ -60,19 +60,22 @@ static struct schedule_item view_request(const struct unit *unit, uint32_t slot)
     };
 }
 
+static bool request_steps(const struct unit_request *request) {
+    return request->state != REQUEST_FREE && request->state != REQUEST_PARKED;
+}
+
 static uint32_t view_requests(struct unit *unit) {
     uint32_t count = 0;
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++)
-        if (unit->requests[slot].state != REQUEST_FREE)
-            unit->items[count++] = view_request(unit, slot);
-    check(count == unit->held_count);
+        if (request_steps(&unit->requests[slot])) unit->items[count++] = view_request(unit, slot);
+    check(count == unit->waiting_count + unit->running_count);
     schedule_order(unit->items, count, unit->order);
     return count;
 }
 
 /* What the cache holds for the first that wait. */
 static void look_up_waiting(struct unit *unit, uint32_t count) {
-    if (unit->running_count == unit->options.step_rows_max) return;
+    if (unit->running_count + unit->reserved_count == unit->options.step_rows_max) return;
     uint32_t looked_up = 0;
     for (uint32_t i = 0; i < count && looked_up < LOOK_UPS_MAX; i++) {
         struct schedule_item *item = &unit->items[unit->order[i]];
@@ -93,7 +96,7 @@ static void look_up_waiting(struct unit *unit, uint32_t count) {
 
 static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now_ns) {
     struct unit_request *request = &unit->requests[item->slot];
-    check(request->state > REQUEST_WAITING && !request->in_step);
+    check(request->state > REQUEST_PARKED && !request->in_step);
     pages_release(unit, request);
     request->state = REQUEST_WAITING;
     request->waits_since_ns = now_ns;
@@ -130,10 +133,10 @@ static uint32_t mask_count(const struct unit_request *request, uint32_t output_p
 }
 
 /* True if the answer may grow by two tokens: there is room for both, the same tokens may be chosen
- * at both places, and the first one's place may hold a draft. */
+ * at both places, the first one's place may hold a draft, and the engine knows the sequence. */
 static bool may_draft(const struct unit_request *request) {
     uint32_t next = request->output_count;
-    return next + 2 <= request->new_tokens_max && step_drafts_fit(request_known(request), 1) &&
+    return !request->fresh && next + 2 <= request->new_tokens_max && step_drafts_fit(request_known(request), 1) &&
            mask_count(request, next) == mask_count(request, next + 1);
 }
 
@@ -350,7 +353,7 @@ void plan_step(struct unit *unit, int64_t now_ns) {
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
     struct schedule_limits limits = {
-        .rows_max = unit->options.step_rows_max,
+        .rows_max = unit->options.step_rows_max - unit->reserved_count,
         .tokens_max = unit->options.step_tokens_max,
         .chunk_tokens_max = unit->options.chunk_tokens_max,
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
@@ -358,8 +361,9 @@ void plan_step(struct unit *unit, int64_t now_ns) {
         .prompt_ns_max = prompt_ns_max(unit, count, now_ns),
     };
     uint32_t row_count = schedule_step(unit->items, count, &limits, unit->order, unit->choices);
-    /* Who runs has a row or waits for one that has; who waits starts where nobody runs. */
-    check(row_count > 0 || unit->held_count == 0);
+    /* Who runs has a row or waits for one that has; who waits starts where nobody runs, or parked
+     * ones hold the pages. */
+    check(row_count > 0 || count == 0 || unit_parked_count(unit) > 0);
     if (row_count == 0) return;
     spend_prompt_ns(unit, row_count);
     start_requests(unit, row_count, now_ns);

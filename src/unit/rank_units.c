@@ -93,6 +93,18 @@ static void take_record(struct rank_units *units, uint32_t rank, const struct re
         map_remove(&units->rank_of, key_of(((const struct record_finished *)record)->request));
         put(units, record);
         return;
+    case RECORD_RESERVED:
+        ((struct record_reserved *)put(units, record))->rank = rank;
+        return;
+    case RECORD_KV_EXPECT:
+        ((struct record_kv_expect *)put(units, record))->rank = rank;
+        return;
+    case RECORD_KV_PUSH:
+        ((struct record_kv_push *)put(units, record))->rank = rank;
+        return;
+    case RECORD_KV_CANCEL:
+        ((struct record_kv_cancel *)put(units, record))->rank = rank;
+        return;
     default:
         put(units, record);
     }
@@ -185,7 +197,9 @@ static enum status units_receive(void *self, const struct record *record, int64_
         pass_on(units, rank, record, now_ns);
         break;
     case RECORD_CANCEL:
-        rank = map_find(&units->rank_of, key_of(((const struct record_cancel *)record)->request));
+    case RECORD_CONTINUE:
+    case RECORD_KV_DONE:
+        rank = map_find(&units->rank_of, key_of(record_request(record)));
         if (rank != MAP_NONE) pass_on(units, rank, record, now_ns);
         break;
     case RECORD_STEP_DONE:
@@ -292,6 +306,7 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
     for (uint32_t i = 0; status == STATUS_OK && units && units->ranks && i < ranks; i++) {
         struct unit_options own = *options;
         if (own.pids) own.pids += i;
+        if (own.kv_addresses) own.kv_addresses += i;
         status = unit_create(arena, &own, &units->ranks[i].unit, error);
         if (status == STATUS_OK) units->ranks[i].machine = unit_machine(units->ranks[i].unit);
     }

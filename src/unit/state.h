@@ -14,7 +14,15 @@
 #include "unit/history.h"
 #include "unit/unit.h"
 
-enum request_state { REQUEST_FREE, REQUEST_WAITING, REQUEST_PREFILL, REQUEST_DECODE };
+/* PARKED: takes no part in steps while its KV blocks are on the way to or from another unit
+ * (unit/handoff.c). From PREFILL on it runs. */
+enum request_state {
+    REQUEST_FREE,
+    REQUEST_WAITING,
+    REQUEST_PARKED,
+    REQUEST_PREFILL,
+    REQUEST_DECODE
+};
 
 struct unit_request {
     struct request_id id;
@@ -28,12 +36,13 @@ struct unit_request {
     uint64_t tenant_salt;
     uint32_t prompt_count;
     uint32_t new_tokens_max;
-    uint32_t resumed_count;  /* the answer's first tokens that came with the request */
-    uint32_t output_count;   /* known tokens of the answer; the last of them is not computed yet */
-    uint32_t computed_count; /* leading tokens whose KV rows stand in its pages */
-    uint32_t computed_peak;  /* the most ever; below, tokens are computed again */
-    uint32_t hit_tokens;     /* of the prompt, found in the cache when it first started */
-    bool started;            /* it has been */
+    uint32_t tokens_here_max; /* of them, what this unit has to have room for */
+    uint32_t resumed_count;   /* the answer's first tokens that came with the request */
+    uint32_t output_count;    /* known tokens of the answer; the last of them is not computed yet */
+    uint32_t computed_count;  /* leading tokens whose KV rows stand in its pages */
+    uint32_t computed_peak;   /* the most ever; below, tokens are computed again */
+    uint32_t hit_tokens;      /* of the prompt, found in the cache when it first started */
+    bool started;             /* it has been */
     uint32_t stop_token_count;
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
     uint32_t bias_count;
@@ -47,6 +56,7 @@ struct unit_request {
     uint32_t shared_count; /* read-only: whole, in the prefix tree */
     uint32_t node;         /* of the last shared block; PREFIX_NONE: none */
     uint32_t drafts_made, drafts_right;
+    struct handoff *handoff; /* in arena; NULL: the whole answer is made here */
     int64_t turn;
     uint64_t arrival;
     int64_t arrived_ns;
@@ -60,6 +70,7 @@ struct unit {
     char numerics_id[32];
     uint8_t model_id[32];
     int64_t pid;
+    char kv_address[KV_ADDRESS_BYTES];
     struct outbox outbox;
     struct page_table pages;
     struct prefix_tree tree;
@@ -72,8 +83,9 @@ struct unit {
     struct schedule_item *items;     /* [requests_max] scratch of one plan */
     struct schedule_choice *choices; /* [requests_max] scratch */
     uint32_t *order;                 /* [requests_max] scratch */
-    uint32_t held_count, waiting_count, running_count;
-    uint32_t step_row_count; /* of the step in flight; 0: none */
+    uint32_t held_count, waiting_count, running_count; /* the others of those held are parked */
+    uint32_t reserved_count;                           /* parked ones that will yet need a row */
+    uint32_t step_row_count;                           /* of the step in flight; 0: none */
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
     struct step_cost cost;      /* learnt from the steps so far */
@@ -93,14 +105,21 @@ static inline uint32_t request_known(const struct unit_request *request) {
 }
 
 static inline struct admit_need request_need(const struct unit_request *request) {
-    return (struct admit_need){request->prompt_count, request->new_tokens_max};
+    return (struct admit_need){request->prompt_count, request->tokens_here_max};
 }
 
 static inline bool unit_can_put(const struct unit *unit, size_t bytes) {
     return outbox_room(&unit->outbox) >= bytes;
 }
 
+static inline uint32_t unit_parked_count(const struct unit *unit) {
+    return unit->held_count - unit->waiting_count - unit->running_count;
+}
+
 /* Room has been checked before. */
 void *unit_put(struct unit *unit, enum record_kind kind, size_t bytes);
+
+/* The one place where a request leaves: last word, pages, memory, slot. */
+void request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason);
 
 #endif

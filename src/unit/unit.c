@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A request's way through the unit: SUBMIT -> waiting -> (pages taken) prefill -> decode ->
- * ends; from prefill and decode it may go back to waiting when pages run out (unit/plan.c). While a
+ * ends; from prefill and decode it may go back to waiting when pages run out (unit/plan.c); it may
+ * be parked while its KV blocks travel (unit/handoff.c). While a
  * step is in flight its requests are not touched: a cancellation is noted and takes effect when the
  * step is done, because the engine still writes to the request's pages. Its pages are the business
  * of unit/pages.c; it leaves in one place, request_end, whatever the reason.
@@ -8,6 +9,7 @@
 #include "unit/unit.h"
 
 #include "base/check.h"
+#include "unit/handoff.h"
 #include "unit/pages.h"
 #include "unit/plan.h"
 #include "unit/state.h"
@@ -18,7 +20,7 @@
 static size_t reaction_bytes(const struct unit_options *options) {
     size_t row = record_tail(tokens_bytes(1 + LIMIT_DRAFTS, STEP_ROW_LOGPROBS_MAX)) +
                  record_tail(sizeof(struct record_finished));
-    return options->step_rows_max * row + load_bytes(1);
+    return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes(1);
 }
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
@@ -136,7 +138,10 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
     if (id_bytes >= sizeof unit->numerics_id) id_bytes = sizeof unit->numerics_id - 1;
     memcpy(unit->numerics_id, options->numerics_id, id_bytes);
     if (options->pids) unit->pid = options->pids[0];
+    if (options->kv_addresses)
+        memcpy(unit->kv_address, options->kv_addresses[0], sizeof unit->kv_address);
     unit->options.pids = NULL;
+    unit->options.kv_addresses = NULL;
     unit->options.model_id = unit->model_id;
     unit->options.numerics_id = unit->numerics_id;
     if (take_tables(unit, arena))
@@ -170,10 +175,9 @@ static uint32_t slot_of(const struct unit *unit, const struct unit_request *requ
     return (uint32_t)(request - unit->requests);
 }
 
-/* The one place where a request leaves: last word, pages, memory, slot. */
-static void request_end(struct unit *unit, struct unit_request *request,
-                        enum finish_reason reason) {
+void request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
     check(request->state != REQUEST_FREE && !request->in_step);
+    check(handoff_sent_count(request) == 0);
     struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
     finished->request = request->id;
     finished->reason = reason;
@@ -185,7 +189,7 @@ static void request_end(struct unit *unit, struct unit_request *request,
     finished->queue_ns = request->queue_ns;
     if (request->state == REQUEST_WAITING)
         unit->waiting_count--;
-    else
+    else if (request->state != REQUEST_PARKED)
         unit->running_count--;
     pages_release(unit, request);
     map_remove(&unit->slots, key_of(request->id));
@@ -205,7 +209,7 @@ static struct admit_house house_of(const struct unit *unit) {
         .requests_max = unit->options.requests_max,
         .requests_held = unit->held_count,
         .rows_max = unit->options.step_rows_max,
-        .rows_running = unit->running_count,
+        .rows_running = unit->running_count + unit->reserved_count,
         .waits = unit->waiting_count > 0,
         .draining = unit->draining,
     };
@@ -232,21 +236,26 @@ static bool take_sampling(struct unit_request *request, const struct record_subm
                         submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
 }
 
+/* An answer is only begun where the prompt alone is computed. */
+static struct admit_need submit_need(const struct record_submit *submit) {
+    uint32_t new_tokens = submit->task == SUBMIT_PREFILL ? 1 : submit->new_tokens_max;
+    return (struct admit_need){submit->prompt_count, new_tokens};
+}
+
 /* Copies the submission into a free slot; false when the prompts' memory is out. */
 static bool request_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
     uint32_t slot = unit->free_slots[unit->options.requests_max - unit->held_count - 1];
     struct unit_request *request = &unit->requests[slot];
     check(request->state == REQUEST_FREE);
-    uint64_t page_count =
-        admit_pages((struct admit_need){submit->prompt_count, submit->new_tokens_max});
+    struct admit_need need = submit_need(submit);
+    uint64_t page_count = admit_pages(need);
     uint32_t known_count = submit->prompt_count + submit->resumed_count;
-    request->tokens =
-        arena_take(&request->arena,
-                   ((size_t)submit->prompt_count + submit->new_tokens_max) * sizeof(uint32_t));
+    request->tokens = arena_take(
+        &request->arena, ((size_t)need.prompt_tokens + need.new_tokens_max) * sizeof(uint32_t));
     request->pages = arena_take(&request->arena, page_count * sizeof *request->pages);
     request->block_prompt = arena_take(&request->arena, page_count);
     if (!request->tokens || !request->pages || !request->block_prompt ||
-        !take_sampling(request, submit)) {
+        !take_sampling(request, submit) || !handoff_open(request, submit)) {
         struct arena arena = request->arena;
         arena_clear(&arena);
         *request = (struct unit_request){.arena = arena};
@@ -265,6 +274,7 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     request->prompt_count = submit->prompt_count;
     request->resumed_count = request->output_count = submit->resumed_count;
     request->new_tokens_max = submit->new_tokens_max;
+    request->tokens_here_max = need.new_tokens_max;
     request->tenant_salt = submit->tenant_salt;
     request->node = PREFIX_NONE;
     double work_ns = step_cost_run_ns(&unit->cost, 0, known_count);
@@ -280,29 +290,60 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     return true;
 }
 
+static struct unit_request *request_of(struct unit *unit, struct request_id id) {
+    uint32_t slot = map_find(&unit->slots, key_of(id));
+    return slot == MAP_NONE ? NULL : &unit->requests[slot];
+}
+
+/* What a record about one request may put out at once. */
+static size_t answer_bytes(const struct unit_options *options) {
+    return record_tail(sizeof(struct record_finished)) + handoff_bytes_max(options);
+}
+
 static enum status receive_submit(struct unit *unit, const struct record_submit *submit,
                                   int64_t now_ns) {
-    if (!unit_can_put(unit, sizeof(struct record_finished))) return STATUS_FULL;
+    if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     if (map_find(&unit->slots, key_of(submit->request)) != MAP_NONE)
         return STATUS_OK; /* a repeat */
     struct admit_house house = house_of(unit);
-    enum admit admit =
-        admit_arrival((struct admit_need){submit->prompt_count, submit->new_tokens_max}, &house);
+    enum admit admit = admit_arrival(submit_need(submit), &house);
+    if (submit->task == SUBMIT_RESERVE && admit == ADMIT_WAIT_TURN) admit = ADMIT_REFUSE_QUEUE;
     if (!admit_refuses(admit) && !request_begin(unit, submit, now_ns)) admit = ADMIT_REFUSE_QUEUE;
-    if (admit_refuses(admit)) put_refused(unit, submit, admit);
+    if (admit_refuses(admit)) {
+        put_refused(unit, submit, admit);
+    } else if (submit->task == SUBMIT_RESERVE) {
+        struct unit_request *request = request_of(unit, submit->request);
+        if (!handoff_reserve(unit, request)) request_end(unit, request, FINISH_REFUSED_QUEUE);
+    }
     return STATUS_OK;
 }
 
 static enum status receive_cancel(struct unit *unit, const struct record_cancel *cancel) {
-    if (!unit_can_put(unit, sizeof(struct record_finished))) return STATUS_FULL;
-    uint32_t slot = map_find(&unit->slots, key_of(cancel->request));
-    if (slot == MAP_NONE) return STATUS_OK; /* it has ended meanwhile */
-    struct unit_request *request = &unit->requests[slot];
+    if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
+    struct unit_request *request = request_of(unit, cancel->request);
+    if (!request) return STATUS_OK; /* it has ended meanwhile */
     if (request->in_step)
         request->cancelled = true;
     else
-        request_end(unit, request, FINISH_CANCELLED);
+        handoff_leave(unit, request, FINISH_CANCELLED);
     unit->plan_wanted = true; /* its pages may let a waiting one start */
+    return STATUS_OK;
+}
+
+static enum status receive_continue(struct unit *unit, const struct record_continue *record,
+                                    int64_t now_ns) {
+    if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
+    struct unit_request *request = request_of(unit, record->request);
+    if (request) handoff_continue(unit, request, record, now_ns);
+    return STATUS_OK;
+}
+
+static enum status receive_kv_done(struct unit *unit, const struct record_kv_done *record,
+                                   int64_t now_ns) {
+    if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
+    struct unit_request *request = request_of(unit, record->request);
+    check(request); /* it stays for as long as its transfer does */
+    handoff_done(unit, request, record->arrived, now_ns);
     return STATUS_OK;
 }
 
@@ -377,17 +418,22 @@ static void row_done(struct unit *unit, struct unit_request *request,
     unit->drafts_right_total += right;
     tokens_computed(unit, request, request->row_tokens);
     if (request->cancelled) {
-        request_end(unit, request, FINISH_CANCELLED);
+        handoff_leave(unit, request, FINISH_CANCELLED);
         return;
     }
-    if (request->computed_count < request_known(request)) return;
+    if (request->computed_count < request_known(request)) {
+        handoff_push(unit, request);
+        return;
+    }
     check(row->token_count > 0);
     request->state = REQUEST_DECODE;
     put_tokens(unit, request, result, row);
     if (is_stop_token(request, request->tokens[request_known(request) - 1]))
-        request_end(unit, request, FINISH_STOP_TOKEN);
+        handoff_leave(unit, request, FINISH_STOP_TOKEN);
     else if (request->output_count == request->new_tokens_max)
-        request_end(unit, request, FINISH_LENGTH);
+        handoff_leave(unit, request, FINISH_LENGTH);
+    else if (request->output_count == request->tokens_here_max)
+        handoff_over(unit, request);
     else
         tokens_computed(unit, request, right);
 }
@@ -416,7 +462,8 @@ static void put_load(struct unit *unit) {
                                                 .requests_running = load->requests_running,
                                                 .pages_free = load->pages_free,
                                                 .pages_held = load->pages_held,
-                                                .pages_cached = load->pages_cached};
+                                                .pages_cached = load->pages_cached,
+                                                .requests_parked = unit_parked_count(unit)};
     unit->load_changed = false;
 }
 
@@ -448,13 +495,13 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
         check(request->in_step);
         request->in_step = false;
         if (result->failed) {
-            request_end(unit, request, request->cancelled ? FINISH_CANCELLED : FINISH_FAILED);
+            handoff_leave(unit, request, request->cancelled ? FINISH_CANCELLED : FINISH_FAILED);
             continue;
         }
         check(rows[i].slot == unit->step_slots[i]);
         row_done(unit, request, result, &rows[i]);
     }
-    unit->plan_wanted = unit->held_count > 0;
+    unit->plan_wanted = unit->waiting_count + unit->running_count > 0;
     put_load(unit);
     return STATUS_OK;
 }
@@ -470,7 +517,11 @@ static void put_hello(struct unit *unit) {
     hello->requests_max = unit->options.requests_max;
     hello->role = unit->options.role;
     hello->rank_count = 1;
-    *hello_ranks(hello) = (struct unit_rank){unit->pid, hello->page_count, hello->requests_max};
+    struct unit_rank *rank = hello_ranks(hello);
+    rank->pid = unit->pid;
+    rank->page_count = hello->page_count;
+    rank->requests_max = hello->requests_max;
+    memcpy(rank->kv_address, unit->kv_address, sizeof rank->kv_address);
     memcpy(hello->model_id, unit->model_id, sizeof hello->model_id);
     memcpy(hello->numerics_id, unit->numerics_id, sizeof hello->numerics_id);
     unit->hello_sent = true;
@@ -497,6 +548,10 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
         return receive_submit(unit, (const struct record_submit *)record, now_ns);
     case RECORD_CANCEL:
         return receive_cancel(unit, (const struct record_cancel *)record);
+    case RECORD_CONTINUE:
+        return receive_continue(unit, (const struct record_continue *)record, now_ns);
+    case RECORD_KV_DONE:
+        return receive_kv_done(unit, (const struct record_kv_done *)record, now_ns);
     case RECORD_STEP_DONE:
         return receive_step_done(unit, (const struct step_result *)record);
     case RECORD_DRAIN:
@@ -534,14 +589,16 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
     check(map_find(&unit->slots, key_of(request->id)) == slot);
     check(request->page_count == 0 || request->state > REQUEST_WAITING);
     check(request->shared_count * KV_BLOCK_TOKENS <= request->computed_count);
-    check(request->computed_count < request_known(request));
+    uint32_t here = request->state == REQUEST_PARKED; /* the prompt's blocks, not yet the answer */
+    check(request->computed_count < request_known(request) + here);
     uint32_t node = request->node;
     for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
         check(node == request->pages[i].index && unit->tree.nodes[node].present);
     check(node == PREFIX_NONE);
     for (uint32_t i = request->shared_count; i < request->page_count; i++) {
         const struct page *page = &unit->pages.pages[request->pages[i].index];
-        check(!page->kept && page->leases == 1);
+        check(!page->kept && page->leases >= 1);
+        check(page->leases == 1 || (page->leases == 2 && handoff_sent_count(request) > 0));
     }
 }
 
@@ -560,21 +617,23 @@ static void audit_tree(const struct unit *unit) {
 void unit_audit(const struct unit *unit) {
     page_table_audit(&unit->pages);
     audit_tree(unit);
-    uint32_t waiting = 0, running = 0, in_step = 0;
+    uint32_t waiting = 0, parked = 0, running = 0, in_step = 0;
     uint64_t leases = 0;
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         waiting += request->state == REQUEST_WAITING;
-        running += request->state > REQUEST_WAITING;
+        running += request->state > REQUEST_PARKED;
+        parked += request->state == REQUEST_PARKED;
         in_step += request->in_step;
-        leases += request->page_count;
+        leases += request->page_count + handoff_sent_count(request);
         if (request->state != REQUEST_FREE)
             audit_request(unit, slot);
         else
             check(request->arena.run_count == 0 && request->page_count == 0);
     }
     check(waiting == unit->waiting_count && running == unit->running_count);
-    check(waiting + running == unit->held_count && unit->slots.count == unit->held_count);
+    check(parked == unit_parked_count(unit) && unit->slots.count == unit->held_count);
+    check(unit->reserved_count <= parked);
     check(in_step == unit->step_row_count && leases == unit->pages.leases);
     if (unit->held_count == 0) check(unit->pool.free_count == unit->pool.chunk_count);
 }

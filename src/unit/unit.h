@@ -7,9 +7,12 @@
  * it lets the engine draft ahead, an answer may grow by two tokens in a step; it never sees a draft
  * that was wrong.
  *
- * Takes SUBMIT, CANCEL, STEP_DONE, DRAIN. Puts out UNIT_HELLO (once, with the first step), RUN_STEP
- * (at most one in flight), TOKENS, FINISHED (exactly one for each SUBMIT, whatever happens),
- * UNIT_LOAD.
+ * Prefill and decode may be apart: a unit may be asked for the prompt and the first token alone and
+ * let the KV blocks go to another unit, which has reserved pages for them (unit/handoff.h).
+ *
+ * Takes SUBMIT, CANCEL, CONTINUE, STEP_DONE, KV_DONE, DRAIN. Puts out UNIT_HELLO (once, with the
+ * first step), RUN_STEP (at most one in flight), TOKENS, FINISHED (exactly one for each SUBMIT,
+ * whatever happens), UNIT_LOAD, RESERVED, KV_EXPECT, KV_PUSH, KV_CANCEL.
  *
  * A step is formed only by step(), never by receive(): a host that hands over the records at hand
  * first, and then calls step(), lets cancellations and new arrivals into the very next step.
@@ -50,6 +53,8 @@ struct unit_options {
     uint32_t role;           /* enum unit_role, as the hello tells it */
     const int64_t *pids;     /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
                               * told */
+    const char (*kv_addresses)[KV_ADDRESS_BYTES]; /* [as pids] where they take KV blocks; NULL:
+                                                   * nowhere */
 };
 
 /* Arena bytes that suffice for unit_create. */

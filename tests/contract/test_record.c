@@ -153,6 +153,36 @@ static void *good_lost(void) {
     return make(RECORD_UNIT_LOST, sizeof(struct record_unit_link));
 }
 
+static void *good_continue(void) {
+    struct record_continue *r = make(RECORD_CONTINUE, continue_bytes(1));
+    r->token_count = 1;
+    return r;
+}
+static void *good_reserved(void) {
+    return make(RECORD_RESERVED, sizeof(struct record_reserved));
+}
+static void *good_expect(void) {
+    struct record_kv_expect *r = make(RECORD_KV_EXPECT, kv_expect_bytes(2));
+    r->first_block = 1;
+    r->page_count = 2;
+    r->token_count = 2 * KV_BLOCK_TOKENS + 1;
+    return r;
+}
+static void *good_push(void) {
+    struct record_kv_push *r = make(RECORD_KV_PUSH, kv_push_bytes(1));
+    r->page_count = 1;
+    r->token_count = KV_BLOCK_TOKENS;
+    r->last = 1;
+    strcpy(r->route.address, "host:1");
+    return r;
+}
+static void *good_kv_cancel(void) {
+    return make(RECORD_KV_CANCEL, sizeof(struct record_kv_cancel));
+}
+static void *good_kv_done(void) {
+    return make(RECORD_KV_DONE, sizeof(struct record_kv_done));
+}
+
 /* The record made last, carried. */
 static void *carry(enum record_kind kind, const struct record *inner) {
     static _Alignas(8) char copy[sizeof memory];
@@ -171,12 +201,13 @@ static void *good_to_unit(void) {
 }
 
 static void *(*const good[])(void) = {
-    good_client_request, good_respond,  good_stream_data, good_tokenize,
-    good_tokenized,      good_submit,   good_cancel,      good_hello,
-    good_tokens,         good_finished, good_plan,        good_result,
-    good_gone,           good_drain,    good_begin,       good_end,
-    good_load,           good_joined,   good_lost,        good_from_unit,
-    good_to_unit,
+    good_client_request, good_respond,   good_stream_data, good_tokenize,
+    good_tokenized,      good_submit,    good_cancel,      good_hello,
+    good_tokens,         good_finished,  good_plan,        good_result,
+    good_gone,           good_drain,     good_begin,       good_end,
+    good_load,           good_joined,    good_lost,        good_from_unit,
+    good_to_unit,        good_continue,  good_reserved,    good_expect,
+    good_push,           good_kv_cancel, good_kv_done,
 };
 
 /* There is a good example of every kind, so that no kind goes untested. */
@@ -292,6 +323,43 @@ static void fields_out_of_range_are_refused(void **state) {
     assert_invalid(tokens);
 }
 
+/* What travels between units says where its blocks lie, and asks for nothing impossible. */
+static void handing_over_is_checked(void **state) {
+    (void)state;
+    struct record_submit *submit = good_submit();
+    submit->task = SUBMIT_TASK_COUNT;
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->route.ticket[0] = 1; /* of nobody */
+    assert_invalid(submit);
+    submit = good_submit();
+    submit->task = SUBMIT_RESERVE; /* an answer that has begun is not reserved for */
+    assert_invalid(submit);
+    submit->resumed_count = 0;
+    submit->task = SUBMIT_PREFILL; /* ... and one that leaves must know where to */
+    submit->prompt_count = 5;
+    assert_invalid(submit);
+    strcpy(submit->route.address, "there:1");
+    assert_true(record_valid(submit, submit->record.bytes));
+    submit->first_block = 1; /* behind the whole prompt */
+    assert_invalid(submit);
+    submit->first_block = 0;
+    submit->route.address[KV_ADDRESS_BYTES - 1] = 'x';
+    assert_invalid(submit);
+    struct record_kv_expect *expect = good_expect();
+    expect->token_count = KV_BLOCK_TOKENS;
+    assert_invalid(expect);
+    struct record_kv_push *push = good_push();
+    push->first_block = UINT32_MAX;
+    assert_invalid(push);
+    push = good_push();
+    push->rank = LIMIT_RANKS;
+    assert_invalid(push);
+    struct record_unit_hello *hello = good_hello();
+    memset(hello_ranks(hello)[1].kv_address, 'x', KV_ADDRESS_BYTES);
+    assert_invalid(hello);
+}
+
 static void what_units_cannot_mean_is_refused(void **state) {
     (void)state;
     struct record_submit *submit = good_submit();
@@ -303,9 +371,6 @@ static void what_units_cannot_mean_is_refused(void **state) {
     assert_invalid(submit);
     struct record_unit_load *load = good_load();
     load->rank_count = LIMIT_RANKS + 1;
-    assert_invalid(load);
-    load = good_load();
-    load_ranks(load)[1].reserved = 1;
     assert_invalid(load);
     load = good_load();
     load->last_step_ns = -1;
@@ -329,8 +394,10 @@ static void what_may_not_be_carried_is_refused(void **state) {
             struct record *inner = good[i](), *record;
             uint16_t kind = inner->kind;
             bool from_unit = kind == RECORD_UNIT_HELLO || kind == RECORD_TOKENS ||
-                             kind == RECORD_FINISHED || kind == RECORD_UNIT_LOAD;
-            bool to_unit = kind == RECORD_SUBMIT || kind == RECORD_CANCEL || kind == RECORD_DRAIN;
+                             kind == RECORD_FINISHED || kind == RECORD_UNIT_LOAD ||
+                             kind == RECORD_RESERVED;
+            bool to_unit = kind == RECORD_SUBMIT || kind == RECORD_CANCEL ||
+                           kind == RECORD_CONTINUE || kind == RECORD_DRAIN;
             record = carry(to ? RECORD_TO_UNIT : RECORD_FROM_UNIT, inner);
             assert_int_equal(record_valid(record, record->bytes), to ? to_unit : from_unit);
         }
@@ -432,6 +499,7 @@ int main(void) {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),
         cmocka_unit_test(fields_out_of_range_are_refused),
+        cmocka_unit_test(handing_over_is_checked),
         cmocka_unit_test(what_units_cannot_mean_is_refused),
         cmocka_unit_test(what_may_not_be_carried_is_refused),
         cmocka_unit_test(wishes_out_of_range_are_refused),

@@ -19,6 +19,7 @@ struct known {
     uint32_t drafted, right, pairs;
     enum finish_reason reason;
     bool cancelled;
+    bool reserved;  /* its prompt is computed elsewhere */
     uint64_t chain; /* of all its known tokens, in their forms; 0: not known yet */
     uint32_t tokens[TOKENS_MAX];
 };
@@ -46,6 +47,8 @@ struct world {
     uint32_t draws;
     bool reuse_generated;
     int64_t now_ns, step_ns;
+    void (*other)(struct world *world, const struct record *record); /* takes all other kinds */
+    void *context;
 };
 
 struct unit_options world_options(void);
@@ -75,6 +78,10 @@ uint32_t world_submit_tokens(struct world *world, const uint32_t *tokens, uint32
 uint32_t world_submit_resumed(struct world *world, const struct sampling *sampling,
                               const uint32_t *tokens, uint32_t prompt_count, uint32_t resumed_count,
                               uint32_t new_tokens_max);
+
+/* Any request: of `head` only name and seed are the number's. */
+uint32_t world_submit_head(struct world *world, const struct record_submit *head,
+                           const uint32_t *tokens);
 
 /* A prompt like no other, unless it is of a family: those begin alike. */
 uint32_t world_submit_family(struct world *world, uint32_t family, uint32_t prompt_count,

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/handoff.h"
+
+#include "base/check.h"
+#include "unit/pages.h"
+
+struct handoff {
+    uint32_t task; /* enum submit_task */
+    uint32_t first_block;
+    struct kv_route route;
+    struct page_id *sent; /* [prompt's blocks] each leased until the transfer ends */
+    uint32_t sent_count;
+    bool open;            /* EXPECT or PUSH was said, and no KV_DONE has come */
+    bool arrived, failed; /* it has */
+    bool continued;       /* the first tokens are here */
+    bool leaving;         /* ends with `reason` when the transfer does */
+    enum finish_reason reason;
+};
+
+static uint32_t prompt_blocks(const struct unit_request *request) {
+    return (uint32_t)divide_up(request->prompt_count, KV_BLOCK_TOKENS);
+}
+
+size_t handoff_bytes_max(const struct unit_options *options) {
+    uint32_t pages = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+    return record_tail(kv_push_bytes(pages)) + record_tail(sizeof(struct record_reserved)) +
+           record_tail(sizeof(struct record_kv_cancel));
+}
+
+bool handoff_open(struct unit_request *request, const struct record_submit *submit) {
+    if (submit->task == SUBMIT_ANSWER) return true;
+    struct handoff *handoff = arena_take_zeroed(&request->arena, sizeof *handoff);
+    if (!handoff) return false;
+    handoff->task = submit->task;
+    handoff->first_block = submit->first_block;
+    handoff->route = submit->route;
+    request->handoff = handoff;
+    if (submit->task == SUBMIT_RESERVE) return true;
+    size_t blocks = divide_up(submit->prompt_count, KV_BLOCK_TOKENS);
+    handoff->sent = arena_take(&request->arena, blocks * sizeof *handoff->sent);
+    return handoff->sent != NULL;
+}
+
+/* ---- the side that decodes ------------------------------------------------------------------ */
+
+static struct admit_house rows_and_pages(const struct unit *unit) {
+    return (struct admit_house){
+        .pages_available = unit->pages.free_count + unit->pages.cached_count,
+        .rows_max = unit->options.step_rows_max,
+        .rows_running = unit->running_count + unit->reserved_count,
+    };
+}
+
+static void put_expect(struct unit *unit, struct unit_request *request) {
+    struct handoff *handoff = request->handoff;
+    uint32_t first = request->page_count ? request->shared_count : 0;
+    uint32_t count = prompt_blocks(request) - first;
+    struct record_reserved *reserved = unit_put(unit, RECORD_RESERVED, sizeof *reserved);
+    reserved->request = request->id;
+    reserved->first_block = first;
+    struct record_kv_expect *expect = unit_put(unit, RECORD_KV_EXPECT, kv_expect_bytes(count));
+    expect->request = request->id;
+    memcpy(expect->ticket, handoff->route.ticket, sizeof expect->ticket);
+    expect->first_block = first;
+    expect->token_count = request->prompt_count;
+    expect->page_count = count;
+    memcpy(record_tail_at(expect, sizeof *expect), request->pages + first,
+           count * sizeof *request->pages);
+    handoff->open = true;
+}
+
+bool handoff_reserve(struct unit *unit, struct unit_request *request) {
+    struct pages_hit hit = pages_look_up(unit, request);
+    uint64_t pages = admit_start_pages(request_need(request), request->prompt_count + 1);
+    struct admit_house house = rows_and_pages(unit);
+    if (admit_start(pages - hit.block_count + hit.unleased_count, &house) != ADMIT_NOW)
+        return false;
+    pages_attach(unit, request);
+    bool claimed = pages_claim(unit, request, (uint32_t)pages);
+    check(claimed);
+    request->state = REQUEST_PARKED;
+    unit->waiting_count--;
+    unit->reserved_count++;
+    put_expect(unit, request);
+    return true;
+}
+
+/* Blocks and first tokens are here, or the blocks never will be. */
+static void go_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    struct handoff *handoff = request->handoff;
+    if (!handoff->continued || handoff->open) return;
+    unit->reserved_count--;
+    unit->plan_wanted = unit->load_changed = true;
+    if (!handoff->arrived) {
+        pages_release(unit, request);
+        request->state = REQUEST_WAITING;
+        request->waits_since_ns = now_ns;
+        unit->waiting_count++;
+        return;
+    }
+    bool one = request_known(request) == request->computed_count + 1;
+    request->state = one ? REQUEST_DECODE : REQUEST_PREFILL;
+    request->fresh = true;
+    request->queue_ns = now_ns - request->arrived_ns;
+    unit->running_count++;
+}
+
+void handoff_continue(struct unit *unit, struct unit_request *request,
+                      const struct record_continue *record, int64_t now_ns) {
+    struct handoff *handoff = request->handoff;
+    if (!handoff || handoff->task != SUBMIT_RESERVE || handoff->leaving || handoff->continued)
+        return; /* a repeat, or it is ending */
+    const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    bool fits = record->token_count < request->new_tokens_max;
+    for (uint32_t i = 0; fits && i < record->token_count; i++)
+        fits = tokens[i] < unit->options.vocab_count;
+    if (!fits) {
+        handoff_leave(unit, request, FINISH_FAILED);
+        return;
+    }
+    for (uint32_t i = 0; i < record->token_count; i++) {
+        history_add(&request->history, tokens[i]);
+        request->tokens[request_known(request)] = tokens[i];
+        request->output_count++;
+    }
+    request->resumed_count = record->token_count;
+    request->arrived_ns = now_ns;
+    handoff->continued = true;
+    go_on(unit, request, now_ns);
+}
+
+/* ---- the side that computes the prompt ------------------------------------------------------ */
+
+static bool may_push(const struct unit_request *request) {
+    const struct handoff *handoff = request->handoff;
+    return handoff && handoff->task == SUBMIT_PREFILL && !handoff->failed;
+}
+
+/* Names blocks before `end` that have not been. Those that the other unit has are leased with them:
+ * no block stays cached whose chain is broken. */
+static void put_push(struct unit *unit, struct unit_request *request, uint32_t end, bool last) {
+    struct handoff *handoff = request->handoff;
+    uint32_t first = handoff->sent_count;
+    if (first < handoff->first_block) first = handoff->first_block;
+    uint32_t count = end - first, reach = end * KV_BLOCK_TOKENS;
+    struct record_kv_push *push = unit_put(unit, RECORD_KV_PUSH, kv_push_bytes(count));
+    push->request = request->id;
+    push->route = handoff->route;
+    push->first_block = first;
+    push->token_count = reach < request->prompt_count ? reach : request->prompt_count;
+    push->page_count = count;
+    push->last = last;
+    memcpy(record_tail_at(push, sizeof *push), request->pages + first,
+           count * sizeof *request->pages);
+    for (; handoff->sent_count < end; handoff->sent_count++) {
+        handoff->sent[handoff->sent_count] = request->pages[handoff->sent_count];
+        page_table_lease(&unit->pages, handoff->sent[handoff->sent_count]);
+    }
+    handoff->open = true;
+}
+
+void handoff_push(struct unit *unit, struct unit_request *request) {
+    uint32_t whole = request->computed_count / KV_BLOCK_TOKENS;
+    if (!may_push(request)) return;
+    if (whole > request->handoff->sent_count && whole > request->handoff->first_block)
+        put_push(unit, request, whole, false);
+}
+
+void handoff_over(struct unit *unit, struct unit_request *request) {
+    if (may_push(request)) put_push(unit, request, prompt_blocks(request), true);
+    handoff_leave(unit, request, FINISH_HANDED_OVER);
+}
+
+uint32_t handoff_sent_count(const struct unit_request *request) {
+    return request->handoff && request->handoff->sent ? request->handoff->sent_count : 0;
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void put_cancel(struct unit *unit, const struct unit_request *request) {
+    struct record_kv_cancel *cancel = unit_put(unit, RECORD_KV_CANCEL, sizeof *cancel);
+    cancel->request = request->id;
+}
+
+static void park(struct unit *unit, struct unit_request *request) {
+    if (request->state == REQUEST_PARKED) {
+        unit->reserved_count--;
+        return;
+    }
+    if (request->state == REQUEST_WAITING)
+        unit->waiting_count--;
+    else
+        unit->running_count--;
+    request->state = REQUEST_PARKED;
+    unit->load_changed = true;
+}
+
+void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
+    struct handoff *handoff = request->handoff;
+    if (!handoff || !handoff->open) {
+        unit->reserved_count -= request->state == REQUEST_PARKED;
+        request_end(unit, request, reason);
+        return;
+    }
+    if (handoff->leaving && handoff->reason != FINISH_HANDED_OVER) return;
+    if (!handoff->leaving) park(unit, request);
+    if (reason != FINISH_HANDED_OVER) put_cancel(unit, request);
+    handoff->leaving = true;
+    handoff->reason = reason;
+}
+
+void handoff_done(struct unit *unit, struct unit_request *request, bool arrived, int64_t now_ns) {
+    struct handoff *handoff = request->handoff;
+    check(handoff && handoff->open);
+    handoff->open = false;
+    handoff->arrived = arrived;
+    handoff->failed = !arrived;
+    if (handoff->sent) page_table_release(&unit->pages, handoff->sent, handoff->sent_count);
+    handoff->sent_count = 0;
+    unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
+    if (handoff->leaving) {
+        request_end(unit, request, handoff->reason);
+        return;
+    }
+    if (handoff->task != SUBMIT_RESERVE) return;
+    if (arrived) {
+        request->computed_count = request->computed_peak = request->prompt_count;
+        pages_share(unit, request);
+    }
+    go_on(unit, request, now_ns);
+}

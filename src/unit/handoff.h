@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Prefill and decode apart: a request's KV blocks on their way from the unit that computes its
+ * prompt to the one that makes its answer.
+ *
+ *   decode unit    SUBMIT_RESERVE -> pages taken, RESERVED, KV_EXPECT; parked
+ *                  CONTINUE (first tokens) and KV_DONE, in either order -> it decodes, or, where
+ * the blocks failed to come, waits like an interrupted request and computes them itself prefill
+ * unit   SUBMIT_PREFILL -> runs; KV_PUSH after each step that made blocks whole; with the first
+ * token the last one; parked until KV_DONE -> FINISH_HANDED_OVER
+ *
+ * Whoever transfers writes to a request's pages, or reads them, until it says KV_DONE; so a request
+ * with an open transfer, however it ends, is parked until then and keeps its pages. Blocks that are
+ * being sent have a lease of their own: the request may be interrupted and come back meanwhile.
+ */
+#ifndef UNIT_HANDOFF_H
+#define UNIT_HANDOFF_H
+
+#include "unit/state.h"
+
+/* What a SUBMIT and a reservation may put out at once, and a row of a step. */
+size_t handoff_bytes_max(const struct unit_options *options);
+
+/* Takes what the SUBMIT says of the transfer, if there is to be one; false when memory is out. */
+bool handoff_open(struct unit_request *request, const struct record_submit *submit);
+
+/* A request that has just come, and waits: true, and it is parked with pages for its prompt; false:
+ * not now. */
+bool handoff_reserve(struct unit *unit, struct unit_request *request);
+
+/* The first tokens of its answer. */
+void handoff_continue(struct unit *unit, struct unit_request *request,
+                      const struct record_continue *record, int64_t now_ns);
+
+/* Names the blocks that have become whole since the last time. */
+void handoff_push(struct unit *unit, struct unit_request *request);
+
+/* The prompt's answer goes on elsewhere: its last blocks are named, and it leaves. */
+void handoff_over(struct unit *unit, struct unit_request *request);
+
+/* Its transfer is over. */
+void handoff_done(struct unit *unit, struct unit_request *request, bool arrived, int64_t now_ns);
+
+/* The request ends: at once, or when its transfer has. */
+void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_reason reason);
+
+/* Pages that are leased for sending, beside the request's own leases. */
+uint32_t handoff_sent_count(const struct unit_request *request);
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A prompt computed by one unit, its answer made by another: the tokens are those of one unit that
+ * does both, whatever hits either has, however late or damaged the blocks come, whoever is
+ * cancelled when; every page is back at the end, and nobody touches a page whose transfer is open.
+ * Two units in worlds of their own, and between them a carrier that copies KV rows when it likes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "policy/speculate.h"
+#include "world.h"
+
+enum { PAIRS_MAX = 60 };
+
+/* A request's transfer, as its carrier knows it. */
+struct journey {
+    bool expected, pushing, named; /* EXPECT, a PUSH, the last PUSH have been said */
+    bool prefill_done, decode_done;
+    bool broken; /* it will fail */
+    uint32_t first_block, block_count;
+    struct page_id to[PAGES_MAX], from[PAGES_MAX]; /* by block */
+    bool have[PAGES_MAX];
+    uint32_t tokens[2];
+    uint32_t told; /* tokens of the first unit */
+    bool continued, refused;
+};
+
+struct pair {
+    struct world *prefill, *decode;
+    struct journey journeys[PAIRS_MAX];
+    uint32_t count;
+    uint64_t seed, draws;
+    double break_odds, cancel_odds;
+    uint32_t broken, handed;
+};
+
+static double draw(struct pair *pair) {
+    return random_uniform(pair->seed, 7, (uint32_t)pair->draws++);
+}
+
+static struct journey *journey_of(struct pair *pair, struct request_id id) {
+    assert_true(id.low < pair->count);
+    return &pair->journeys[id.low];
+}
+
+static void take_expect(struct pair *pair, const struct record_kv_expect *record) {
+    struct journey *journey = journey_of(pair, record->request);
+    const struct page_id *pages = record_tail_at(record, sizeof *record);
+    assert_false(journey->expected);
+    assert_int_equal(record->ticket[0], record->request.low + 1);
+    assert_int_equal(journey->first_block, record->first_block);
+    journey->expected = true;
+    for (uint32_t i = 0; i < record->page_count; i++)
+        journey->to[record->first_block + i] = pages[i];
+    journey->block_count = record->first_block + record->page_count;
+}
+
+static void take_push(struct pair *pair, const struct record_kv_push *record) {
+    struct journey *journey = journey_of(pair, record->request);
+    const struct page_id *pages = record_tail_at(record, sizeof *record);
+    assert_false(journey->named);
+    assert_string_equal(record->route.address, "there");
+    journey->pushing = true;
+    journey->named = record->last;
+    for (uint32_t i = 0; i < record->page_count; i++) {
+        assert_false(journey->have[record->first_block + i]);
+        journey->have[record->first_block + i] = true;
+        journey->from[record->first_block + i] = pages[i];
+    }
+}
+
+static void take_other(struct world *world, const struct record *record) {
+    struct pair *pair = world->context;
+    const struct record_reserved *reserved = (const void *)record;
+    switch (record->kind) {
+    case RECORD_RESERVED:
+        journey_of(pair, reserved->request)->first_block = reserved->first_block;
+        break;
+    case RECORD_KV_EXPECT:
+        take_expect(pair, (const void *)record);
+        break;
+    case RECORD_KV_PUSH:
+        take_push(pair, (const void *)record);
+        break;
+    case RECORD_KV_CANCEL:
+        journey_of(pair, ((const struct record_kv_cancel *)record)->request)->broken = true;
+        break;
+    default:
+        fail();
+    }
+}
+
+static struct pair *pair_open(uint64_t seed, const struct unit_options *prefill,
+                              const struct unit_options *decode) {
+    struct pair *pair = calloc(1, sizeof *pair);
+    pair->seed = seed;
+    pair->prefill = world_open(prefill);
+    pair->decode = world_open(decode);
+    pair->prefill->other = pair->decode->other = take_other;
+    pair->prefill->context = pair->decode->context = pair;
+    return pair;
+}
+
+static void pair_close(struct pair *pair) {
+    world_close(pair->prefill);
+    world_close(pair->decode);
+    free(pair);
+}
+
+/* Asks the decode unit to make ready and, if it does, the other to begin. */
+static bool submit(struct pair *pair, const uint32_t *tokens, uint32_t prompt_count,
+                   uint32_t new_tokens_max) {
+    struct record_submit head = {.prompt_count = prompt_count,
+                                 .new_tokens_max = new_tokens_max,
+                                 .sampling = {.frequency_penalty = pair->count % 3 ? 0 : 0.5f},
+                                 .task = SUBMIT_RESERVE,
+                                 .route = {.ticket = {pair->count + 1}}};
+    struct journey *journey = &pair->journeys[pair->count++];
+    uint32_t number = world_submit_head(pair->decode, &head, tokens);
+    world_drain(pair->decode);
+    journey->refused = pair->decode->known[number].endings > 0;
+    head.task = journey->refused ? SUBMIT_ANSWER : SUBMIT_PREFILL;
+    if (journey->refused) {
+        assert_int_equal(pair->decode->known[number].reason, FINISH_REFUSED_QUEUE);
+        head.route = (struct kv_route){.ticket = {0}};
+    } else {
+        strcpy(head.route.address, "there");
+        head.first_block = journey->first_block;
+    }
+    world_submit_head(pair->prefill, &head, tokens);
+    return !journey->refused;
+}
+
+static void tell(struct world *world, uint32_t number, bool arrived) {
+    struct record_kv_done *record = world_make(RECORD_KV_DONE, sizeof *record);
+    record->request.low = number;
+    record->arrived = arrived;
+    world_send(world, record);
+}
+
+/* What the engine wrote in one world's page stands in the other's. */
+static void carry(struct pair *pair, const struct journey *journey) {
+    for (uint32_t block = journey->first_block; block < journey->block_count; block++) {
+        assert_true(journey->have[block]);
+        memcpy(pair->decode->kv[journey->to[block].index],
+               pair->prefill->kv[journey->from[block].index], sizeof pair->decode->kv[0]);
+    }
+}
+
+static void spoil(struct pair *pair, const struct journey *journey) {
+    for (uint32_t block = journey->first_block; block < journey->block_count; block++)
+        memset(pair->decode->kv[journey->to[block].index], 0, sizeof pair->decode->kv[0]);
+}
+
+/* The carrier's turn for one request: it may dawdle, and it may fail. */
+static void travel(struct pair *pair, uint32_t number) {
+    struct journey *journey = &pair->journeys[number];
+    if (!journey->expected || journey->decode_done) {
+        if (journey->pushing && !journey->prefill_done && (journey->named || journey->broken)) {
+            journey->prefill_done = true;
+            tell(pair->prefill, number, false);
+        }
+        return;
+    }
+    if (draw(pair) < pair->break_odds) journey->broken = true;
+    bool ended = pair->prefill->known[number].endings > 0 && !journey->named;
+    if (draw(pair) < 0.5) return;
+    if (journey->broken || ended) {
+        spoil(pair, journey); /* until it says so, it may write anything */
+        pair->broken++;
+        journey->decode_done = true;
+        tell(pair->decode, number, false);
+    } else if (journey->named) {
+        carry(pair, journey);
+        journey->decode_done = journey->prefill_done = true;
+        tell(pair->decode, number, true);
+        tell(pair->prefill, number, true);
+    }
+}
+
+/* The first token goes to the unit that is to continue, or the news that there is nothing to. */
+static void go_between(struct pair *pair, uint32_t number) {
+    struct journey *journey = &pair->journeys[number];
+    struct known *first = &pair->prefill->known[number], *then = &pair->decode->known[number];
+    if (journey->refused || journey->continued || first->received == 0) {
+        if (!journey->refused && !journey->continued && first->endings && !then->cancelled)
+            world_cancel(pair->decode, number);
+        return;
+    }
+    journey->continued = true;
+    uint32_t token = first->tokens[first->prompt_count];
+    if (token == STOP_TOKEN || first->new_tokens_max == 1) {
+        world_cancel(pair->decode, number);
+        return;
+    }
+    pair->handed++;
+    then->tokens[then->prompt_count] = token;
+    then->received = 1;
+    then->chain = world_chain(then->chain, token, TOKEN_GENERATED);
+    struct record_continue *record = world_make(RECORD_CONTINUE, continue_bytes(1));
+    record->request.low = number;
+    record->token_count = 1;
+    *(uint32_t *)record_tail_at(record, sizeof *record) = token;
+    world_send(pair->decode, record);
+}
+
+static void turn(struct world *world) {
+    world_drain(world);
+    if (world->plan) world_complete(world, false);
+    world_drain(world);
+    world_step(world);
+    world_drain(world);
+}
+
+static bool idle(const struct world *world) {
+    return !world->plan && unit_request_count(world->unit) == 0;
+}
+
+static void run(struct pair *pair) {
+    for (int i = 0; i < 100000; i++) {
+        turn(pair->prefill);
+        turn(pair->decode);
+        for (uint32_t number = 0; number < pair->count; number++) {
+            go_between(pair, number);
+            travel(pair, number);
+            struct known *first = &pair->prefill->known[number];
+            struct known *then = &pair->decode->known[number];
+            if (pair->journeys[number].refused || draw(pair) >= pair->cancel_odds) continue;
+            if (!first->endings && !first->cancelled) world_cancel(pair->prefill, number);
+            if (!then->endings && !then->cancelled) world_cancel(pair->decode, number);
+        }
+        if (idle(pair->prefill) && idle(pair->decode)) return;
+    }
+    fail();
+}
+
+static void make_prompt(struct pair *pair, uint32_t *tokens, uint32_t count) {
+    uint32_t family = (uint32_t)(draw(pair) * 3);
+    for (uint32_t i = 0; i < count; i++)
+        tokens[i] = (i < family * 100 ? family + 3 * i : pair->count * 17 + i) % VOCAB;
+}
+
+static void assert_empty(struct pair *pair) {
+    world_assert_empty(pair->prefill);
+    world_assert_empty(pair->decode);
+    for (uint32_t i = 0; i < pair->count; i++) {
+        const struct journey *journey = &pair->journeys[i];
+        assert_true(journey->decode_done == journey->expected);
+        assert_true(journey->prefill_done == journey->pushing);
+    }
+}
+
+static struct unit_options options_of(uint64_t seed, uint32_t way) {
+    struct unit_options options = world_options();
+    options.prefix_cache = (seed >> way) & 1;
+    options.speculate = (seed >> (way + 2)) & 1 ? SPECULATE_ALWAYS : SPECULATE_NEVER;
+    options.page_count = (seed >> (way + 4)) & 1 ? 12 : 30;
+    return options;
+}
+
+/* The world asserts every token against the undisturbed sequence's. */
+static void live(uint64_t seed, double break_odds, double cancel_odds, uint32_t *handed) {
+    struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
+    struct pair *pair = pair_open(seed, &prefill, &decode);
+    pair->break_odds = break_odds;
+    pair->cancel_odds = cancel_odds;
+    for (uint32_t round = 0; round < 6; round++) {
+        for (uint32_t i = 0; i < 5; i++) {
+            uint32_t tokens[400], count = 1 + (uint32_t)(draw(pair) * 300);
+            make_prompt(pair, tokens, count);
+            submit(pair, tokens, count, 1 + (uint32_t)(draw(pair) * 120));
+        }
+        run(pair);
+    }
+    assert_empty(pair);
+    for (uint32_t i = 0; i < pair->count && cancel_odds == 0; i++) {
+        const struct known *first = &pair->prefill->known[i], *then = &pair->decode->known[i];
+        if (pair->journeys[i].refused) continue;
+        if (first->reason != FINISH_HANDED_OVER) continue;
+        assert_true(then->reason == FINISH_LENGTH || then->reason == FINISH_STOP_TOKEN);
+        assert_true(then->reason != FINISH_LENGTH || then->received == then->new_tokens_max);
+    }
+    *handed += pair->handed;
+    pair_close(pair);
+}
+
+static void answers_go_on_elsewhere(void **state) {
+    (void)state;
+    uint32_t handed = 0;
+    for (uint64_t seed = 0; seed < 64; seed++)
+        live(seed, 0, 0, &handed);
+    assert_true(handed > 500);
+}
+
+static void blocks_that_fail_to_come_are_computed(void **state) {
+    (void)state;
+    uint32_t handed = 0;
+    for (uint64_t seed = 0; seed < 64; seed++)
+        live(seed, 0.2, 0, &handed);
+    assert_true(handed > 500);
+}
+
+static void cancelled_ones_leave_nothing(void **state) {
+    (void)state;
+    uint32_t handed = 0;
+    for (uint64_t seed = 0; seed < 64; seed++)
+        live(seed, 0.05, 0.02, &handed);
+    assert_true(handed > 100);
+}
+
+/* A step that computes a handed-over request again would show: the decode unit's first row begins
+ * behind the prompt. */
+static void what_arrives_is_not_computed_again(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    options.prefix_cache = true;
+    struct pair *pair = pair_open(1, &options, &options);
+    uint32_t tokens[200];
+    for (uint32_t i = 0; i < 200; i++)
+        tokens[i] = (i * 7 + 1) % VOCAB;
+    pair->prefill->stop_odds = pair->decode->stop_odds = 0;
+    assert_true(submit(pair, tokens, 200, 40));
+    run(pair);
+    assert_int_equal(pair->decode->known[0].first_start, 200);
+    assert_int_equal(pair->decode->known[0].received, 40);
+    assert_int_equal(pair->prefill->known[0].reason, FINISH_HANDED_OVER);
+    assert_int_equal(pair->journeys[0].first_block, 0);
+    /* The next turn of the talk: what the decode unit has need not travel. */
+    assert_true(submit(pair, tokens, 200, 40));
+    run(pair);
+    assert_int_equal(pair->journeys[1].first_block, 3);
+    assert_int_equal(pair->prefill->load.prompt_tokens_total, 200 + 200 - 3 * KV_BLOCK_TOKENS);
+    assert_empty(pair);
+    pair_close(pair);
+}
+
+/* First tokens that no engine can have chosen end the request, and hurt nobody. */
+static void wrong_first_tokens_are_refused(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    struct pair *pair = pair_open(1, &options, &options);
+    uint32_t tokens[100] = {1};
+    submit(pair, tokens, 100, 3);
+    struct record_continue *record = world_make(RECORD_CONTINUE, continue_bytes(1));
+    record->token_count = 1;
+    *(uint32_t *)record_tail_at(record, sizeof *record) = VOCAB;
+    world_send(pair->decode, record);
+    world_drain(pair->decode);
+    assert_int_equal(pair->decode->known[0].endings, 0); /* its pages may still be written to */
+    tell(pair->decode, 0, true);
+    world_drain(pair->decode);
+    assert_int_equal(pair->decode->known[0].endings, 1);
+    assert_int_equal(pair->decode->known[0].reason, FINISH_FAILED);
+    world_assert_empty(pair->decode);
+    pair_close(pair);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_go_on_elsewhere),
+        cmocka_unit_test(blocks_that_fail_to_come_are_computed),
+        cmocka_unit_test(cancelled_ones_leave_nothing),
+        cmocka_unit_test(what_arrives_is_not_computed_again),
+        cmocka_unit_test(wrong_first_tokens_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
