@@ -358,15 +358,24 @@ char *weights_spare(const struct weights *weights, uint32_t spare) {
     return weights->spares[spare];
 }
 
-void weights_forget(struct weights *weights, const char *memory) {
-    if (weights->own.in_file) weights_file_empty(&weights->own.file, place_of(weights, memory));
+void weights_forget(struct weights *weights, char *memory) {
+    if (!weights->own.in_file) return;
+    uint32_t place = place_of(weights, memory);
+    weights_file_empty(&weights->own.file, place);
+    if (weights->places[place] == PLACE_UNKNOWN)
+        weights->places[place] =
+            weights_file_allocate(&weights->own.file, memory, weights->expert.slot_bytes)
+                ? PLACE_IN_FILE
+                : PLACE_PRIVATE;
 }
 
 void weights_remember(struct weights *weights, const char *memory, uint32_t layer, uint32_t expert,
                       uint64_t digest) {
     if (!weights->own.in_file) return;
-    weights_file_fill(&weights->own.file, place_of(weights, memory), memory,
-                      weights->expert.slot_bytes, name_expert(layer, expert), digest);
+    uint32_t place = place_of(weights, memory);
+    if (weights->places[place] == PLACE_PRIVATE) return;
+    weights_file_fill(&weights->own.file, place, memory, weights->expert.slot_bytes,
+                      name_expert(layer, expert), digest);
 }
 
 static void put_mtp(struct builder *builder, uint32_t first_slot, struct mtp_weights *mtp) {
@@ -462,12 +471,15 @@ static enum status map_region(struct builder *builder, bool common, uint32_t par
     struct weights_file_plan plan = {.directory = options->directory,
                                      .name = name,
                                      .bytes = region->bytes,
+                                     .bytes_now = region->bytes,
                                      .part_count = part_count,
                                      .alone = !common};
-    if (common)
+    if (common) {
         snprintf(name, sizeof name, "common");
-    else
+    } else {
         snprintf(name, sizeof name, "experts-of-rank-%u", options->rank);
+        plan.bytes_now = weights->slot_count * weights->expert.slot_bytes;
+    }
     make_key(builder, common, plan.key);
     if (weights_file_open(&plan, team, &region->file, &why) == STATUS_OK) {
         region->memory = region->file.memory;
@@ -639,9 +651,11 @@ static enum status load(struct builder *builder, struct team *team,
     if (builder->status != STATUS_OK) return builder->status;
     if (weights->slot_count) lay_out_slot(&weights->expert);
     weights->spare_count = count_spares(builder);
-    weights->spares = calloc(weights->spare_count + 1, sizeof *weights->spares);
-    if (!weights->spares) return error_set(builder->error, STATUS_NO_MEMORY, "no memory to load");
     uint32_t places = weights->slot_count + weights->spare_count;
+    weights->spares = calloc(weights->spare_count + 1, sizeof *weights->spares);
+    weights->places = calloc(places + 1, sizeof *weights->places);
+    if (!weights->spares || !weights->places)
+        return error_set(builder->error, STATUS_NO_MEMORY, "no memory to load");
     weights->common.bytes = builder->used;
     weights->own.bytes = places * weights->expert.slot_bytes;
     weights->bytes = weights->common.bytes + weights->slot_count * weights->expert.slot_bytes;
@@ -689,6 +703,7 @@ void weights_close(struct weights *weights) {
     close_region(&weights->own);
     free(weights->slots);
     free(weights->spares);
+    free(weights->places);
     free(weights->absorbed);
     free(weights->layers);
     free(weights->mtp);

@@ -68,6 +68,9 @@ struct expert_layout {
     bool filled; /* types are known */
 };
 
+/* Spares of a file get memory when they are needed first. */
+enum place_kind { PLACE_UNKNOWN, PLACE_IN_FILE, PLACE_PRIVATE };
+
 /* Memory of this process alone, or a file that others map too. */
 struct weights_region {
     char *memory;
@@ -89,6 +92,7 @@ struct weights {
     struct packed_matrix *absorbed; /* [layers][2][heads] */
     struct weights_region common;   /* all but the routed experts: the same on all ranks */
     struct weights_region own;      /* [slot_count + spare_count][slot_bytes], in no order */
+    uint8_t *places;                /* [slot_count + spare_count] enum place_kind */
     uint32_t spare_count;           /* room for experts on their way here */
     size_t bytes;                   /* of both, without spares */
     uint64_t read_bytes;            /* of the checkpoint, by this process: the rest was there */
@@ -126,7 +130,7 @@ char *weights_put_slot(struct weights *weights, uint32_t slot, char *memory) MUS
 /* Memory of spare slot `spare`, before any has changed places with a slot. */
 char *weights_spare(const struct weights *weights, uint32_t spare);
 /* A slot's or spare's memory will be written to: whoever maps it next finds nothing there ... */
-void weights_forget(struct weights *weights, const char *memory);
+void weights_forget(struct weights *weights, char *memory);
 /* ... until it holds this expert; `digest` is weights_digest of its slot_bytes. */
 void weights_remember(struct weights *weights, const char *memory, uint32_t layer, uint32_t expert,
                       uint64_t digest);

@@ -152,7 +152,7 @@ static enum status map_whole(struct weights_file *file, const char *path, struct
 static void touch(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct weights_file *file = context;
     size_t at = first * TOUCH_BYTES, end = at + count * TOUCH_BYTES;
-    if (end > file->mapping_bytes) end = file->mapping_bytes;
+    if (end > file->touch_bytes) end = file->touch_bytes;
     end = end / HUGE_PAGE * HUGE_PAGE;
     for (; at < end; at += HUGE_PAGE) {
         char *page = (char *)file->mapping + at;
@@ -166,8 +166,9 @@ static enum status fill_new(const struct weights_file_plan *plan, struct team *t
     if (ftruncate(file->descriptor, (off_t)file->mapping_bytes)) return failed(path, error);
     enum status status = map_whole(file, path, error);
     if (status != STATUS_OK) return status;
-    team_run(team, touch, file, (uint32_t)divide_up(file->mapping_bytes, TOUCH_BYTES), 1);
-    errno = posix_fallocate(file->descriptor, 0, (off_t)file->mapping_bytes);
+    file->touch_bytes = head_bytes(file->part_count) + plan->bytes_now;
+    team_run(team, touch, file, (uint32_t)divide_up(file->touch_bytes, TOUCH_BYTES), 1);
+    errno = posix_fallocate(file->descriptor, 0, (off_t)file->touch_bytes);
     if (errno) return failed(path, error);
     struct head *head = head_of(file);
     *head = (struct head){.magic = HEAD_MAGIC,
@@ -340,6 +341,15 @@ bool weights_file_verify(const struct weights_file *file, uint32_t part) {
     const struct part *found = part_of(file, part);
     if (found->first > file->bytes || found->bytes > file->bytes - found->first) return false;
     return weights_digest(file->memory + found->first, found->bytes) == found->digest;
+}
+
+bool weights_file_allocate(struct weights_file *file, char *first, size_t bytes) {
+    off_t at = first - (char *)file->mapping;
+    if (posix_fallocate(file->descriptor, at, (off_t)bytes) == 0) return true;
+    void *memory = mmap(first, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    check(memory == first);
+    return false;
 }
 
 void weights_file_protect(struct weights_file *file) {

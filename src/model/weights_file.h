@@ -28,6 +28,8 @@ struct weights_file_plan {
     const char *name;      /* start of the file's name: what kind it is, for people */
     uint8_t key[SHA256_BYTES];
     size_t bytes;
+    size_t
+        bytes_now; /* of them, allocated when the file is made; the rest by weights_file_allocate */
     uint32_t part_count;
     bool alone;
 };
@@ -39,7 +41,7 @@ struct weights_file {
     /* Private: */
     int descriptor;
     void *mapping;
-    size_t mapping_bytes;
+    size_t mapping_bytes, touch_bytes;
 };
 
 /* Opens the file, or makes it. STATUS_FULL: there is no room for it; STATUS_TIMEOUT: alone, and
@@ -64,6 +66,10 @@ void weights_file_empty(struct weights_file *file, uint32_t part);
 void weights_file_fill(struct weights_file *file, uint32_t part, const char *first, size_t bytes,
                        uint64_t what, uint64_t digest);
 void weights_file_give_back(struct weights_file *file, uint32_t part);
+
+/* Memory [first, first + bytes), whole pages, can be written to from here on. False: the file has
+ * no room for it; it is memory of this process alone, which nobody will find. */
+bool weights_file_allocate(struct weights_file *file, char *first, size_t bytes) MUST_USE;
 
 /* True if the whole part's bytes are as they were when it was filled. */
 bool weights_file_verify(const struct weights_file *file, uint32_t part);
