@@ -371,7 +371,7 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
         right += world->load.drafts_right_total;
         world_close(world);
     }
-    for (int i = 0; i < FINISH_REASON_COUNT; i++)
+    for (int i = 0; i < FINISH_HANDED_OVER; i++)
         assert_true(reasons[i] > 0); /* all were met */
     assert_true(fulls > 20);
     print_message(
