@@ -32,6 +32,7 @@ struct carrier {
 struct exchange {
     const struct carrier *carrier;
     struct exchange_options options;
+    bool splits_replicas;
     struct exchange_counts counts;
     struct exchange_transfer dispatch, combine, last; /* under way, under way, over */
     struct exchange_span leaves; /* slow links: what has arrived of it; zeros: nothing */

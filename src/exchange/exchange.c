@@ -19,6 +19,10 @@ void exchange_close(struct exchange *exchange) {
     if (exchange) exchange->carrier->close(exchange);
 }
 
+void exchange_split_replicas(struct exchange *exchange, bool splits) {
+    exchange->splits_replicas = splits;
+}
+
 bool exchange_carries(const struct exchange *exchange) {
     return exchange->carrier->carries;
 }

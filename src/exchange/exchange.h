@@ -101,6 +101,10 @@ enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) MUST_USE;
 void exchange_close(struct exchange *exchange);
 
+/* From the next dispatch on: replicas are split for each batch, instead of taking turns. All ranks
+ * say the same, and have to begin their dispatches in the same order, that of all exchanges. */
+void exchange_split_replicas(struct exchange *exchange, bool splits);
+
 /* True: rows are carried as bytes; false: they stay where they are. */
 bool exchange_carries(const struct exchange *exchange);
 

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "exchange/carrier.h"
 #include "exchange/job.h"
+#include "exchange/replicas.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -51,7 +52,8 @@ struct ranks {
     MPI_Datatype result_type; /* combine_bytes */
     uint32_t rank, rank_count, slots_per_rank;
     uint32_t row_count, rows_returned, group_count;
-    bool dispatched;                 /* the transfer under way is a combine */
+    bool dispatched; /* the transfer under way is a combine */
+    struct replicas replicas;
     struct peer *peers;              /* [ranks] */
     MPI_Request *requests;           /* [REQUEST_ROWS][ranks]: see enum below */
     struct exchange_span *spans_in;  /* [ranks] */
@@ -126,20 +128,18 @@ static char *in_memory(const struct ranks *ranks, uint32_t rank) {
     return ranks->in + rank * ranks->in_bytes;
 }
 
-/* Which replica computes which pair, and how much goes to each rank. Replicas take turns. */
+/* Which replica computes which pair, and how much goes to each rank. */
 static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *experts,
                          uint32_t tokens) {
     const struct exchange_options *options = &ranks->exchange.options;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         ranks->peers[rank] = (struct peer){0};
+    replicas_begin(&ranks->replicas, ranks->comm, layer, experts,
+                   tokens * options->experts_per_token, ranks->exchange.splits_replicas);
     for (uint32_t token = 0; token < tokens; token++)
         for (uint32_t k = 0; k < options->experts_per_token; k++) {
             size_t pair = (size_t)token * options->experts_per_token + k;
-            uint32_t replica_count;
-            check(experts[pair] < options->experts);
-            const uint32_t *replicas =
-                placement_replicas(options->placement, layer, experts[pair], &replica_count);
-            uint32_t slot = replicas[(token + ranks->rank) % replica_count];
+            uint32_t slot = replicas_next(&ranks->replicas, layer, experts[pair], token);
             struct peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
             ranks->pair_slot[pair] = slot;
             peer->pairs++;
@@ -383,6 +383,7 @@ static void close_ranks(struct exchange *exchange) {
     struct ranks *ranks = ranks_of(exchange);
     if (ranks->result_type != MPI_DATATYPE_NULL) MPI_Type_free(&ranks->result_type);
     if (ranks->memory) munmap(ranks->memory, ranks->mapped_bytes);
+    replicas_close(&ranks->replicas);
     free(ranks->peers);
     free(ranks->requests);
     free(ranks->spans_in);
@@ -482,6 +483,8 @@ enum status exchange_open_ranks(const struct exchange_options *options,
                            ranks->rank_count);
     for (uint32_t i = 0; ranks->requests && i < REQUEST_ROWS * ranks->rank_count; i++)
         ranks->requests[i] = MPI_REQUEST_NULL;
+    if (status == STATUS_OK)
+        status = replicas_open(&ranks->replicas, placement, options->rank, error);
     if (status == STATUS_OK) status = map_buffers(ranks, error);
     if (status != STATUS_OK) {
         close_ranks(&ranks->exchange);

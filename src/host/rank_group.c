@@ -47,7 +47,7 @@ struct order {
     uint32_t logits_count;
     uint32_t has_probe, wants_routing, wants_mtp;
     uint32_t probe_row, mtp_next_token;
-    uint32_t reserved;
+    uint32_t splits_replicas; /* in this step */
 };
 
 struct setup {
@@ -80,7 +80,9 @@ struct seat {
 struct rank_group {
     struct seat seat;
     uint32_t count;
-    char *message; /* [message_bytes] */
+    enum replica_choice replica_choice;
+    bool splits_replicas; /* in the step at hand */
+    char *message;        /* [message_bytes] */
     size_t message_bytes;
 };
 
@@ -262,10 +264,28 @@ static uint32_t count_logits(const struct step_plan *plan) {
     return count;
 }
 
+/* Before a step: how all ranks choose among replicas in it. */
+static void choose_replicas_way(struct rank_group *group, const struct choose_replicas_step *step) {
+    group->splits_replicas = group->count > 1 && choose_replicas(group->replica_choice, step);
+    model_split_replicas(group->seat.model, group->splits_replicas);
+}
+
+static struct choose_replicas_step replicas_step(const struct rank_group *group) {
+    const struct placement *map = model_placement(group->seat.model);
+    return (struct choose_replicas_step){
+        .ranks = group->count, .experts = map->experts, .slots = map->ranks * map->slots_per_rank};
+}
+
+static void see_plan(struct choose_replicas_step *step, const struct step_plan *plan) {
+    step->tokens += plan->token_count;
+    step->urgent |= overlap_of((enum overlap_kind)plan->overlap)->urgency != NULL;
+}
+
 static void send_step(struct rank_group *group, uint32_t rank, const struct rank_step *step,
                       bool mtp) {
     const struct step_plan *plan = plan_or_none(step);
     struct order order = {.kind = ORDER_STEP,
+                          .splits_replicas = group->splits_replicas,
                           .logits_count = count_logits(plan),
                           .has_probe = mtp || step->probe,
                           .wants_mtp = mtp,
@@ -300,11 +320,14 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
                             struct error *error) {
     bool mtp = false;
     uint32_t nothing;
+    struct choose_replicas_step step = replicas_step(group);
     for (uint32_t rank = 0; rank < group->count; rank++) {
         enum status status = model_check_plan(group->seat.model, plan_or_none(&steps[rank]), error);
         if (status != STATUS_OK) return status;
         if (steps[rank].probe && steps[rank].probe->mtp_argmax) mtp = true;
+        see_plan(&step, plan_or_none(&steps[rank]));
     }
+    choose_replicas_way(group, &step);
     if (mtp && !model_has_mtp(group->seat.model))
         return error_set(error, STATUS_INVALID,
                          "the model has no MTP layer, or was opened without it");
@@ -317,6 +340,10 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     for (uint32_t rank = 1; rank < group->count; rank++)
         take_answers(group, rank, &steps[rank]);
     return status;
+}
+
+void rank_group_set_replicas(struct rank_group *group, enum replica_choice choice) {
+    group->replica_choice = choice;
 }
 
 void rank_group_set_link(struct rank_group *group, double gbps, double us) {
@@ -374,7 +401,7 @@ static void fail_plan(const struct step_plan *plan, struct step_result *result) 
 }
 
 static void send_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {
-    struct order order = {.kind = ORDER_RUN};
+    struct order order = {.kind = ORDER_RUN, .splits_replicas = group->splits_replicas};
     size_t bytes = sizeof order + plan->record.bytes;
     group->message = grow(group->message, &group->message_bytes, bytes);
     memcpy(group->message, &order, sizeof order);
@@ -387,8 +414,12 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     struct error unused;
     struct step_plan none = no_rows;
     none.overlap = plans[0]->overlap;
-    for (uint32_t rank = 0; rank < group->count; rank++) /* those that fail still take part */
+    struct choose_replicas_step step = replicas_step(group);
+    for (uint32_t rank = 0; rank < group->count; rank++) { /* those that fail still take part */
         none.others_draft |= plans[rank]->others_draft;
+        see_plan(&step, plans[rank]);
+    }
+    choose_replicas_way(group, &step);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         bool fails = engine_cpu_check(group->seat.engine, plans[rank], error) != STATUS_OK;
         send_plan(group, rank, fails ? &none : plans[rank]);
@@ -563,6 +594,8 @@ void rank_group_work(void) {
         char *more = worker.message + sizeof *order;
         check(bytes >= sizeof *order);
         if (order->kind == ORDER_END) break;
+        if (order->kind == ORDER_STEP || order->kind == ORDER_RUN)
+            model_split_replicas(worker.seat.model, order->splits_replicas);
         if (order->kind == ORDER_OPEN) worker_open(&worker, (struct setup *)(void *)more);
         if (order->kind == ORDER_STEP)
             worker_step(&worker, order, (const struct step_plan *)(void *)more);

@@ -14,6 +14,7 @@
 
 #include "host/engine_cpu.h"
 #include "host/trace.h"
+#include "policy/choose_replicas.h"
 
 struct rank_group;
 
@@ -50,6 +51,9 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
 
 /* Slows every rank's link to the others down; zeros: not. See struct model_options. */
 void rank_group_set_link(struct rank_group *group, double gbps, double us);
+
+/* From the next step on; REPLICAS_AUTO at first. */
+void rank_group_set_replicas(struct rank_group *group, enum replica_choice choice);
 
 /* One step of all ranks' engines, as engine_cpu_run: plans and results [rank_group_count]. A plan
  * that breaks a rule fails alone; its reason, or the last such, is in *error. */

@@ -17,14 +17,15 @@
 #include "host/rank_group.h"
 
 struct rebalancer_options {
-    bool measured;             /* from loads; else experts move only for masked ranks */
-    bool from_checkpoint;      /* weights come from there, not from other ranks */
-    double seconds;            /* between two looks at the loads */
-    double gain;               /* that is worth a new map; see struct rebalance_rule */
-    uint64_t bytes_per_second; /* that each rank gives at most; 0: any */
-    uint64_t reshuffle_steps;  /* not 0: after so many steps, a new map by chance: to see that it
-                                * changes nothing. Its moves are over after one more step */
-    bool says;                 /* each new map, in a line to stderr */
+    enum replica_choice replicas; /* how a step's tokens are split over them */
+    bool measured;                /* from loads; else experts move only for masked ranks */
+    bool from_checkpoint;         /* weights come from there, not from other ranks */
+    double seconds;               /* between two looks at the loads */
+    double gain;                  /* that is worth a new map; see struct rebalance_rule */
+    uint64_t bytes_per_second;    /* that each rank gives at most; 0: any */
+    uint64_t reshuffle_steps;     /* not 0: after so many steps, a new map by chance: to see that it
+                                   * changes nothing. Its moves are over after one more step */
+    bool says;                    /* each new map, in a line to stderr */
 };
 
 /* Since it was opened. Balance: mean rank load by largest, over all layers. */

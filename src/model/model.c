@@ -200,6 +200,11 @@ void model_set_link(struct model *model, double gbps, double us) {
 const char *model_weights_notice(const struct model *model) {
     return model->weights.notice.text;
 }
+void model_split_replicas(struct model *model, bool splits) {
+    for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++)
+        exchange_split_replicas(model->lanes[lane].exchange, splits);
+}
+
 bool model_has_mtp(const struct model *model) {
     return model->weights.mtp != NULL;
 }

@@ -76,6 +76,11 @@ void model_close(struct model *model);
 /* From the next step on; see struct model_options. */
 void model_set_link(struct model *model, double gbps, double us);
 
+/* From the next step on: replicas of an expert are split for each batch by what all ranks' tokens
+ * chose (policy/split_tokens), instead of taking turns. All ranks alike; only for schedules that
+ * are walks (contract/overlap.h). */
+void model_split_replicas(struct model *model, bool splits);
+
 /* True if it was opened with `mtp` and the checkpoint has the layer. */
 bool model_has_mtp(const struct model *model);
 const struct shape *model_shape(const struct model *model);

@@ -40,6 +40,7 @@ void split_tokens_open(struct split_tokens *split, uint32_t expert_count, uint32
     split->queue = cut(&at, rank_count * sizeof *split->queue);
     memset(split->firsts, 0, (expert_count + 1) * sizeof *split->firsts);
     for (uint32_t slot = 0; slot < slot_count; slot++) {
+        if (slot_to_expert[slot] == SPLIT_TOKENS_EMPTY) continue;
         check(slot_to_expert[slot] < expert_count);
         split->firsts[slot_to_expert[slot]]++;
     }
@@ -49,7 +50,8 @@ void split_tokens_open(struct split_tokens *split, uint32_t expert_count, uint32
         split->firsts[e] = sum;
     }
     for (uint32_t slot = slot_count; slot-- > 0;) /* and, counted down, the beginnings */
-        split->slots[--split->firsts[slot_to_expert[slot]]] = (uint16_t)slot;
+        if (slot_to_expert[slot] != SPLIT_TOKENS_EMPTY)
+            split->slots[--split->firsts[slot_to_expert[slot]]] = (uint16_t)slot;
 }
 
 static uint32_t replicas_of(const struct split_tokens *split, uint32_t expert) {

@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SPLIT_TOKENS_EMPTY UINT16_MAX /* a slot without an expert */
+
 struct split_tokens { /* of one layer's placement, with scratch; lies in the caller's memory */
     uint32_t expert_count, slot_count, rank_count, room;
     const uint16_t *slot_to_expert; /* [slot_count], borrowed */
@@ -31,7 +33,7 @@ struct split_tokens { /* of one layer's placement, with scratch; lies in the cal
 
 size_t split_tokens_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count);
 
-/* Every expert has a slot. `memory` (aligned to 8) and the map live as long as the split. */
+/* Every expert has a slot; a slot may have none. `memory` (aligned to 8) and the map live as long as the split. */
 void split_tokens_open(struct split_tokens *split, uint32_t expert_count, uint32_t slot_count,
                        uint32_t rank_count, const uint16_t *slot_to_expert, void *memory);
 

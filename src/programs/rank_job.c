@@ -8,6 +8,7 @@
  */
 #include "programs/rank_job.h"
 
+#include "base/check.h"
 #include "exchange/ranks.h"
 #include "host/file.h"
 #include "host/weights_room.h"
@@ -246,7 +247,11 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
 }
 
 struct rebalancer_options rank_job_rebalance(const struct rank_job_values *values) {
+    enum replica_choice replicas;
+    bool known = choose_replicas_named(values->replica_choice, &replicas);
+    check(known);
     return (struct rebalancer_options){
+        .replicas = replicas,
         .seconds = 30,
         .gain = 0.05,
         .bytes_per_second = values->move_mbps * 125000,

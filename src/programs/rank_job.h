@@ -16,7 +16,7 @@
 
 struct rank_job_values {
     uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;
-    const char *placement;
+    const char *placement, *replica_choice;
     double link_gbps, link_us;
     const char *trace;
     const char *weights_dir;
@@ -68,6 +68,14 @@ struct rank_job_values {
          .help = "among ranks: not 0 moves experts to other slots, by chance, again and again "    \
                  "after so many steps; never changes a result",                                    \
          .offset = offsetof(owner, job.reshuffle_steps)},                                          \
+        {.name = "replica-choice",                                                                 \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|turns|flow",                                                             \
+         .help = "among ranks: a batch's tokens take the replicas of an expert in turns, or all "  \
+                 "ranks tell each other their counts and split them so that the busiest rank has " \
+                 "least to do; auto: the latter in large steps; never changes a result",           \
+         .offset = offsetof(owner, job.replica_choice)},                                           \
         {.name = "rebalance-memory",                                                               \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "64MiB",                                                                      \

@@ -99,12 +99,26 @@ static void check_returned(const struct round *round, const struct exchange_retu
     }
 }
 
+/* Of all ranks' pairs: told by each to rank 0, and back. */
+static uint32_t most_pairs(uint32_t own) {
+    uint32_t most = own, of;
+    for (uint32_t rank = 1; rank < ranks_count() && ranks_rank() == 0; rank++) {
+        ranks_receive(rank, &of, sizeof of);
+        if (of > most) most = of;
+    }
+    for (uint32_t rank = 1; rank < ranks_count() && ranks_rank() == 0; rank++)
+        ranks_send(rank, &most, sizeof most);
+    if (ranks_rank()) ranks_send(0, &own, sizeof own);
+    if (ranks_rank()) ranks_receive(0, &most, sizeof most);
+    return most;
+}
+
 static void run_case(uint32_t experts, uint32_t per_token, uint32_t redundant, uint64_t seed) {
     struct placement placement;
     struct exchange *exchange;
     struct error error;
     static struct round round;
-    uint32_t ranks = ranks_count();
+    uint32_t ranks = ranks_count(), better = 0;
     uint32_t slots = placement_slots_per_rank(experts, ranks, redundant);
     if (placement_open(&placement, LAYERS, experts, ranks, slots, &error) != STATUS_OK)
         fail_msg("%s", error.text);
@@ -122,14 +136,22 @@ static void run_case(uint32_t experts, uint32_t per_token, uint32_t redundant, u
     for (uint32_t number = 0; number < ROUNDS; number++) {
         struct exchange_received received;
         struct exchange_returned returned;
+        uint32_t most[2];
         draw_round(&round, number, experts, per_token);
-        exchange_dispatch_begin(exchange, round.layer, round.chosen, round.tokens,
-                                (const char *)round.rows);
-        exchange_dispatch_finish(exchange, &received);
-        compute(exchange, &round, &placement, &received);
-        exchange_combine_finish(exchange, &returned);
-        check_returned(&round, &returned);
+        for (int splits = 0; splits < 2; splits++) { /* by turns, then by flow: never worse */
+            exchange_split_replicas(exchange, splits);
+            exchange_dispatch_begin(exchange, round.layer, round.chosen, round.tokens,
+                                    (const char *)round.rows);
+            exchange_dispatch_finish(exchange, &received);
+            most[splits] = most_pairs(received.row_count);
+            compute(exchange, &round, &placement, &received);
+            exchange_combine_finish(exchange, &returned);
+            check_returned(&round, &returned);
+        }
+        assert_true(most[1] <= most[0]);
+        better += most[1] < most[0];
     }
+    assert_true(better > 0 || !redundant);
     struct exchange_counts counts = exchange_counts(exchange);
     assert_true(counts.tokens_dispatched > 0 && counts.pairs >= counts.tokens_dispatched);
     exchange_close(exchange);

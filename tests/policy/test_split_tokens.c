@@ -186,10 +186,26 @@ static void batches_are_split_better_than_in_turn(void **state) {
     }
 }
 
+/* A rank without experts takes nothing; the others' split is what it would be without it. */
+static void empty_slots_take_nothing(void **state) {
+    static const uint16_t map[6] = {0, 1, SPLIT_TOKENS_EMPTY, SPLIT_TOKENS_EMPTY, 1, 2};
+    uint64_t memory[64];
+    struct split_tokens split;
+    uint32_t takes[6];
+    assert_true(split_tokens_bytes(3, 6, 3) <= sizeof memory);
+    split_tokens_open(&split, 3, 6, 3, map, memory);
+    assert_int_equal(split_tokens(&split, (uint32_t[3]){10, 30, 20}, takes), 30);
+    assert_true(takes[0] == 10 && takes[1] == 20 && takes[4] == 10 && takes[5] == 20);
+    assert_true(takes[2] == 0 && takes[3] == 0);
+    assert_int_equal(split_tokens_slot(&split, takes, 1, 19), 1);
+    assert_int_equal(split_tokens_slot(&split, takes, 1, 20), 4);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_split_is_the_best_there_is),
         cmocka_unit_test(batches_are_split_better_than_in_turn),
+        cmocka_unit_test(empty_slots_take_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
