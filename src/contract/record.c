@@ -182,14 +182,20 @@ static bool reserved_valid(struct walk *walk, const struct record_reserved *reco
 }
 
 static bool hello_valid(struct walk *walk, const struct record_unit_hello *record) {
+    uint64_t pages = 0, requests = 0;
     walk_tail(walk, (uint64_t)record->rank_count * sizeof(struct unit_rank));
-    for (uint32_t i = 0; walk->whole && i < record->rank_count; i++)
+    if (!walk_ends(walk) || record->rank_count == 0 || record->rank_count > LIMIT_RANKS)
+        return false;
+    for (uint32_t i = 0; i < record->rank_count; i++) {
         if (!address_valid(hello_ranks(record)[i].kv_address)) return false;
-    return record->role < UNIT_ROLE_COUNT && record->rank_count > 0 &&
-           record->rank_count <= LIMIT_RANKS && record->vocab_count > 0 &&
+        pages += hello_ranks(record)[i].page_count;
+        requests += hello_ranks(record)[i].requests_max;
+    }
+    return pages == record->page_count && requests == record->requests_max &&
+           record->role < UNIT_ROLE_COUNT && record->vocab_count > 0 &&
            record->context_tokens_max > 0 && record->page_tokens == KV_BLOCK_TOKENS &&
            record->reserved == 0 &&
-           memchr(record->numerics_id, 0, sizeof record->numerics_id) != NULL && walk_ends(walk);
+           memchr(record->numerics_id, 0, sizeof record->numerics_id) != NULL;
 }
 
 static bool tokens_valid(struct walk *walk, const struct record_tokens *record) {

@@ -5,6 +5,7 @@
 #include "gateway/answer.h"
 
 #include "base/check.h"
+#include "gateway/dispatch.h"
 #include "gateway/reply.h"
 
 /* ---- pieces of text ------------------------------------------------------------------------- */
@@ -196,14 +197,24 @@ static bool gather_pieces(struct gateway *gateway, struct request *request,
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
+static bool is_under_way(const struct request *request) {
+    return request->state == REQUEST_WAITING || request->state == REQUEST_SUBMITTED;
+}
+
+/* Room has been made sure of. */
 static void cancel(struct gateway *gateway, struct request *request, enum request_ending ending) {
-    struct record_cancel *record = outbox_put_carried(
-        &gateway->outbox, RECORD_TO_UNIT, gateway->unit_id, RECORD_CANCEL, sizeof *record);
+    request->ending = (uint8_t)ending;
+    gateway->wake_ns[request_slot(gateway, request)] = MACHINE_NEVER;
+    if (request->state == REQUEST_WAITING) {
+        dispatch_end(gateway, request, FINISH_CANCELLED);
+        return;
+    }
+    struct record_cancel *record =
+        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[request->unit].id,
+                           RECORD_CANCEL, sizeof *record);
     check(record);
     record->request = request->id;
     request->state = REQUEST_ENDING;
-    request->ending = (uint8_t)ending;
-    gateway->wake_ns[request_slot(gateway, request)] = MACHINE_NEVER;
 }
 
 static struct pieces open_pieces(struct gateway *gateway, size_t room) {
@@ -213,14 +224,25 @@ static struct pieces open_pieces(struct gateway *gateway, size_t room) {
     return pieces;
 }
 
-/* The i-th new token joins the list of those to be told; false when memory is out. */
-static bool tell_token(const struct request *request, const struct news *news, size_t i,
-                       struct token_list *list, struct arena *arena) {
+/* The i-th new token joins a list, with what is to be told of it; false when memory is out. */
+static bool add_token(const struct request *request, const struct news *news, size_t i,
+                      struct token_list *list, struct arena *arena) {
     struct token_logprob bare;
     uint32_t each;
-    if (!tells_tokens(request)) return true;
     const struct token_logprob *entries = entries_of(request, news, i, &bare, &each);
     return token_list_add(list, arena, entries, each);
+}
+
+/* ... of all its tokens, which must be known should it have to go on at another unit. A request
+ * whose memory is out goes on without: it can do so only where it is. */
+static bool keep_token(struct request *request, const struct news *news, size_t i) {
+    bool whole = request->tokens.count == request->output_tokens;
+    request->last_token = news->tokens[i];
+    request->output_tokens++;
+    if (!whole) return false;
+    if (!request->stream) return add_token(request, news, i, &request->tokens, &request->arena);
+    struct token_logprob bare = {.token = news->tokens[i]};
+    return token_list_add(&request->tokens, &request->arena, &bare, 1);
 }
 
 static uint32_t at_most(uint32_t value, uint32_t bound) {
@@ -236,11 +258,11 @@ static void take_streamed(struct gateway *gateway, struct request *request,
     for (size_t i = 0; i < news->count && !stopped; i++) {
         if (gateway->options.tokenizer)
             stopped = token_stream_push(&request->words, news->tokens[i], pieces_add, &pieces);
-        bool told = tell_token(request, news, i, &list, &gateway->scratch);
+        bool told = !tells_tokens(request) || add_token(request, news, i, &list, &gateway->scratch);
         check(told); /* the outbox, which is smaller, has room for their names */
         request->tokens.text_offset +=
             api_tokens_characters(gateway->options.tokenizer, news->tokens[i]);
-        request->output_tokens++;
+        (void)keep_token(request, news, i);
     }
     list.reasoning_count = at_most(request->words.reasoning_tokens - reasoning, list.count);
     say_pieces(gateway, request, &pieces, tells_tokens(request) ? &list : NULL);
@@ -259,8 +281,7 @@ static void take_whole(struct gateway *gateway, struct request *request, const s
     for (size_t i = 0; i < news->count && !stopped; i++) {
         if (gateway->options.tokenizer)
             stopped = token_stream_push(&request->words, news->tokens[i], pieces_add, &pieces);
-        fits = fits && tell_token(request, news, i, &request->tokens, &request->arena);
-        request->output_tokens++;
+        fits &= keep_token(request, news, i) || !tells_tokens(request);
     }
     request->tokens.reasoning_count =
         at_most(request->words.reasoning_tokens, request->tokens.count);
@@ -268,11 +289,25 @@ static void take_whole(struct gateway *gateway, struct request *request, const s
     if (stopped || !fits) cancel(gateway, request, fits ? ENDING_STOP_STRING : ENDING_TOO_LONG);
 }
 
-enum status answer_tokens(struct gateway *gateway, const struct record_tokens *record,
-                          int64_t now_ns) {
+/* False if no unit that runs this request as it was asked for would say so. */
+static bool is_credible(const struct gateway *gateway, const struct request *request,
+                        const struct record_tokens *record) {
+    const struct sampling *sampling = &request->sampling;
+    uint32_t each = sampling->flags & SAMPLING_LOGPROBS ? 1 + sampling->top_logprobs : 0;
+    const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    if (record->first_output_position > request->output_tokens || record->logprobs_each != each ||
+        (uint64_t)record->first_output_position + record->token_count > request->new_tokens_max)
+        return false;
+    for (uint32_t i = 0; i < record->token_count; i++)
+        if (tokens[i] >= gateway->fleet.model.vocab_count) return false;
+    return true;
+}
+
+enum status answer_tokens(struct gateway *gateway, uint32_t unit,
+                          const struct record_tokens *record, int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
-    if (!request || request->state != REQUEST_SUBMITTED) return STATUS_OK;
-    check(record->first_output_position <= request->output_tokens);
+    if (!request || request->unit != unit || request->state != REQUEST_SUBMITTED) return STATUS_OK;
+    if (!is_credible(gateway, request, record)) return STATUS_INVALID;
     uint32_t known = request->output_tokens - record->first_output_position;
     if (known >= record->token_count) return STATUS_OK; /* repeats */
     const char *logprobs = (const char *)record + tokens_logprobs_at(record->token_count);
@@ -290,6 +325,7 @@ enum status answer_tokens(struct gateway *gateway, const struct record_tokens *r
     check(room <= gateway->outbox.capacity);
     if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
+    dispatch_progress(gateway, request);
     if (request->stream) {
         start_stream(gateway, request);
         take_streamed(gateway, request, &news);
@@ -309,6 +345,10 @@ static const char *finish_of(const struct request *request, enum finish_reason r
     /* The unit may have ended it for a reason of its own before it heard of our CANCEL. */
     if (request->ending == ENDING_STOP_STRING) return "stop";
     if (request->ending == ENDING_TOO_LONG) return FINISH_CUT;
+    if (request->ending == ENDING_NO_UNIT) {
+        api_error_no_unit(error);
+        return NULL;
+    }
     switch (reason) {
     case FINISH_STOP_TOKEN:
         return "stop";
@@ -430,7 +470,7 @@ static void give_up_others(struct gateway *gateway, struct request *request) {
     leader->no_answer = true;
     leader->no_answer_choice = (uint8_t)request->index;
     for (uint32_t i = 0; i < leader->choice_count; i++)
-        if (leader->choices[i] != request && leader->choices[i]->state == REQUEST_SUBMITTED)
+        if (leader->choices[i] != request && is_under_way(leader->choices[i]))
             cancel(gateway, leader->choices[i], ENDING_OTHER_FAILED);
 }
 
@@ -466,19 +506,36 @@ static enum status end_request(struct gateway *gateway, struct request *request,
     return last ? end_all(gateway, leader) : STATUS_OK;
 }
 
-enum status answer_finished(struct gateway *gateway, const struct record_finished *record,
-                            int64_t now_ns) {
-    struct request *request = request_find(gateway, record->request);
-    if (!request) return STATUS_OK;
-    check(request->state == REQUEST_SUBMITTED || request->state == REQUEST_ENDING);
-    check(record->reason < FINISH_REASON_COUNT);
+static enum status finish(struct gateway *gateway, struct request *request,
+                          const struct record_finished *record, int64_t now_ns) {
     enum status status = end_request(gateway, request, record);
     if (status) return status;
+    dispatch_part(gateway, request);
+    dispatch_remove(gateway, request);
     request->state = REQUEST_DONE;
     metrics_count_end(&gateway->metrics, &request->times, record,
                       request->ending == ENDING_STOP_STRING, now_ns);
     if (others_done(request)) request_release(gateway, request->leader);
     return STATUS_OK;
+}
+
+enum status answer_finished(struct gateway *gateway, uint32_t unit,
+                            const struct record_finished *record, int64_t now_ns) {
+    struct request *request = request_find(gateway, record->request);
+    if (!request || request->unit != unit) return STATUS_OK;
+    if (record->prompt_hit_tokens > request->prompt_tokens) return STATUS_INVALID;
+    if (dispatch_retry(gateway, request, (enum finish_reason)record->reason, now_ns))
+        return STATUS_OK;
+    return finish(gateway, request, record, now_ns);
+}
+
+enum status answer_end(struct gateway *gateway, struct request *request, int64_t now_ns) {
+    struct record_finished last = {.request = request->id,
+                                   .reason = request->reason,
+                                   .prompt_miss_tokens = request->prompt_tokens,
+                                   .output_tokens = request->output_tokens,
+                                   .queue_ns = -1};
+    return finish(gateway, request, &last, now_ns);
 }
 
 enum status answer_client_gone(struct gateway *gateway, const struct record_client_gone *record) {
@@ -489,13 +546,13 @@ enum status answer_client_gone(struct gateway *gateway, const struct record_clie
         return STATUS_FULL;
     gateway->metrics.cancelled++;
     if (!request->begun) metrics_count_answer(&gateway->metrics, request_endpoint(request), 499);
-    if (request->state == REQUEST_TOKENIZING) {
+    if (request->state == REQUEST_TOKENIZING || request->state == REQUEST_UNSETTLED) {
         request_release(gateway, request);
         return STATUS_OK;
     }
     request_forget_connection(gateway, request);
     for (uint32_t i = 0; i < request->choice_count; i++)
-        if (request->choices[i]->state == REQUEST_SUBMITTED)
+        if (is_under_way(request->choices[i]))
             cancel(gateway, request->choices[i], ENDING_CLIENT_GONE);
     return STATUS_OK;
 }

@@ -7,11 +7,17 @@
 
 #include "gateway/request.h"
 
-enum status answer_tokens(struct gateway *gateway, const struct record_tokens *record,
-                          int64_t now_ns) MUST_USE;
+/* From the unit of that place in the fleet's table; what is said of requests that it does not have
+ * (any more) goes unheard. STATUS_INVALID: it cannot be true. */
+enum status answer_tokens(struct gateway *gateway, uint32_t unit,
+                          const struct record_tokens *record, int64_t now_ns) MUST_USE;
 
-enum status answer_finished(struct gateway *gateway, const struct record_finished *record,
-                            int64_t now_ns) MUST_USE;
+enum status answer_finished(struct gateway *gateway, uint32_t unit,
+                            const struct record_finished *record, int64_t now_ns) MUST_USE;
+
+/* The last word on a request that must_end, as dispatch_end has put it; it leaves the queue.
+ * STATUS_FULL: not done. */
+enum status answer_end(struct gateway *gateway, struct request *request, int64_t now_ns) MUST_USE;
 
 /* The client has closed its connection. */
 enum status answer_client_gone(struct gateway *gateway,

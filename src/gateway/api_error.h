@@ -7,7 +7,7 @@
  *   413  the body is too large                                       invalid_request_error
  *   422  well-formed, but a value is out of range                    invalid_request_error
  *   429  the queue is full                                           rate_limit_error
- *   503  draining, starting, out of memory, or a failed step         server_error
+ *   503  draining, no unit, out of memory, or a failed step         server_error
  */
 #ifndef GATEWAY_API_ERROR_H
 #define GATEWAY_API_ERROR_H
@@ -28,6 +28,9 @@ struct api_error {
  * `code` may be NULL. The message may quote outside text: it is made valid UTF-8. */
 bool api_error_set(struct api_error *error, uint32_t http_status, const char *param,
                    const char *code, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* No unit could take the request for too long. */
+void api_error_no_unit(struct api_error *error);
 
 void api_error_write(struct json_writer *writer, const struct api_error *error);
 

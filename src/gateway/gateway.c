@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "gateway/answer.h"
+#include "gateway/dispatch.h"
+#include "gateway/fleet_report.h"
 #include "gateway/intake.h"
 #include "gateway/reply.h"
 #include "gateway/service.h"
@@ -14,6 +16,7 @@
 #define INLINE_BYTES_DEFAULT ((size_t)16 << 10)
 #define OUTBOX_BYTES_MIN ((size_t)1 << 20)
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
+#define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
 #define MODEL_NAME_BYTES_MAX 256
 
 static struct gateway_options with_defaults(const struct gateway_options *given) {
@@ -24,8 +27,9 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
     if (!options.outbox_bytes) options.outbox_bytes = 2 * options.body_bytes_max + OUTBOX_BYTES_MIN;
     if (!given->outbox_bytes && options.outbox_bytes > RECORD_BYTES_MAX)
         options.outbox_bytes = RECORD_BYTES_MAX;
-    if (!options.request_bytes) /* touched only by long answers and stop strings */
-        options.request_bytes = (options.requests_max + (size_t)256) * POOL_CHUNK_BYTES;
+    if (!options.request_bytes) /* each keeps its prompt and its answer; touched when used */
+        options.request_bytes = (2 * options.requests_max + (size_t)512) * POOL_CHUNK_BYTES;
+    if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
     options.outbox_bytes = options.outbox_bytes / 16 * 16;
     options.request_bytes = round_up(options.request_bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
     return options;
@@ -41,7 +45,8 @@ size_t gateway_memory_bytes(const struct gateway_options *options) {
     size_t per_request = sizeof(struct request) + sizeof(int64_t) + sizeof(uint32_t);
     size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
     return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes + scratch_bytes(&full) +
-           tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request + 512;
+           tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request +
+           fleet_bytes() + 512;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -61,6 +66,8 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"inline_text_bytes", o->inline_text_bytes, 1, RECORD_BYTES_MAX / 8},
         {"outbox_bytes", o->outbox_bytes, OUTBOX_BYTES_MIN, RECORD_BYTES_MAX},
         {"keep_alive_ns", (uint64_t)o->keep_alive_ns, 1, INT64_MAX / 2},
+        {"unit_silence_ns", (uint64_t)o->unit_silence_ns, 0, INT64_MAX / 2},
+        {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
         {"model_name's length", strlen(o->model_name), 1, MODEL_NAME_BYTES_MAX},
         {"version's length", strlen(o->version), 1, 32},
     };
@@ -96,7 +103,8 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
         gateway->tokenizer_scratch = tokenizer_scratch_create(arena, o->inline_text_bytes);
         if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
     }
-    enum status status = map_open(&gateway->by_id, arena, o->requests_max);
+    enum status status = fleet_open(&gateway->fleet, arena);
+    if (!status) status = map_open(&gateway->by_id, arena, o->requests_max);
     return status ? status : map_open(&gateway->by_connection, arena, o->requests_max);
 }
 
@@ -131,6 +139,8 @@ static const struct path paths[] = {
     {{"/models", 7}, HTTP_GET, METRICS_MODELS},
     {{"/health", 7}, HTTP_GET, METRICS_HEALTH},
     {{"/metrics", 8}, HTTP_GET, METRICS_METRICS},
+    {{"/debug/fleet", 12}, HTTP_GET, METRICS_FLEET},
+    {{"/debug/fleet/drain", 18}, HTTP_POST, METRICS_FLEET},
 };
 
 /* NULL: no such path. *rest_out: what follows "/models/". */
@@ -175,6 +185,9 @@ static enum status receive_client_request(struct gateway *gateway,
         return service_health(gateway, record->connection);
     case METRICS_METRICS:
         return service_metrics(gateway, record->connection, now_ns);
+    case METRICS_FLEET:
+        return path->method == HTTP_GET ? fleet_report(gateway, record->connection)
+                                        : fleet_report_drain(gateway, record);
     default:
         check(!"a path");
         return STATUS_INVALID;
@@ -183,32 +196,54 @@ static enum status receive_client_request(struct gateway *gateway,
 
 /* ---- the machine ---------------------------------------------------------------------------- */
 
-static enum status receive_hello(struct gateway *gateway, const struct record_unit_hello *hello) {
-    gateway->unit = *hello;
-    gateway->load.pages_free = hello->page_count;
+static void receive_hello(struct gateway *gateway, uint32_t unit,
+                          const struct record_unit_hello *hello) {
+    if (!fleet_hello(&gateway->fleet, unit, hello, gateway->held_count == 0)) return;
+    gateway->queue.wanted = true;
+    if (gateway->fingerprint[0] && gateway->held_count) return; /* answers point to it */
     format_text(gateway->fingerprint, sizeof gateway->fingerprint, "fathom-%s-%s",
-                gateway->options.version, hello->numerics_id);
+                gateway->options.version, gateway->fleet.model.numerics_id);
+}
+
+static void receive_load(struct gateway *gateway, uint32_t unit,
+                         const struct record_unit_load *load) {
+    if (!fleet_is_member(&gateway->fleet, unit)) return;
+    metrics_count_step(&gateway->metrics, &gateway->fleet.units[unit].load, load);
+    fleet_load(&gateway->fleet, unit, load);
+    gateway->queue.wanted = true;
+}
+
+static enum status receive_from_unit(struct gateway *gateway, const struct record_carried *carried,
+                                     int64_t now_ns) {
+    const struct record *record = carried_inner(carried);
+    uint32_t unit = fleet_find(&gateway->fleet, carried->unit);
+    enum status status = STATUS_OK;
+    if (unit == FLEET_NONE) return STATUS_OK;
+    struct fleet_unit *speaker = &gateway->fleet.units[unit];
+    if (speaker->state == FLEET_REFUSED) return STATUS_OK;
+    if (speaker->state == FLEET_SILENT) speaker->state = FLEET_SERVING;
+    speaker->heard_ns = now_ns;
+    if (record->kind == RECORD_UNIT_HELLO)
+        receive_hello(gateway, unit, (const struct record_unit_hello *)record);
+    else if (record->kind == RECORD_UNIT_LOAD)
+        receive_load(gateway, unit, (const struct record_unit_load *)record);
+    else if (record->kind == RECORD_TOKENS)
+        status = answer_tokens(gateway, unit, (const struct record_tokens *)record, now_ns);
+    else if (record->kind == RECORD_FINISHED)
+        status = answer_finished(gateway, unit, (const struct record_finished *)record, now_ns);
+    if (status != STATUS_INVALID) return status;
+    dispatch_lose(gateway, unit, now_ns);
+    fleet_expel(&gateway->fleet, unit);
     return STATUS_OK;
 }
 
-static enum status receive_from_unit(struct gateway *gateway, const struct record *record,
-                                     int64_t now_ns) {
-    switch ((enum record_kind)record->kind) {
-    case RECORD_TOKENS:
-        return answer_tokens(gateway, (const struct record_tokens *)record, now_ns);
-    case RECORD_FINISHED:
-        return answer_finished(gateway, (const struct record_finished *)record, now_ns);
-    case RECORD_UNIT_HELLO:
-        return receive_hello(gateway, (const struct record_unit_hello *)record);
-    case RECORD_UNIT_LOAD:
-        metrics_count_step(&gateway->metrics, &gateway->load,
-                           (const struct record_unit_load *)record);
-        gateway->load = *(const struct record_unit_load *)record;
-        break;
-    default:
-        check(!"a kind that units put out");
-    }
-    return STATUS_OK;
+static void receive_lost(struct gateway *gateway, struct unit_id id, int64_t now_ns) {
+    uint32_t unit = fleet_find(&gateway->fleet, id);
+    if (unit == FLEET_NONE) return;
+    const struct fleet_unit *gone = &gateway->fleet.units[unit];
+    bool lost = gone->state == FLEET_SERVING && !(gone->draining && gone->bound == 0);
+    dispatch_lose(gateway, unit, now_ns);
+    fleet_leave(&gateway->fleet, unit, lost);
 }
 
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
@@ -221,16 +256,15 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     case RECORD_CLIENT_GONE:
         return answer_client_gone(gateway, (const struct record_client_gone *)record);
     case RECORD_TOKENIZED:
-        return intake_tokenized(gateway, (const struct record_tokenized *)record);
+        return intake_tokenized(gateway, (const struct record_tokenized *)record, now_ns);
     case RECORD_UNIT_JOINED:
-        gateway->unit_id = ((const struct record_unit_link *)record)->unit;
+        fleet_join(&gateway->fleet, ((const struct record_unit_link *)record)->unit, now_ns);
         break;
     case RECORD_UNIT_LOST:
-        gateway->unit.record.kind = RECORD_NONE;
+        receive_lost(gateway, ((const struct record_unit_link *)record)->unit, now_ns);
         break;
     case RECORD_FROM_UNIT:
-        return receive_from_unit(gateway, carried_inner((const struct record_carried *)record),
-                                 now_ns);
+        return receive_from_unit(gateway, (const struct record_carried *)record, now_ns);
     case RECORD_DRAIN:
         gateway->draining = true;
         break;
@@ -242,6 +276,7 @@ static enum status gateway_receive(void *self, const struct record *record, int6
 
 static void gateway_step(void *self, int64_t now_ns) {
     struct gateway *gateway = self;
+    dispatch_run(gateway, now_ns);
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         if (gateway->wake_ns[slot] > now_ns) continue;
         if (answer_keep_alive(gateway, &gateway->requests[slot])) return; /* full: again later */
@@ -251,7 +286,7 @@ static void gateway_step(void *self, int64_t now_ns) {
 
 static int64_t gateway_next_wake_ns(const void *self) {
     const struct gateway *gateway = self;
-    int64_t wake_ns = MACHINE_NEVER;
+    int64_t wake_ns = dispatch_wake_ns(gateway);
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++)
         if (gateway->wake_ns[slot] < wake_ns) wake_ns = gateway->wake_ns[slot];
     return wake_ns;
@@ -269,20 +304,70 @@ uint32_t gateway_request_count(const struct gateway *gateway) {
     return gateway->held_count;
 }
 
+/* Requests that the unit has, by the requests' own account. */
+static void audit_unit(const struct gateway *gateway, uint32_t index) {
+    const struct fleet_unit *unit = &gateway->fleet.units[index];
+    uint64_t bound = 0, pages = 0;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        const struct request *request = &gateway->requests[slot];
+        if (request->state == REQUEST_FREE || request->unit != index) continue;
+        check(request->state == REQUEST_SUBMITTED || request->state == REQUEST_ENDING);
+        bound++;
+        pages += request->promised_pages;
+    }
+    check(bound == unit->bound && pages == unit->promised_pages);
+    check(bound == 0 || unit->state == FLEET_SERVING);
+}
+
+static void audit_queue(const struct gateway *gateway) {
+    const struct request *before = NULL;
+    uint32_t count = 0;
+    for (const struct request *r = gateway->queue.first; r; before = r, r = r->behind, count++) {
+        check(r->queued && r->before == before && r->unit == FLEET_NONE);
+        check(r->must_end ? r->state == REQUEST_ENDING
+                          : r->state == REQUEST_WAITING || r->state == REQUEST_UNSETTLED);
+        check(!before || before->must_end || (!r->must_end && before->arrival <= r->arrival));
+    }
+    check(gateway->queue.last == before && gateway->queue.count == count);
+}
+
+static void audit_request(const struct gateway *gateway, uint32_t slot) {
+    const struct request *request = &gateway->requests[slot];
+    struct request_id id = request->id;
+    check(request->leader->choices[request->index] == request);
+    check(map_find(&gateway->by_id, (struct map_key){id.high, id.low, 0}) == slot);
+    switch ((enum request_state)request->state) {
+    case REQUEST_WAITING:
+        check(request->queued);
+        break;
+    case REQUEST_UNSETTLED:
+        check(request->queued == (request->leader == request));
+        break;
+    case REQUEST_SUBMITTED:
+        check(request->unit != FLEET_NONE && !request->queued);
+        break;
+    case REQUEST_ENDING:
+        check((request->unit != FLEET_NONE) != request->queued);
+        break;
+    default:
+        check(request->unit == FLEET_NONE && !request->queued);
+    }
+}
+
 void gateway_audit(const struct gateway *gateway) {
     uint32_t held = 0, connected = 0;
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         const struct request *request = &gateway->requests[slot];
         held += request->state != REQUEST_FREE;
         connected += request->leader == request && !request->client_gone;
-        if (request->state == REQUEST_FREE) {
+        if (request->state != REQUEST_FREE)
+            audit_request(gateway, slot);
+        else
             check(request->arena.run_count == 0 && gateway->wake_ns[slot] == MACHINE_NEVER);
-            continue;
-        }
-        struct request_id id = request->id;
-        check(request->leader->choices[request->index] == request);
-        check(map_find(&gateway->by_id, (struct map_key){id.high, id.low, id.attempt}) == slot);
     }
+    for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)
+        audit_unit(gateway, unit);
+    audit_queue(gateway);
     check(held == gateway->held_count && gateway->by_id.count == held);
     check(gateway->by_connection.count == connected);
     if (held == 0) check(gateway->pool.free_count == gateway->pool.chunk_count);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The gateway: owns a request's life from its HTTP body to the last byte of its answer. It speaks
  * the OpenAI/DeepSeek API, renders chats, tokenizes short texts (long ones go out as TOKENIZE),
- * submits to the unit, turns tokens into text, and answers whole or as a stream. It never touches a
- * socket.
+ * hands it to one of the units, turns tokens into text, and answers whole or as a stream. A request
+ * whose unit is lost goes on at another from the tokens that it has: its client sees a pause. It
+ * never touches a socket.
  *
  * Takes CLIENT_REQUEST, CLIENT_GONE, TOKENIZED, DRAIN, UNIT_JOINED, UNIT_LOST, FROM_UNIT.
  * Puts out RESPOND, STREAM_BEGIN/DATA/END, TOKENIZE, TO_UNIT.
@@ -13,7 +14,8 @@
  * nothing.
  *
  * Serves POST /v1/chat/completions, /v1/completions, GET /v1/models, /v1/models/<id> (each also
- * without /v1), GET /health, GET /metrics; any other path is answered with 404.
+ * without /v1), GET /health, GET /metrics, GET /debug/fleet, POST /debug/fleet/drain; any other
+ * path is answered with 404.
  */
 #ifndef GATEWAY_GATEWAY_H
 #define GATEWAY_GATEWAY_H
@@ -44,7 +46,10 @@ struct gateway_options {
     size_t inline_text_bytes; /* longer texts go out as TOKENIZE; 0: 16 KiB */
     size_t request_bytes;     /* memory for all requests' answers; 0: a default by requests_max */
     size_t outbox_bytes;      /* 0: a default by body_bytes_max; at least 1 MiB */
-    int64_t keep_alive_ns;    /* a queued stream gets a comment this often; 0: 5 s */
+    int64_t keep_alive_ns;    /* a waiting stream gets a comment this often; 0: 5 s */
+    int64_t unit_silence_ns;  /* a unit of which nothing is heard for so long is given up; 0: never,
+                               * for units in the gateway's own process */
+    int64_t unit_wait_ns;     /* a request that no unit can take waits so long; 0: 30 s */
 };
 
 /* Arena bytes that suffice for gateway_create. */

@@ -5,6 +5,7 @@
 #include "gateway/intake.h"
 
 #include "base/check.h"
+#include "gateway/dispatch.h"
 #include "gateway/reply.h"
 
 static enum status refuse(struct api_error *error, uint32_t http_status, const char *param,
@@ -24,19 +25,13 @@ static enum status refuse_size(struct api_error *error) {
                   "The prompt is too large for this server. Send a shorter one.");
 }
 
-/* ---- submit ---------------------------------------------------------------------------------- */
-
-/* Tokens that prompt and answer of one request may have together. */
-static uint64_t tokens_max(const struct gateway *gateway) {
-    uint64_t memory = (uint64_t)gateway->unit.page_count * gateway->unit.page_tokens;
-    uint64_t context = gateway->unit.context_tokens_max;
-    return context < memory ? context : memory;
-}
+/* ---- into the queue
+ * ---------------------------------------------------------------------------------- */
 
 /* Settles the length of the answer, or refuses: nothing that can never run reaches the unit. */
 static enum status fit(const struct gateway *gateway, struct request *request,
                        uint64_t prompt_count, struct api_error *error) {
-    uint64_t most = tokens_max(gateway), wanted = request->new_tokens_max;
+    uint64_t most = fleet_room_tokens(gateway->fleet.largest), wanted = request->new_tokens_max;
     uint64_t least = wanted ? wanted : 1, total = prompt_count + least;
     if (prompt_count == 0)
         return refuse(error, 400, "prompt", "invalid_value", "The prompt has no tokens.");
@@ -50,8 +45,9 @@ static enum status fit(const struct gateway *gateway, struct request *request,
                       request->sampling.min_tokens, (unsigned long long)wanted);
         return STATUS_INVALID;
     }
-    const char *what = most < gateway->unit.context_tokens_max ? "This server's KV memory holds"
-                                                               : "This model's context has";
+    const char *what = most < gateway->fleet.largest.context_tokens
+                           ? "This server's KV memory holds"
+                           : "This model's context has";
     api_error_set(error, 400, request->answer.endpoint == API_CHAT ? "messages" : "prompt",
                   "context_length_exceeded",
                   "%s at most %llu tokens. The request has %llu tokens: %llu in the prompt and "
@@ -61,13 +57,28 @@ static enum status fit(const struct gateway *gateway, struct request *request,
     return STATUS_INVALID;
 }
 
-static enum status check_ids(const struct gateway *gateway, const uint32_t *ids, size_t count,
-                             struct api_error *error) {
-    for (size_t i = 0; i < count; i++)
-        if (ids[i] >= gateway->unit.vocab_count) {
+/* Prompt, stop tokens and biases must be tokens of this model. */
+static enum status check_vocab(const struct gateway *gateway, const struct request *request,
+                               struct api_error *error) {
+    uint32_t vocab = gateway->fleet.model.vocab_count, wrong = 0;
+    const char *param = NULL;
+    for (uint32_t i = request->model_stops_count; i < request->stop_token_count; i++)
+        if (request->stop_tokens[i] >= vocab)
+            param = "stop_token_ids", wrong = request->stop_tokens[i];
+    for (uint32_t i = 0; i < request->bias_count; i++)
+        if (request->biases[i].token >= vocab)
+            param = "logit_bias", wrong = request->biases[i].token;
+    if (param) {
+        api_error_set(error, 422, param, "out_of_range",
+                      "'%s' names token %u; the model's ids end at %u.", param, wrong, vocab - 1);
+        return STATUS_INVALID;
+    }
+    for (uint32_t i = 0; i < request->prompt_tokens; i++)
+        if (request->prompt[i] >= vocab) {
+            uint32_t place = i - (request->has_bos ? 1 : 0);
             api_error_set(error, 422, "prompt", "out_of_range",
-                          "Token %zu of the prompt is %u; the model's ids end at %u.", i, ids[i],
-                          gateway->unit.vocab_count - 1);
+                          "Token %u of the prompt is %u; the model's ids end at %u.", place,
+                          request->prompt[i], vocab - 1);
             return STATUS_INVALID;
         }
     return STATUS_OK;
@@ -93,47 +104,40 @@ static bool share(struct request *leader) {
     return true;
 }
 
-static void put_submit(struct gateway *gateway, const struct request *choice, const uint32_t *ids,
-                       size_t count) {
-    const struct request *leader = choice->leader;
-    uint32_t bos_count = leader->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
-    size_t bytes = submit_bytes(prompt_count, leader->stop_token_count, leader->bias_count);
-    struct record_submit *record = outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT,
-                                                      gateway->unit_id, RECORD_SUBMIT, bytes);
-    check(record);
-    record->request = choice->id;
-    record->sampling = choice->sampling;
-    record->prompt_count = prompt_count;
-    record->new_tokens_max = choice->new_tokens_max;
-    record->stop_token_count = leader->stop_token_count;
-    record->bias_count = leader->bias_count;
-    uint32_t *prompt = record_tail_at(record, sizeof *record);
-    if (bos_count) prompt[0] = gateway->options.bos_token;
-    memcpy(prompt + bos_count, ids, count * sizeof *ids);
-    memcpy((char *)record + submit_stops_at(prompt_count), leader->stop_tokens,
-           leader->stop_token_count * sizeof *leader->stop_tokens);
-    if (leader->bias_count)
-        memcpy((char *)record + submit_biases_at(prompt_count, leader->stop_token_count),
-               leader->biases, leader->bias_count * sizeof *leader->biases);
+/* What the request asks for is judged by what the units are; then it waits for one. */
+static enum status settle(struct gateway *gateway, struct request *leader, int64_t now_ns,
+                          struct api_error *error) {
+    enum status status = check_vocab(gateway, leader, error);
+    if (!status) status = fit(gateway, leader, leader->prompt_tokens, error);
+    if (status) return status;
+    leader->answer.fingerprint = bytes_of(gateway->fingerprint);
+    if (!share(leader)) return refuse_memory(error);
+    dispatch_remove(gateway, leader);
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        leader->choices[i]->arrival = leader->arrival;
+        leader->choices[i]->state = REQUEST_WAITING;
+        dispatch_add(gateway, leader->choices[i], now_ns);
+    }
+    return STATUS_OK;
 }
 
+/* Keeps the prompt, which may have to be sent more than once. */
 static enum status submit(struct gateway *gateway, struct request *request, const uint32_t *ids,
-                          size_t count, struct api_error *error) {
-    size_t prompt_count = count + (request->has_bos ? 1 : 0);
-    enum status status = check_ids(gateway, ids, count, error);
-    if (!status) status = fit(gateway, request, prompt_count, error);
-    if (status) return status;
-    size_t bytes = request->choice_count *
-                   carried_bytes(submit_bytes((uint32_t)prompt_count, request->stop_token_count,
-                                              request->bias_count));
-    if (bytes > gateway->outbox.capacity) return refuse_size(error);
-    if (bytes > outbox_room(&gateway->outbox)) return STATUS_FULL;
-    request->prompt_tokens = (uint32_t)prompt_count;
-    if (!share(request)) return refuse_memory(error);
-    for (uint32_t i = 0; i < request->choice_count; i++) {
-        request->choices[i]->state = REQUEST_SUBMITTED;
-        put_submit(gateway, request->choices[i], ids, count);
-    }
+                          size_t count, int64_t now_ns, struct api_error *error) {
+    uint32_t bos_count = request->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
+    size_t bytes = submit_bytes(prompt_count, request->stop_token_count, request->bias_count);
+    if (carried_bytes(bytes) > gateway->outbox.capacity) return refuse_size(error);
+    uint32_t *prompt = arena_take(&request->arena, (prompt_count + (size_t)1) * sizeof *prompt);
+    if (!prompt) return refuse_memory(error);
+    if (bos_count) prompt[0] = gateway->options.bos_token;
+    if (count) memcpy(prompt + bos_count, ids, count * sizeof *ids);
+    request->prompt = prompt;
+    request->prompt_tokens = prompt_count;
+    request->arrival = gateway->arrivals++;
+    if (fleet_knows_model(&gateway->fleet)) return settle(gateway, request, now_ns, error);
+    for (uint32_t i = 0; i < request->choice_count; i++)
+        request->choices[i]->state = REQUEST_UNSETTLED;
+    dispatch_add(gateway, request, now_ns);
     return STATUS_OK;
 }
 
@@ -157,7 +161,7 @@ static enum status send_to_tokenize(struct gateway *gateway, struct request *req
 
 /* Added tokens are recognized in plain prompts too, as Hugging Face's tokenizers do by default. */
 static enum status take_text(struct gateway *gateway, struct request *request, struct bytes text,
-                             struct api_error *error) {
+                             int64_t now_ns, struct api_error *error) {
     if (text.count > gateway->options.inline_text_bytes)
         return send_to_tokenize(gateway, request, text, true, error);
     uint32_t *ids = arena_take(&gateway->scratch, (text.count + 1) * sizeof *ids);
@@ -166,11 +170,12 @@ static enum status take_text(struct gateway *gateway, struct request *request, s
     if (tokenizer_encode(gateway->options.tokenizer, gateway->tokenizer_scratch, text, true, ids,
                          text.count + 1, &count))
         return refuse(error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
-    return submit(gateway, request, ids, count, error);
+    return submit(gateway, request, ids, count, now_ns, error);
 }
 
 static enum status take_chat(struct gateway *gateway, struct request *request,
-                             const struct api_request *parsed, struct api_error *error) {
+                             const struct api_request *parsed, int64_t now_ns,
+                             struct api_error *error) {
     const struct chat_template *chat_template = gateway->options.chat_template;
     if (!gateway->options.tokenizer || !chat_template || !chat_template->present)
         return refuse(
@@ -191,7 +196,8 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
     if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
     request->mode = rendering.stream;
     token_stream_open(&request->words, gateway->options.tokenizer, request->stops, request->mode);
-    return take_text(gateway, request, (struct bytes){text ? text : "", rendering.count}, error);
+    return take_text(gateway, request, (struct bytes){text ? text : "", rendering.count}, now_ns,
+                     error);
 }
 
 /* ---- plain prompts -------------------------------------------------------------------------- */
@@ -221,7 +227,8 @@ static enum status echo_prompt(struct gateway *gateway, struct request *request,
 }
 
 static enum status take_prompt(struct gateway *gateway, struct request *request,
-                               const struct api_request *parsed, struct api_error *error) {
+                               const struct api_request *parsed, int64_t now_ns,
+                               struct api_error *error) {
     const struct gateway_options *options = &gateway->options;
     if (options->tokenizer)
         token_stream_open(&request->words, options->tokenizer, request->stops, request->mode);
@@ -230,32 +237,17 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
         if (status) return status;
     }
     if (parsed->prompt_is_tokens)
-        return submit(gateway, request, parsed->prompt_tokens, parsed->prompt_token_count, error);
+        return submit(gateway, request, parsed->prompt_tokens, parsed->prompt_token_count, now_ns,
+                      error);
     if (!options->tokenizer)
         return refuse(
             error, 400, "prompt", "no_tokenizer",
             "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
     request->has_bos = options->prepend_bos;
-    return take_text(gateway, request, parsed->prompt_text, error);
+    return take_text(gateway, request, parsed->prompt_text, now_ns, error);
 }
 
 /* ---- the doors ------------------------------------------------------------------------------ */
-
-/* Stop tokens and biases must be tokens of this model. */
-static enum status check_vocab(const struct gateway *gateway, const struct api_request *parsed,
-                               struct api_error *error) {
-    uint32_t vocab = gateway->unit.vocab_count, wrong = 0;
-    const char *param = NULL;
-    for (uint32_t i = 0; i < parsed->stop_token_count; i++)
-        if (parsed->stop_tokens[i] >= vocab)
-            param = "stop_token_ids", wrong = parsed->stop_tokens[i];
-    for (uint32_t i = 0; i < parsed->bias_count; i++)
-        if (parsed->biases[i].token >= vocab) param = "logit_bias", wrong = parsed->biases[i].token;
-    if (!param) return STATUS_OK;
-    api_error_set(error, 422, param, "out_of_range",
-                  "'%s' names token %u; the model's ids end at %u.", param, wrong, vocab - 1);
-    return STATUS_INVALID;
-}
 
 /* How tokens are chosen, and at which the answer ends. */
 static enum status fill_sampling(const struct gateway *gateway, struct request *request,
@@ -263,8 +255,6 @@ static enum status fill_sampling(const struct gateway *gateway, struct request *
                                  const struct record_client_request *record,
                                  struct api_error *error) {
     const struct gateway_options *options = &gateway->options;
-    enum status status = check_vocab(gateway, parsed, error);
-    if (status) return status;
     request->sampling = parsed->sampling;
     request->sampling.choice = 0;
     if (!parsed->has_seed)
@@ -274,6 +264,7 @@ static enum status fill_sampling(const struct gateway *gateway, struct request *
         request->stop_token_count = options->stop_token_count;
         memcpy(request->stop_tokens, options->stop_tokens, sizeof options->stop_tokens);
     }
+    request->model_stops_count = request->stop_token_count;
     for (uint32_t i = 0; i < parsed->stop_token_count; i++)
         request->stop_tokens[request->stop_token_count++] = parsed->stop_tokens[i];
     if (parsed->bias_count == 0) return STATUS_OK;
@@ -302,7 +293,6 @@ static enum status fill(struct gateway *gateway, struct request *request,
         .id = request->id,
         .created = record->unix_time,
         .model = gateway->model_name,
-        .fingerprint = bytes_of(gateway->fingerprint),
     };
     request->mode = TOKEN_STREAM_PLAIN;
     if (!parsed->stops) return STATUS_OK;
@@ -320,8 +310,6 @@ static enum status ready(const struct gateway *gateway, size_t body_bytes,
                          struct api_error *error) {
     if (gateway->draining)
         return refuse(error, 503, NULL, "draining", "The server is shutting down.");
-    if (gateway->unit.record.kind == RECORD_NONE)
-        return refuse(error, 503, NULL, "starting", "The model is not ready yet. Try again soon.");
     if (body_bytes > gateway->options.body_bytes_max) {
         api_error_set(error, 413, NULL, "request_too_large",
                       "The request body has %zu bytes; at most %zu are allowed.", body_bytes,
@@ -332,12 +320,12 @@ static enum status ready(const struct gateway *gateway, size_t body_bytes,
 }
 
 static enum status begin(struct gateway *gateway, const struct record_client_request *record,
-                         const struct api_request *parsed, struct request *request,
+                         const struct api_request *parsed, struct request *request, int64_t now_ns,
                          struct api_error *error) {
     enum status status = fill(gateway, request, parsed, record, error);
     if (status) return status;
-    return parsed->endpoint == API_CHAT ? take_chat(gateway, request, parsed, error)
-                                        : take_prompt(gateway, request, parsed, error);
+    return parsed->endpoint == API_CHAT ? take_chat(gateway, request, parsed, now_ns, error)
+                                        : take_prompt(gateway, request, parsed, now_ns, error);
 }
 
 enum status intake_request(struct gateway *gateway, const struct record_client_request *record,
@@ -364,7 +352,7 @@ enum status intake_request(struct gateway *gateway, const struct record_client_r
         return reply_error(gateway, record->connection, counted, &error);
     }
     request->times.arrived_ns = now_ns;
-    status = begin(gateway, record, &parsed, request, &error);
+    status = begin(gateway, record, &parsed, request, now_ns, &error);
     if (status) {
         request_release(gateway, request);
         if (status == STATUS_FULL) return status;
@@ -380,8 +368,8 @@ static void write_failed(struct json_writer *writer, const void *context) {
     api_response_failed(writer, context);
 }
 
-static enum status refuse_tokenized(struct gateway *gateway, struct request *request,
-                                    const struct api_error *error) {
+static enum status refuse_late(struct gateway *gateway, struct request *request,
+                               const struct api_error *error) {
     enum status status;
     if (!request->begun) {
         status = reply_error(gateway, request->connection, request_endpoint(request), error);
@@ -395,7 +383,8 @@ static enum status refuse_tokenized(struct gateway *gateway, struct request *req
     return status;
 }
 
-enum status intake_tokenized(struct gateway *gateway, const struct record_tokenized *record) {
+enum status intake_tokenized(struct gateway *gateway, const struct record_tokenized *record,
+                             int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
     struct api_error error;
     enum status status = STATUS_OK;
@@ -405,6 +394,18 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
         status = refuse(&error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
     if (!status)
         status = submit(gateway, request, record_tail_at(record, sizeof *record),
-                        record->token_count, &error);
-    return status == STATUS_INVALID ? refuse_tokenized(gateway, request, &error) : status;
+                        record->token_count, now_ns, &error);
+    return status == STATUS_INVALID ? refuse_late(gateway, request, &error) : status;
+}
+
+enum status intake_settle(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    struct api_error error;
+    enum status status = settle(gateway, leader, now_ns, &error);
+    return status == STATUS_INVALID ? refuse_late(gateway, leader, &error) : status;
+}
+
+enum status intake_give_up(struct gateway *gateway, struct request *leader) {
+    struct api_error error;
+    api_error_no_unit(&error);
+    return refuse_late(gateway, leader, &error);
 }

@@ -143,7 +143,8 @@ static void write_answers(struct json_writer *writer, const struct metrics *metr
     static const char *const endpoints[METRICS_ENDPOINT_COUNT] = {
         [METRICS_CHAT] = "chat_completions", [METRICS_COMPLETIONS] = "completions",
         [METRICS_MODELS] = "models",         [METRICS_HEALTH] = "health",
-        [METRICS_METRICS] = "metrics",       [METRICS_OTHER] = "other",
+        [METRICS_METRICS] = "metrics",       [METRICS_FLEET] = "fleet",
+        [METRICS_OTHER] = "other",
     };
     write_family(writer, "fathom_http_requests_total", "counter",
                  "Answers by endpoint and HTTP status (499: the client left before).");
@@ -188,6 +189,35 @@ static void write_info(struct json_writer *writer, const struct metrics_gauges *
     json_writer_text(writer, ",numerics=");
     json_writer_string(writer, gauges->numerics_id);
     json_writer_text(writer, "} 1\n");
+}
+
+static void write_fleet(struct json_writer *writer, const struct metrics_gauges *gauges) {
+    static const char *const states[] = {[FLEET_JOINING] = "joining",
+                                         [FLEET_SERVING] = "serving",
+                                         [FLEET_SILENT] = "silent",
+                                         [FLEET_REFUSED] = "refused"};
+    uint32_t counts[ARRAY_COUNT(states)] = {0}, draining = 0;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        counts[gauges->fleet->units[i].state] += !gauges->fleet->units[i].draining;
+        draining += gauges->fleet->units[i].draining;
+    }
+    write_family(writer, "fathom_units", "gauge", "Units that are connected, by what they do.");
+    for (uint32_t state = FLEET_JOINING; state < ARRAY_COUNT(states); state++) {
+        char name[64];
+        format_text(name, sizeof name, "fathom_units{state=\"%s\"}", states[state]);
+        write_sample(writer, name, counts[state]);
+    }
+    write_sample(writer, "fathom_units{state=\"draining\"}", draining);
+    write_one(writer, "fathom_unit_losses_total", "counter",
+              "Units that were lost, or fell silent, while they served.",
+              gauges->fleet->losses_total);
+    write_one(writer, "fathom_units_refused_total", "counter",
+              "Units that serve another model or other numerics, or broke the rules.",
+              gauges->fleet->refused_total);
+    write_one(writer, "fathom_requests_queued", "gauge", "Requests that wait for a unit.",
+              gauges->requests_queued);
+    write_one(writer, "fathom_requests_resumed_total", "counter",
+              "Times that a request went on at another unit.", gauges->requests_resumed);
 }
 
 static void write_load(struct json_writer *writer, const struct record_unit_load *load,
@@ -246,6 +276,7 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
               metrics->prompt_miss_tokens);
     write_one(writer, "fathom_output_tokens_total", "counter",
               "Tokens generated for ended requests.", metrics->output_tokens);
+    write_fleet(writer, gauges);
     write_load(writer, &gauges->load, gauges->page_count);
     write_histograms(writer, metrics);
 }

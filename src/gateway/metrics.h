@@ -8,6 +8,7 @@
 #include "base/histogram.h"
 #include "base/json_writer.h"
 #include "contract/record.h"
+#include "gateway/fleet.h"
 
 enum metrics_endpoint {
     METRICS_CHAT,
@@ -15,6 +16,7 @@ enum metrics_endpoint {
     METRICS_MODELS,
     METRICS_HEALTH,
     METRICS_METRICS,
+    METRICS_FLEET,
     METRICS_OTHER,
     METRICS_ENDPOINT_COUNT
 };
@@ -44,9 +46,12 @@ struct metrics_times {
 struct metrics_gauges { /* the present moment */
     int64_t uptime_ns;
     uint32_t requests_held;
-    uint32_t page_count;
+    uint32_t requests_queued; /* of them, wait for a unit */
+    uint64_t requests_resumed;
+    const struct fleet *fleet;
+    uint32_t page_count; /* of all units */
     struct bytes model, version, numerics_id;
-    struct record_unit_load load; /* the last one; zeros before the first */
+    struct record_unit_load load; /* of all units; zeros before the first */
 };
 
 void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoint,

@@ -2,9 +2,11 @@
 #include "gateway/request.h"
 
 #include "base/check.h"
+#include "gateway/dispatch.h"
 
+/* One request whatever its attempt: only the last one is found. */
 static struct map_key key_of_id(struct request_id id) {
-    return (struct map_key){id.high, id.low, id.attempt};
+    return (struct map_key){id.high, id.low, 0};
 }
 
 static struct map_key key_of_connection(struct connection_id connection) {
@@ -23,6 +25,7 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
     while (map_find(&gateway->by_id, key_of_id(id)) != MAP_NONE)
         id.low++;
     request->id = id;
+    request->unit = request->shunned = FLEET_NONE;
     map_add(&gateway->by_id, key_of_id(id), slot);
     gateway->held_count++;
     return request;
@@ -56,6 +59,8 @@ void request_forget_connection(struct gateway *gateway, struct request *leader) 
 
 static void release_slot(struct gateway *gateway, struct request *request) {
     uint32_t slot = request_slot(gateway, request);
+    check(request->unit == FLEET_NONE);
+    dispatch_remove(gateway, request);
     map_remove(&gateway->by_id, key_of_id(request->id));
     arena_clear(&request->arena);
     struct arena arena = request->arena;
@@ -74,7 +79,8 @@ void request_release(struct gateway *gateway, struct request *leader) {
 
 struct request *request_find(struct gateway *gateway, struct request_id id) {
     uint32_t slot = map_find(&gateway->by_id, key_of_id(id));
-    return slot == MAP_NONE ? NULL : &gateway->requests[slot];
+    if (slot == MAP_NONE || gateway->requests[slot].id.attempt != id.attempt) return NULL;
+    return &gateway->requests[slot];
 }
 
 struct request *request_of_connection(struct gateway *gateway, struct connection_id connection) {

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The gateway's inside: its tables, and one request's life in them.
  *
- *   FREE -> TOKENIZING (long text, at the host) -> SUBMITTED -> (a stop string: ENDING) -> DONE
- *        -> FREE
+ *   FREE -> TOKENIZING (long text, at the host) -> (UNSETTLED, before any unit has come)
+ *        -> WAITING (for a unit) -> SUBMITTED (to one) -> (a stop string: ENDING) -> DONE -> FREE
+ *
+ * and from SUBMITTED back to WAITING when its unit is lost (gateway/dispatch). What it takes to go
+ * on elsewhere is kept: the leader's prompt, and the tokens of every answer.
  *
  * Each of the n answers that a client asks for is a request of its own, with its own slot, id and
  * text, led by the first: the leader has the connection and lists them all. They are claimed and
- * released together, when the unit's last FINISHED has come, even if the client has gone or a stop
- * string has ended them: only then is the account complete. All memory of a request is its arena,
- * cleared at the end.
+ * released together, when their units' last FINISHED has come, even if the client has gone or a
+ * stop string has ended them: only then is the account complete. All memory of a request is its
+ * arena, cleared at the end.
  */
 #ifndef GATEWAY_REQUEST_H
 #define GATEWAY_REQUEST_H
@@ -16,23 +19,27 @@
 #include "base/map.h"
 #include "contract/machine.h"
 #include "gateway/api_response.h"
+#include "gateway/fleet.h"
 #include "gateway/gateway.h"
 #include "gateway/metrics.h"
 
 enum request_state {
     REQUEST_FREE,
     REQUEST_TOKENIZING,
+    REQUEST_UNSETTLED,
+    REQUEST_WAITING,
     REQUEST_SUBMITTED,
     REQUEST_ENDING,
     REQUEST_DONE
 };
 
-enum request_ending { /* why the gateway has sent CANCEL */
+enum request_ending { /* why the gateway ends it, or has it ended by CANCEL */
                       ENDING_NONE,
                       ENDING_STOP_STRING,
                       ENDING_CLIENT_GONE,
-                      ENDING_TOO_LONG,    /* the answer outgrew its memory */
-                      ENDING_OTHER_FAILED /* another choice has no answer, so there is none */
+                      ENDING_TOO_LONG,     /* the answer outgrew its memory */
+                      ENDING_OTHER_FAILED, /* another choice has no answer, so there is none */
+                      ENDING_NO_UNIT       /* none could take it for too long */
 };
 
 struct request {
@@ -44,32 +51,51 @@ struct request {
     bool flushed;     /* token_stream_finish has been called */
     bool client_gone; /* leader: say nothing any more */
     bool no_answer; /* leader: a choice ended without one, for choices[no_answer_choice]->reason */
+    bool queued;    /* in the gateway's queue */
+    bool must_end;  /* queued to be ended, for `reason` */
     uint8_t reason; /* enum finish_reason, once DONE */
     uint8_t no_answer_choice;
     bool has_bos; /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct connection_id connection;
-    struct request_id id; /* at the unit */
-    uint32_t index;       /* among the leader's choices; 0: the leader */
+    struct request_id id;    /* at the unit; its attempt counts the units that had it before */
+    uint32_t unit;           /* in the fleet's table; FLEET_NONE: no unit has it */
+    uint32_t shunned;        /* the unit that failed it last; FLEET_NONE */
+    uint8_t losses, retries; /* since its last token */
+    uint64_t promised_pages; /* at its unit */
+    uint64_t arrival;
+    int64_t waits_since_ns;
+    struct request *before, *behind; /* in the queue */
+    uint32_t index;                  /* among the leader's choices; 0: the leader */
     struct request *leader;
     struct request *choices[LIMIT_CHOICES]; /* leader: [choice_count], itself first */
     uint32_t choice_count;                  /* leader */
     struct api_answer answer;               /* its id is the leader's */
     struct sampling sampling;
-    uint32_t stop_token_count; /* leader */
+    const uint32_t *prompt;     /* leader: [prompt_tokens] in arena */
+    uint32_t stop_token_count;  /* leader */
+    uint32_t model_stops_count; /* leader: of them, at the start, are the model's */
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
     const struct token_bias *biases; /* leader: [bias_count] in arena */
     uint32_t bias_count;
     uint32_t new_tokens_max; /* 0: the default */
     uint32_t prompt_tokens, prompt_hit_tokens, output_tokens;
+    uint32_t last_token; /* of the answer so far */
     uint32_t drafts_made, drafts_right;
     struct metrics_times times;
     struct token_stream words;
     struct answer_text text;          /* stream: only what is echoed */
-    struct token_list tokens;         /* stream: empty, but for text_offset */
+    struct token_list tokens;         /* all of the answer, unless memory ran out */
     size_t tokens_json_bytes;         /* they need at most so many in the answer */
     const struct stop_strings *stops; /* in arena; NULL: none */
     struct arena arena;
+};
+
+struct request_queue { /* of those that wait for a unit, first come first */
+    struct request *first, *last;
+    uint32_t count;
+    bool wanted;       /* something has changed since it was walked */
+    int64_t served_ns; /* when a unit was last seen that takes requests */
 };
 
 struct gateway {
@@ -86,9 +112,9 @@ struct gateway {
     struct arena scratch; /* of one call */
     struct tokenizer_scratch *tokenizer_scratch;
     struct metrics metrics;
-    struct unit_id unit_id;
-    struct record_unit_hello unit; /* record.kind is RECORD_NONE before it has come */
-    struct record_unit_load load;
+    struct fleet fleet;
+    struct request_queue queue;
+    uint64_t arrivals, resumed_total;
     int64_t started_ns; /* first event; MACHINE_NEVER before */
     bool draining;
 };

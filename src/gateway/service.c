@@ -33,7 +33,7 @@ static void write_text(struct json_writer *writer, const void *context) {
 }
 
 enum status service_health(struct gateway *gateway, struct connection_id connection) {
-    bool starting = gateway->unit.record.kind == RECORD_NONE;
+    bool starting = !fleet_serves(&gateway->fleet);
     bool ready = !starting && !gateway->draining;
     struct reply reply = {.connection = connection,
                           .endpoint = METRICS_HEALTH,
@@ -61,15 +61,20 @@ enum status service_metrics(struct gateway *gateway, struct connection_id connec
                           .endpoint = METRICS_METRICS,
                           .http_status = 200,
                           .content_type = CONTENT_METRICS};
+    uint32_t page_count;
+    struct record_unit_load load = fleet_sum(&gateway->fleet, &page_count);
     struct metrics_view view = {
         .metrics = &gateway->metrics,
         .gauges = {.uptime_ns = now_ns - gateway->started_ns,
                    .requests_held = gateway->held_count,
-                   .page_count = gateway->unit.page_count,
+                   .page_count = page_count,
+                   .requests_queued = gateway->queue.count,
+                   .requests_resumed = gateway->resumed_total,
+                   .fleet = &gateway->fleet,
                    .model = gateway->model_name,
                    .version = gateway->version,
-                   .numerics_id = bytes_of(gateway->unit.numerics_id),
-                   .load = gateway->load},
+                   .numerics_id = bytes_of(gateway->fleet.model.numerics_id),
+                   .load = load},
     };
     return reply_whole(gateway, &reply, write_metrics, &view);
 }

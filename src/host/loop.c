@@ -407,8 +407,9 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     if (open)
         fprintf(stderr, "finishing what has begun (%u open); a second signal ends at once\n", open);
     struct record_drain drain = {{RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
-    for (int i = 0; i < MACHINE_COUNT; i++)
-        if (has_machine(loop, i)) record_queue_force(&loop->inboxes[i], &drain.record);
+    /* A unit beside its gateway goes on taking what the gateway has let in. */
+    int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
+    record_queue_force(&loop->inboxes[first], &drain.record);
     if (loop->http) http_server_drain(loop->http);
     ask_turn(loop);
 }

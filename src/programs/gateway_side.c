@@ -10,6 +10,7 @@
 #include "model/checkpoint.h"
 #include "programs/model_run.h"
 
+#define UNIT_SILENCE_NS ((int64_t)2000000000) /* units far away say something more often */
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
 #define REQUESTS_AHEAD 64                     /* that are being read or tokenized */
 
@@ -70,7 +71,8 @@ static enum status open_text(struct gateway_side *side, const char *directory,
     return side->scratch ? STATUS_OK : no_memory(error, "the tokenizer");
 }
 
-static enum status open_machine(struct gateway_side *side, uint64_t requests, struct error *error) {
+static enum status open_machine(struct gateway_side *side, uint64_t requests, int64_t silence_ns,
+                                struct error *error) {
     const struct model_text *text = &side->text;
     struct gateway_options gateway = {
         .tokenizer = text->tokenizer,
@@ -83,6 +85,7 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, st
         .prepend_bos = text->prepend_bos,
         .bos_token = text->bos_token,
         .body_bytes_max = LONG_TEXT_BYTES_MAX,
+        .unit_silence_ns = silence_ns,
     };
     requests += REQUESTS_AHEAD;
     gateway.requests_max =
@@ -96,14 +99,21 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, st
     return gateway_create(&arena, &gateway, &side->gateway, error);
 }
 
-enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,
-                              const char *directory, const struct shape *shape, uint64_t requests,
-                              struct error *error) {
+static enum status open_side(struct gateway_side *side, const struct gateway_side_values *values,
+                             const char *directory, const struct shape *shape, uint64_t requests,
+                             int64_t silence_ns, struct error *error) {
     *side = (struct gateway_side){.values = values};
     enum status status = open_text(side, directory, shape, error);
     if (status) return status;
     model_run_name(directory, values->served_name, side->name);
-    return open_machine(side, requests, error);
+    return open_machine(side, requests, silence_ns, error);
+}
+
+/* The unit is in this process: a silence means no more than a long step. */
+enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,
+                              const char *directory, const struct shape *shape, uint64_t requests,
+                              struct error *error) {
+    return open_side(side, values, directory, shape, requests, 0, error);
 }
 
 enum status gateway_side_open_alone(struct gateway_side *side,
@@ -114,7 +124,7 @@ enum status gateway_side_open_alone(struct gateway_side *side,
     if (status) return status;
     struct shape shape = *checkpoint_shape(checkpoint);
     checkpoint_close(checkpoint);
-    return gateway_side_open(side, values, directory, &shape, requests, error);
+    return open_side(side, values, directory, &shape, requests, UNIT_SILENCE_NS, error);
 }
 
 void gateway_side_close(struct gateway_side *side) {

@@ -82,6 +82,8 @@ static void *good_hello(void) {
     r->role = UNIT_DECODE;
     r->vocab_count = r->context_tokens_max = r->page_count = r->requests_max = 9;
     r->page_tokens = KV_BLOCK_TOKENS;
+    hello_ranks(r)[0] = (struct unit_rank){.page_count = 4, .requests_max = 9};
+    hello_ranks(r)[1] = (struct unit_rank){.page_count = 5, .pid = 1234};
     return r;
 }
 
@@ -383,6 +385,9 @@ static void what_units_cannot_mean_is_refused(void **state) {
     assert_invalid(hello);
     hello = good_hello();
     hello->rank_count = 0;
+    assert_invalid(hello);
+    hello = good_hello();
+    hello_ranks(hello)[1].page_count++; /* more than the unit claims to have */
     assert_invalid(hello);
 }
 

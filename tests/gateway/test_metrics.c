@@ -134,7 +134,10 @@ static void read_strictly(struct reader *reader) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
+static struct fleet_unit units[LIMIT_FLEET_UNITS];
+static const struct fleet fleet = {.units = units, .losses_total = 2};
 static const struct metrics_gauges gauges = {
+    .fleet = &fleet,
     .uptime_ns = 90 * MS,
     .page_count = 8,
     .model = {"a \"b\" \\ c", 9},

@@ -382,7 +382,7 @@ static void live(uint64_t seed, uint8_t digest_out[SHA256_BYTES]) {
     struct world *world = world_open(&options);
     /* Just enough for one answer's frame: FULL is met all the time. */
     world->gateway_machine.outbox->capacity = 56 << 10;
-    uint32_t turns = 500 + below(2500), carry_odds = 1 + below(below(2) ? 8 : 120);
+    uint32_t turns = 500 + below(2500), carry_odds = 1 + below(below(2) ? 8 : 1000);
     uint32_t drain_at = below(3) ? turns : below(turns);
     had_drain = drain_at < turns;
     for (uint32_t turn = 0; turn < turns; turn++) {

@@ -48,8 +48,6 @@ static void *make(enum record_kind kind, size_t bytes) {
     return record;
 }
 
-static const struct unit_id the_unit = {1};
-
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static struct arena take_arena(struct world *world, size_t bytes) {
@@ -128,9 +126,8 @@ struct world *world_open(const struct world_options *options) {
     struct arena arena = take_arena(world, gateway_memory_bytes(&gateway));
     if (gateway_create(&arena, &gateway, &world->gateway, &error)) fail_msg("%s", error.text);
     world->gateway_machine = gateway_machine(world->gateway);
-    struct record_unit_link *joined = make(RECORD_UNIT_JOINED, sizeof *joined);
-    joined->unit = the_unit;
-    world_tell_gateway(world, joined);
+    world->speaker = (struct unit_id){1};
+    world_join(world, 1);
     if (options->no_unit) return world;
     struct unit_options unit = unit_defaults(options->unit);
     arena = take_arena(world, unit_memory_bytes(&unit));
@@ -197,7 +194,6 @@ void world_hang_up(struct world *world, uint32_t client) {
 
 void world_drain(struct world *world) {
     world_tell_gateway(world, make(RECORD_DRAIN, sizeof(struct record_drain)));
-    if (world->unit) enqueue(&world->to_unit, make(RECORD_DRAIN, sizeof(struct record_drain)));
 }
 
 static void hear(struct client *client, const void *record, size_t end, size_t bytes) {
@@ -245,7 +241,7 @@ static void say_to_client(struct world *world, const struct record *record) {
 /* ---- the host ------------------------------------------------------------------------------- */
 
 /* What units say comes carried, whoever says it. */
-static const struct record *carry(const struct record *record) {
+static const struct record *carry(const struct world *world, const struct record *record) {
     static _Alignas(8) char memory[1 << 20];
     static struct outbox carried = {.memory = memory, .capacity = sizeof memory};
     switch (record->kind) {
@@ -258,22 +254,38 @@ static const struct record *carry(const struct record *record) {
         return record;
     }
     outbox_clear(&carried);
-    void *inner = outbox_put_carried(&carried, RECORD_FROM_UNIT, the_unit,
+    void *inner = outbox_put_carried(&carried, RECORD_FROM_UNIT, world->speaker,
                                      (enum record_kind)record->kind, record->bytes);
     memcpy(inner, record, record->bytes);
     return outbox_next(&carried, NULL);
 }
 
 void world_tell_gateway(struct world *world, const void *record) {
-    const struct record *carried = carry(record);
+    const struct record *carried = carry(world, record);
     assert_true(record_valid(carried, carried->bytes));
     enqueue(&world->to_gateway, carried);
 }
 
+static void link_unit(struct world *world, enum record_kind kind, uint32_t unit) {
+    struct record_unit_link *link = make(kind, sizeof *link);
+    link->unit.value = unit;
+    world_tell_gateway(world, link);
+}
+
+void world_join(struct world *world, uint32_t unit) {
+    link_unit(world, RECORD_UNIT_JOINED, unit);
+}
+
+void world_lose(struct world *world, uint32_t unit) {
+    link_unit(world, RECORD_UNIT_LOST, unit);
+}
+
 static void carry_one(struct world *world, const struct record *record) {
     assert_true(record_valid(record, record->bytes));
-    if (record->kind == RECORD_TO_UNIT)
+    if (record->kind == RECORD_TO_UNIT) {
+        world->last_unit = ((const struct record_carried *)record)->unit;
         record = carried_inner((const struct record_carried *)record);
+    }
     switch (record->kind) {
     case RECORD_SUBMIT:
         world->submits++;
@@ -284,6 +296,10 @@ static void carry_one(struct world *world, const struct record *record) {
         break;
     case RECORD_CANCEL:
         world->cancels++;
+        if (world->unit) enqueue(&world->to_unit, record);
+        break;
+    case RECORD_DRAIN:
+        world->drains++;
         if (world->unit) enqueue(&world->to_unit, record);
         break;
     case RECORD_TOKENIZE:

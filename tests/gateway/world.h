@@ -33,8 +33,10 @@ struct world {
     struct parcel *to_gateway, *to_unit; /* queues, first to last */
     struct parcel *to_engine;            /* at most one */
     struct parcel *to_tokenize;
-    uint32_t submits, cancels;         /* seen so far */
-    uint32_t fulls;                    /* deliveries answered with FULL */
+    uint32_t submits, cancels, drains; /* seen so far */
+    struct unit_id speaker;   /* the unit that speaks when a unit speaks; at first unit 1 */
+    struct unit_id last_unit; /* the unit that was spoken to last */
+    uint32_t fulls;           /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
     int64_t now_ns;
     void *memories[8];
@@ -61,6 +63,10 @@ void world_drain(struct world *world);
 
 /* A copy of the record goes to the gateway's queue. */
 void world_tell_gateway(struct world *world, const void *record);
+
+/* Units come (and say nothing yet) and go. Unit 1 is there from the beginning. */
+void world_join(struct world *world, uint32_t unit);
+void world_lose(struct world *world, uint32_t unit);
 
 /* One thing each; false if there was nothing to do. Deliveries answered with FULL stay queued. */
 bool world_deliver_to_gateway(struct world *world);

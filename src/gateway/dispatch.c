@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/dispatch.h"
+
+#include "base/check.h"
+#include "gateway/answer.h"
+#include "gateway/intake.h"
+#include "policy/admit.h"
+
+#define LOSSES_MAX 5  /* units that a request may lose without a token in between */
+#define RETRIES_MAX 3 /* times that units may fail or refuse it */
+
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+static void insert_behind(struct gateway *gateway, struct request *before,
+                          struct request *request) {
+    struct request_queue *queue = &gateway->queue;
+    check(!request->queued);
+    request->queued = true;
+    request->before = before;
+    request->behind = before ? before->behind : queue->first;
+    *(before ? &before->behind : &queue->first) = request;
+    *(request->behind ? &request->behind->before : &queue->last) = request;
+    queue->count++;
+    queue->wanted = true;
+}
+
+void dispatch_remove(struct gateway *gateway, struct request *request) {
+    struct request_queue *queue = &gateway->queue;
+    if (!request->queued) return;
+    *(request->before ? &request->before->behind : &queue->first) = request->behind;
+    *(request->behind ? &request->behind->before : &queue->last) = request->before;
+    request->before = request->behind = NULL;
+    request->queued = false;
+    queue->count--;
+}
+
+void dispatch_add(struct gateway *gateway, struct request *request, int64_t now_ns) {
+    struct request *before = gateway->queue.last;
+    while (before && before->arrival > request->arrival)
+        before = before->before;
+    request->waits_since_ns = now_ns;
+    insert_behind(gateway, before, request);
+}
+
+/* Those to be ended stand first: their memory is wanted. */
+void dispatch_end(struct gateway *gateway, struct request *request, enum finish_reason reason) {
+    check(request->unit == FLEET_NONE);
+    dispatch_remove(gateway, request);
+    request->state = REQUEST_ENDING;
+    request->must_end = true;
+    request->reason = (uint8_t)reason;
+    insert_behind(gateway, NULL, request);
+}
+
+/* ---- to a unit and away ---------------------------------------------------------------------- */
+
+void dispatch_progress(struct gateway *gateway, struct request *request) {
+    gateway->fleet.units[request->unit].promised_pages -= request->promised_pages;
+    request->promised_pages = 0;
+    request->losses = request->retries = 0;
+    gateway->queue.wanted = true;
+}
+
+void dispatch_part(struct gateway *gateway, struct request *request) {
+    if (request->unit == FLEET_NONE) return;
+    struct fleet_unit *unit = &gateway->fleet.units[request->unit];
+    unit->promised_pages -= request->promised_pages;
+    unit->bound--;
+    request->promised_pages = 0;
+    request->unit = FLEET_NONE;
+    gateway->queue.wanted = true;
+}
+
+static size_t bytes_to_submit(const struct request *request) {
+    const struct request *leader = request->leader;
+    return submit_bytes(request->prompt_tokens + request->output_tokens, leader->stop_token_count,
+                        leader->bias_count);
+}
+
+static void write_token(void *context, uint32_t index, const struct token_logprob *entries) {
+    ((uint32_t *)context)[index] = entries->token;
+}
+
+static void put_submit(struct gateway *gateway, const struct request *request) {
+    const struct request *leader = request->leader;
+    uint32_t resumed = request->output_tokens, known = request->prompt_tokens + resumed;
+    struct record_submit *submit =
+        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[request->unit].id,
+                           RECORD_SUBMIT, bytes_to_submit(request));
+    check(submit);
+    submit->request = request->id;
+    submit->sampling = request->sampling;
+    submit->prompt_count = request->prompt_tokens;
+    submit->resumed_count = resumed;
+    submit->new_tokens_max = request->new_tokens_max;
+    submit->stop_token_count = leader->stop_token_count;
+    submit->bias_count = leader->bias_count;
+    uint32_t *tokens = record_tail_at(submit, sizeof *submit);
+    memcpy(tokens, leader->prompt, request->prompt_tokens * sizeof *tokens);
+    token_list_visit(&request->tokens, 0, resumed, write_token, tokens + request->prompt_tokens);
+    memcpy((char *)submit + submit_stops_at(known), leader->stop_tokens,
+           leader->stop_token_count * sizeof *leader->stop_tokens);
+    if (leader->bias_count)
+        memcpy((char *)submit + submit_biases_at(known, leader->stop_token_count), leader->biases,
+               leader->bias_count * sizeof *leader->biases);
+}
+
+static void bind(struct gateway *gateway, struct request *request, uint32_t unit, uint64_t pages) {
+    dispatch_remove(gateway, request);
+    request->unit = unit;
+    request->state = REQUEST_SUBMITTED;
+    request->promised_pages = pages;
+    gateway->fleet.units[unit].promised_pages += pages;
+    gateway->fleet.units[unit].bound++;
+    gateway->resumed_total += request->id.attempt > 0;
+    put_submit(gateway, request);
+}
+
+/* ---- again ----------------------------------------------------------------------------------- */
+
+/* The answer may be whole already, only its last word has not come. */
+static bool is_whole(const struct request *request, enum finish_reason *reason_out) {
+    const struct request *leader = request->leader;
+    *reason_out = FINISH_STOP_TOKEN;
+    for (uint32_t i = 0; request->output_tokens && i < leader->stop_token_count; i++)
+        if (request->last_token == leader->stop_tokens[i]) return true;
+    *reason_out = FINISH_LENGTH;
+    return request->output_tokens == request->new_tokens_max;
+}
+
+/* No unit has it any more: another gets it, or it ends. */
+static void send_again(struct gateway *gateway, struct request *request, int64_t now_ns) {
+    enum finish_reason reason = FINISH_CANCELLED;
+    dispatch_part(gateway, request);
+    if (request->state == REQUEST_ENDING || is_whole(request, &reason)) {
+        dispatch_end(gateway, request, reason);
+        return;
+    }
+    bool forgotten = request->tokens.count != request->output_tokens;
+    if (forgotten || request->losses > LOSSES_MAX || request->retries > RETRIES_MAX ||
+        carried_bytes(bytes_to_submit(request)) > gateway->outbox.capacity) {
+        dispatch_end(gateway, request, FINISH_FAILED);
+        return;
+    }
+    struct request *leader = request->leader;
+    request->id.attempt++;
+    request->state = REQUEST_WAITING;
+    if (request->stream && !leader->client_gone) /* the pause is no silence */
+        gateway->wake_ns[request_slot(gateway, leader)] = now_ns + gateway->options.keep_alive_ns;
+    dispatch_add(gateway, request, now_ns);
+}
+
+static bool others_serve(const struct gateway *gateway, uint32_t unit) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (i != unit && fleet_takes(&gateway->fleet, i)) return true;
+    return false;
+}
+
+bool dispatch_retry(struct gateway *gateway, struct request *request, enum finish_reason reason,
+                    int64_t now_ns) {
+    uint32_t unit = request->unit;
+    if (request->state != REQUEST_SUBMITTED || request->retries >= RETRIES_MAX) return false;
+    bool again = reason == FINISH_REFUSED_DRAINING && !gateway->draining;
+    if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].draining = true;
+    if (reason == FINISH_REFUSED_DRAINING || reason == FINISH_FAILED ||
+        reason == FINISH_REFUSED_QUEUE)
+        again |= others_serve(gateway, unit);
+    if (!again) return false;
+    request->retries++;
+    request->shunned = unit;
+    send_again(gateway, request, now_ns);
+    return true;
+}
+
+void dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        struct request *request = &gateway->requests[slot];
+        if (request->shunned == unit) request->shunned = FLEET_NONE; /* its place may be taken */
+        if (request->state == REQUEST_FREE || request->unit != unit) continue;
+        request->losses++;
+        send_again(gateway, request, now_ns);
+    }
+}
+
+/* ---- silence --------------------------------------------------------------------------------- */
+
+/* Its requests are cancelled there, should it ever hear of it. False: no room to say so. */
+static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
+    struct fleet_unit *unit = &gateway->fleet.units[index];
+    size_t each = carried_bytes(sizeof(struct record_cancel));
+    if (outbox_room(&gateway->outbox) < unit->bound * each) return false;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        const struct request *request = &gateway->requests[slot];
+        if (request->state == REQUEST_FREE || request->unit != index) continue;
+        struct record_cancel *cancel = outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT,
+                                                          unit->id, RECORD_CANCEL, sizeof *cancel);
+        check(cancel);
+        cancel->request = request->id;
+    }
+    unit->state = FLEET_SILENT;
+    gateway->fleet.losses_total++;
+    dispatch_lose(gateway, index, now_ns);
+    return true;
+}
+
+static int64_t silent_at_ns(const struct gateway *gateway, uint32_t index) {
+    const struct fleet_unit *unit = &gateway->fleet.units[index];
+    if (unit->state != FLEET_SERVING || !gateway->options.unit_silence_ns) return MACHINE_NEVER;
+    return unit->heard_ns + gateway->options.unit_silence_ns;
+}
+
+static void watch(struct gateway *gateway, int64_t now_ns) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (silent_at_ns(gateway, i) <= now_ns && !give_up(gateway, i, now_ns)) return;
+}
+
+/* ---- from the queue -------------------------------------------------------------------------- */
+
+/* When a request that no unit can take gives up. */
+static int64_t gives_up_ns(const struct gateway *gateway, const struct request *request,
+                           bool any_serves) {
+    int64_t since = request->waits_since_ns;
+    if (!any_serves && gateway->queue.served_ns > since) since = gateway->queue.served_ns;
+    return since + gateway->options.unit_wait_ns;
+}
+
+static struct balance_units_need need_of(const struct request *request) {
+    struct admit_need need = {request->prompt_tokens, request->new_tokens_max};
+    uint32_t known = request->prompt_tokens + request->output_tokens;
+    return (struct balance_units_need){
+        .tokens = (uint64_t)request->prompt_tokens + request->new_tokens_max,
+        .page_count = admit_pages(need),
+        .start_pages = admit_start_pages(need, known),
+        .partner = request->leader->unit,
+        .shunned = request->shunned,
+    };
+}
+
+enum outcome { OUTCOME_WENT_ON, OUTCOME_BOUND, OUTCOME_NO_ROOM, OUTCOME_ALL_FULL };
+
+/* One request that waits; `units` as fleet_view. */
+static enum outcome place(struct gateway *gateway, struct request *request,
+                          const struct balance_unit *units, int64_t now_ns) {
+    struct balance_units_need need = need_of(request);
+    struct units_choice choice = balance_units(&need, units, LIMIT_FLEET_UNITS);
+    if (choice.unit != BALANCE_NO_RANK) {
+        if (outbox_room(&gateway->outbox) < carried_bytes(bytes_to_submit(request)))
+            return OUTCOME_NO_ROOM;
+        bind(gateway, request, choice.unit, need.start_pages);
+        return OUTCOME_BOUND;
+    }
+    if (choice.reason == UNITS_WAITS_ROOM) return OUTCOME_ALL_FULL;
+    if (now_ns < gives_up_ns(gateway, request, choice.reason == UNITS_WAITS_SIZE))
+        return OUTCOME_WENT_ON;
+    request->ending = ENDING_NO_UNIT;
+    dispatch_end(gateway, request, FINISH_CANCELLED);
+    return OUTCOME_WENT_ON;
+}
+
+/* A request that came before any unit: what it asks for can be judged only now. */
+static enum outcome settle(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    enum status status = STATUS_OK;
+    if (fleet_knows_model(&gateway->fleet))
+        status = intake_settle(gateway, leader, now_ns);
+    else if (now_ns >= gives_up_ns(gateway, leader, false))
+        status = intake_give_up(gateway, leader);
+    return status ? OUTCOME_NO_ROOM : OUTCOME_WENT_ON;
+}
+
+static bool has_room(const struct balance_unit *units) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (units[i].takes && units[i].requests < units[i].requests_max &&
+            units[i].waiting < units[i].rank_count * BALANCE_UNITS_WAITING)
+            return true;
+    return false;
+}
+
+/* Walks the queue once; false when the outbox has no room for what comes next. */
+static bool walk(struct gateway *gateway, int64_t now_ns) {
+    struct balance_unit units[LIMIT_FLEET_UNITS];
+    fleet_view(&gateway->fleet, units);
+    for (struct request *request = gateway->queue.first, *next; request; request = next) {
+        enum outcome outcome;
+        next = request->behind;
+        if (request->must_end) {
+            outcome = answer_end(gateway, request, now_ns) ? OUTCOME_NO_ROOM : OUTCOME_WENT_ON;
+        } else if (request->state == REQUEST_UNSETTLED) {
+            outcome = settle(gateway, request, now_ns);
+        } else {
+            outcome = place(gateway, request, units, now_ns);
+            if (outcome == OUTCOME_BOUND) fleet_view(&gateway->fleet, units);
+        }
+        if (outcome == OUTCOME_NO_ROOM) return false;
+        if (outcome == OUTCOME_ALL_FULL && !has_room(units)) return true;
+    }
+    return true;
+}
+
+void dispatch_run(struct gateway *gateway, int64_t now_ns) {
+    struct request_queue *queue = &gateway->queue;
+    watch(gateway, now_ns);
+    if (fleet_serves(&gateway->fleet)) queue->served_ns = now_ns;
+    for (bool room = true; room && queue->first;) {
+        queue->wanted = false;
+        room = walk(gateway, now_ns);
+        if (room && !queue->wanted)
+            return; /* else who ended has ended others: they stand in front */
+        queue->wanted = true;
+    }
+}
+
+int64_t dispatch_wake_ns(const struct gateway *gateway) {
+    const struct request_queue *queue = &gateway->queue;
+    int64_t wake_ns = MACHINE_NEVER;
+    if (queue->first && queue->wanted) return 0;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (silent_at_ns(gateway, i) < wake_ns) wake_ns = silent_at_ns(gateway, i);
+    if (fleet_serves(&gateway->fleet)) return wake_ns;
+    for (const struct request *request = queue->first; request; request = request->behind)
+        if (gives_up_ns(gateway, request, false) < wake_ns)
+            wake_ns = gives_up_ns(gateway, request, false);
+    return wake_ns;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What an operator sees and says of the fleet. GET /debug/fleet:
+ *
+ *   {"units":[{"id","role","state":"joining|serving|draining|silent|refused","model","numerics",
+ *     "ranks":[{"pid","requests_waiting","requests_running","kv_pages":{...}}],
+ *     "requests_bound","requests_waiting","requests_running",
+ *     "kv_pages":{"free","held","cached","total"},"steps_total","last_step_ms"}],
+ *    "queue","requests","resumed_total","lost_units_total"}
+ *
+ * POST /debug/fleet/drain with {"unit":id}: that unit takes nothing new and finishes what it has.
+ */
+#ifndef GATEWAY_FLEET_REPORT_H
+#define GATEWAY_FLEET_REPORT_H
+
+#include "gateway/request.h"
+
+enum status fleet_report(struct gateway *gateway, struct connection_id connection) MUST_USE;
+
+enum status fleet_report_drain(struct gateway *gateway,
+                               const struct record_client_request *record) MUST_USE;
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/balance_units.h"
+
+#include "base/check.h"
+
+const char *units_reason_name(enum units_reason reason) {
+    static const char *const names[UNITS_REASON_COUNT] = {
+        [UNITS_BOUND] = "bound to the unit with the smallest share in use",
+        [UNITS_BOUND_PARTNER] = "bound to the unit that computes its prompt anyway",
+        [UNITS_WAITS_ROOM] = "waits: every unit has enough waiting",
+        [UNITS_WAITS_SIZE] = "waits: no unit that serves is large enough",
+        [UNITS_WAITS_UNIT] = "waits: no unit serves",
+    };
+    check(reason < UNITS_REASON_COUNT);
+    return names[reason];
+}
+
+static bool is_large_enough(const struct balance_unit *unit,
+                            const struct balance_units_need *need) {
+    return unit->takes && need->tokens <= unit->context_tokens_max &&
+           need->page_count <= unit->rank_pages;
+}
+
+static bool has_room(const struct balance_unit *unit) {
+    return unit->requests < unit->requests_max &&
+           unit->waiting < unit->rank_count * BALANCE_UNITS_WAITING;
+}
+
+/* In use, once the request is there. */
+static double share(const struct balance_unit *unit, const struct balance_units_need *need) {
+    return ((double)unit->requests + 1) / unit->requests_max +
+           (double)(unit->pages_taken + need->start_pages) / (double)unit->pages_total;
+}
+
+struct units_choice balance_units(const struct balance_units_need *need,
+                                  const struct balance_unit *units, uint32_t unit_count) {
+    uint32_t best = BALANCE_NO_RANK, able = 0, serving = 0;
+    double best_share = 0;
+    for (uint32_t i = 0; i < unit_count; i++) {
+        serving += units[i].takes;
+        able += is_large_enough(&units[i], need);
+    }
+    for (uint32_t i = 0; i < unit_count; i++) {
+        if (!is_large_enough(&units[i], need) || !has_room(&units[i])) continue;
+        if (i == need->shunned && able > 1) continue;
+        if (i == need->partner) return (struct units_choice){i, UNITS_BOUND_PARTNER};
+        double own = share(&units[i], need);
+        if (best != BALANCE_NO_RANK && own >= best_share) continue;
+        best = i;
+        best_share = own;
+    }
+    if (best != BALANCE_NO_RANK) return (struct units_choice){best, UNITS_BOUND};
+    return (struct units_choice){BALANCE_NO_RANK, able      ? UNITS_WAITS_ROOM
+                                                  : serving ? UNITS_WAITS_SIZE
+                                                            : UNITS_WAITS_UNIT};
+}

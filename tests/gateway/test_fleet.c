@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The gateway among several units, which the tests play by hand: requests wait for a unit, go on
+ * elsewhere when theirs is lost, silent or failing, and wait again when there is none; each ends
+ * once and says each token once. Units of another model, and units that lie, are kept out. The
+ * random lives of whole fleets are in tests/simulate.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/tree.h"
+#include "policy/balance_units.h"
+#include "world.h"
+
+#define COMPLETIONS "/v1/completions"
+#define SECOND ((int64_t)1000000000)
+
+enum { VOCAB = 4096 };
+
+static _Alignas(8) char record_memory[1 << 16];
+static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
+
+static void *make(enum record_kind kind, size_t bytes) {
+    outbox_clear(&records);
+    return outbox_put(&records, kind, bytes);
+}
+
+static struct world *open_empty(struct gateway_options gateway) {
+    return world_open(
+        &(struct world_options){.no_unit = true, .no_tokenizer = true, .gateway = gateway});
+}
+
+static void tell(struct world *world, uint32_t unit, const void *record) {
+    world->speaker.value = unit;
+    world_tell_gateway(world, record);
+    world_settle(world);
+}
+
+static void say_hello(struct world *world, uint32_t unit, const char *numerics) {
+    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(1));
+    hello->vocab_count = VOCAB;
+    hello->context_tokens_max = 2048;
+    hello->page_count = 100;
+    hello->page_tokens = KV_BLOCK_TOKENS;
+    hello->requests_max = 40;
+    hello->rank_count = 1;
+    *hello_ranks(hello) = (struct unit_rank){.pid = 100 + unit, .page_count = 100, 40};
+    strcpy(hello->numerics_id, numerics);
+    tell(world, unit, hello);
+}
+
+static void join(struct world *world, uint32_t unit) {
+    world_join(world, unit);
+    say_hello(world, unit, "test.v1");
+}
+
+static struct world *open_with(uint32_t units, struct gateway_options gateway) {
+    struct world *world = open_empty(gateway);
+    for (uint32_t unit = 1; unit <= units; unit++)
+        join(world, unit);
+    return world;
+}
+
+static void lose(struct world *world, uint32_t unit) {
+    world_lose(world, unit);
+    world_settle(world);
+}
+
+static uint32_t ask(struct world *world, const char *more) {
+    char body[512];
+    snprintf(body, sizeof body, "{\"prompt\":[5,6,7],\"max_tokens\":6%s}", more);
+    uint32_t client = world_post(world, COMPLETIONS, body);
+    world_settle(world);
+    return client;
+}
+
+static void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
+                        const uint32_t *ids, uint32_t count) {
+    struct record_tokens *record = make(RECORD_TOKENS, tokens_bytes(count, 0));
+    record->request = id;
+    record->first_output_position = first;
+    record->token_count = count;
+    memcpy(record_tail_at(record, sizeof *record), ids, count * sizeof *ids);
+    tell(world, unit, record);
+}
+
+static void tell_finished(struct world *world, uint32_t unit, struct request_id id,
+                          enum finish_reason reason, uint32_t count) {
+    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    record->request = id;
+    record->reason = reason;
+    record->output_tokens = count;
+    record->prompt_miss_tokens = 3;
+    tell(world, unit, record);
+}
+
+static void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t running) {
+    struct record_unit_load *load = make(RECORD_UNIT_LOAD, load_bytes(1));
+    load->rank_count = 1;
+    load->requests_waiting = load_ranks(load)->requests_waiting = waiting;
+    load->requests_running = load_ranks(load)->requests_running = running;
+    load->pages_held = load_ranks(load)->pages_held = 3 * running;
+    load->pages_free = load_ranks(load)->pages_free = 100 - 3 * running;
+    tell(world, unit, load);
+}
+
+static const struct tree *read_body(struct world *world, uint32_t client) {
+    static char memory[1 << 20];
+    static struct arena arena;
+    const struct tree *root = NULL;
+    struct error error;
+    arena_over(&arena, memory, sizeof memory);
+    struct bytes text = {world->clients[client].data, world->clients[client].count};
+    if (tree_parse(&arena, text, "body", &root, &error)) fail_msg("%s", error.text);
+    return root;
+}
+
+static void assert_ids(struct world *world, uint32_t client, const uint32_t *ids, size_t count) {
+    assert_true(world->clients[client].ended);
+    assert_int_equal(world->clients[client].http_status, 200);
+    const struct tree *root = read_body(world, client);
+    const struct tree *told = tree_member(tree_at(tree_member(root, "choices"), 0), "token_ids");
+    assert_int_equal(tree_count(told), count);
+    for (size_t i = 0; i < count; i++) {
+        int64_t id = -1;
+        assert_true(tree_get_integer(tree_at(told, i), &id));
+        assert_int_equal(id, ids[i]);
+    }
+}
+
+static void assert_refused(struct world *world, uint32_t client, uint32_t status,
+                           const char *code) {
+    struct bytes got = {0};
+    assert_true(world->clients[client].ended);
+    assert_int_equal(world->clients[client].http_status, status);
+    const struct tree *error = tree_member(read_body(world, client), "error");
+    assert_true(tree_get_string(tree_member(error, "code"), &got));
+    if (!bytes_equal(got, bytes_of(code))) fail_msg("%.*s", (int)got.count, got.data);
+}
+
+static void close_empty(struct world *world) {
+    assert_int_equal(gateway_request_count(world->gateway), 0);
+    gateway_audit(world->gateway);
+    world_close(world);
+}
+
+static const uint32_t ids[] = {11, 12, 13, 14, 15, 16};
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static void requests_wait_for_the_first_unit(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){0});
+    uint32_t good = ask(world, ",\"n\":2");
+    uint32_t long_one = world_post(world, COMPLETIONS, "{\"prompt\":[5],\"max_tokens\":3000}");
+    uint32_t foreign = ask(world, ",\"stop_token_ids\":[9999]"), gone = ask(world, "");
+    assert_int_equal(world->submits, 0);
+    world_hang_up(world, gone);
+    join(world, 2);
+    assert_int_equal(world->submits, 2);
+    assert_int_equal(world->last_unit.value, 2);
+    assert_refused(world, foreign, 422, "out_of_range");
+    assert_refused(world, long_one, 400, "context_length_exceeded");
+    struct request_id second = world->last_submit->request, first = second;
+    first.low--;
+    tell_tokens(world, 2, first, 0, ids, 2);
+    tell_tokens(world, 2, second, 0, ids + 2, 2);
+    tell_finished(world, 2, first, FINISH_LENGTH, 2);
+    tell_finished(world, 2, second, FINISH_LENGTH, 2);
+    assert_ids(world, good, ids, 2);
+    close_empty(world);
+}
+
+static void nobody_waits_for_ever(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){.unit_wait_ns = 3 * SECOND});
+    const struct machine *machine = &world->gateway_machine;
+    uint32_t unsettled = ask(world, "");
+    assert_true(machine->next_wake_ns(machine->self) == 3 * SECOND);
+    world->now_ns = 3 * SECOND;
+    world_settle(world);
+    assert_refused(world, unsettled, 503, "no_unit");
+    assert_int_equal(world->clients[unsettled].retry_after_seconds, 5);
+    join(world, 1);
+    uint32_t whole = ask(world, ""), stream = ask(world, ",\"stream\":true");
+    tell_tokens(world, 1, world->last_submit->request, 0, ids, 2);
+    world->now_ns += SECOND;
+    lose(world, 1);
+    assert_false(world->clients[whole].ended);
+    world->now_ns += 3 * SECOND - 1;
+    world_settle(world);
+    assert_false(world->clients[whole].ended || world->clients[stream].ended);
+    assert_true(machine->next_wake_ns(machine->self) == world->now_ns + 1);
+    world->now_ns++;
+    world_settle(world);
+    assert_refused(world, whole, 503, "no_unit");
+    assert_true(world->clients[stream].ended); /* it had begun: an event tells */
+    assert_non_null(strstr(world->clients[stream].data, "\"code\":\"no_unit\""));
+    close_empty(world);
+}
+
+/* A unit gets no more than its next steps can want; who comes later finds work. */
+static void binding_is_late(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){.requests_max = 64});
+    uint32_t count = 3 * BALANCE_UNITS_WAITING;
+    for (uint32_t i = 0; i < count; i++)
+        ask(world, "");
+    assert_int_equal(world->submits, BALANCE_UNITS_WAITING);
+    tell_load(world, 1, BALANCE_UNITS_WAITING - 3, 3); /* three have started */
+    assert_int_equal(world->submits, BALANCE_UNITS_WAITING + 3);
+    join(world, 2);
+    assert_int_equal(world->submits, 2 * BALANCE_UNITS_WAITING + 3);
+    assert_int_equal(world->last_unit.value, 2);
+    for (uint32_t client = 0; client < count; client++)
+        world_hang_up(world, client);
+    world_settle(world);
+    assert_int_equal(gateway_request_count(world->gateway), 2 * BALANCE_UNITS_WAITING + 3);
+    lose(world, 1);
+    lose(world, 2);
+    close_empty(world);
+}
+
+/* ---- going on elsewhere ---------------------------------------------------------------------- */
+
+static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, ",\"seed\":7,\"logit_bias\":{\"9\":1},\"stop_token_ids\":[77]");
+    struct request_id old = world->last_submit->request;
+    tell_tokens(world, 1, old, 0, ids, 2);
+    tell_tokens(world, 1, old, 2, ids + 2, 1);
+    join(world, 2);
+    lose(world, 1);
+    const struct record_submit *again = world->last_submit;
+    struct request_id new = again->request;
+    assert_int_equal(world->last_unit.value, 2);
+    assert_int_equal(new.attempt, 1);
+    assert_true(new.high == old.high &&new.low == old.low);
+    assert_int_equal(again->prompt_count, 3);
+    assert_int_equal(again->resumed_count, 3);
+    assert_int_equal(again->new_tokens_max, 6);
+    assert_int_equal(again->sampling.seed, 7);
+    const uint32_t expected[] = {5, 6, 7, 11, 12, 13};
+    assert_memory_equal(record_tail_at(again, sizeof *again), expected, sizeof expected);
+    const uint32_t *stops = (const void *)((const char *)again + submit_stops_at(6));
+    assert_int_equal(stops[1], 77);
+    tell_tokens(world, 2, old, 3, ids + 4, 1); /* of the first attempt, whoever says it */
+    tell_tokens(world, 1, new, 3, ids + 4, 1); /* of a unit that is gone */
+    tell_tokens(world, 2, new, 3, ids + 3, 3);
+    tell_finished(world, 2, old, FINISH_FAILED, 0);
+    assert_false(world->clients[client].ended);
+    tell_finished(world, 2, new, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
+/* All its tokens had come, only the last word had not. */
+static void a_whole_answer_is_not_asked_for_again(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){0});
+    uint32_t full = ask(world, ",\"stop_token_ids\":[13]");
+    uint32_t unit = world->last_unit.value;
+    tell_tokens(world, unit, world->last_submit->request, 0, ids, 3);
+    lose(world, unit);
+    assert_ids(world, full, ids, 3);
+    join(world, 3);
+    uint32_t submits = world->submits, longest = ask(world, "");
+    unit = world->last_unit.value;
+    tell_tokens(world, unit, world->last_submit->request, 0, ids, 6);
+    lose(world, unit);
+    assert_ids(world, longest, ids, 6);
+    assert_int_equal(world->submits, submits + 1);
+    close_empty(world);
+}
+
+static void a_silent_unit_is_given_up_until_it_speaks(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){.unit_silence_ns = 2 * SECOND});
+    const struct machine *machine = &world->gateway_machine;
+    uint32_t client = ask(world, "");
+    struct request_id old = world->last_submit->request;
+    assert_int_equal(world->last_unit.value, 1);
+    tell_tokens(world, 1, old, 0, ids, 2);
+    world->now_ns = SECOND;
+    tell_load(world, 2, 0, 0);
+    assert_true(machine->next_wake_ns(machine->self) == 2 * SECOND);
+    world->now_ns = 2 * SECOND;
+    world_settle(world);
+    assert_int_equal(world->cancels, 1); /* should it hear of it */
+    assert_int_equal(world->last_unit.value, 2);
+    assert_int_equal(world->last_submit->resumed_count, 2);
+    tell_tokens(world, 1, old, 2, ids + 4, 1); /* late */
+    tell_finished(world, 1, old, FINISH_CANCELLED, 3);
+    tell_tokens(world, 2, world->last_submit->request, 2, ids + 2, 4);
+    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    world->now_ns = 3 * SECOND + 1; /* now the second is silent, and the first serves again */
+    world_settle(world);
+    ask(world, "");
+    assert_int_equal(world->last_unit.value, 1);
+    lose(world, 1);
+    tell_load(world, 2, 0, 0);
+    assert_int_equal(world->last_unit.value, 2);
+    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 0);
+    close_empty(world);
+}
+
+static void a_failed_step_is_tried_elsewhere(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    uint32_t failing = world->last_unit.value;
+    tell_tokens(world, failing, world->last_submit->request, 0, ids, 1);
+    tell_finished(world, failing, world->last_submit->request, FINISH_FAILED, 1);
+    assert_int_equal(world->last_unit.value, 3 - failing);
+    assert_int_equal(world->last_submit->resumed_count, 1);
+    for (uint32_t turn = 0; turn < 3; turn++) { /* and it fails wherever it goes */
+        assert_false(world->clients[client].ended);
+        tell_finished(world, world->last_unit.value, world->last_submit->request, FINISH_FAILED, 1);
+    }
+    assert_int_equal(world->submits, 4);
+    assert_ids(world, client, ids, 1); /* cut, with a reason */
+    close_empty(world);
+}
+
+/* A request that takes every unit along does not take them all. */
+static void no_request_loses_units_for_ever(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){0});
+    uint32_t client = ask(world, ""), unit = 1;
+    for (; unit < 30 && !world->clients[client].ended; unit++) {
+        join(world, unit);
+        lose(world, unit);
+    }
+    assert_true(unit < 10);
+    assert_refused(world, client, 503, "engine_failed");
+    close_empty(world);
+}
+
+/* ---- who serves ------------------------------------------------------------------------------ */
+
+static void a_draining_unit_finishes_what_it_has(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    struct request_id running = world->last_submit->request;
+    assert_int_equal(world->last_unit.value, 1);
+    uint32_t drain = world_post(world, "/debug/fleet/drain", "{\"unit\":1}");
+    world_settle(world);
+    assert_int_equal(world->clients[drain].http_status, 200);
+    assert_int_equal(world->drains, 1);
+    for (uint32_t i = 0; i < 5; i++) {
+        ask(world, "");
+        assert_int_equal(world->last_unit.value, 2);
+    }
+    tell_finished(world, 2, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
+    assert_int_equal(world->submits, 6); /* nobody takes it: it waits */
+    join(world, 3);
+    assert_int_equal(world->last_unit.value, 3);
+    tell_tokens(world, 1, running, 0, ids, 6);
+    tell_finished(world, 1, running, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    static const char *const bad[] = {"{\"unit\":9}", "{\"unit\":\"1\"}", "{", "{\"unit\":-1}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        drain = world_post(world, "/debug/fleet/drain", bad[i]);
+        world_settle(world);
+        assert_true(world->clients[drain].http_status == 400 ||
+                    world->clients[drain].http_status == 404);
+    }
+    for (uint32_t i = 0; i < world->client_count; i++)
+        if (!world->clients[i].ended) world_hang_up(world, i);
+    world_settle(world);
+    for (uint32_t unit = 1; unit <= 3; unit++)
+        lose(world, unit);
+    close_empty(world);
+}
+
+static void another_model_is_refused(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    world_join(world, 2);
+    say_hello(world, 2, "other.v1");
+    for (uint32_t i = 0; i < 4; i++) {
+        ask(world, "");
+        assert_int_equal(world->last_unit.value, 1);
+    }
+    uint32_t report = world_get(world, "/debug/fleet"), metrics = world_get(world, "/metrics");
+    world_settle(world);
+    assert_non_null(strstr(world->clients[report].data, "\"state\":\"refused\""));
+    assert_non_null(strstr(world->clients[metrics].data, "fathom_units{state=\"refused\"} 1"));
+    assert_non_null(strstr(world->clients[metrics].data, "fathom_units_refused_total 1"));
+    for (uint32_t client = 0; client < 4; client++)
+        world_hang_up(world, client);
+    lose(world, 1);
+    join(world, 3); /* the first one's model is still the fleet's as long as requests are held... */
+    assert_int_equal(gateway_request_count(world->gateway), 0);
+    lose(world, 3);
+    world_join(world, 4);
+    say_hello(world, 4, "other.v1"); /* ... and no longer */
+    ask(world, "");
+    assert_int_equal(world->last_unit.value, 4);
+    tell_finished(world, 4, world->last_submit->request, FINISH_LENGTH, 0);
+    close_empty(world);
+}
+
+/* What cannot be true ends the trust, and the request goes on elsewhere. */
+static void units_that_lie_are_put_out(void **state) {
+    (void)state;
+    static const uint32_t foreign[] = {VOCAB};
+    for (uint32_t lie = 0; lie < 5; lie++) {
+        struct world *world = open_with(2, (struct gateway_options){0});
+        uint32_t client = ask(world, ""), unit = world->last_unit.value;
+        struct request_id id = world->last_submit->request;
+        if (lie == 0) tell_tokens(world, unit, id, 1, ids, 1);     /* leaves one out */
+        if (lie == 1) tell_tokens(world, unit, id, 0, foreign, 1); /* no token of the model */
+        if (lie == 2) tell_tokens(world, unit, id, 0, foreign - 0, 1);
+        if (lie == 3) { /* more than was asked for */
+            static const uint32_t many[7] = {1};
+            tell_tokens(world, unit, id, 0, many, 7);
+        }
+        if (lie == 4) {
+            struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+            record->request = id;
+            record->prompt_hit_tokens = 4; /* of three */
+            tell(world, unit, record);
+        }
+        assert_int_equal(world->last_unit.value, 3 - unit);
+        tell_tokens(world, unit, id, 0, ids, 1); /* unheard */
+        tell_tokens(world, 3 - unit, world->last_submit->request, 0, ids, 6);
+        tell_finished(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, 6);
+        assert_ids(world, client, ids, 6);
+        close_empty(world);
+    }
+}
+
+static void the_table_is_bounded(void **state) {
+    (void)state;
+    struct world *world = open_with(LIMIT_FLEET_UNITS + 3, (struct gateway_options){0});
+    uint32_t report = world_get(world, "/debug/fleet");
+    world_settle(world);
+    const struct tree *root = read_body(world, report);
+    assert_int_equal(tree_count(tree_member(root, "units")), LIMIT_FLEET_UNITS);
+    lose(world, LIMIT_FLEET_UNITS + 2); /* never was there */
+    lose(world, 5);
+    join(world, 500);
+    close_empty(world);
+}
+
+static double metric_of(struct world *world, const char *name) {
+    uint32_t client = world_get(world, "/metrics");
+    world_settle(world);
+    const char *at = strstr(world->clients[client].data, name);
+    if (!at) fail_msg("no %s", name);
+    return strtod(at + strlen(name), NULL);
+}
+
+static void the_fleet_is_told(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){0});
+    tell_load(world, 1, 1, 2);
+    tell_load(world, 2, 0, 5);
+    uint32_t client = world_get(world, "/debug/fleet");
+    world_settle(world);
+    const struct tree *units = tree_member(read_body(world, client), "units");
+    const struct tree *rank = tree_at(tree_member(tree_at(units, 1), "ranks"), 0);
+    int64_t value = 0;
+    assert_true(tree_get_integer(tree_member(rank, "pid"), &value) && value == 102);
+    assert_true(tree_get_integer(tree_member(rank, "requests_running"), &value) && value == 5);
+    assert_true(tree_get_integer(tree_member(tree_member(rank, "kv_pages"), "held"), &value) &&
+                value == 15);
+    assert_true(metric_of(world, "\nfathom_requests_running ") == 7);
+    assert_true(metric_of(world, "\nfathom_kv_pages{state=\"held\"} ") == 21);
+    assert_true(metric_of(world, "\nfathom_kv_pages_total ") == 200);
+    assert_true(metric_of(world, "\nfathom_units{state=\"serving\"} ") == 2);
+    ask(world, "");
+    lose(world, 1);
+    lose(world, 2);
+    assert_true(metric_of(world, "\nfathom_unit_losses_total ") == 2);
+    assert_true(metric_of(world, "\nfathom_requests_queued ") == 1);
+    join(world, 3);
+    assert_true(metric_of(world, "\nfathom_requests_resumed_total ") == 2);
+    tell_finished(world, 3, world->last_submit->request, FINISH_LENGTH, 0);
+    close_empty(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_wait_for_the_first_unit),
+        cmocka_unit_test(nobody_waits_for_ever),
+        cmocka_unit_test(binding_is_late),
+        cmocka_unit_test(a_lost_unit_s_requests_go_on_elsewhere),
+        cmocka_unit_test(a_whole_answer_is_not_asked_for_again),
+        cmocka_unit_test(a_silent_unit_is_given_up_until_it_speaks),
+        cmocka_unit_test(a_failed_step_is_tried_elsewhere),
+        cmocka_unit_test(no_request_loses_units_for_ever),
+        cmocka_unit_test(a_draining_unit_finishes_what_it_has),
+        cmocka_unit_test(another_model_is_refused),
+        cmocka_unit_test(units_that_lie_are_put_out),
+        cmocka_unit_test(the_table_is_bounded),
+        cmocka_unit_test(the_fleet_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
