@@ -11,6 +11,7 @@ extern const struct command_subject bench_subjects[];
 extern const size_t bench_subject_count;
 
 int bench_balance(int argc, char **argv);
+int bench_cache(int argc, char **argv);
 int bench_eplb(int argc, char **argv);
 int bench_exchange(int argc, char **argv);
 int bench_kernels(int argc, char **argv);
@@ -20,6 +21,7 @@ int bench_overlap(int argc, char **argv);
 int bench_peers(int argc, char **argv);
 int bench_serve(int argc, char **argv);
 extern const struct option_table bench_balance_options;
+extern const struct option_table bench_cache_options;
 extern const struct option_table bench_eplb_options;
 extern const struct option_table bench_exchange_options;
 extern const struct option_table bench_kernels_options;

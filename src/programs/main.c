@@ -12,6 +12,7 @@
 const struct program programs[] = {
     {"bench", "measure kernels and the model", program_bench, NULL, 0},
 #ifdef FATHOM_SERVING
+    {"cache", "look at a KV storage on disk", program_cache, OPTIONS(cache_options)},
     {"chat", "talk with a model in the terminal", program_chat, OPTIONS(chat_options)},
     {"detokenize", "turn token ids into text", program_detokenize, OPTIONS(detokenize_options)},
     {"eplb", "place experts on ranks", program_eplb, OPTIONS(eplb_options)},

@@ -29,6 +29,7 @@ extern const size_t program_count;
 extern char **program_arguments;
 
 int program_bench(int argc, char **argv);
+int program_cache(int argc, char **argv);
 int program_detokenize(int argc, char **argv);
 int program_eplb(int argc, char **argv);
 int program_gateway(int argc, char **argv);
@@ -44,6 +45,7 @@ int program_trace(int argc, char **argv);
 int program_unit(int argc, char **argv);
 int program_version(int argc, char **argv);
 
+extern const struct option_table cache_options[1];
 extern const struct option_table detokenize_options[1];
 extern const struct option_table eplb_options[1];
 extern const struct option_table gateway_options[1];

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * XXH3-64: the checksum of KV blocks (contract/kv_block.h) and of the cache's files. It finds
+ * accidents, not attacks: what must not be forged is named by SHA-256 (base/sha256.h).
+ */
+#ifndef BASE_CHECKSUM_H
+#define BASE_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t checksum_of(const void *data, size_t bytes);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom cache: looks at the directory of a KV storage (`serve --kv-dir`) from outside.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "host/kv_store_check.h"
+#include "programs/command.h"
+
+struct cache_values {
+    uint64_t size;
+    bool json;
+};
+
+static const struct option cache_rows[] = {
+    {.name = "size",
+     .type = OPTION_BYTES,
+     .help = "gc: bytes that may be left",
+     .offset = offsetof(struct cache_values, size)},
+    {.name = "json",
+     .type = OPTION_FLAG,
+     .help = "print one JSON object",
+     .offset = offsetof(struct cache_values, json)},
+};
+
+const struct option_table cache_options[1] = {{
+    .command = "cache",
+    .arguments = "stat|verify|gc DIR",
+    .description = "A KV storage on disk: what is in it; every byte of it read and checked (exit "
+                   "code 1: damage);\nits oldest segments removed until --size is left. Servers "
+                   "may use it meanwhile.",
+    .options = cache_rows,
+    .option_count = sizeof cache_rows / sizeof *cache_rows,
+    .positional_min = 2,
+    .positional_max = 2,
+}};
+
+struct printed {
+    bool json, deep;
+    uint32_t folders;
+};
+
+static void print_damage(void *context, const char *line) {
+    fprintf(stderr, "%s\n", line);
+}
+
+static void print_folder(void *context, const struct kv_check *check) {
+    struct printed *printed = context;
+    unsigned long long blocks = check->blocks, bytes = check->bytes, segments = check->segments;
+    if (printed->json) {
+        printf("%s\n  {\"folder\":\"%s\",\"block_bytes\":%zu,\"segments\":%llu,\"bytes\":%llu,"
+               "\"blocks\":%llu,\"retired\":%llu,\"writers\":%llu",
+               printed->folders ? "," : "", check->folder, check->block_bytes, segments, bytes,
+               blocks, (unsigned long long)check->retired, (unsigned long long)check->writers);
+        if (printed->deep)
+            printf(",\"sound\":%llu,\"damaged\":%llu,\"unfinished\":%llu",
+                   (unsigned long long)check->sound, (unsigned long long)check->damaged,
+                   (unsigned long long)check->unfinished);
+        printf("}");
+    } else {
+        printf("%s: %llu blocks of %zu bytes in %llu segments, %.1f MiB; %llu slots retired, "
+               "%llu written to\n",
+               check->folder, blocks, check->block_bytes, segments,
+               (double)bytes / ((size_t)1 << 20), (unsigned long long)check->retired,
+               (unsigned long long)check->writers);
+        if (printed->deep)
+            printf("  %llu sound, %llu damaged, %llu unfinished\n",
+                   (unsigned long long)check->sound, (unsigned long long)check->damaged,
+                   (unsigned long long)check->unfinished);
+    }
+    printed->folders++;
+}
+
+static int look(const char *directory, bool deep, bool json) {
+    struct printed printed = {json, deep, 0};
+    struct kv_check_listener listener = {print_damage, print_folder, &printed};
+    struct kv_check total;
+    struct error error = {""};
+    if (json) printf("{\"folders\":[");
+    enum status status = kv_store_check(directory, deep, &listener, &total, &error);
+    if (status) return command_failed(cache_options, status, &error);
+    if (json)
+        printf("],\n \"blocks\":%llu,\"bytes\":%llu,\"damaged\":%llu}\n",
+               (unsigned long long)total.blocks, (unsigned long long)total.bytes,
+               (unsigned long long)total.damaged);
+    else if (!printed.folders)
+        printf("no blocks\n");
+    int exit_code = command_end(cache_options);
+    return exit_code == EXIT_CODE_OK && deep && total.damaged ? EXIT_CODE_FAILED : exit_code;
+}
+
+static int shrink(const char *directory, const struct cache_values *values) {
+    uint64_t removed, left;
+    struct error error = {""};
+    enum status status = kv_store_check_shrink(directory, values->size, &removed, &left, &error);
+    if (status) return command_failed(cache_options, status, &error);
+    if (values->json)
+        printf("{\"removed_segments\":%llu,\"bytes\":%llu}\n", (unsigned long long)removed,
+               (unsigned long long)left);
+    else
+        printf("%llu segments removed, %.1f MiB left\n", (unsigned long long)removed,
+               (double)left / ((size_t)1 << 20));
+    return command_end(cache_options);
+}
+
+int program_cache(int argc, char **argv) {
+    struct cache_values values;
+    struct option_result result;
+    int exit_code;
+    if (!command_begin(cache_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    const char *what = result.positional[0], *directory = result.positional[1];
+    if (!strcmp(what, "stat")) return look(directory, false, values.json);
+    if (!strcmp(what, "verify")) return look(directory, true, values.json);
+    if (!strcmp(what, "gc") && values.size == 0)
+        return command_misused(cache_options, "gc wants --size BYTES (1 leaves nothing)");
+    if (!strcmp(what, "gc")) return shrink(directory, &values);
+    return command_misused(cache_options, "no subject named '%s'; there are: stat, verify, gc",
+                           what);
+}
