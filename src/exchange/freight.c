@@ -67,7 +67,8 @@ bool freight_may(struct freight *freight, size_t bytes) {
     freight->room += (double)(now - freight->filled_ns) / freight->ns_per_byte;
     freight->filled_ns = now;
     if (freight->room > (double)FREIGHT_CHUNK_BYTES) freight->room = (double)FREIGHT_CHUNK_BYTES;
-    if (freight->room < (double)bytes) return false;
+    size_t least = bytes < FREIGHT_CHUNK_BYTES ? bytes : FREIGHT_CHUNK_BYTES;
+    if (freight->room < (double)least) return false; /* more is owed, and waited for, afterwards */
     freight->room -= (double)bytes;
     return true;
 }

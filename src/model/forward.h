@@ -136,6 +136,10 @@ struct moves {
     uint32_t giving, taking, making; /* index of the one under way, or to look at next */
     bool gives, takes;               /* one is under way */
     size_t made;                     /* bytes of the one that is being made here */
+    struct pack_list pack;           /* of the one that is read from the checkpoint */
+    struct pack_run packing;
+    uint32_t packed; /* its jobs that are done */
+    bool reads;      /* one is being read */
     struct freight_sum sum;          /* ... and their checksum */
     struct model_moving told;
 };

@@ -121,7 +121,7 @@ struct model_rank {
     uint64_t pairs;             /* (token, expert) pairs computed here */
     uint64_t bytes_sent;        /* to other ranks' experts, and results back */
     uint64_t experts_moved;     /* to slots of this rank, while steps ran */
-    uint64_t bytes_moved;       /* of them, from other ranks */
+    uint64_t bytes_moved;       /* of them, from other ranks or the checkpoint */
     int64_t transfer_ns;        /* begin to end of all such transfers, summed */
     int64_t waited_ns;          /* for their ends */
 };

@@ -41,6 +41,12 @@ static uint32_t own_slot(const struct model *model, uint32_t layer, uint32_t slo
     return of->first_slot + slot % model->placement.slots_per_rank;
 }
 
+static void end_reading(struct moves *moves) {
+    if (moves->reads) pack_run_close(&moves->packing);
+    moves->reads = false;
+    moves->pack.count = 0;
+}
+
 enum status moves_open(struct model *model, uint64_t bytes, struct error *error) {
     struct moves *moves = &model->moves;
     if (!model->placement.ranks || !bytes) return STATUS_OK;
@@ -60,6 +66,8 @@ void moves_close(struct model *model) {
         moves_progress(model);
     freight_close(moves->freight);
     free(moves->spares);
+    end_reading(moves);
+    pack_list_free(&moves->pack);
     free(moves->list);
     *moves = (struct moves){.freight = NULL};
 }
@@ -133,6 +141,41 @@ static void go_on_taking(struct model *model) {
     freight_take(moves->freight, rank_of(model, moving->move.from), moving->memory, bytes);
 }
 
+#define READ_BYTES ((size_t)256 << 10) /* of the checkpoint at a time: some tenths of a ms */
+
+static enum status begin_reading(struct model *model, const struct moving *moving,
+                                 struct error *error) {
+    struct moves *moves = &model->moves;
+    struct expert_place place = {moving->move.layer, moving->move.expert, moving->memory};
+    static const struct pack_progress nobody;
+    moves->pack.piece_bytes = READ_BYTES;
+    enum status status =
+        weights_list_expert(&model->weights, model->checkpoint, place, &moves->pack, error);
+    if (status != STATUS_OK) return status;
+    moves->packed = 0;
+    moves->reads = true;
+    return pack_run_open(&moves->packing, &moves->pack, model->team, &nobody, error);
+}
+
+/* A piece of what comes from the checkpoint; then its checksum, by chunks. True: the last. */
+static bool read_some(struct model *model, const struct moving *moving, struct error *error,
+                      enum status *status) {
+    struct moves *moves = &model->moves;
+    size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
+    if (!moves->reads) *status = begin_reading(model, moving, error);
+    if (*status != STATUS_OK) return true;
+    if (moves->packed < moves->pack.count) {
+        if (freight_may(moves->freight, pack_job_bytes(&moves->pack.jobs[moves->packed])))
+            *status = pack_run_jobs(&moves->packing, moves->packed++, 1, error);
+        return *status != STATUS_OK;
+    }
+    size_t some = left < READ_BYTES ? left : READ_BYTES;
+    if (!moves->made) freight_sum_begin(&moves->sum);
+    freight_sum_add(&moves->sum, moving->memory + moves->made, some);
+    moves->made += some;
+    return moves->made == bytes;
+}
+
 /* A chunk of a copy within this rank. True: the last. */
 static bool copy_some(struct model *model, const struct moving *moving) {
     struct moves *moves = &model->moves;
@@ -151,11 +194,19 @@ static void go_on_making(struct model *model) {
     moves->making = next_of(moves, moves->making, ROLE_COPY, ROLE_READ);
     if (moves->making == moves->count) return;
     const struct moving *moving = &moves->list[moves->making];
-    if (!copy_some(model, moving)) return;
-    remember(model, moving, freight_sum_end(&moves->sum));
+    struct error error;
+    enum status status = STATUS_OK;
+    if (moving->role == ROLE_READ ? !read_some(model, moving, &error, &status)
+                                  : !copy_some(model, moving))
+        return;
+    end_reading(moves);
+    if (status == STATUS_OK)
+        remember(model, moving, freight_sum_end(&moves->sum));
+    else
+        fail(model, moving, error.text);
     moves->made = 0;
     moves->making++;
-    end(moves, 0);
+    end(moves, moving->role == ROLE_READ ? model->weights.expert.slot_bytes : 0);
 }
 
 void moves_progress(struct model *model) {

@@ -37,9 +37,10 @@ static size_t fetched_row_bytes(const struct pack_job *job) {
 enum status pack_list_add(struct pack_list *list, const struct pack_job *whole,
                           struct error *error) {
     size_t row_bytes = fetched_row_bytes(whole);
+    size_t piece_bytes = list->piece_bytes ? list->piece_bytes : PACK_PIECE_BYTES;
     uint32_t piece_rows = whole->row_count;
-    if (whole->form != PACK_PANELS_TRANSPOSED && row_bytes * piece_rows > PACK_PIECE_BYTES) {
-        piece_rows = (uint32_t)(PACK_PIECE_BYTES / row_bytes / MATMUL_PANEL * MATMUL_PANEL);
+    if (whole->form != PACK_PANELS_TRANSPOSED && row_bytes * piece_rows > piece_bytes) {
+        piece_rows = (uint32_t)(piece_bytes / row_bytes / MATMUL_PANEL * MATMUL_PANEL);
         if (piece_rows < MATMUL_PANEL) piece_rows = MATMUL_PANEL;
     }
     for (uint32_t row = 0; row < whole->row_count; row += piece_rows) {

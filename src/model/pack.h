@@ -35,9 +35,10 @@ struct pack_job {
 struct pack_list {
     struct pack_job *jobs;
     uint32_t count, capacity;
+    size_t piece_bytes; /* of a job at most, about; 0: a few MiB */
 };
 
-/* Appends jobs for the rows, cut into pieces of a few MiB (a transposed one stays whole). */
+/* Appends jobs for the rows, cut into pieces (a transposed one stays whole). */
 enum status pack_list_add(struct pack_list *list, const struct pack_job *whole,
                           struct error *error);
 void pack_list_free(struct pack_list *list);

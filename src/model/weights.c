@@ -248,16 +248,20 @@ static uint64_t name_expert(uint32_t layer, uint32_t expert) {
     return (uint64_t)layer << 32 | expert;
 }
 
-static void fill_slot(struct builder *builder, uint32_t slot) {
-    uint32_t layer = (uint32_t)(builder->wanted[slot] >> 32);
-    uint32_t expert = (uint32_t)builder->wanted[slot];
-    struct mlp_weights matrices = weights_expert(builder->weights, slot);
-    const struct packed_matrix *matrix[] = {&matrices.gate, &matrices.up, &matrices.down};
+static void fill_expert(struct builder *builder, uint32_t layer, uint32_t expert,
+                        const struct mlp_weights *matrices) {
+    const struct packed_matrix *matrix[] = {&matrices->gate, &matrices->up, &matrices->down};
     for (uint32_t part = 0; part < ARRAY_COUNT(expert_parts); part++) {
         const struct tensor *tensor = layer_tensor(builder, layer, "mlp.experts.%u.%s_proj.weight",
                                                    expert, expert_parts[part]);
         if (tensor) fill_matrix(builder, matrix[part], tensor);
     }
+}
+
+static void fill_slot(struct builder *builder, uint32_t slot) {
+    struct mlp_weights matrices = weights_expert(builder->weights, slot);
+    fill_expert(builder, (uint32_t)(builder->wanted[slot] >> 32), (uint32_t)builder->wanted[slot],
+                &matrices);
 }
 
 static uint32_t slots_in_layer(const struct builder *builder) {
@@ -324,15 +328,32 @@ static struct packed_matrix in_slot(const struct packed_matrix *offsets, const c
     return matrix;
 }
 
-struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot) {
-    check(slot < weights->slot_count);
-    const char *memory = weights->slots[slot];
+static struct mlp_weights expert_in(const struct weights *weights, const char *memory) {
     const struct mlp_weights *offsets = &weights->expert.matrices;
     return (struct mlp_weights){
         .gate = in_slot(&offsets->gate, memory),
         .up = in_slot(&offsets->up, memory),
         .down = in_slot(&offsets->down, memory),
     };
+}
+
+struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot) {
+    check(slot < weights->slot_count);
+    return expert_in(weights, weights->slots[slot]);
+}
+
+enum status weights_list_expert(const struct weights *weights, const struct checkpoint *checkpoint,
+                                struct expert_place place, struct pack_list *list,
+                                struct error *error) {
+    struct builder builder = {.checkpoint = checkpoint,
+                              .shape = checkpoint_shape(checkpoint),
+                              .base = place.memory,
+                              .list = *list,
+                              .error = error};
+    struct mlp_weights matrices = expert_in(weights, place.memory);
+    fill_expert(&builder, place.layer, place.expert, &matrices);
+    *list = builder.list;
+    return builder.status;
 }
 
 char *weights_put_slot(struct weights *weights, uint32_t slot, char *memory) {

@@ -124,6 +124,15 @@ uint64_t weights_mapped(const struct weights *weights);
 /* The matrices of the expert in a slot. */
 struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot);
 
+/* Adds the jobs that pack an expert of the checkpoint into memory of slot_bytes. */
+struct expert_place {
+    uint32_t layer, expert;
+    char *memory;
+};
+enum status weights_list_expert(const struct weights *weights, const struct checkpoint *checkpoint,
+                                struct expert_place place, struct pack_list *list,
+                                struct error *error);
+
 /* A slot's memory becomes another, which holds a packed expert; the old one is returned. */
 char *weights_put_slot(struct weights *weights, uint32_t slot, char *memory) MUST_USE;
 

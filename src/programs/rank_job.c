@@ -252,6 +252,7 @@ struct rebalancer_options rank_job_rebalance(const struct rank_job_values *value
     check(known);
     return (struct rebalancer_options){
         .replicas = replicas,
+        .from_checkpoint = strcmp(values->rebalance_from, "checkpoint") == 0,
         .seconds = 30,
         .gain = 0.05,
         .bytes_per_second = values->move_mbps * 125000,

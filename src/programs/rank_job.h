@@ -16,7 +16,7 @@
 
 struct rank_job_values {
     uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;
-    const char *placement, *replica_choice;
+    const char *placement, *replica_choice, *rebalance_from;
     double link_gbps, link_us;
     const char *trace;
     const char *weights_dir;
@@ -76,6 +76,13 @@ struct rank_job_values {
                  "ranks tell each other their counts and split them so that the busiest rank has " \
                  "least to do; auto: the latter in large steps; never changes a result",           \
          .offset = offsetof(owner, job.replica_choice)},                                           \
+        {.name = "rebalance-from",                                                                 \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "ranks",                                                                      \
+         .choices = "ranks|checkpoint",                                                            \
+         .help = "where the weights of experts on their way come from: ranks that hold them, or "  \
+                 "the checkpoint",                                                                 \
+         .offset = offsetof(owner, job.rebalance_from)},                                           \
         {.name = "rebalance-memory",                                                               \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "64MiB",                                                                      \

@@ -77,7 +77,6 @@ static enum speculate_mode speculate_mode(const struct unit_side *side) {
 static enum status open_rebalancer(struct unit_side *side, struct error *error) {
     struct rebalancer_options options = rank_job_rebalance(side->job);
     options.measured = strcmp(side->values->rebalance, "on") == 0;
-    options.from_checkpoint = strcmp(side->values->rebalance_from, "checkpoint") == 0;
     options.seconds = side->values->rebalance_seconds;
     options.says = true;
     return rebalancer_open(side->group, &options, &side->rebalancer, error);

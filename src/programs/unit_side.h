@@ -15,7 +15,7 @@
 struct unit_side_values {
     uint64_t kv_memory, max_context, max_batch_tokens, max_batch_rows, queue, tpot_stretch;
     double tpot_target_ms, prompt_patience, priority_seconds;
-    const char *evict, *mtp, *rebalance, *rebalance_from;
+    const char *evict, *mtp, *rebalance;
     double rebalance_seconds;
     bool prefix_cache, reuse_generated;
 };
@@ -37,12 +37,6 @@ struct unit_side_values {
          .minimum = 0.01,                                                                          \
          .maximum = 1e6,                                                                           \
          .offset = offsetof(owner, unit.rebalance_seconds)},                                       \
-        {.name = "rebalance-from",                                                                 \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "ranks",                                                                      \
-         .choices = "ranks|checkpoint",                                                            \
-         .help = "... and where their weights come from",                                          \
-         .offset = offsetof(owner, unit.rebalance_from)},                                          \
         {.name = "kv-memory",                                                                      \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "1GiB",                                                                       \

@@ -263,14 +263,15 @@ def main():
     check_several(folders[2], "fp8")
     check_several(mtp, "f32")
     check_moves(folders[0], "f32", [[2], [8, "--redundant-experts", 4]])
-    check_moves(mtp, "bf16", [[2, "--redundant-experts", 7], [4, "--rebalance-memory", 1]])
+    check_moves(mtp, "bf16", [[2, "--redundant-experts", 7, "--rebalance-from", "checkpoint"], [4, "--rebalance-memory", 1]])
     check_logits(tiny, "fp8", list(range(20, 340)),
                  [[4, "--reshuffle-steps", 1, "--redundant-experts", 4]], "--chunk", 64, "--mtp")
     check_logits(tiny, "bf16", list(range(20, 340)),
                  [[2, "--replica-choice", "flow", "--redundant-experts", 16],
                   [8, "--replica-choice", "flow", "--reshuffle-steps", 1, "--redundant-experts", 24]],
                  "--chunk", 64)
-    check_moves(folders[2], "fp8", [[4, "--rebalance-mbps", 0, "--replica-choice", "flow"], [8, "--schedule", "decode-five-stage"]])
+    check_moves(folders[2], "fp8", [[4, "--rebalance-mbps", 0, "--replica-choice", "flow"],
+                                     [8, "--schedule", "decode-five-stage", "--rebalance-from", "checkpoint"]])
     check_bench()
     if serving:
         check_placement(mtp)
