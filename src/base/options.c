@@ -5,6 +5,7 @@
 #include "base/options.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -345,4 +346,33 @@ void options_print(const struct option_table *table, void *file) {
     if (table->option_count) fprintf(file, "\noptions:\n");
     for (size_t i = 0; i < table->option_count; i++)
         print_option(&table->options[i], file);
+}
+
+const struct option *options_find(const struct option_table *table, const char *name) {
+    return find_option(table, bytes_of(name));
+}
+
+size_t options_format(const struct option *option, const void *values, char *out, size_t bytes) {
+    const char *at = (const char *)values + option->offset;
+    const char *text;
+    double number;
+    uint64_t count;
+    bool flag;
+    switch (option->type) {
+    case OPTION_FLAG:
+        memcpy(&flag, at, sizeof flag);
+        return (size_t)snprintf(out, bytes, "--%s=%s", option->name, flag ? "true" : "false");
+    case OPTION_COUNT:
+    case OPTION_BYTES:
+        memcpy(&count, at, sizeof count);
+        return (size_t)snprintf(out, bytes, "--%s=%" PRIu64, option->name, count);
+    case OPTION_NUMBER:
+        memcpy(&number, at, sizeof number);
+        return (size_t)snprintf(out, bytes, "--%s=%.17g", option->name, number);
+    case OPTION_TEXT:
+    case OPTION_CHOICE:
+        memcpy(&text, at, sizeof text);
+        return text ? (size_t)snprintf(out, bytes, "--%s=%s", option->name, text) : 0;
+    }
+    return 0;
 }

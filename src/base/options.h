@@ -66,6 +66,13 @@ enum status options_parse(const struct option_table *table, int argc, char **arg
 enum status options_set(const struct option_table *table, const char *name, const char *value,
                         void *values, struct error *error);
 
+/* An option's value as a flag, "--queue=256"; the bytes that it needs, as snprintf counts them; 0:
+ * it has none (a text that was not given). */
+size_t options_format(const struct option *option, const void *values, char *out, size_t bytes);
+
+/* The table's row of that name; NULL: there is none. */
+const struct option *options_find(const struct option_table *table, const char *name);
+
 /* The known name that `name` was probably meant to be; NULL if none is close. */
 const char *options_nearest(const struct option_table *table, struct bytes name);
 

@@ -4,6 +4,8 @@
  */
 #include "exchange/carrier.h"
 
+#include "base/pulse.h"
+
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -108,8 +110,10 @@ void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const ui
 
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
     int64_t from_ns = wait_began_ns(exchange);
+    pulse_set(PULSE_WAITS);
     exchange->carrier->dispatch_finish(exchange, received_out);
     end_transfer(exchange, &exchange->dispatch, from_ns);
+    pulse_set(PULSE_COMPUTES);
     begin_transfer(exchange, &exchange->combine); /* this rank may have nothing to hand over */
 }
 
@@ -126,8 +130,10 @@ void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint3
 
 void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
     int64_t from_ns = wait_began_ns(exchange);
+    pulse_set(PULSE_WAITS);
     exchange->carrier->combine_finish(exchange, returned_out);
     end_transfer(exchange, &exchange->combine, from_ns);
+    pulse_set(PULSE_COMPUTES);
 }
 
 /* When the transfer under way will be here, as far as that is known; INT64_MAX: not yet. */
@@ -143,12 +149,14 @@ bool exchange_arrived(struct exchange *exchange) {
 }
 
 struct exchange *exchange_wait_any(struct exchange *const *exchanges, uint32_t count) {
+    pulse_set(PULSE_WAITS);
     for (int64_t from_ns = now_ns();;) {
         int64_t first_ns = INT64_MAX;
         for (uint32_t i = 0; i < count; i++) {
             int64_t end_ns = known_arrival_ns(exchanges[i]);
             if (end_ns <= now_ns()) {
                 exchanges[i]->idle_ns = from_ns;
+                pulse_set(PULSE_COMPUTES);
                 return exchanges[i];
             }
             if (end_ns < first_ns) first_ns = end_ns;

@@ -26,6 +26,11 @@ bool ranks_in_job(void) {
     return getenv("OMPI_COMM_WORLD_SIZE") != NULL;
 }
 
+uint32_t ranks_rank_ahead(void) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    return rank ? (uint32_t)strtoul(rank, NULL, 10) : 0;
+}
+
 enum status ranks_begin(struct error *error) {
     int given;
     check(!job.begun);

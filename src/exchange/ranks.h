@@ -18,6 +18,9 @@ bool ranks_built(void);
 /* True if mpirun started this process. */
 bool ranks_in_job(void);
 
+/* This process's rank in the job, before it joins; 0 outside of one. */
+uint32_t ranks_rank_ahead(void);
+
 /* Joins the job: all ranks call it, once, before anything else here. */
 enum status ranks_begin(struct error *error) MUST_USE;
 /* Leaves it; waits for the other ranks to do so too. Nothing if ranks_begin was never called. */

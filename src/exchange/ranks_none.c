@@ -14,6 +14,10 @@ bool ranks_in_job(void) {
     return false;
 }
 
+uint32_t ranks_rank_ahead(void) {
+    return 0;
+}
+
 enum status ranks_begin(struct error *error) {
     return error_set(error, STATUS_UNSUPPORTED,
                      "this build has no ranks: build it where Open MPI is (libopenmpi-dev)");

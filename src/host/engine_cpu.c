@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pulse.h"
 #include "host/clock.h"
 #include "model/sample.h"
 
@@ -175,6 +176,7 @@ size_t engine_cpu_result_bytes(uint32_t rows_max) {
 void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
                     struct step_result *result, struct error *error) {
     int64_t began_ns = clock_now_ns();
+    pulse_set(PULSE_COMPUTES);
     memset(result, 0, step_result_bytes(plan->row_count, 0));
     result->step = plan->step;
     result->row_count = plan->row_count;
@@ -189,4 +191,5 @@ void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
         .kind = RECORD_STEP_DONE,
         .bytes = (uint32_t)step_result_bytes(plan->row_count, result->logprob_count)};
     result->compute_ns = clock_now_ns() - began_ns;
+    pulse_set(PULSE_WAITS); /* for the others' results, or the next order */
 }

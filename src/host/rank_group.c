@@ -10,6 +10,7 @@
 #include "host/rank_group.h"
 
 #include "base/check.h"
+#include "base/pulse.h"
 #include "exchange/ranks.h"
 #include "host/clock.h"
 
@@ -413,6 +414,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
                     struct step_result *const *results, struct error *error) {
     struct error unused;
     struct step_plan none = no_rows;
+    pulse_set(PULSE_WAITS); /* a rank that stands still may not take its order */
     none.overlap = plans[0]->overlap;
     struct choose_replicas_step step = replicas_step(group);
     for (uint32_t rank = 0; rank < group->count; rank++) { /* those that fail still take part */
@@ -436,6 +438,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     }
     for (uint32_t rank = 0; rank < group->count; rank++)
         results[rank]->compute_ns = compute_ns;
+    pulse_set(PULSE_IDLE);
 }
 
 void rank_group_report(struct rank_group *group, struct rank_report *reports) {
@@ -523,6 +526,7 @@ static void worker_open(struct worker *worker, struct setup *setup) {
         check(worker->routing && worker->argmax && worker->result && worker->tokens);
     }
     ranks_send(0, &opened, sizeof opened);
+    pulse_set(PULSE_WAITS);
 }
 
 static void worker_step(struct worker *worker, const struct order *order,

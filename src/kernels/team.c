@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/pulse.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -78,6 +79,7 @@ static void take_shares(struct team *team, uint32_t member) {
         if (first >= count) return;
         uint32_t left = count - (uint32_t)first;
         team->work(team->context, (uint32_t)first, left < grain ? left : grain, member);
+        if (member == 0) pulse_tile();
     }
 }
 
@@ -127,6 +129,7 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t count,
     if (team->threads == 1 || count <= grain) {
         for (uint32_t first = 0; first < count; first += grain) {
             work(context, first, count - first < grain ? count - first : grain, 0);
+            pulse_tile();
             if (count - first <= grain) return; /* `first` may not wrap */
         }
         return;

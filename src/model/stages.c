@@ -5,6 +5,7 @@
  *
  * A lane may be empty: among ranks all run the same table, whatever tokens they have.
  */
+#include "base/pulse.h"
 #include "model/forward.h"
 
 /* The runs of tokens [first, first + count) of the step, counted from the lane's first. */
@@ -102,6 +103,7 @@ static void begin_traced(const struct model *model) {
 static void run_traced(const struct pass *pass, enum stage stage, uint32_t lane) {
     const struct model_trace *trace = pass->model->trace;
     bool waits = awaits(pass->model, pass->slice, stage, lane);
+    pulse_place(pass->slice, (uint32_t)stage);
     run_stage(pass, stage);
     if (!trace) return;
     struct exchange_transfer ended;

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "exchange/ranks.h"
 #include "host/file.h"
-#include "host/weights_room.h"
+#include "host/private_room.h"
 #ifdef FATHOM_SERVING
 #include "programs/eplb_load.h"
 #endif
@@ -29,8 +29,6 @@
 #include <unistd.h>
 
 #define LAUNCHER "mpirun.openmpi"
-#define FLAGS_MAX 24
-#define MORE_MAX 2 /* options of our own behind the command line */
 #define WEIGHTS_PRIVATE "private"
 #define PLACEMENT_BYTES_MAX ((size_t)64 << 20)
 
@@ -48,43 +46,87 @@ static uint64_t cpus(void) {
 }
 
 /* Where the job's ranks keep their weights, unless the command line says another place. */
-static struct weights_room room;
+static struct private_room room;
+
+/* ---- the command line ---- */
+
+struct words {
+    const char *list[256];
+    size_t count;
+};
+
+static void add_words(struct words *words, const char *const *more) {
+    for (; *more && words->count + 1 < ARRAY_COUNT(words->list); more++)
+        words->list[words->count++] = *more;
+}
+
+/* The words and their texts in one piece, with a NULL behind. */
+static const char **pack_words(const struct words *words) {
+    size_t bytes = (words->count + 1) * sizeof(char *);
+    for (size_t i = 0; i < words->count; i++)
+        bytes += strlen(words->list[i]) + 1;
+    const char **all = malloc(bytes);
+    if (!all) return NULL;
+    char *text = (char *)(all + words->count + 1);
+    for (size_t i = 0; i < words->count; i++) {
+        size_t length = strlen(words->list[i]) + 1;
+        all[i] = memcpy(text, words->list[i], length);
+        text += length;
+    }
+    all[words->count] = NULL;
+    return all;
+}
+
+const char **rank_job_command(uint64_t ranks, const char *files, const char *const *arguments) {
+    static const char *const launcher[] = {LAUNCHER,
+                                           "-q",
+                                           "--allow-run-as-root",
+                                           "--oversubscribe",
+                                           "--bind-to",
+                                           "none",
+                                           "--mca",
+                                           "plm",
+                                           "isolated",
+                                           "--mca",
+                                           "pml",
+                                           "ob1",
+                                           "--mca",
+                                           "btl",
+                                           "self,vader",
+                                           NULL};
+    static const char *const yielding[] = {"--mca", "mpi_yield_when_idle", "1", NULL};
+    static char self[PATH_MAX];
+    char count[24];
+    struct words words = {.count = 0};
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0) return NULL;
+    snprintf(count, sizeof count, "%" PRIu64, ranks);
+    if (ranks > 1) {
+        add_words(&words, launcher);
+        if (ranks > cpus()) add_words(&words, yielding);
+        if (files) {
+            const char *const places[] = {
+                "--mca", "orte_tmpdir_base", files, "--mca", "btl_vader_backing_directory", files,
+                NULL};
+            add_words(&words, places);
+        }
+        add_words(&words, (const char *const[]){"-np", count, NULL});
+        /* where /sys is not mounted every rank would complain */
+        setenv("HWLOC_HIDE_ERRORS", "2", 0);
+    }
+    add_words(&words, (const char *const[]){self, NULL});
+    add_words(&words, arguments);
+    return pack_words(&words);
+}
 
 /* Becomes mpirun; returns, with an exit code, only if that cannot be. */
 static int become_mpirun(const struct option_table *table, const struct rank_job_values *values) {
-    static char self[PATH_MAX], count[24];
-    const char *arguments[FLAGS_MAX] = {LAUNCHER,          "-q",        "--allow-run-as-root",
-                                        "--oversubscribe", "--bind-to", "none",
-                                        "--mca",           "plm",       "isolated",
-                                        "--mca",           "pml",       "ob1",
-                                        "--mca",           "btl",       "self,vader"};
-    size_t used = 0, given = 0;
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length <= 0)
-        return failed(table, "cannot find this program's own file: %s", strerror(errno));
-    while (arguments[used])
-        used++;
-    if (values->ranks > cpus()) {
-        arguments[used++] = "--mca";
-        arguments[used++] = "mpi_yield_when_idle";
-        arguments[used++] = "1";
-    }
-    snprintf(count, sizeof count, "%" PRIu64, values->ranks);
-    arguments[used++] = "-np";
-    arguments[used++] = count;
-    arguments[used++] = self;
-    while (program_arguments[given])
-        given++;
-    const char **all = calloc(used + given + MORE_MAX, sizeof *all); /* with a NULL at the end */
-    if (!all) return failed(table, "no memory for the command line%s", "");
-    memcpy(all, arguments, used * sizeof *all);
-    memcpy(all + used, program_arguments + 1, (given - 1) * sizeof *all);
-    used += given - 1;
-    if (room.path[0]) {
-        all[used++] = "--weights-dir";
-        all[used++] = room.path;
-    }
-    setenv("HWLOC_HIDE_ERRORS", "2", 0); /* where /sys is not mounted every rank would complain */
+    struct words words = {.count = 0};
+    add_words(&words, (const char *const *)program_arguments + 1);
+    if (room.path[0]) add_words(&words, (const char *const[]){"--weights-dir", room.path, NULL});
+    words.list[words.count] = NULL;
+    const char **all = rank_job_command(values->ranks, NULL, words.list);
+    if (!all) return failed(table, "cannot form the command line of " LAUNCHER "%s", "");
     execvp(LAUNCHER, (char *const *)(uintptr_t)all);
     free(all);
     return failed(table,
@@ -100,10 +142,9 @@ static int wait_for(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* mpirun stands in a group of its own, so that a terminal's Ctrl-C comes to us alone.
- * `first_signal` is what the first one becomes. */
-static int watch_over_mpirun(const struct option_table *table, const struct rank_job_values *values,
-                             int first_signal) {
+/* mpirun stands in a group of its own, so that a terminal's Ctrl-C comes to us alone. */
+static int watch_over_mpirun(const struct option_table *table,
+                             const struct rank_job_values *values) {
     sigset_t signals, before;
     uint32_t asked = 0;
     sigemptyset(&signals);
@@ -122,7 +163,8 @@ static int watch_over_mpirun(const struct option_table *table, const struct rank
     }
     for (int number; sigwait(&signals, &number) == 0;) {
         if (number == SIGCHLD) break;
-        kill(child, asked++ ? SIGTERM : first_signal);
+        asked++;
+        kill(child, SIGTERM);
     }
     int code = wait_for(child);
     if (code > EXIT_CODE_USAGE && !asked) /* nobody else says it: mpirun is quiet */
@@ -134,32 +176,36 @@ static int watch_over_mpirun(const struct option_table *table, const struct rank
 /* Ranks share what they can, where there is a place for it. */
 static void open_room(const struct option_table *table, const struct rank_job_values *values) {
     struct error error;
-    if (values->weights_dir || weights_room_open(NULL, &room, &error) == STATUS_OK) return;
+    if (values->weights_dir || private_room_open(NULL, &room, &error) == STATUS_OK) return;
     room.path[0] = 0;
     fprintf(stderr, "fathom %s: each rank has its own copy of all weights: %s\n", table->command,
             error.text);
 }
 
-enum job_kind { JOB_DRIVEN, JOB_SERVER, JOB_ALIKE };
+bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
+                      int *exit_code_out) {
+    if (values->ranks <= 1 || ranks_built()) return false;
+    *exit_code_out = failed(table, "--ranks: this build has no ranks; build it where Open MPI is%s",
+                            " (on Debian: apt-get install libopenmpi-dev openmpi-bin)");
+    return true;
+}
+
+enum job_kind { JOB_DRIVEN, JOB_JOINED, JOB_ALIKE };
 
 static bool begin(const struct option_table *table, const struct rank_job_values *values,
                   enum job_kind kind, int *exit_code_out) {
     struct error error;
     if (values->ranks <= 1) return false;
-    if (!ranks_built()) {
-        *exit_code_out =
-            failed(table, "--ranks: this build has no ranks; build it where Open MPI is%s",
-                   " (on Debian: apt-get install libopenmpi-dev openmpi-bin)");
-        return true;
-    }
+    if (rank_job_misused(table, values, exit_code_out)) return true;
     if (!ranks_in_job()) {
+        if (kind == JOB_JOINED) return false;
         if (kind == JOB_ALIKE) {
             *exit_code_out = become_mpirun(table, values);
             return true;
         }
         open_room(table, values);
-        *exit_code_out = watch_over_mpirun(table, values, kind == JOB_SERVER ? SIGUSR2 : SIGTERM);
-        weights_room_close(&room);
+        *exit_code_out = watch_over_mpirun(table, values);
+        private_room_close(&room);
         return true;
     }
     enum status status = ranks_begin(&error);
@@ -193,9 +239,9 @@ bool rank_job_begin(const struct option_table *table, const struct rank_job_valu
     return begin(table, values, JOB_DRIVEN, exit_code_out);
 }
 
-bool rank_job_begin_server(const struct option_table *table, const struct rank_job_values *values,
-                           int *exit_code_out) {
-    return begin(table, values, JOB_SERVER, exit_code_out);
+bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
+                   int *exit_code_out) {
+    return begin(table, values, JOB_JOINED, exit_code_out);
 }
 
 bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,

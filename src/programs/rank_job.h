@@ -106,14 +106,23 @@ struct rank_job_values {
         .offset = offsetof(owner, job.placement)                                                   \
     }
 
+/* The command line that starts so many ranks of this program: `arguments` (NULL at the end) are
+ * what follows its name. Open MPI keeps its files in `room`; NULL: in its usual places. One rank
+ * needs no launcher. One piece of memory, for free(); NULL: none is left. */
+const char **rank_job_command(uint64_t ranks, const char *room, const char *const *arguments);
+
 /* True: the program is over, with that exit code. */
 bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,
                     int *exit_code_out);
 
-/* As rank_job_begin, for a server: this process stays, and turns the first SIGTERM or SIGINT into
- * the signal that lets rank 0 finish what has begun; a second one ends the job. */
-bool rank_job_begin_server(const struct option_table *table, const struct rank_job_values *values,
-                           int *exit_code_out);
+/* As rank_job_begin, for a program that somebody else starts as a job (programs/crew.h): outside of
+ * one, it goes on. */
+bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
+                   int *exit_code_out);
+
+/* True, with the exit code: --ranks asks for what this build does not have; that was said. */
+bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
+                      int *exit_code_out);
 
 /* As rank_job_begin, for a program that all ranks run alike, and end with ranks_end. */
 bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,

@@ -210,6 +210,31 @@ static void test_help_shows_every_row(void **state) {
     free(text);
 }
 
+/* What is formatted is read back as it was: how a program hands its options to another. */
+static void test_values_can_be_handed_on(void **state) {
+    assert_int_equal(PARSE("--port", "77", "--kv-memory", "3MiB", "--no-progress",
+                           "--activations=fp8", "--temperature", "0.7"),
+                     STATUS_OK);
+    static char texts[ARRAY_COUNT(rows)][256];
+    const char *handed[ARRAY_COUNT(rows) + 2] = {"sample"};
+    int count = 1;
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        size_t bytes = options_format(&rows[i], &values, texts[i], sizeof texts[i]);
+        assert_true(bytes < sizeof texts[i]);
+        if (bytes) handed[count++] = texts[i];
+    }
+    assert_int_equal(count, ARRAY_COUNT(rows)); /* all but --config, which was not given */
+    struct values before = values;
+    assert_int_equal(parse(handed, NULL), STATUS_OK);
+    assert_int_equal(values.port, before.port);
+    assert_int_equal(values.kv_bytes, before.kv_bytes);
+    assert_true(values.temperature == 0.7);
+    assert_false(values.progress);
+    assert_string_equal(values.mode, "fp8");
+    assert_ptr_equal(options_find(&table, "port"), &rows[3]);
+    assert_null(options_find(&table, "por"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fallbacks_fill_every_field),
@@ -220,6 +245,7 @@ int main(void) {
         cmocka_unit_test(test_a_missing_value_is_not_the_next_flag),
         cmocka_unit_test(test_arguments_are_counted),
         cmocka_unit_test(test_flags_win_over_the_file),
+        cmocka_unit_test(test_values_can_be_handed_on),
         cmocka_unit_test(test_help_shows_every_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

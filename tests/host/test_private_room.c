@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects memory: what a job's weights lie in is gone when its owner ends, at once or, if it was
+ * Protects memory: what jobs leave in a room is gone when its owner ends, at once or, if it was
  * killed, when the next begins; a living owner's is left alone; a directory that others could have
  * put there is not used.
  */
@@ -18,49 +18,51 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/weights_room.h"
+#include "host/private_room.h"
 
 static char base[512];
 static struct error error;
 
-static void open_room(struct weights_room *room) {
-    if (weights_room_open(base, room, &error)) fail_msg("%s", error.text);
+static void open_room(struct private_room *room) {
+    if (private_room_open(base, room, &error)) fail_msg("%s", error.text);
     assert_int_equal(access(room->path, F_OK), 0);
 }
 
-static void put_file(const struct weights_room *room) {
+static void put_file(const struct private_room *room) {
     char path[600];
-    snprintf(path, sizeof path, "%s/common.weights", room->path);
+    snprintf(path, sizeof path, "%s/job", room->path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/job/common.weights", room->path);
     int file = open(path, O_CREAT | O_RDWR, 0600);
     assert_true(file >= 0);
     close(file);
 }
 
 static void test_a_room_goes_with_its_owner(void **state) {
-    struct weights_room one, two;
+    struct private_room one, two;
     char path[sizeof one.path];
     open_room(&one);
     open_room(&two);
     assert_string_not_equal(one.path, two.path);
     put_file(&one);
     memcpy(path, one.path, sizeof path);
-    weights_room_close(&one);
+    private_room_close(&one);
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(access(two.path, F_OK), 0);
-    weights_room_close(&two);
-    weights_room_close(&two); /* and again: nothing happens */
+    private_room_close(&two);
+    private_room_close(&two); /* and again: nothing happens */
 }
 
 /* The owner has started a program, as it starts mpirun, and is killed; the program lives on. */
 static void test_a_killed_owners_room_goes_with_the_next(void **state) {
-    struct weights_room found, next;
+    struct private_room found, next;
     int pipes[2], status;
     assert_int_equal(pipe(pipes), 0);
     pid_t owner = fork();
     assert_true(owner >= 0);
     if (owner == 0) {
-        struct weights_room room;
-        if (weights_room_open(base, &room, &error)) _exit(1);
+        struct private_room room;
+        if (private_room_open(base, &room, &error)) _exit(1);
         put_file(&room);
         pid_t program = fork();
         if (program == 0) {
@@ -79,27 +81,27 @@ static void test_a_killed_owners_room_goes_with_the_next(void **state) {
     assert_int_equal(read(pipes[0], &program, sizeof program), sizeof program);
     open_room(&next);
     assert_int_equal(access(found.path, F_OK), 0); /* its owner lives */
-    weights_room_close(&next);
+    private_room_close(&next);
     kill(owner, SIGKILL);
     assert_int_equal(waitpid(owner, &status, 0), owner);
     open_room(&next);
     assert_int_equal(access(found.path, F_OK), -1);
-    weights_room_close(&next);
+    private_room_close(&next);
     kill(program, SIGKILL);
     close(pipes[0]);
     close(pipes[1]);
 }
 
 static void test_a_directory_open_to_others_is_refused(void **state) {
-    struct weights_room room;
+    struct private_room room;
     char path[600];
     snprintf(path, sizeof path, "%s/fathom-%u", base, (unsigned)getuid());
     mkdir(path, 0700);
     assert_int_equal(chmod(path, 0777), 0);
-    assert_int_not_equal(weights_room_open(base, &room, &error), STATUS_OK);
+    assert_int_not_equal(private_room_open(base, &room, &error), STATUS_OK);
     assert_non_null(strstr(error.text, "ours alone"));
     assert_int_equal(chmod(path, 0700), 0);
-    assert_int_not_equal(weights_room_open("/nowhere", &room, &error), STATUS_OK);
+    assert_int_not_equal(private_room_open("/nowhere", &room, &error), STATUS_OK);
     assert_non_null(strstr(error.text, "/nowhere"));
 }
 

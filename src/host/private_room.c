@@ -3,11 +3,12 @@
  * when it ends, however it ends; children do not inherit it. A lock on the user's directory keeps a
  * sweep away from a room that is made but not locked yet.
  */
-#include "host/weights_room.h"
+#include "host/private_room.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +16,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FILES_AT_ONCE 16
+
 static int open_directory(const char *path) {
     return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static void remove_room(int descriptor, const char *path) {
-    DIR *entries = opendir(path);
-    for (struct dirent *entry; entries && (entry = readdir(entries));)
-        unlinkat(descriptor, entry->d_name, 0); /* "." and ".." are refused */
-    if (entries) closedir(entries);
-    rmdir(path);
+static int remove_one(const char *path, const struct stat *found, int kind, struct FTW *walk) {
+    (void)remove(path); /* as much as can be */
+    return 0;
+}
+
+void private_room_remove(const char *path) {
+    nftw(path, remove_one, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
 }
 
 /* The user's directory is in a place where anybody may write: it has to be ours. */
@@ -56,13 +60,13 @@ static void sweep(int users, const char *path) {
         snprintf(room, sizeof room, "%.200s/%.250s", path, entry->d_name);
         int descriptor = open_directory(room);
         if (descriptor < 0) continue;
-        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) remove_room(descriptor, room);
+        if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) private_room_remove(room);
         close(descriptor);
     }
     if (entries) closedir(entries);
 }
 
-enum status weights_room_open(const char *base, struct weights_room *room, struct error *error) {
+enum status private_room_open(const char *base, struct private_room *room, struct error *error) {
     char path[200];
     if (!base) base = access("/dev/shm", W_OK) ? getenv("XDG_RUNTIME_DIR") : "/dev/shm";
     if (!base) return error_set(error, STATUS_NOT_FOUND, "/dev/shm: %s", strerror(errno));
@@ -82,9 +86,9 @@ enum status weights_room_open(const char *base, struct weights_room *room, struc
     return status;
 }
 
-void weights_room_close(struct weights_room *room) {
+void private_room_close(struct private_room *room) {
     if (!room->path[0]) return;
-    remove_room(room->descriptor, room->path);
+    private_room_remove(room->path);
     close(room->descriptor);
-    *room = (struct weights_room){.path = ""};
+    *room = (struct private_room){.path = ""};
 }

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * This process's signs of life, for whoever watches it: what it does, where in the model it is, and
+ * a count of finished tiles of work. They are written into plain memory, of which a supervisor may
+ * have a mapping (host/rank_board.h), without locks and at no cost that could be measured. Nothing
+ * in this process may depend on them.
+ */
+#ifndef BASE_PULSE_H
+#define BASE_PULSE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum pulse_state {
+    PULSE_STARTS,   /* not ready yet; nothing is expected */
+    PULSE_IDLE,     /* nothing to do */
+    PULSE_COMPUTES, /* tiles get finished */
+    PULSE_WAITS,    /* for other ranks */
+    PULSE_STATE_COUNT
+};
+
+struct pulse {
+    _Atomic uint64_t tiles;
+    _Atomic uint32_t state; /* enum pulse_state */
+    _Atomic uint32_t place; /* layer << 8 | enum stage */
+};
+
+/* Where the signs go; memory of this process's own at first. */
+extern struct pulse *pulse_memory;
+
+static inline void pulse_tile(void) {
+    uint64_t tiles = atomic_load_explicit(&pulse_memory->tiles, memory_order_relaxed);
+    atomic_store_explicit(&pulse_memory->tiles, tiles + 1, memory_order_relaxed);
+}
+
+static inline void pulse_set(enum pulse_state state) {
+    atomic_store_explicit(&pulse_memory->state, (uint32_t)state, memory_order_relaxed);
+}
+
+static inline void pulse_place(uint32_t layer, uint32_t stage) {
+    atomic_store_explicit(&pulse_memory->place, layer << 8 | stage, memory_order_relaxed);
+}
+
+#endif

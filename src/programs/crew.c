@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "programs/crew.h"
+
+#include "base/check.h"
+#include "host/supervisor.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARGUMENT_BYTES (PATH_MAX + 64)
+#define ARGUMENTS_MAX 128
+
+struct crew {
+    struct crew_options options;
+    struct loop *loop;
+    struct supervisor *supervisor;
+    char address[PATH_MAX];
+};
+
+/* A command line that grows. */
+struct arguments {
+    const char *list[ARGUMENTS_MAX + 1];
+    char *texts; /* [ARGUMENTS_MAX][ARGUMENT_BYTES] */
+    size_t count;
+};
+
+static char *next(struct arguments *arguments) {
+    check(arguments->count < ARGUMENTS_MAX);
+    return arguments->texts + arguments->count * ARGUMENT_BYTES;
+}
+
+/* The text that was written to next(), whose length is told. */
+static void keep(struct arguments *arguments, size_t bytes) {
+    check(bytes < ARGUMENT_BYTES);
+    arguments->list[arguments->count] = next(arguments);
+    arguments->count++;
+}
+
+#define ADD(arguments, ...)                                                                        \
+    keep(arguments, (size_t)snprintf(next(arguments), ARGUMENT_BYTES, __VA_ARGS__))
+
+/* Options that a unit gets from its crew, not from its parent's values. */
+static bool is_own(const char *name) {
+    static const char *const names[] = {"connect", "board", "config", "threads", "trace"};
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
+static void hand_on(const struct crew *crew, struct arguments *arguments) {
+    const struct option_table *table = crew->options.table;
+    for (size_t i = 0; i < unit_options->option_count; i++) {
+        const char *name = unit_options->options[i].name;
+        const struct option *given = options_find(table, name);
+        if (!given || is_own(name)) continue;
+        size_t bytes = options_format(given, crew->options.values, next(arguments), ARGUMENT_BYTES);
+        if (bytes) keep(arguments, bytes);
+    }
+}
+
+static uint64_t threads_each(const struct crew_options *options) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (options->threads || options->units == 1) return options->threads;
+    uint64_t cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : 1;
+    uint64_t each = cpus / (options->units * options->job->ranks);
+    return each ? each : 1;
+}
+
+static const char **unit_command(void *context, const struct supervisor_unit *unit) {
+    const struct crew *crew = context;
+    const struct crew_options *options = &crew->options;
+    struct arguments arguments = {.texts = malloc(ARGUMENTS_MAX * (size_t)ARGUMENT_BYTES)};
+    if (!arguments.texts) return NULL;
+    ADD(&arguments, "unit");
+    ADD(&arguments, "--connect=%s", crew->address);
+    ADD(&arguments, "--board=%s", unit->board);
+    ADD(&arguments, "--threads=%" PRIu64, threads_each(options));
+    if (!options->job->weights_dir)
+        ADD(&arguments, "--weights-dir=%s/weights", supervisor_folder(crew->supervisor));
+    if (options->job->trace && options->units == 1)
+        ADD(&arguments, "--trace=%s", options->job->trace);
+    else if (options->job->trace)
+        ADD(&arguments, "--trace=%s.unit%u", options->job->trace, unit->number);
+    hand_on(crew, &arguments);
+    const char **command = rank_job_command(options->job->ranks, unit->folder, arguments.list);
+    free(arguments.texts);
+    return command;
+}
+
+static void on_gave_up(void *context, const struct error *error) {
+    const struct crew *crew = context;
+    loop_end(crew->loop, STATUS_IO, error);
+}
+
+enum status crew_open(const struct crew_options *options, struct loop *loop, struct crew **crew_out,
+                      struct error *error) {
+    struct crew *crew = calloc(1, sizeof *crew);
+    if (!crew) return error_set(error, STATUS_NO_MEMORY, "no memory for the units");
+    crew->options = *options;
+    crew->loop = loop;
+    struct supervisor_options supervisor = {
+        .base = loop_base(loop),
+        .unit_count = (uint32_t)options->units,
+        .rank_count = (uint32_t)options->job->ranks,
+        .rank_timeout_ns = (int64_t)(options->crew->rank_timeout * 1e9),
+        .context = crew,
+        .command = unit_command,
+        .gave_up = on_gave_up,
+    };
+    enum status status = supervisor_open(&supervisor, &crew->supervisor, error);
+    if (status) {
+        free(crew);
+        return status;
+    }
+    if (options->address)
+        snprintf(crew->address, sizeof crew->address, "%s", options->address);
+    else
+        snprintf(crew->address, sizeof crew->address, "ipc://%s/wire",
+                 supervisor_folder(crew->supervisor));
+    *crew_out = crew;
+    return STATUS_OK;
+}
+
+const char *crew_address(const struct crew *crew) {
+    return crew->address;
+}
+
+void crew_start(struct crew *crew) {
+    supervisor_start(crew->supervisor);
+}
+
+void crew_close(struct crew *crew) {
+    if (!crew) return;
+    supervisor_stop(crew->supervisor);
+    supervisor_close(crew->supervisor);
+    free(crew);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The units of a program that starts them itself: `fathom serve` with several ranks or units, and
+ * `fathom unit` with several ranks. Each is a `fathom unit` under host/supervisor, with the options
+ * that its parent was given, and packed weights that outlive it.
+ */
+#ifndef PROGRAMS_CREW_H
+#define PROGRAMS_CREW_H
+
+#include "host/loop.h"
+#include "programs/rank_job.h"
+
+struct crew;
+
+#define CREW_UNITS_MAX 64
+
+struct crew_values {
+    double rank_timeout;
+};
+
+/* A row for an option table of `owner`, which has a struct crew_values `crew`. */
+#define CREW_OPTIONS(owner)                                                                        \
+    {                                                                                              \
+        .name = "rank-timeout", .type = OPTION_NUMBER, .fallback = "2",                            \
+        .help = "among ranks: seconds without a finished piece of work after which a rank is "     \
+                "stuck and its unit starts again; times the ranks that share a CPU; 0: never",     \
+        .maximum = 1e6, .offset = offsetof(owner, crew.rank_timeout)                               \
+    }
+
+struct crew_options {
+    const struct option_table *table; /* whose values the units get, where they have the option */
+    const void *values;
+    const struct crew_values *crew;
+    const struct rank_job_values *job;
+    uint64_t units;
+    uint64_t threads;    /* of each rank; 0: an even share of the CPUs */
+    const char *address; /* NULL: `wire` in the crew's folder */
+};
+
+/* Whoever gave up ends the loop. */
+enum status crew_open(const struct crew_options *options, struct loop *loop, struct crew **crew_out,
+                      struct error *error) MUST_USE;
+/* Where its units connect. */
+const char *crew_address(const struct crew *crew);
+/* Starts the units; they are looked after as long as the loop runs. */
+void crew_start(struct crew *crew);
+/* Lets them finish, and waits for that. */
+void crew_close(struct crew *crew);
+
+#endif
