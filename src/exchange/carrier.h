@@ -37,6 +37,7 @@ struct exchange {
     struct exchange_transfer dispatch, combine, last; /* under way, under way, over */
     struct exchange_span leaves; /* slow links: what has arrived of it; zeros: nothing */
     int64_t idle_ns; /* since when this rank has had nothing to do but to wait for it; 0: not */
+    int64_t seen_ns; /* when it was first seen to have arrived; 0: not looked, or not yet */
 };
 
 static inline bool exchange_is_slow(const struct exchange *exchange) {

@@ -79,7 +79,7 @@ static void end_transfer(struct exchange *exchange, struct exchange_transfer *tr
     if (!exchange->carrier->carries) return;
     transfer->bytes_sent = exchange->counts.bytes_sent - transfer->bytes_sent;
     transfer->bytes_received = exchange->counts.bytes_received - transfer->bytes_received;
-    transfer->ended_ns = now_ns();
+    transfer->ended_ns = exchange->seen_ns ? exchange->seen_ns : now_ns();
     if (exchange_is_slow(exchange)) {
         int64_t end_ns = arrival_ns(exchange);
         wait_until(exchange, end_ns);
@@ -89,7 +89,7 @@ static void end_transfer(struct exchange *exchange, struct exchange_transfer *tr
         exchange->leaves = (struct exchange_span){0};
     }
     transfer->waited_ns = now_ns() - from_ns;
-    exchange->idle_ns = 0;
+    exchange->idle_ns = exchange->seen_ns = 0;
     exchange->counts.transfer_ns += transfer->ended_ns - transfer->began_ns;
     exchange->counts.waited_ns += transfer->waited_ns;
     exchange->last = *transfer;
@@ -140,6 +140,7 @@ void exchange_combine_finish(struct exchange *exchange, struct exchange_returned
 static int64_t known_arrival_ns(struct exchange *exchange) {
     if (!exchange->carrier->carries) return 0;
     if (!exchange->carrier->arrived(exchange)) return INT64_MAX;
+    if (exchange->seen_ns == 0) exchange->seen_ns = now_ns();
     return exchange_is_slow(exchange) ? arrival_ns(exchange) : 0;
 }
 

@@ -109,7 +109,8 @@ void exchange_split_replicas(struct exchange *exchange, bool splits);
 bool exchange_carries(const struct exchange *exchange);
 
 /* `experts`: [tokens][experts_per_token] logical ids, ascending per token. `activations`:
- * [tokens][dispatch_bytes] where rows are carried, else NULL; free again when this returns. */
+ * [tokens][dispatch_bytes] where rows are carried, else NULL; those for this rank's own experts are
+ * read where they are, so they stay until all received rows are computed. */
 void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
                              uint32_t tokens, const char *activations);
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out);

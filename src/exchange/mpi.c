@@ -12,8 +12,9 @@
  * expert runs. A token's pairs are listed by ascending expert, and where each result will come to
  * lie is known at dispatch: nothing is sorted on the way back.
  *
- * What lies in this rank's own slots takes the same way without MPI. Buffers are for the worst
- * case, every token of every rank here, in one mapping whose pages come when they are first needed.
+ * What lies in this rank's own slots takes the same way without MPI, and its rows are not copied:
+ * they are read where the caller has them. Buffers are for the worst case, every token of every
+ * rank here, in one mapping whose pages come when they are first needed.
  */
 #include "base/bytes.h"
 #include "base/check.h"
@@ -60,7 +61,9 @@ struct ranks {
     struct exchange_span *spans_out; /* [2][ranks] of the dispatch, of the combine */
     struct exchange_group *groups;   /* [slots_per_rank] */
     uint32_t *next_row;              /* [slots_per_rank] */
+    const char *activations;         /* the caller's */
     /* in the mapping */
+    uint32_t *own_token;     /* [tokens_max] those that this rank itself computes, ascending */
     uint32_t *pair_slot;     /* [tokens_max][experts_per_token] the slot chosen, of all ranks' */
     uint32_t *token_rows;    /* [tokens_max][experts_per_token] row of `results` */
     char *out;               /* messages to the ranks, behind each other */
@@ -165,7 +168,8 @@ static void lay_out_messages(struct ranks *ranks) {
     check(at <= ranks->out_bytes);
 }
 
-static void fill_messages(struct ranks *ranks, uint32_t tokens, const char *activations) {
+static void fill_messages(struct ranks *ranks, uint32_t tokens) {
+    const struct peer *own = &ranks->peers[ranks->rank];
     uint32_t per_token = ranks->exchange.options.experts_per_token;
     size_t row_bytes = ranks->exchange.options.dispatch_bytes;
     for (uint32_t token = 0; token < tokens; token++)
@@ -174,8 +178,11 @@ static void fill_messages(struct ranks *ranks, uint32_t tokens, const char *acti
             uint32_t slot = ranks->pair_slot[pair];
             struct peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
             if (peer->last_token != token + 1) {
-                memcpy(peer->out.rows + peer->tokens_placed * row_bytes,
-                       activations + token * row_bytes, row_bytes);
+                if (peer == own)
+                    ranks->own_token[peer->tokens_placed] = token;
+                else
+                    memcpy(peer->out.rows + peer->tokens_placed * row_bytes,
+                           ranks->activations + token * row_bytes, row_bytes);
                 peer->out.count[peer->tokens_placed++] = 0;
                 peer->last_token = token + 1;
             }
@@ -207,7 +214,8 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
         if (rank != ranks->rank) receive_message(ranks, rank);
     choose_slots(ranks, layer, experts, tokens);
     lay_out_messages(ranks);
-    fill_messages(ranks, tokens, activations);
+    ranks->activations = activations;
+    fill_messages(ranks, tokens);
     for (uint32_t i = 1; i < ranks->rank_count; i++) { /* not all to rank 0 at once */
         uint32_t rank = (ranks->rank + i) % ranks->rank_count;
         const struct message *out = &ranks->peers[rank].out;
@@ -261,11 +269,14 @@ static void place_rows(struct ranks *ranks) {
         const struct message *in = &ranks->peers[rank].in;
         const uint32_t *slot = in->slot;
         char *result = back;
-        if (rank == ranks->rank)
+        bool own = rank == ranks->rank;
+        if (own)
             result =
                 ranks->results + (size_t)ranks->peers[rank].first_return * options->combine_bytes;
         for (uint32_t token = 0; token < in->tokens; token++, token_index++) {
-            ranks->token_data[token_index] = in->rows + (size_t)token * options->dispatch_bytes;
+            const char *rows = own ? ranks->activations : in->rows;
+            size_t at = own ? ranks->own_token[token] : token;
+            ranks->token_data[token_index] = rows + at * options->dispatch_bytes;
             for (uint32_t i = 0; i < in->count[token]; i++) {
                 uint32_t row = ranks->next_row[*slot++]++;
                 ranks->row_token[row] = token_index;
@@ -425,6 +436,7 @@ static size_t cut_all(struct ranks *ranks) {
     ranks->out_bytes = pairs * (options->dispatch_bytes + 2 * sizeof(uint32_t)) +
                        (size_t)ranks->rank_count * 3 * MESSAGE_ALIGN;
     ranks->pair_slot = cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
+    ranks->own_token = cut(ranks, &used, tokens * sizeof *ranks->own_token);
     ranks->token_rows = cut(ranks, &used, pairs * sizeof *ranks->token_rows);
     ranks->out = cut(ranks, &used, ranks->out_bytes);
     ranks->in = cut(ranks, &used, ranks->rank_count * ranks->in_bytes);

@@ -113,35 +113,55 @@ static uint32_t most_pairs(uint32_t own) {
     return most;
 }
 
-static void run_case(uint32_t experts, uint32_t per_token, uint32_t redundant, uint64_t seed) {
-    struct placement placement;
+static void open_placement(struct placement *placement, uint32_t experts, uint32_t redundant,
+                           uint64_t seed) {
+    struct error error;
+    uint32_t ranks = ranks_count();
+    uint32_t slots = placement_slots_per_rank(experts, ranks, redundant);
+    if (placement_open(placement, LAYERS, experts, ranks, slots, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+    placement_spread(placement, seed);
+    if (placement_index(placement, &error) != STATUS_OK) fail_msg("%s", error.text);
+}
+
+static struct exchange *open_exchange(const struct placement *placement, uint32_t per_token,
+                                      uint32_t channel, struct exchange_link *link) {
     struct exchange *exchange;
     struct error error;
-    static struct round round;
-    uint32_t ranks = ranks_count(), better = 0;
-    uint32_t slots = placement_slots_per_rank(experts, ranks, redundant);
-    if (placement_open(&placement, LAYERS, experts, ranks, slots, &error) != STATUS_OK)
-        fail_msg("%s", error.text);
-    placement_spread(&placement, seed);
-    if (placement_index(&placement, &error) != STATUS_OK) fail_msg("%s", error.text);
     struct exchange_options options = {.tokens_max = TOKENS_MAX,
-                                       .experts = experts,
+                                       .experts = placement->experts,
                                        .experts_per_token = per_token,
-                                       .placement = &placement,
+                                       .placement = placement,
                                        .rank = ranks_rank(),
                                        .dispatch_bytes = ROW_BYTES,
-                                       .combine_bytes = RESULT_BYTES};
+                                       .combine_bytes = RESULT_BYTES,
+                                       .channel = channel,
+                                       .link = link};
     if (exchange_open_ranks(&options, &exchange, &error) != STATUS_OK) fail_msg("%s", error.text);
     assert_true(exchange_carries(exchange));
+    return exchange;
+}
+
+static void begin_round(struct exchange *exchange, struct round *round, uint32_t number,
+                        uint32_t experts, uint32_t per_token) {
+    draw_round(round, number, experts, per_token);
+    exchange_dispatch_begin(exchange, round->layer, round->chosen, round->tokens,
+                            (const char *)round->rows);
+}
+
+static void run_case(uint32_t experts, uint32_t per_token, uint32_t redundant, uint64_t seed) {
+    struct placement placement;
+    static struct round round;
+    uint32_t better = 0;
+    open_placement(&placement, experts, redundant, seed);
+    struct exchange *exchange = open_exchange(&placement, per_token, 0, NULL);
     for (uint32_t number = 0; number < ROUNDS; number++) {
         struct exchange_received received;
         struct exchange_returned returned;
         uint32_t most[2];
-        draw_round(&round, number, experts, per_token);
         for (int splits = 0; splits < 2; splits++) { /* by turns, then by flow: never worse */
             exchange_split_replicas(exchange, splits);
-            exchange_dispatch_begin(exchange, round.layer, round.chosen, round.tokens,
-                                    (const char *)round.rows);
+            begin_round(exchange, &round, number, experts, per_token);
             exchange_dispatch_finish(exchange, &received);
             most[splits] = most_pairs(received.row_count);
             compute(exchange, &round, &placement, &received);
@@ -164,6 +184,60 @@ static void test_random_rounds(void **state) {
     run_case(7, 7, 20, 1);
     run_case(64, 8, 1, 2);
     run_case(1, 1, 0, 0);
+}
+
+#define LANES 3
+
+static uint32_t leave_out(struct exchange **exchanges, uint32_t count, const struct exchange *one) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (exchanges[i] != one) exchanges[left++] = exchanges[i];
+    return left;
+}
+
+/* Several exchanges on one slow link. Each rank takes them in the order in which they come to it,
+ * and none has to wait for what has arrived. */
+static void test_lanes_on_a_slow_link(void **state) {
+    static struct round rounds[LANES];
+    struct exchange_link link = {.ns_per_byte = 20, .latency_ns = 20000};
+    struct exchange *exchanges[LANES], *open[LANES];
+    struct placement placement;
+    bool combines[LANES] = {false};
+    uint32_t left = LANES;
+    open_placement(&placement, 12, 3, 4);
+    for (uint32_t i = 0; i < LANES; i++) {
+        open[i] = exchanges[i] = open_exchange(&placement, 3, i, &link);
+        begin_round(open[i], &rounds[i], i, 12, 3);
+    }
+    while (left) {
+        struct exchange_received received;
+        struct exchange_returned returned;
+        struct exchange *come = exchange_wait_any(exchanges, left);
+        uint32_t lane = 0;
+        while (open[lane] != come)
+            lane++;
+        assert_true(exchange_arrived(come));
+        if (combines[lane])
+            exchange_combine_finish(come, &returned);
+        else
+            exchange_dispatch_finish(come, &received);
+        struct exchange_transfer last = exchange_last(come);
+        assert_true(last.ended_ns - last.began_ns >= (int64_t)last.bytes_received * 20);
+        assert_true(last.waited_ns >= 0);
+        if (combines[lane]) {
+            check_returned(&rounds[lane], &returned);
+            if (rounds[lane].number + LANES < ROUNDS)
+                begin_round(come, &rounds[lane], rounds[lane].number + LANES, 12, 3);
+            else
+                left = leave_out(exchanges, left, come);
+        } else {
+            compute(come, &rounds[lane], &placement, &received);
+        }
+        combines[lane] = !combines[lane];
+    }
+    for (uint32_t i = 0; i < LANES; i++)
+        exchange_close(open[i]);
+    placement_close(&placement);
 }
 
 static void test_steering(void **state) {
@@ -195,6 +269,7 @@ static void test_steering(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_rounds),
+                                       cmocka_unit_test(test_lanes_on_a_slow_link),
                                        cmocka_unit_test(test_steering)};
     struct error error;
     if (ranks_begin(&error) != STATUS_OK) {
