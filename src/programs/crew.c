@@ -81,7 +81,8 @@ static const char **unit_command(void *context, const struct supervisor_unit *un
     ADD(&arguments, "--board=%s", unit->board);
     ADD(&arguments, "--threads=%" PRIu64, threads_each(options));
     if (!options->job->weights_dir)
-        ADD(&arguments, "--weights-dir=%s/weights", supervisor_folder(crew->supervisor));
+        ADD(&arguments, "--weights-dir=%s/weights.%u", supervisor_folder(crew->supervisor),
+            unit->number);
     if (options->job->trace && options->units == 1)
         ADD(&arguments, "--trace=%s", options->job->trace);
     else if (options->job->trace)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_units.py FATHOM: a gateway and a unit as processes of their own, over tcp with keys: the answers of one
-server; a gateway that is killed: its clients see a closed connection,
-and the next one serves with the same unit. A unit with a wrong key is not let in."""
+server; a unit that is stopped, and another one in its place; a gateway that is killed: its clients see a closed
+connection, and the next one serves with the same unit. A unit with a wrong key is not let in."""
 import atexit
 import concurrent.futures
 import json
@@ -121,6 +121,11 @@ def main():
         wait_until_healthy(url)
         assert answers(url) == wanted
         stranger.stop()
+
+        worker.stop()  # another one takes its place
+        worker = unit(address)
+        wait_until_healthy(url)
+        assert answers(url) == wanted
 
         stream = ask(url, QUESTIONS[0], stream=True, max_tokens=1500, ignore_eos=True)
         assert stream.readline().startswith(b"data: ")

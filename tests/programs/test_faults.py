@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_faults.py FATHOM RANKS: a server under load loses ranks. One is killed, one is stopped, a whole unit is
+killed: every answer is the very one that an undisturbed server gives, streamed ones too; no request is lost; one
+line names the rank; pages are all back. Prints when it was seen, and how long the streams stood still."""
+import atexit
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+fathom, ranks = sys.argv[1], int(sys.argv[2])
+environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
+PATIENCE = 900
+QUESTIONS = ["What is %d + %d?" % (37 * i, 915 + i) for i in range(12)] + [
+    "Spell the word lantern.", "How many letters r are in strawberry?"]
+PLAIN = [{"question": question, "stream": i % 2 == 0} for i, question in enumerate(QUESTIONS)]
+DRAWN = [{"question": question, "stream": i % 2 == 1, "seed": i, "temperature": 1.0}
+         for i, question in enumerate(QUESTIONS)]
+LONG = [{"question": question, "stream": True, "seed": i, "temperature": 1.0, "ignore_eos": True}
+        for i, question in enumerate(QUESTIONS)]
+ALL = PLAIN + DRAWN + LONG
+
+
+class Server:
+    def __init__(self, *options):
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([fathom, "serve", "--port", "0", "--kv-memory", "64MiB", *options],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment,
+                                        stderr=self.errors, text=True)
+        atexit.register(self.process.kill)
+        line = self.process.stdout.readline()
+        assert line.startswith("listening on "), (line, self.said())
+        self.url = line.split()[-1]
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def wait_for(self, pattern, count=1):
+        """The time at which it was said, so many times."""
+        until = time.monotonic() + PATIENCE
+        while len(re.findall(pattern, self.said())) < count:
+            assert time.monotonic() < until and self.process.poll() is None, self.said()
+            time.sleep(0.005)
+        return time.monotonic()
+
+    def open(self, path, body=None):
+        return urllib.request.urlopen(urllib.request.Request(
+            self.url + path, json.dumps(body).encode() if body else None,
+            {"Content-Type": "application/json"}), timeout=PATIENCE)
+
+    def units(self):
+        """The pids of each unit's ranks."""
+        with self.open("/debug/fleet") as answer:
+            return [[rank["pid"] for rank in unit["ranks"]] for unit in json.load(answer)["units"]]
+
+    def metrics(self):
+        with self.open("/metrics") as answer:
+            return {name: float(value)
+                    for name, value in re.findall(r"^(\S+) (\S+)$", answer.read().decode(), re.M)}
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(PATIENCE) == 0, (self.process.returncode, self.said())
+
+
+class Tokens:
+    """When pieces of streams came, of all clients together."""
+
+    def __init__(self):
+        self.lock, self.times = threading.Lock(), []
+
+    def note(self):
+        with self.lock:
+            self.times.append(time.monotonic())
+
+    def count(self):
+        with self.lock:
+            return len(self.times)
+
+    def first_after(self, moment):
+        with self.lock:
+            return min((t for t in self.times if t > moment), default=None)
+
+
+def ask(server, request, tokens):
+    body = {"messages": [{"role": "user", "content": request["question"]}], "max_tokens": 200,
+            "stream": request["stream"], "temperature": request.get("temperature", 0)}
+    for name in ("seed", "ignore_eos"):
+        if name in request:
+            body[name] = request[name]
+    with server.open("/v1/chat/completions", body) as response:
+        if not request["stream"]:
+            choice = json.load(response)["choices"][0]
+            message = choice["message"]
+            return message.get("reasoning_content") or "", message["content"], choice["finish_reason"]
+        thought, text, reason = "", "", None
+        for line in response:
+            if not line.startswith(b"data: {"):
+                continue
+            tokens.note()
+            event = json.loads(line[6:])
+            assert "error" not in event, event
+            for choice in event["choices"]:
+                thought += choice["delta"].get("reasoning_content") or ""
+                text += choice["delta"].get("content") or ""
+                reason = choice["finish_reason"] or reason
+        return thought, text, reason
+
+
+def ask_all(server, tokens, workers=len(QUESTIONS)):
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda request: ask(server, request, tokens), ALL))
+
+
+def no_page_is_held(server):
+    until = time.monotonic() + PATIENCE
+    while server.metrics()['fathom_kv_pages{state="held"}']:
+        assert time.monotonic() < until, server.metrics()
+        time.sleep(0.05)
+
+
+def disturb(server, wanted, harm, line, name):
+    """Does `harm` among the answers, and times what follows."""
+    tokens = Tokens()
+    seen = len(re.findall(line, server.said()))
+    back = len(re.findall("is there again", server.said()))
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answers = pool.submit(ask_all, server, tokens)
+        while tokens.count() < 100 and not answers.done():
+            time.sleep(0.001)
+        began = time.monotonic()
+        harm()
+        detected = server.wait_for(line, seen + 1)
+        serves = server.wait_for("is there again", back + 1)
+        found = answers.result()
+    next_token = tokens.first_after(detected)
+    print("%s: seen after %.3f s, there again after %.2f s, next token after %s" % (
+        name, detected - began, serves - began,
+        "%.2f s" % (next_token - began) if next_token else "no wait: all was answered"), flush=True)
+    assert found == wanted, [(a, b) for a, b in zip(found, wanted) if a != b][:1]
+    no_page_is_held(server)
+
+
+def main():
+    alone = Server("--mtp", "off")
+    wanted = ask_all(alone, Tokens())
+    alone.stop()
+    server = Server("--ranks", str(ranks), "--rank-timeout", "0.5")
+    for rank in (ranks - 1, 0):
+        disturb(server, wanted, lambda: os.kill(server.units()[0][rank], signal.SIGKILL),
+                r"unit 1: rank %d died \(.*pid \d+, layer \d+ \S+\)" % rank, "rank %d of %d killed" % (rank, ranks))
+    disturb(server, wanted, lambda: os.kill(server.units()[0][1], signal.SIGSTOP),
+            r"unit 1: rank 1 was not run for", "rank 1 of %d stopped" % ranks)
+    server.stop()
+    several = Server("--units", "2")
+
+    def kill_one_of_two():
+        os.kill(several.units()[0][0], signal.SIGKILL)
+
+    disturb(several, wanted, kill_one_of_two, r"unit \d ended \(signal 9\)", "one of 2 units killed")
+    several.stop()
+
+
+main()
