@@ -287,13 +287,29 @@ static bool result_valid(struct walk *walk, const struct step_result *result) {
     return logprobs_valid(step_result_logprobs(result), result->logprob_count);
 }
 
+static bool drain_valid(struct walk *walk, const struct record_drain *record) {
+    return record->one_rank <= 1 && record->back <= record->one_rank && record->reserved == 0 &&
+           (record->one_rank ? record->rank < LIMIT_RANKS : record->rank == 0) && walk_ends(walk);
+}
+
+static bool experts_valid(struct walk *walk, const struct record_experts *record) {
+    for (uint32_t layer = 0; layer < LIMIT_LAYERS; layer++)
+        if (record->layer_balance[layer] > (layer < record->layer_count ? 1000000 : 0))
+            return false;
+    return record->experts <= LIMIT_EXPERTS && record->ranks >= 1 && record->ranks <= LIMIT_RANKS &&
+           record->slots_per_rank <= LIMIT_EXPERTS && record->layer_count <= LIMIT_LAYERS &&
+           record->stall_ns_total >= 0 && record->stall_ns_max >= 0 && record->balance <= 1000000 &&
+           record->balance_before <= 1000000 && record->balance_after <= 1000000 &&
+           record->reserved == 0 && walk_ends(walk);
+}
+
 static bool may_be_carried(uint16_t kind, uint16_t inner_kind) {
     if (kind == RECORD_TO_UNIT)
         return inner_kind == RECORD_SUBMIT || inner_kind == RECORD_CANCEL ||
                inner_kind == RECORD_CONTINUE || inner_kind == RECORD_DRAIN;
     return inner_kind == RECORD_UNIT_HELLO || inner_kind == RECORD_TOKENS ||
            inner_kind == RECORD_FINISHED || inner_kind == RECORD_UNIT_LOAD ||
-           inner_kind == RECORD_RESERVED;
+           inner_kind == RECORD_RESERVED || inner_kind == RECORD_EXPERTS;
 }
 
 /* No record that may be carried carries another: this goes one level deep. */
@@ -328,6 +344,7 @@ static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
     [RECORD_FINISHED] = sizeof(struct record_finished),
     [RECORD_UNIT_LOAD] = sizeof(struct record_unit_load),
     [RECORD_RESERVED] = sizeof(struct record_reserved),
+    [RECORD_EXPERTS] = sizeof(struct record_experts),
     [RECORD_RUN_STEP] = sizeof(struct step_plan),
     [RECORD_STEP_DONE] = sizeof(struct step_result),
     [RECORD_KV_EXPECT] = sizeof(struct record_kv_expect),
@@ -382,8 +399,11 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
         return kv_cancel_valid(walk, (const void *)record);
     case RECORD_KV_DONE:
         return kv_done_valid(walk, (const void *)record);
-    case RECORD_CLIENT_GONE:
+    case RECORD_EXPERTS:
+        return experts_valid(walk, (const void *)record);
     case RECORD_DRAIN:
+        return drain_valid(walk, (const void *)record);
+    case RECORD_CLIENT_GONE:
     case RECORD_STREAM_BEGIN:
     case RECORD_STREAM_END:
         return walk_ends(walk);

@@ -24,7 +24,8 @@ enum record_kind {
     RECORD_CLIENT_REQUEST,
     RECORD_CLIENT_GONE,
     RECORD_TOKENIZED,
-    RECORD_DRAIN, /* also host -> unit: take nothing new, finish what runs */
+    RECORD_DRAIN, /* also host -> unit: take nothing new, finish what runs. Of one rank: also
+                   * gateway -> unit -> engine's host */
     /* gateway -> client's host */
     RECORD_RESPOND,
     RECORD_STREAM_BEGIN,
@@ -46,6 +47,7 @@ enum record_kind {
     RECORD_FINISHED,
     RECORD_UNIT_LOAD,
     RECORD_RESERVED,
+    RECORD_EXPERTS, /* from the engine's host */
     /* unit -> engine's host, and back */
     RECORD_RUN_STEP,
     RECORD_STEP_DONE,
@@ -107,6 +109,11 @@ struct record_client_gone {
 
 struct record_drain {
     struct record record;
+    uint32_t
+        one_rank; /* 1: this rank alone is to have no request and no expert; the others cover */
+    uint32_t rank;
+    uint32_t back;     /* 1: it is to have some again */
+    uint32_t reserved; /* zero */
 };
 
 enum content_type {
@@ -416,6 +423,31 @@ static inline size_t load_bytes(uint32_t rank_count) {
 }
 static inline struct unit_rank_load *load_ranks(const struct record_unit_load *load) {
     return (struct unit_rank_load *)record_tail_at(load, sizeof *load);
+}
+
+/* How routed experts lie and how evenly they are used, from a unit of several ranks; now and then,
+ * and when something changed. Balances are mean rank load by largest, in millionths; 0: not known.
+ */
+struct record_experts {
+    struct record record;
+    uint32_t experts, ranks, slots_per_rank, layer_count;
+    uint64_t rebalances_total; /* new maps carried out */
+    uint64_t moves_total;      /* experts that came to a rank */
+    uint64_t bytes_total;      /* of them, from other ranks or the checkpoint */
+    uint64_t failures_total;   /* experts that did not arrive as they were given */
+    int64_t stall_ns_total;    /* of steps, while ranks took new maps over */
+    int64_t stall_ns_max;
+    uint32_t balance;        /* of the map as it is, at the last look */
+    uint32_t balance_before; /* around the last new map, by the loads it was made for */
+    uint32_t balance_after;
+    uint32_t reserved;                    /* zero */
+    uint64_t masked[LIMIT_RANKS / 64];    /* a bit each: to have no experts */
+    uint64_t empty[LIMIT_RANKS / 64];     /* ... have none */
+    uint32_t layer_balance[LIMIT_LAYERS]; /* [layer_count]; 0: no experts; then zeros */
+};
+
+static inline bool experts_bit(const uint64_t *bits, uint32_t rank) {
+    return bits[rank / 64] >> rank % 64 & 1;
 }
 
 /* Blocks of a request that is about to come from another rank: they will be written to these pages,

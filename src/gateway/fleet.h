@@ -36,6 +36,7 @@ struct fleet_unit {
     bool draining;                  /* takes nothing new */
     struct record_unit_hello hello; /* without its tail */
     struct record_unit_load load;   /* likewise; before the first, all pages are free */
+    struct record_experts experts;  /* zeros before the first */
     struct fleet_rank *ranks;       /* [LIMIT_RANKS], of them hello.rank_count */
     uint32_t rank_pages;            /* of its largest rank */
     uint32_t bound;                 /* requests */

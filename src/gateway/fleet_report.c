@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/tree.h"
 #include "gateway/reply.h"
+#include "policy/rebalance.h"
 
 #define RANKS_TOLD_MAX 2048 /* in one report, which has to fit the smallest outbox */
 
@@ -42,12 +43,23 @@ static void write_pages(struct json_writer *writer, uint32_t free, uint32_t held
     json_writer_text(writer, "}");
 }
 
-static void write_rank(struct json_writer *writer, const struct fleet_rank *rank) {
+/* "" for one that serves. */
+static const char *drain_name(const struct fleet_unit *unit, uint32_t rank) {
+    const struct unit_rank_load *load = &unit->ranks[rank].load;
+    if (!experts_bit(unit->experts.masked, rank)) return "";
+    bool empty = experts_bit(unit->experts.empty, rank) && !load->requests_running &&
+                 !load->requests_waiting;
+    return empty ? ",\"state\":\"drained\"" : ",\"state\":\"draining\"";
+}
+
+static void write_rank(struct json_writer *writer, const struct fleet_unit *unit, uint32_t index) {
+    const struct fleet_rank *rank = &unit->ranks[index];
     json_writer_text(writer, "{\"pid\":");
     json_writer_integer(writer, rank->is.pid);
     write_member(writer, ",\"requests_waiting\":", rank->load.requests_waiting);
     write_member(writer, ",\"requests_running\":", rank->load.requests_running);
     write_pages(writer, rank->load.pages_free, rank->load.pages_held, rank->load.pages_cached);
+    json_writer_text(writer, drain_name(unit, index));
     json_writer_text(writer, "}");
 }
 
@@ -68,7 +80,7 @@ static void write_unit(struct json_writer *writer, const struct fleet_unit *unit
     uint32_t rank_count = unit->state == FLEET_REFUSED ? 0 : unit->hello.rank_count;
     for (uint32_t i = 0; i < rank_count && *ranks_told < RANKS_TOLD_MAX; i++, ++*ranks_told) {
         if (i) json_writer_text(writer, ",");
-        write_rank(writer, &unit->ranks[i]);
+        write_rank(writer, unit, i);
     }
     write_member(writer, "],\"requests_bound\":", unit->bound);
     write_member(writer, ",\"requests_waiting\":", unit->load.requests_waiting);
@@ -111,51 +123,95 @@ enum status fleet_report(struct gateway *gateway, struct connection_id connectio
 
 /* ---- draining -------------------------------------------------------------------------------- */
 
+struct wish { /* what a body asks for */
+    struct fleet_unit *unit;
+    struct record_drain drain; /* without its head */
+};
+
 static void write_drained(struct json_writer *writer, const void *context) {
-    const struct fleet_unit *unit = context;
-    write_member(writer, "{\"unit\":", unit->id.value);
-    json_writer_text(writer, ",\"state\":\"draining\"}");
+    const struct wish *wish = context;
+    write_member(writer, "{\"unit\":", wish->unit->id.value);
+    if (wish->drain.one_rank) write_member(writer, ",\"rank\":", wish->drain.rank);
+    json_writer_text(writer,
+                     wish->drain.back ? ",\"state\":\"serving\"}" : ",\"state\":\"draining\"}");
+}
+
+/* A rank may go if the others have slots for all experts. */
+static bool check_rank(const struct wish *wish, struct api_error *error_out) {
+    const struct record_experts *experts = &wish->unit->experts;
+    struct rebalance_shape shape = {experts->experts, experts->ranks, experts->slots_per_rank};
+    bool masked[LIMIT_RANKS] = {false};
+    uint32_t gone = 0;
+    if (wish->drain.rank >= wish->unit->hello.rank_count)
+        return api_error_set(error_out, 404, "rank", "not_found", "Unit %u has no rank %u.",
+                             wish->unit->id.value, wish->drain.rank);
+    for (uint32_t rank = 0; rank < experts->ranks; rank++) {
+        masked[rank] = experts_bit(experts->masked, rank);
+        if (rank == wish->drain.rank) masked[rank] = !wish->drain.back;
+        gone += masked[rank];
+    }
+    if (!gone || (gone < experts->ranks && rebalance_fits(&shape, masked))) return true;
+    if (gone >= experts->ranks)
+        return api_error_set(error_out, 409, "rank", "not_possible",
+                             "Unit %u would have no rank left.", wish->unit->id.value);
+    return api_error_set(
+        error_out, 409, "rank", "not_possible",
+        "The other ranks of unit %u have %u slots in a layer, for %u experts. Start it with "
+        "--redundant-experts %u.",
+        wish->unit->id.value, (experts->ranks - gone) * experts->slots_per_rank, experts->experts,
+        rebalance_redundancy(&shape, gone));
 }
 
 /* False: *error_out says what is wrong with the body. */
-static bool read_unit(struct gateway *gateway, const struct record_client_request *record,
-                      uint32_t *unit_out, struct api_error *error_out) {
+static bool read_wish(struct gateway *gateway, const struct record_client_request *record,
+                      struct wish *wish_out, struct api_error *error_out) {
     size_t body_at =
         record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
     struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
     const struct tree *root = NULL;
     struct error why;
-    int64_t id;
+    int64_t id, rank;
+    uint32_t unit = FLEET_NONE;
+    bool back = false;
     arena_clear(&gateway->scratch);
     if (body.count > gateway->options.body_bytes_max ||
         tree_parse(&gateway->scratch, body, "request body", &root, &why) ||
         !tree_get_integer(tree_member(root, "unit"), &id))
         return api_error_set(error_out, 400, "unit", "invalid_value",
-                             "The body must be {\"unit\": id}, an id of GET /debug/fleet.");
-    *unit_out = FLEET_NONE;
+                             "The body must be {\"unit\": id}, an id of GET /debug/fleet, or also "
+                             "name a \"rank\" of it, and that it is to come \"back\".");
     if (id >= 0 && id <= UINT32_MAX)
-        *unit_out = fleet_find(&gateway->fleet, (struct unit_id){(uint32_t)id});
-    if (*unit_out != FLEET_NONE && fleet_is_member(&gateway->fleet, *unit_out)) return true;
-    return api_error_set(error_out, 404, "unit", "not_found", "No unit %lld serves here.",
-                         (long long)id);
+        unit = fleet_find(&gateway->fleet, (struct unit_id){(uint32_t)id});
+    if (unit == FLEET_NONE || !fleet_is_member(&gateway->fleet, unit))
+        return api_error_set(error_out, 404, "unit", "not_found", "No unit %lld serves here.",
+                             (long long)id);
+    *wish_out = (struct wish){.unit = &gateway->fleet.units[unit]};
+    if (!tree_member(root, "rank")) return true;
+    if (!tree_get_integer(tree_member(root, "rank"), &rank) || rank < 0 || rank >= LIMIT_RANKS ||
+        (tree_member(root, "back") && !tree_get_bool(tree_member(root, "back"), &back)))
+        return api_error_set(error_out, 400, "rank", "invalid_value",
+                             "\"rank\" must be the number of one, \"back\" true or false.");
+    wish_out->drain = (struct record_drain){.one_rank = 1, .rank = (uint32_t)rank, .back = back};
+    return check_rank(wish_out, error_out);
 }
 
 enum status fleet_report_drain(struct gateway *gateway,
                                const struct record_client_request *record) {
     struct api_error error;
-    uint32_t index = FLEET_NONE;
-    if (!read_unit(gateway, record, &index, &error))
+    struct wish wish;
+    if (!read_wish(gateway, record, &wish, &error))
         return reply_error(gateway, record->connection, METRICS_FLEET, &error);
-    struct fleet_unit *unit = &gateway->fleet.units[index];
     struct reply reply = reply_of(record->connection);
     uint32_t mark = gateway->outbox.used;
-    if (!outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, unit->id, RECORD_DRAIN,
-                            sizeof(struct record_drain)))
-        return STATUS_FULL;
-    if (reply_whole(gateway, &reply, write_drained, unit)) {
+    struct record_drain *drain = outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, wish.unit->id,
+                                                    RECORD_DRAIN, sizeof(struct record_drain));
+    if (!drain) return STATUS_FULL;
+    wish.drain.record = drain->record;
+    *drain = wish.drain;
+    if (reply_whole(gateway, &reply, write_drained, &wish)) {
         gateway->outbox.used = mark;
         return STATUS_FULL;
     }
-    unit->draining = true;
+    if (!wish.drain.one_rank) wish.unit->draining = true;
     return STATUS_OK;
 }

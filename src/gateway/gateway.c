@@ -227,6 +227,8 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
         receive_hello(gateway, unit, (const struct record_unit_hello *)record);
     else if (record->kind == RECORD_UNIT_LOAD)
         receive_load(gateway, unit, (const struct record_unit_load *)record);
+    else if (record->kind == RECORD_EXPERTS)
+        speaker->experts = *(const struct record_experts *)record;
     else if (record->kind == RECORD_TOKENS)
         status = answer_tokens(gateway, unit, (const struct record_tokens *)record, now_ns);
     else if (record->kind == RECORD_FINISHED)

@@ -256,6 +256,80 @@ static void write_load(struct json_writer *writer, const struct record_unit_load
                   load->last_step_ns);
 }
 
+/* A sample of a unit, and of a layer unless that is LIMIT_LAYERS; value in millionths. */
+static void write_millionths(struct json_writer *writer, const char *name, uint32_t unit,
+                             uint32_t layer, uint64_t value) {
+    char text[128], of_layer[32] = "";
+    if (layer < LIMIT_LAYERS) format_text(of_layer, sizeof of_layer, ",layer=\"%u\"", layer);
+    format_text(text, sizeof text, "%s{unit=\"%u\"%s} %llu.%06llu\n", name, unit, of_layer,
+                (unsigned long long)(value / 1000000), (unsigned long long)(value % 1000000));
+    json_writer_text(writer, text);
+}
+
+struct expert_family {
+    const char *name, *type, *help;
+    size_t offset; /* of a uint64_t in struct record_experts */
+    bool seconds;  /* ... in nanoseconds */
+};
+
+#define AT(field) offsetof(struct record_experts, field)
+
+static const struct expert_family expert_families[] = {
+    {"fathom_expert_maps_total", "counter", "New maps of experts to ranks carried out.",
+     AT(rebalances_total), false},
+    {"fathom_experts_moved_total", "counter", "Experts that came to another rank.", AT(moves_total),
+     false},
+    {"fathom_experts_moved_bytes_total", "counter", "Bytes of their weights.", AT(bytes_total),
+     false},
+    {"fathom_expert_moves_failed_total", "counter", "Experts that did not arrive as they were.",
+     AT(failures_total), false},
+    {"fathom_expert_stall_seconds_total", "counter", "Time that steps waited for new maps.",
+     AT(stall_ns_total), true},
+    {"fathom_expert_stall_seconds_max", "gauge", "... for one at most.", AT(stall_ns_max), true},
+};
+
+static void write_expert_family(struct json_writer *writer, const struct fleet *fleet,
+                                const struct expert_family *family) {
+    write_family(writer, family->name, family->type, family->help);
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct fleet_unit *unit = &fleet->units[i];
+        char name[96];
+        uint64_t value;
+        if (!fleet_is_member(fleet, i) || !unit->experts.ranks) continue;
+        memcpy(&value, (const char *)&unit->experts + family->offset, sizeof value);
+        format_text(name, sizeof name, "%s{unit=\"%u\"}", family->name, unit->id.value);
+        if (family->seconds)
+            write_millionths(writer, family->name, unit->id.value, LIMIT_LAYERS, value / 1000);
+        else
+            write_sample(writer, name, value);
+    }
+}
+
+static void write_balances(struct json_writer *writer, const struct fleet *fleet) {
+    write_family(writer, "fathom_expert_balance", "gauge",
+                 "Mean load of ranks by the largest, over all layers or of one.");
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct fleet_unit *unit = &fleet->units[i];
+        if (!fleet_is_member(fleet, i) || !unit->experts.balance) continue;
+        write_millionths(writer, "fathom_expert_balance", unit->id.value, LIMIT_LAYERS,
+                         unit->experts.balance);
+        for (uint32_t layer = 0; layer < unit->experts.layer_count; layer++)
+            if (unit->experts.layer_balance[layer])
+                write_millionths(writer, "fathom_expert_balance", unit->id.value, layer,
+                                 unit->experts.layer_balance[layer]);
+    }
+}
+
+static void write_experts(struct json_writer *writer, const struct fleet *fleet) {
+    bool any = false;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        any |= fleet_is_member(fleet, i) && fleet->units[i].experts.ranks;
+    if (!any) return;
+    write_balances(writer, fleet);
+    for (size_t i = 0; i < ARRAY_COUNT(expert_families); i++)
+        write_expert_family(writer, fleet, &expert_families[i]);
+}
+
 void metrics_write(struct json_writer *writer, const struct metrics *metrics,
                    const struct metrics_gauges *gauges) {
     write_info(writer, gauges);
@@ -278,5 +352,6 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
               "Tokens generated for ended requests.", metrics->output_tokens);
     write_fleet(writer, gauges);
     write_load(writer, &gauges->load, gauges->page_count);
+    write_experts(writer, gauges->fleet);
     write_histograms(writer, metrics);
 }

@@ -44,8 +44,8 @@ struct loop {
     struct peer *peers; /* [peer_count] */
     uint32_t peer_count;
     /* A unit behind a wire: */
-    struct request_set requests;     /* the connection's */
-    struct record_queue hello, load; /* the last one of each */
+    struct request_set requests;              /* the connection's */
+    struct record_queue hello, load, experts; /* the last one of each */
     struct event *sign;
     bool draining, is_ready, ended;
     enum status status;
@@ -147,6 +147,8 @@ static void on_joined(void *context, uint32_t number) {
     }
     if (record_queue_first(&loop->hello)) send_to(loop, number, record_queue_first(&loop->hello));
     if (record_queue_first(&loop->load)) send_to(loop, number, record_queue_first(&loop->load));
+    if (record_queue_first(&loop->experts))
+        send_to(loop, number, record_queue_first(&loop->experts));
     say_ready(loop);
 }
 
@@ -214,6 +216,9 @@ static void route_to_gateway(struct loop *loop, const struct record *record) {
         keep_last(&loop->load, record);
         event_add(loop->sign, &(struct timeval){.tv_usec = LOAD_NS_MAX / 1000});
         break;
+    case RECORD_EXPERTS:
+        keep_last(&loop->experts, record);
+        break;
     case RECORD_TOKENS:
         if (!request_set_has(&loop->requests, ((const struct record_tokens *)record)->request))
             return;
@@ -266,12 +271,14 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_TOKENS:
     case RECORD_FINISHED:
     case RECORD_UNIT_LOAD:
+    case RECORD_EXPERTS:
         if (has_machine(loop, GATEWAY))
             carry_from_unit(loop, THE_UNIT, record);
         else
             route_to_gateway(loop, record);
         break;
     case RECORD_RUN_STEP:
+    case RECORD_DRAIN: /* of one rank */
         worker_give(loop->engine, record);
         break;
     default:
@@ -406,7 +413,7 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
         loop->http ? http_server_open_exchanges(loop->http) : request_set_count(&loop->requests);
     if (open)
         fprintf(stderr, "finishing what has begun (%u open); a second signal ends at once\n", open);
-    struct record_drain drain = {{RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
+    struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
     /* A unit beside its gateway goes on taking what the gateway has let in. */
     int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
     record_queue_force(&loop->inboxes[first], &drain.record);
@@ -482,10 +489,11 @@ static enum status start_wire(struct loop *loop, const struct loop_parts *parts,
     struct wire_options options = parts->wire;
     if (!options.address) return STATUS_OK;
     options.listens = has_machine(loop, GATEWAY);
-    options.kinds = options.listens ? wire_kind(RECORD_UNIT_HELLO) | wire_kind(RECORD_TOKENS) |
-                                          wire_kind(RECORD_FINISHED) | wire_kind(RECORD_UNIT_LOAD)
-                                    : wire_kind(RECORD_SUBMIT) | wire_kind(RECORD_CANCEL) |
-                                          wire_kind(RECORD_DRAIN);
+    options.kinds =
+        options.listens
+            ? wire_kind(RECORD_UNIT_HELLO) | wire_kind(RECORD_TOKENS) | wire_kind(RECORD_FINISHED) |
+                  wire_kind(RECORD_UNIT_LOAD) | wire_kind(RECORD_EXPERTS)
+            : wire_kind(RECORD_SUBMIT) | wire_kind(RECORD_CANCEL) | wire_kind(RECORD_DRAIN);
     options.context = loop;
     options.joined = on_joined;
     options.take = on_wire;
@@ -556,6 +564,7 @@ bool loop_close(struct loop *loop) {
     free(loop->peers);
     record_queue_clear(&loop->hello);
     record_queue_clear(&loop->load);
+    record_queue_clear(&loop->experts);
     request_set_close(&loop->requests);
     for (int i = 0; i < MACHINE_COUNT; i++)
         record_queue_clear(&loop->inboxes[i]);

@@ -2,6 +2,7 @@
 #include "host/rebalancer.h"
 
 #include "base/check.h"
+#include "contract/record.h"
 #include "host/clock.h"
 #include "policy/expert_load.h"
 #include "policy/move_experts.h"
@@ -12,9 +13,10 @@
 #include <string.h>
 
 #define REPORTS_A_LOOK 4
-#define TELL_NS 10000000              /* between two questions whether all weights have come */
-#define MEMORY_CHOICES_PER_EXPERT 256 /* the loads' memory: a hundred choices tell a load to 10 %  \
-                                       */
+#define TELL_NS 10000000 /* between two questions whether all weights have come */
+#define MEMORY_CHOICES_PER_EXPERT                                                                  \
+    256 /* the loads' memory: a hundred choices tell a load to 10 %                                \
+         */
 #define CHOICES_PER_EXPERT_MIN 32
 #define LAYER_GAIN 0.02
 
@@ -41,7 +43,7 @@ struct rebalancer {
     struct rebalance_gain *gains; /* [layers] */
     double *balance;              /* [layers] */
     bool *masked;                 /* [ranks] */
-    bool mask_changed;
+    bool mask_changed, changed;   /* changed: of what rebalancer_tell tells */
     void *load_memory, *place_memory;
     int64_t next_report_ns, next_look_ns, next_tell_ns;
     uint64_t steps, shuffles, failures_before;
@@ -88,6 +90,7 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
     }
     expert_load_open(&r->load, map->layers, map->experts,
                      (uint64_t)map->experts * MEMORY_CHOICES_PER_EXPERT, r->load_memory);
+    r->changed = true;
     r->next_report_ns = r->next_look_ns = clock_now_ns() + (int64_t)(options->seconds * 1e9);
     return STATUS_OK;
 }
@@ -113,9 +116,37 @@ struct rebalancer_counts rebalancer_counts(const struct rebalancer *r) {
     return r->done;
 }
 
-uint32_t rebalancer_layers(const struct rebalancer *r, const double **balance_out) {
-    *balance_out = r->balance;
-    return r->map ? r->map->layers : 0;
+static uint32_t millionths(double balance) {
+    return balance >= 1 ? 1000000 : (uint32_t)(balance * 1e6);
+}
+
+bool rebalancer_tell(struct rebalancer *r, struct record_experts *record_out) {
+    const struct rebalancer_counts *done = &r->done;
+    if (!r->map || !r->changed) return false;
+    r->changed = false;
+    *record_out = (struct record_experts){
+        .record = {RECORD_VERSION, RECORD_EXPERTS, sizeof *record_out},
+        .experts = r->shape.experts,
+        .ranks = r->shape.ranks,
+        .slots_per_rank = r->shape.slots_per_rank,
+        .layer_count = r->map->layers,
+        .rebalances_total = done->rebalances,
+        .moves_total = done->moves,
+        .bytes_total = done->bytes,
+        .failures_total = done->failures,
+        .stall_ns_total = done->stall_ns,
+        .stall_ns_max = done->stall_ns_max,
+        .balance = millionths(done->balance),
+        .balance_before = millionths(done->balance_before),
+        .balance_after = millionths(done->balance_after),
+    };
+    for (uint32_t layer = 0; layer < r->map->layers; layer++)
+        record_out->layer_balance[layer] = millionths(r->balance[layer]);
+    for (uint32_t rank = 0; rank < r->shape.ranks; rank++) {
+        record_out->masked[rank / 64] |= (uint64_t)r->masked[rank] << rank % 64;
+        record_out->empty[rank / 64] |= (uint64_t)rebalancer_is_empty(r, rank) << rank % 64;
+    }
+    return true;
 }
 
 /* --- what the slots have computed ----------------------------------------------------------------
@@ -168,18 +199,26 @@ static bool add_layer(struct rebalancer *r, uint32_t layer) {
     return true;
 }
 
-static void end_map(struct rebalancer *r) {
+static void say_done(const struct rebalancer *r) {
     const struct rebalancer_counts *done = &r->done;
+    char balance[64] = "nothing known of loads";
+    if (done->balance_after > 0)
+        snprintf(balance, sizeof balance, "balance %.3f -> %.3f", done->balance_before,
+                 done->balance_after);
+    fprintf(stderr,
+            "experts rebalanced: %s; %llu experts and %.1f MiB moved so far, %.0f us of stall at "
+            "most\n",
+            balance, (unsigned long long)done->moves, (double)done->bytes / (1 << 20),
+            (double)done->stall_ns_max * 1e-3);
+}
+
+static void end_map(struct rebalancer *r) {
     r->state = WATCHES;
+    r->changed = true;
     r->done.rebalances++;
     rebalance_done(&r->rebalance, clock_now_ns());
     expert_load_restart(&r->load);
-    if (r->options.says)
-        fprintf(stderr,
-                "experts rebalanced: balance %.3f -> %.3f; %llu experts and %.1f MiB moved so far, "
-                "%.0f us of stall at most\n",
-                done->balance_before, done->balance_after, (unsigned long long)done->moves,
-                (double)done->bytes / (1 << 20), (double)done->stall_ns_max * 1e-3);
+    if (r->options.says) say_done(r);
 }
 
 /* The next layers that fit; none are left: the new map is carried out. */
@@ -273,6 +312,7 @@ static void judge(struct rebalancer *r, int64_t now_ns) {
     double mean = 0, before = 0, after = 0;
     uint64_t choices = 0;
     r->state = WATCHES;
+    r->changed = true;
     r->next_look_ns = now_ns + (int64_t)(r->options.seconds * 1e9);
     for (uint32_t layer = 0; layer < r->map->layers; layer++) {
         struct rebalance_gain *gain = &r->gains[layer];
@@ -359,6 +399,7 @@ enum status rebalancer_mask(struct rebalancer *r, uint32_t rank, bool masked, st
                          count < r->shape.ranks ? rebalance_redundancy(&r->shape, count) : 0);
     }
     r->mask_changed |= masked != before;
+    r->changed |= masked != before;
     return STATUS_OK;
 }
 

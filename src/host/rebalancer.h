@@ -57,8 +57,9 @@ enum status rebalancer_mask(struct rebalancer *rebalancer, uint32_t rank, bool m
 /* True if the rank holds no expert. */
 bool rebalancer_is_empty(const struct rebalancer *rebalancer, uint32_t rank);
 
+/* For the record of kind RECORD_EXPERTS; false: nothing has changed since it was last asked. */
+bool rebalancer_tell(struct rebalancer *rebalancer, struct record_experts *record_out);
+
 struct rebalancer_counts rebalancer_counts(const struct rebalancer *rebalancer);
-/* Of the last look: balance_out[layers], 0 for layers without experts. Returns how many layers. */
-uint32_t rebalancer_layers(const struct rebalancer *rebalancer, const double **balance_out);
 
 #endif

@@ -25,8 +25,20 @@ bool unit_side_misused(const struct option_table *table, const struct unit_side_
 
 /* Between two steps; and where none comes for a while, though there is something to do. */
 static void rebalance(struct unit_side *side, struct worker *worker) {
+    struct record_experts experts;
     rebalancer_turn(side->rebalancer);
+    if (rebalancer_tell(side->rebalancer, &experts)) worker_answer(worker, &experts.record);
     if (rebalancer_is_busy(side->rebalancer)) worker_call_again(worker, REBALANCE_IDLE_NS);
+}
+
+/* The gateway has refused what cannot be; but it may not have known. */
+static void mask_rank(struct unit_side *side, const struct record_drain *record) {
+    struct error error;
+    if (rebalancer_mask(side->rebalancer, record->rank, !record->back, &error))
+        fprintf(stderr, "%s\n", error.text);
+    else
+        fprintf(stderr, "rank %u %s\n", record->rank,
+                record->back ? "is to hold experts again" : "is to be drained");
 }
 
 /* A step begins when every rank's plan is there. */
@@ -34,7 +46,9 @@ static void run_step(void *context, struct worker *worker, const struct record *
     struct unit_side *side = context;
     struct error error = {""};
     uint32_t ranks = rank_group_count(side->group);
-    if (!record) {
+    if (record && record->kind == RECORD_DRAIN)
+        mask_rank(side, (const struct record_drain *)record);
+    if (!record || record->kind == RECORD_DRAIN) {
         rebalance(side, worker);
         return;
     }
@@ -158,6 +172,8 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .numerics_id = model_numerics_id(model),
         .pids = side->pids,
     };
+    struct record_experts experts;
+    if (rebalancer_tell(side->rebalancer, &experts)) unit.experts = &experts;
     if (ranks > 1) unit.prompt_bytes = PROMPTS_BYTES / ranks;
     size_t bytes = rank_units_memory_bytes(&unit, ranks) + 64;
     struct arena arena;

@@ -17,6 +17,7 @@ struct rank_unit {
     struct unit_rank hello;
     struct record_unit_load load;
     bool planned, has_load;
+    bool masked; /* takes no new request */
 };
 
 struct rank_units {
@@ -30,6 +31,7 @@ struct rank_units {
     struct record_unit_hello hello;
     uint32_t hellos; /* units that have said hello */
     bool load_changed;
+    struct record_experts experts; /* at first; zeros: nothing is to be told */
 };
 
 static struct map_key key_of(struct request_id id) {
@@ -60,6 +62,7 @@ static void put_hello(struct rank_units *units) {
     hello->rank_count = units->rank_count;
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         hello_ranks(hello)[rank] = units->ranks[rank].hello;
+    if (units->experts.ranks) put(units, &units->experts.record);
 }
 
 static void take_hello(struct rank_units *units, uint32_t rank,
@@ -151,8 +154,9 @@ static void put_load(struct rank_units *units) {
  */
 
 static bool has_room(const struct rank_units *units) {
-    return outbox_room(&units->outbox) >=
-           units->ranks[0].machine.outbox->capacity + load_bytes(units->rank_count);
+    return outbox_room(&units->outbox) >= units->ranks[0].machine.outbox->capacity +
+                                              load_bytes(units->rank_count) +
+                                              sizeof(struct record_experts);
 }
 
 static uint32_t choose_rank(struct rank_units *units, const struct record_submit *submit) {
@@ -160,11 +164,13 @@ static uint32_t choose_rank(struct rank_units *units, const struct record_submit
     if (known != MAP_NONE) return known;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         uint32_t requests = unit_request_count(units->ranks[rank].unit);
-        units->loads[rank] =
-            (struct balance_rank){.requests = requests, .takes = requests < units->requests_max};
+        units->loads[rank] = (struct balance_rank){.requests = requests,
+                                                   .takes = requests < units->requests_max &&
+                                                            !units->ranks[rank].masked};
     }
     uint32_t rank = balance_simply(BALANCE_LEAST_REQUESTS, units->loads, units->rank_count, 0);
-    if (rank == BALANCE_NO_RANK) rank = 0; /* it will refuse */
+    for (uint32_t other = 0; rank == BALANCE_NO_RANK; other++) /* the first that may will refuse */
+        if (!units->ranks[other].masked || other + 1 == units->rank_count) rank = other;
     map_add(&units->rank_of, key_of(submit->request), rank);
     return rank;
 }
@@ -187,6 +193,13 @@ static void take_result(struct rank_units *units, const struct step_result *resu
     pass_on(units, result->rank, &result->record, now_ns);
 }
 
+/* Its experts are the engine's business. */
+static void mask(struct rank_units *units, const struct record_drain *record) {
+    if (record->rank >= units->rank_count) return;
+    units->ranks[record->rank].masked = !record->back;
+    put(units, &record->record);
+}
+
 static enum status units_receive(void *self, const struct record *record, int64_t now_ns) {
     struct rank_units *units = self;
     uint32_t rank;
@@ -205,7 +218,14 @@ static enum status units_receive(void *self, const struct record *record, int64_
     case RECORD_STEP_DONE:
         take_result(units, (const struct step_result *)record, now_ns);
         break;
+    case RECORD_EXPERTS:
+        put(units, record);
+        break;
     case RECORD_DRAIN:
+        if (((const struct record_drain *)record)->one_rank) {
+            mask(units, (const struct record_drain *)record);
+            break;
+        }
         for (rank = 0; rank < units->rank_count; rank++)
             pass_on(units, rank, record, now_ns);
         break;
@@ -276,7 +296,7 @@ static int64_t units_next_wake_ns(const void *self) {
 
 /* What speaks for all ranks. */
 static size_t own_bytes(uint32_t ranks) {
-    return hello_bytes(ranks) + 2 * load_bytes(ranks);
+    return hello_bytes(ranks) + 2 * load_bytes(ranks) + sizeof(struct record_experts);
 }
 
 static size_t outbox_bytes(const struct rank_units *units) {
@@ -300,6 +320,7 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
     if (units) {
         units->rank_count = ranks;
         units->requests_max = options->requests_max;
+        if (options->experts) units->experts = *options->experts;
         units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);
         units->loads = arena_take_zeroed(arena, ranks * sizeof *units->loads);
     }

@@ -55,6 +55,7 @@ struct unit_options {
                               * told */
     const char (*kv_addresses)[KV_ADDRESS_BYTES]; /* [as pids] where they take KV blocks; NULL:
                                                    * nowhere */
+    const struct record_experts *experts; /* of all ranks, told behind the hello; NULL: nothing */
 };
 
 /* Arena bytes that suffice for unit_create. */

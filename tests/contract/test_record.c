@@ -163,6 +163,19 @@ static void *good_continue(void) {
 static void *good_reserved(void) {
     return make(RECORD_RESERVED, sizeof(struct record_reserved));
 }
+static void *good_drain_of_rank(void) {
+    struct record_drain *r = good_drain();
+    r->one_rank = r->back = 1;
+    r->rank = 3;
+    return r;
+}
+static void *good_experts(void) {
+    struct record_experts *r = make(RECORD_EXPERTS, sizeof *r);
+    r->ranks = 4;
+    r->layer_count = 2;
+    r->layer_balance[1] = 1000000;
+    return r;
+}
 static void *good_expect(void) {
     struct record_kv_expect *r = make(RECORD_KV_EXPECT, kv_expect_bytes(2));
     r->first_block = 1;
@@ -203,13 +216,13 @@ static void *good_to_unit(void) {
 }
 
 static void *(*const good[])(void) = {
-    good_client_request, good_respond,   good_stream_data, good_tokenize,
-    good_tokenized,      good_submit,    good_cancel,      good_hello,
-    good_tokens,         good_finished,  good_plan,        good_result,
-    good_gone,           good_drain,     good_begin,       good_end,
-    good_load,           good_joined,    good_lost,        good_from_unit,
-    good_to_unit,        good_continue,  good_reserved,    good_expect,
-    good_push,           good_kv_cancel, good_kv_done,
+    good_client_request, good_respond,  good_stream_data, good_tokenize,
+    good_tokenized,      good_submit,   good_cancel,      good_hello,
+    good_tokens,         good_finished, good_plan,        good_result,
+    good_gone,           good_drain,    good_begin,       good_end,
+    good_load,           good_joined,   good_lost,        good_from_unit,
+    good_to_unit,        good_continue, good_reserved,    good_experts,
+    good_expect,         good_push,     good_kv_cancel,   good_kv_done,
 };
 
 /* There is a good example of every kind, so that no kind goes untested. */
@@ -253,6 +266,29 @@ static void cut_or_stretched_records_are_refused(void **state) {
 
 static void assert_invalid(const void *record) {
     assert_false(record_valid(record, ((const struct record *)record)->bytes));
+}
+
+static void experts_out_of_range_are_refused(void **state) {
+    (void)state;
+    struct record_drain *drain = good_drain_of_rank();
+    assert_true(record_valid(drain, sizeof *drain));
+    drain->rank = LIMIT_RANKS;
+    assert_invalid(drain);
+    drain = good_drain();
+    drain->back = 1; /* of no rank */
+    assert_invalid(drain);
+    struct record_experts *experts = good_experts();
+    experts->layer_balance[2] = 1;
+    assert_invalid(experts);
+    experts = good_experts();
+    experts->layer_balance[0] = 1000001;
+    assert_invalid(experts);
+    experts = good_experts();
+    experts->ranks = LIMIT_RANKS + 1;
+    assert_invalid(experts);
+    experts = good_experts();
+    experts->stall_ns_max = -1;
+    assert_invalid(experts);
 }
 
 static void fields_out_of_range_are_refused(void **state) {
@@ -400,7 +436,7 @@ static void what_may_not_be_carried_is_refused(void **state) {
             uint16_t kind = inner->kind;
             bool from_unit = kind == RECORD_UNIT_HELLO || kind == RECORD_TOKENS ||
                              kind == RECORD_FINISHED || kind == RECORD_UNIT_LOAD ||
-                             kind == RECORD_RESERVED;
+                             kind == RECORD_RESERVED || kind == RECORD_EXPERTS;
             bool to_unit = kind == RECORD_SUBMIT || kind == RECORD_CANCEL ||
                            kind == RECORD_CONTINUE || kind == RECORD_DRAIN;
             record = carry(to ? RECORD_TO_UNIT : RECORD_FROM_UNIT, inner);
@@ -504,6 +540,7 @@ int main(void) {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),
         cmocka_unit_test(fields_out_of_range_are_refused),
+        cmocka_unit_test(experts_out_of_range_are_refused),
         cmocka_unit_test(handing_over_is_checked),
         cmocka_unit_test(what_units_cannot_mean_is_refused),
         cmocka_unit_test(what_may_not_be_carried_is_refused),

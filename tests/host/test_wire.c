@@ -222,7 +222,7 @@ static void what_is_no_record_costs_the_connection(void **state) {
     old.records = 900;
     struct record_cancel good = numbered(0), torn = good;
     torn.record.bytes = 4000;
-    struct record_drain foreign = {{RECORD_VERSION, RECORD_DRAIN, sizeof foreign}};
+    struct record_drain foreign = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof foreign}};
     struct side gateway = {.next = 0};
     open_side(&gateway, "tcp://127.0.0.1:*", true, NULL);
     void *zmq = zmq_ctx_new();

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 fathom = sys.argv[1]
@@ -111,6 +112,46 @@ def check_memory(server, ranks):
     assert size / 2 < sum(shares) < size * 1.1, (shares, size)
 
 
+def check_drain(wanted):
+    """A rank goes while requests run, and comes back: nothing is lost, nothing differs."""
+    server = Server("--ranks", "4", "--redundant-experts", "24", "--mtp", "on", "--rebalance-seconds", "0.2")
+    def drain(code=200, **wish):
+        request = urllib.request.Request(server.url + "/debug/fleet/drain", json.dumps({"unit": 1, **wish}).encode())
+        try:
+            with urllib.request.urlopen(request, timeout=900) as answer:
+                assert code == 200, wish
+                return json.load(answer)
+        except urllib.error.HTTPError as refusal:
+            assert refusal.code == code, refusal
+            return json.load(refusal)["error"]["message"]
+    def rank_2():
+        with urllib.request.urlopen(server.url + "/debug/fleet", timeout=900) as answer:
+            return json.load(answer)["units"][0]["ranks"][2]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answers = pool.submit(ask_all, server, len(QUESTIONS))
+        assert drain(rank=2)["state"] == "draining"
+        assert answers.result() == wanted
+    until = time.monotonic() + 600
+    while rank_2().get("state") != "drained":
+        assert time.monotonic() < until, rank_2()
+        time.sleep(0.05)
+    pages = rank_2()["kv_pages"]
+    assert "--redundant-experts 61" in drain(409, rank=1)
+    assert "no rank 4" in drain(404, rank=4)
+    drain(400, rank="two")
+    assert ask_all(server, len(QUESTIONS)) == wanted
+    assert rank_2()["kv_pages"] == pages, (pages, rank_2())  # nobody came there
+    assert drain(rank=2, back=True)["state"] == "serving"
+    while "state" in rank_2() or rank_2()["kv_pages"] == pages:
+        assert ask_all(server, len(QUESTIONS)) == wanted and time.monotonic() < until
+    metrics = server.metrics()
+    assert metrics['fathom_experts_moved_total{unit="1"}'] >= 2 * 16 * 4, metrics
+    assert metrics['fathom_expert_moves_failed_total{unit="1"}'] == 0, metrics
+    assert 0 < metrics['fathom_expert_balance{unit="1"}'] <= 1, metrics
+    no_page_is_held(server)
+    server.stop()
+
+
 def main():
     alone = Server("--mtp", "off")
     wanted = ask_all(alone, 1)
@@ -127,6 +168,7 @@ def main():
         for first, stream in zip(begun, streams):
             assert first.startswith(b"data: ") and stream.read().endswith(b"data: [DONE]\n\n"), options
     check_rebalancing(wanted)
+    check_drain(wanted)
 
 
 main()

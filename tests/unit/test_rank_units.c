@@ -251,7 +251,7 @@ static void test_full(void **state) {
     for (uint32_t i = 0; i < RANKS * unit.requests_max + 4; i++)
         submit(&world);
     assert_int_equal(world.reasons[FINISH_REFUSED_QUEUE], 4);
-    struct record_drain record = {{RECORD_VERSION, RECORD_DRAIN, sizeof record}};
+    struct record_drain record = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof record}};
     send(&world, &record);
     submit(&world);
     assert_int_equal(world.reasons[FINISH_REFUSED_DRAINING], 1);
