@@ -9,7 +9,8 @@
  *   hidden    of the comm: what no rank waited for
  *   speed     sequential's time by its own
  *
- * What --schedule auto takes is measured in turns with the best once more.
+ * With --schedule NAME that one is measured beside sequential. What --schedule auto takes is
+ * measured in turns with the best once more.
  *
  * Unless told, the link is made so slow that comm takes as long as compute, where a schedule is
  * worth most.
@@ -181,6 +182,16 @@ static struct spread spread_of(double *values, uint32_t count) {
     return (struct spread){median, values[0], values[count - 1]};
 }
 
+/* --schedule NAME: that one beside sequential, alone. */
+static bool all_wanted(const struct bench *bench) {
+    return !strcmp(bench->values.run.schedule, "auto");
+}
+
+static bool is_wanted(const struct bench *bench, int kind) {
+    return kind == OVERLAP_SEQUENTIAL || all_wanted(bench) ||
+           !strcmp(bench->values.run.schedule, overlap_name((enum overlap_kind)kind));
+}
+
 /* ---- runs ---------------------------------------------------------------------------------- */
 
 struct runs {
@@ -272,6 +283,7 @@ static enum status measure_kinds(struct bench *bench, struct result *result, str
     for (uint32_t run = 0; run < bench->values.runs; run++)
         for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
             struct timing timing;
+            if (!is_wanted(bench, kind)) continue;
             enum status status = time_run(bench, result->batch,
                                           overlap_name((enum overlap_kind)kind), &timing, error);
             if (status) return status;
@@ -279,6 +291,7 @@ static enum status measure_kinds(struct bench *bench, struct result *result, str
         }
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         struct runs *runs = &result->kinds[kind];
+        if (!is_wanted(bench, kind)) continue;
         double median = spread_of(runs->seconds, runs->count).median;
         if (kind == OVERLAP_SEQUENTIAL) {
             result->sequential = median;
@@ -310,25 +323,30 @@ static enum status measure_choice(struct bench *bench, struct result *result, st
     return STATUS_OK;
 }
 
+static void note_choice(struct bench *bench, struct result *result) {
+    struct runs *five_stage = &result->kinds[OVERLAP_DECODE_FIVE_STAGE];
+    double five = spread_of(five_stage->seconds, five_stage->count).median;
+    print_schedule(bench, result, "auto", &result->chosen);
+    bench->measured++;
+    bench->near_best += result->of_best <= NEAR_BEST;
+    if (!result->batch) return;
+    note_faster(&bench->five_stage, result->batch, five < result->sequential);
+    note_faster(&bench->any, result->batch, result->best_kind != OVERLAP_SEQUENTIAL);
+}
+
 static enum status compare(struct bench *bench, uint32_t batch, struct error *error) {
     static struct result result;
     result = (struct result){.batch = batch};
     enum status status = measure_compute(bench, &result, error);
     if (!status) status = measure_kinds(bench, &result, error);
-    if (!status) status = measure_choice(bench, &result, error);
+    if (!status && all_wanted(bench)) status = measure_choice(bench, &result, error);
     if (status) return status;
     print_head(bench, &result);
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
-        print_schedule(bench, &result, overlap_name((enum overlap_kind)kind), &result.kinds[kind]);
-    print_schedule(bench, &result, "auto", &result.chosen);
-    bench->measured++;
-    bench->near_best += result.of_best <= NEAR_BEST;
-    if (!batch) return STATUS_OK;
-    double five = spread_of(result.kinds[OVERLAP_DECODE_FIVE_STAGE].seconds,
-                            result.kinds[OVERLAP_DECODE_FIVE_STAGE].count)
-                      .median;
-    note_faster(&bench->five_stage, batch, five < result.sequential);
-    note_faster(&bench->any, batch, result.best_kind != OVERLAP_SEQUENTIAL);
+        if (is_wanted(bench, kind))
+            print_schedule(bench, &result, overlap_name((enum overlap_kind)kind),
+                           &result.kinds[kind]);
+    if (all_wanted(bench)) note_choice(bench, &result);
     return STATUS_OK;
 }
 
@@ -346,6 +364,7 @@ static void print_end(const struct bench *bench) {
                bench->five_stage, bench->any, bench->near_best, bench->measured);
         return;
     }
+    if (!bench->measured) return;
     if (bench->batches[0]) {
         print_crossover("decode-five-stage", bench->five_stage);
         print_crossover("the best schedule", bench->any);
