@@ -158,7 +158,7 @@ static bool blocks_valid(struct walk *walk, uint32_t first_block, uint32_t token
 
 static bool kv_push_valid(struct walk *walk, const struct record_kv_push *record) {
     return request_valid(record->request) && address_valid(record->route.address) &&
-           record->rank < LIMIT_RANKS && record->last <= 1 && record->reserved == 0 &&
+           record->rank < LIMIT_RANKS && record->last <= 1 && record->first <= 1 &&
            blocks_valid(walk, record->first_block, record->token_count, record->page_count);
 }
 

@@ -475,7 +475,7 @@ struct record_kv_push {
     uint32_t token_count; /* of the sequence, as far as these blocks reach */
     uint32_t page_count;
     uint32_t last;     /* 1 */
-    uint32_t reserved; /* zero */
+    uint32_t first; /* 1: none has been said of this request before */
 };
 
 /* The transfer is not wanted any more; KV_DONE follows all the same. */

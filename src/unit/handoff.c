@@ -150,6 +150,7 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t e
     push->token_count = reach < request->prompt_count ? reach : request->prompt_count;
     push->page_count = count;
     push->last = last;
+    push->first = !handoff->open;
     memcpy(record_tail_at(push, sizeof *push), request->pages + first,
            count * sizeof *request->pages);
     for (; handoff->sent_count < end; handoff->sent_count++) {
