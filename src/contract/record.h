@@ -474,7 +474,7 @@ struct record_kv_push {
     uint32_t first_block;
     uint32_t token_count; /* of the sequence, as far as these blocks reach */
     uint32_t page_count;
-    uint32_t last;     /* 1 */
+    uint32_t last;  /* 1 */
     uint32_t first; /* 1: none has been said of this request before */
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "gateway/dispatch.h"
+#include "gateway/handover.h"
 #include "gateway/reply.h"
 
 /* ---- pieces of text ------------------------------------------------------------------------- */
@@ -209,11 +210,7 @@ static void cancel(struct gateway *gateway, struct request *request, enum reques
         dispatch_end(gateway, request, FINISH_CANCELLED);
         return;
     }
-    struct record_cancel *record =
-        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[request->unit].id,
-                           RECORD_CANCEL, sizeof *record);
-    check(record);
-    record->request = request->id;
+    handover_cancel(gateway, request);
     request->state = REQUEST_ENDING;
 }
 
@@ -303,10 +300,24 @@ static bool is_credible(const struct gateway *gateway, const struct request *req
     return true;
 }
 
+/* Whose tokens are the next: those of the unit that computes the prompt are the first ones. */
+static bool speaks_for(const struct request *request, uint32_t unit) {
+    if (request->prefill == unit) return request->task == TASK_PREFILLING;
+    return request->unit == unit &&
+           (request->task == TASK_ANSWER || request->task == TASK_CONTINUED);
+}
+
+/* Its unit will say so: the last token ended it. */
+static bool is_over(const struct request *request) {
+    enum finish_reason reason;
+    return dispatch_is_whole(request, &reason);
+}
+
 enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                           const struct record_tokens *record, int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
-    if (!request || request->unit != unit || request->state != REQUEST_SUBMITTED) return STATUS_OK;
+    if (!request || !speaks_for(request, unit) || request->state != REQUEST_SUBMITTED)
+        return STATUS_OK;
     if (!is_credible(gateway, request, record)) return STATUS_INVALID;
     uint32_t known = request->output_tokens - record->first_output_position;
     if (known >= record->token_count) return STATUS_OK; /* repeats */
@@ -320,18 +331,20 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     };
     size_t said =
         ESCAPED_PER_BYTE * text_bytes_max(gateway, &news) + tokens_json_bytes_max(request, &news);
-    size_t room = carried_bytes(sizeof(struct record_cancel));
+    size_t room = HANDOVER_CANCEL_BYTES + HANDOVER_CONTINUE_BYTES;
     if (request->stream) room += REPLY_FRAME_BYTES + start_bytes_max(request) + said;
     check(room <= gateway->outbox.capacity);
     if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
-    dispatch_progress(gateway, request);
+    dispatch_progress(gateway, request, unit);
     if (request->stream) {
         start_stream(gateway, request);
         take_streamed(gateway, request, &news);
     } else {
         take_whole(gateway, request, &news);
     }
+    if (request->prefill == unit && request->state == REQUEST_SUBMITTED && !is_over(request))
+        handover_continue(gateway, request, news.tokens, (uint32_t)news.count);
     return STATUS_OK;
 }
 
@@ -475,7 +488,7 @@ static void give_up_others(struct gateway *gateway, struct request *request) {
 }
 
 static size_t end_bytes_max(const struct request *request) {
-    size_t bytes = request->leader->choice_count * carried_bytes(sizeof(struct record_cancel));
+    size_t bytes = request->leader->choice_count * HANDOVER_CANCEL_BYTES;
     if (request->stream)
         bytes += 2 * REPLY_FRAME_BYTES + start_bytes_max(request) +
                  ESCAPED_PER_BYTE * 3 * TOKEN_STREAM_HELD_MAX;
@@ -508,24 +521,60 @@ static enum status end_request(struct gateway *gateway, struct request *request,
 
 static enum status finish(struct gateway *gateway, struct request *request,
                           const struct record_finished *record, int64_t now_ns) {
-    enum status status = end_request(gateway, request, record);
+    struct record_finished last = *record;
+    if (request->hits_known) {
+        last.prompt_hit_tokens = request->prompt_hit_tokens;
+        last.prompt_miss_tokens = request->prompt_tokens - request->prompt_hit_tokens;
+    }
+    enum status status = end_request(gateway, request, &last);
     if (status) return status;
     dispatch_part(gateway, request);
     dispatch_remove(gateway, request);
     request->state = REQUEST_DONE;
-    metrics_count_end(&gateway->metrics, &request->times, record,
+    metrics_count_end(&gateway->metrics, &request->times, &last,
                       request->ending == ENDING_STOP_STRING, now_ns);
     if (others_done(request)) request_release(gateway, request->leader);
     return STATUS_OK;
 }
 
+/* The unit that computed the prompt has left the request. */
+static enum status prompt_finished(struct gateway *gateway, struct request *request,
+                                   const struct record_finished *record, int64_t now_ns) {
+    if (request->task == TASK_CONTINUED && !request->hits_known) {
+        request->prompt_hit_tokens = record->prompt_hit_tokens;
+        request->hits_known = true;
+    }
+    if (request->has_last_word) return finish(gateway, request, &request->last_word, now_ns);
+    if (request->task == TASK_CONTINUED || request->state == REQUEST_ENDING) {
+        handover_part(gateway, request);
+        return STATUS_OK;
+    }
+    if (dispatch_retry(gateway, request, request->prefill, (enum finish_reason)record->reason,
+                       now_ns))
+        return STATUS_OK;
+    if (outbox_room(&gateway->outbox) < end_bytes_max(request) + HANDOVER_CANCEL_BYTES)
+        return STATUS_FULL;
+    handover_cancel(gateway, request); /* nobody need go on */
+    enum status status = finish(gateway, request, record, now_ns);
+    check(status == STATUS_OK);
+    return status;
+}
+
 enum status answer_finished(struct gateway *gateway, uint32_t unit,
                             const struct record_finished *record, int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
-    if (!request || request->unit != unit) return STATUS_OK;
+    if (!request || (request->unit != unit && request->prefill != unit)) return STATUS_OK;
     if (record->prompt_hit_tokens > request->prompt_tokens) return STATUS_INVALID;
-    if (dispatch_retry(gateway, request, (enum finish_reason)record->reason, now_ns))
+    if (outbox_room(&gateway->outbox) < HANDOVER_CANCEL_BYTES) return STATUS_FULL;
+    if (request->prefill == unit && request->unit != unit)
+        return prompt_finished(gateway, request, record, now_ns);
+    if (dispatch_retry(gateway, request, unit, (enum finish_reason)record->reason, now_ns))
         return STATUS_OK;
+    if (request->prefill != FLEET_NONE && request->state == REQUEST_SUBMITTED) {
+        request->last_word = *record;
+        request->has_last_word = true;
+        return STATUS_OK;
+    }
     return finish(gateway, request, record, now_ns);
 }
 
@@ -541,8 +590,7 @@ enum status answer_end(struct gateway *gateway, struct request *request, int64_t
 enum status answer_client_gone(struct gateway *gateway, const struct record_client_gone *record) {
     struct request *request = request_of_connection(gateway, record->connection);
     if (!request) return STATUS_OK; /* it has had its answer */
-    if (outbox_room(&gateway->outbox) <
-        request->choice_count * carried_bytes(sizeof(struct record_cancel)))
+    if (outbox_room(&gateway->outbox) < request->choice_count * HANDOVER_CANCEL_BYTES)
         return STATUS_FULL;
     gateway->metrics.cancelled++;
     if (!request->begun) metrics_count_answer(&gateway->metrics, request_endpoint(request), 499);

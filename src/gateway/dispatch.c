@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "gateway/answer.h"
+#include "gateway/handover.h"
 #include "gateway/intake.h"
 #include "policy/admit.h"
 
@@ -54,14 +55,18 @@ void dispatch_end(struct gateway *gateway, struct request *request, enum finish_
 
 /* ---- to a unit and away ---------------------------------------------------------------------- */
 
-void dispatch_progress(struct gateway *gateway, struct request *request) {
-    gateway->fleet.units[request->unit].promised_pages -= request->promised_pages;
-    request->promised_pages = 0;
+void dispatch_progress(struct gateway *gateway, struct request *request, uint32_t unit) {
+    uint64_t *promised = unit == request->unit ? &request->promised_pages : &request->prefill_pages;
+    gateway->fleet.units[unit].promised_pages -= *promised;
+    *promised = 0;
     request->losses = request->retries = 0;
     gateway->queue.wanted = true;
 }
 
 void dispatch_part(struct gateway *gateway, struct request *request) {
+    handover_part(gateway, request);
+    request->task = TASK_ANSWER;
+    request->has_last_word = false;
     if (request->unit == FLEET_NONE) return;
     struct fleet_unit *unit = &gateway->fleet.units[request->unit];
     unit->promised_pages -= request->promised_pages;
@@ -71,23 +76,25 @@ void dispatch_part(struct gateway *gateway, struct request *request) {
     gateway->queue.wanted = true;
 }
 
-static size_t bytes_to_submit(const struct request *request) {
+size_t dispatch_submit_bytes(const struct request *request) {
     const struct request *leader = request->leader;
-    return submit_bytes(request->prompt_tokens + request->output_tokens, leader->stop_token_count,
-                        leader->bias_count);
+    return carried_bytes(submit_bytes(request->prompt_tokens + request->output_tokens,
+                                      leader->stop_token_count, leader->bias_count));
 }
 
 static void write_token(void *context, uint32_t index, const struct token_logprob *entries) {
     ((uint32_t *)context)[index] = entries->token;
 }
 
-static void put_submit(struct gateway *gateway, const struct request *request) {
+struct record_submit *dispatch_put_submit(struct gateway *gateway, const struct request *request,
+                                          uint32_t unit, enum submit_task task) {
     const struct request *leader = request->leader;
     uint32_t resumed = request->output_tokens, known = request->prompt_tokens + resumed;
-    struct record_submit *submit =
-        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[request->unit].id,
-                           RECORD_SUBMIT, bytes_to_submit(request));
+    size_t bytes = submit_bytes(known, leader->stop_token_count, leader->bias_count);
+    struct record_submit *submit = outbox_put_carried(
+        &gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id, RECORD_SUBMIT, bytes);
     check(submit);
+    submit->task = task;
     submit->request = request->id;
     submit->sampling = request->sampling;
     submit->prompt_count = request->prompt_tokens;
@@ -103,6 +110,7 @@ static void put_submit(struct gateway *gateway, const struct request *request) {
     if (leader->bias_count)
         memcpy((char *)submit + submit_biases_at(known, leader->stop_token_count), leader->biases,
                leader->bias_count * sizeof *leader->biases);
+    return submit;
 }
 
 static void bind(struct gateway *gateway, struct request *request, uint32_t unit, uint64_t pages) {
@@ -112,14 +120,12 @@ static void bind(struct gateway *gateway, struct request *request, uint32_t unit
     request->promised_pages = pages;
     gateway->fleet.units[unit].promised_pages += pages;
     gateway->fleet.units[unit].bound++;
-    gateway->resumed_total += request->id.attempt > 0;
-    put_submit(gateway, request);
+    gateway->resumed_total += request->losses || request->retries || request->output_tokens;
 }
 
 /* ---- again ----------------------------------------------------------------------------------- */
 
-/* The answer may be whole already, only its last word has not come. */
-static bool is_whole(const struct request *request, enum finish_reason *reason_out) {
+bool dispatch_is_whole(const struct request *request, enum finish_reason *reason_out) {
     const struct request *leader = request->leader;
     *reason_out = FINISH_STOP_TOKEN;
     for (uint32_t i = 0; request->output_tokens && i < leader->stop_token_count; i++)
@@ -132,13 +138,13 @@ static bool is_whole(const struct request *request, enum finish_reason *reason_o
 static void send_again(struct gateway *gateway, struct request *request, int64_t now_ns) {
     enum finish_reason reason = FINISH_CANCELLED;
     dispatch_part(gateway, request);
-    if (request->state == REQUEST_ENDING || is_whole(request, &reason)) {
+    if (request->state == REQUEST_ENDING || dispatch_is_whole(request, &reason)) {
         dispatch_end(gateway, request, reason);
         return;
     }
     bool forgotten = request->tokens.count != request->output_tokens;
     if (forgotten || request->losses > LOSSES_MAX || request->retries > RETRIES_MAX ||
-        carried_bytes(bytes_to_submit(request)) > gateway->outbox.capacity) {
+        dispatch_submit_bytes(request) > gateway->outbox.capacity) {
         dispatch_end(gateway, request, FINISH_FAILED);
         return;
     }
@@ -156,9 +162,19 @@ static bool others_serve(const struct gateway *gateway, uint32_t unit) {
     return false;
 }
 
-bool dispatch_retry(struct gateway *gateway, struct request *request, enum finish_reason reason,
-                    int64_t now_ns) {
-    uint32_t unit = request->unit;
+/* A unit that has no room to reserve says so, and is asked again when it has moved. */
+static bool wait_for_room(struct gateway *gateway, struct request *request, uint32_t unit,
+                          enum finish_reason reason, int64_t now_ns) {
+    if (request->task != TASK_RESERVING || reason != FINISH_REFUSED_QUEUE) return false;
+    gateway->fleet.units[unit].full = true;
+    dispatch_part(gateway, request);
+    send_again(gateway, request, now_ns);
+    return true;
+}
+
+bool dispatch_retry(struct gateway *gateway, struct request *request, uint32_t unit,
+                    enum finish_reason reason, int64_t now_ns) {
+    if (wait_for_room(gateway, request, unit, reason, now_ns)) return true;
     if (request->state != REQUEST_SUBMITTED || request->retries >= RETRIES_MAX) return false;
     bool again = reason == FINISH_REFUSED_DRAINING && !gateway->draining;
     if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].draining = true;
@@ -168,18 +184,39 @@ bool dispatch_retry(struct gateway *gateway, struct request *request, enum finis
     if (!again) return false;
     request->retries++;
     request->shunned = unit;
+    if (request->prefill != FLEET_NONE) handover_cancel(gateway, request); /* at the other one */
     send_again(gateway, request, now_ns);
     return true;
 }
 
-void dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
+/* True if nothing more is needed of the unit. */
+static bool does_without(struct gateway *gateway, struct request *request, uint32_t unit) {
+    if (request->has_last_word) {
+        enum finish_reason reason = (enum finish_reason)request->last_word.reason;
+        dispatch_part(gateway, request);
+        dispatch_end(gateway, request, reason);
+        return true;
+    }
+    if (request->prefill != unit) return false;
+    if (request->task != TASK_CONTINUED && request->state != REQUEST_ENDING) return false;
+    handover_part(gateway, request);
+    return true;
+}
+
+enum status dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
+    size_t room = gateway->fleet.units[unit].bound * HANDOVER_CANCEL_BYTES;
+    if (outbox_room(&gateway->outbox) < room && gateway->outbox.used) return STATUS_FULL;
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         struct request *request = &gateway->requests[slot];
+        if (request->state == REQUEST_FREE) continue;
         if (request->shunned == unit) request->shunned = FLEET_NONE; /* its place may be taken */
-        if (request->state == REQUEST_FREE || request->unit != unit) continue;
+        if (request->unit != unit && request->prefill != unit) continue;
+        if (does_without(gateway, request, unit)) continue;
+        if (request->prefill != FLEET_NONE) handover_cancel(gateway, request);
         request->losses++;
         send_again(gateway, request, now_ns);
     }
+    return STATUS_OK;
 }
 
 /* ---- silence --------------------------------------------------------------------------------- */
@@ -187,19 +224,17 @@ void dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
 /* Its requests are cancelled there, should it ever hear of it. False: no room to say so. */
 static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
     struct fleet_unit *unit = &gateway->fleet.units[index];
-    size_t each = carried_bytes(sizeof(struct record_cancel));
-    if (outbox_room(&gateway->outbox) < unit->bound * each) return false;
+    if (outbox_room(&gateway->outbox) < 2 * unit->bound * HANDOVER_CANCEL_BYTES) return false;
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         const struct request *request = &gateway->requests[slot];
-        if (request->state == REQUEST_FREE || request->unit != index) continue;
-        struct record_cancel *cancel = outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT,
-                                                          unit->id, RECORD_CANCEL, sizeof *cancel);
-        check(cancel);
-        cancel->request = request->id;
+        if (request->state == REQUEST_FREE) continue;
+        if (request->unit == index && request->prefill == FLEET_NONE)
+            handover_cancel(gateway, request);
     }
     unit->state = FLEET_SILENT;
     gateway->fleet.losses_total++;
-    dispatch_lose(gateway, index, now_ns);
+    enum status status = dispatch_lose(gateway, index, now_ns);
+    check(status == STATUS_OK);
     return true;
 }
 
@@ -224,6 +259,14 @@ static int64_t gives_up_ns(const struct gateway *gateway, const struct request *
     return since + gateway->options.unit_wait_ns;
 }
 
+enum outcome {
+    OUTCOME_WENT_ON,
+    OUTCOME_BOUND,
+    OUTCOME_NO_ROOM,
+    OUTCOME_ALL_FULL,
+    OUTCOME_NOT_FOR_TWO
+};
+
 static struct balance_units_need need_of(const struct request *request) {
     struct admit_need need = {request->prompt_tokens, request->new_tokens_max};
     uint32_t known = request->prompt_tokens + request->output_tokens;
@@ -233,20 +276,48 @@ static struct balance_units_need need_of(const struct request *request) {
         .start_pages = admit_start_pages(need, known),
         .partner = request->leader->unit,
         .shunned = request->shunned,
+        .roles = BALANCE_ROLE(UNIT_BOTH) | BALANCE_ROLE(UNIT_DECODE),
     };
 }
 
-enum outcome { OUTCOME_WENT_ON, OUTCOME_BOUND, OUTCOME_NO_ROOM, OUTCOME_ALL_FULL };
+/* Two units: the one that makes the answer is asked first whether it has room. */
+static enum outcome place_at_two(struct gateway *gateway, struct request *request,
+                                 const struct balance_unit *units) {
+    struct balance_units_need need = need_of(request), prefill = need;
+    need.roles = BALANCE_ROLE(UNIT_DECODE);
+    prefill.roles = BALANCE_ROLE(UNIT_PREFILL);
+    prefill.partner = request->leader->prefill;
+    prefill.tokens = (uint64_t)request->prompt_tokens + 1;
+    prefill.page_count = prefill.start_pages =
+        admit_pages((struct admit_need){request->prompt_tokens, 1});
+    struct units_choice second = balance_units(&need, units, LIMIT_FLEET_UNITS);
+    struct units_choice first = balance_units(&prefill, units, LIMIT_FLEET_UNITS);
+    if (second.reason == UNITS_WAITS_SIZE || first.reason == UNITS_WAITS_SIZE)
+        return OUTCOME_NOT_FOR_TWO;
+    if (second.unit == BALANCE_NO_RANK || first.unit == BALANCE_NO_RANK) return OUTCOME_ALL_FULL;
+    if (outbox_room(&gateway->outbox) < dispatch_submit_bytes(request)) return OUTCOME_NO_ROOM;
+    bind(gateway, request, second.unit, need.start_pages);
+    handover_bind(gateway, request, first.unit);
+    request->task = TASK_RESERVING;
+    struct record_submit *submit =
+        dispatch_put_submit(gateway, request, request->unit, SUBMIT_RESERVE);
+    submit->route = handover_route(request);
+    return OUTCOME_BOUND;
+}
 
 /* One request that waits; `units` as fleet_view. */
 static enum outcome place(struct gateway *gateway, struct request *request,
                           const struct balance_unit *units, int64_t now_ns) {
     struct balance_units_need need = need_of(request);
+    if (handover_is_possible(gateway, request)) {
+        enum outcome outcome = place_at_two(gateway, request, units);
+        if (outcome != OUTCOME_NOT_FOR_TWO) return outcome;
+    }
     struct units_choice choice = balance_units(&need, units, LIMIT_FLEET_UNITS);
     if (choice.unit != BALANCE_NO_RANK) {
-        if (outbox_room(&gateway->outbox) < carried_bytes(bytes_to_submit(request)))
-            return OUTCOME_NO_ROOM;
+        if (outbox_room(&gateway->outbox) < dispatch_submit_bytes(request)) return OUTCOME_NO_ROOM;
         bind(gateway, request, choice.unit, need.start_pages);
+        dispatch_put_submit(gateway, request, request->unit, SUBMIT_ANSWER);
         return OUTCOME_BOUND;
     }
     if (choice.reason == UNITS_WAITS_ROOM) return OUTCOME_ALL_FULL;

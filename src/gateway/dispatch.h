@@ -23,15 +23,24 @@ void dispatch_end(struct gateway *gateway, struct request *request, enum finish_
 /* Its unit has said the last word on it. */
 void dispatch_part(struct gateway *gateway, struct request *request);
 
+/* For SUBMITs. */
+size_t dispatch_submit_bytes(const struct request *request);
+struct record_submit *dispatch_put_submit(struct gateway *gateway, const struct request *request,
+                                          uint32_t unit, enum submit_task task);
+
+/* True if its last token ended the answer, which only its unit's last word tells yet. */
+bool dispatch_is_whole(const struct request *request, enum finish_reason *reason_out);
+
 /* The first tokens of an attempt have come: its pages are counted as held from now on. */
-void dispatch_progress(struct gateway *gateway, struct request *request);
+void dispatch_progress(struct gateway *gateway, struct request *request, uint32_t unit);
 
-/* True if the ending calls for another try elsewhere, and the request is on its way to it. */
-bool dispatch_retry(struct gateway *gateway, struct request *request, enum finish_reason reason,
-                    int64_t now_ns);
+/* True if the ending at one of its units calls for another try elsewhere, and the request is on its
+ * way to it. Room for HANDOVER_CANCEL_BYTES has been made sure of. */
+bool dispatch_retry(struct gateway *gateway, struct request *request, uint32_t unit,
+                    enum finish_reason reason, int64_t now_ns);
 
-/* All that is bound to the unit goes elsewhere. */
-void dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns);
+/* All that is bound to the unit goes elsewhere. STATUS_FULL: not done. */
+enum status dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns);
 
 /* Looks for units that have fallen silent, and for units for those that wait. */
 void dispatch_run(struct gateway *gateway, int64_t now_ns);

@@ -100,6 +100,7 @@ void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_lo
     struct fleet_unit *unit = &fleet->units[index];
     if (!fleet_is_member(fleet, index)) return;
     unit->load = *load;
+    unit->full = false;
     for (uint32_t i = 0; i < load->rank_count && i < unit->hello.rank_count; i++)
         unit->ranks[i].load = load_ranks(load)[i];
 }
@@ -155,6 +156,8 @@ void fleet_view(const struct fleet *fleet, struct balance_unit *units_out) {
         const struct fleet_unit *unit = &fleet->units[i];
         units_out[i] = (struct balance_unit){
             .takes = fleet_takes(fleet, i),
+            .full = unit->full,
+            .role = unit->hello.role,
             .rank_count = unit->hello.rank_count,
             .context_tokens_max = unit->hello.context_tokens_max,
             .rank_pages = unit->rank_pages,

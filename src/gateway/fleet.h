@@ -34,6 +34,7 @@ struct fleet_unit {
     struct unit_id id;
     uint8_t state;                  /* enum fleet_state */
     bool draining;                  /* takes nothing new */
+    bool full;                      /* had no room to reserve; until its next load report */
     struct record_unit_hello hello; /* without its tail */
     struct record_unit_load load;   /* likewise; before the first, all pages are free */
     struct record_experts experts;  /* zeros before the first */

@@ -6,6 +6,7 @@
 #include "gateway/answer.h"
 #include "gateway/dispatch.h"
 #include "gateway/fleet_report.h"
+#include "gateway/handover.h"
 #include "gateway/intake.h"
 #include "gateway/reply.h"
 #include "gateway/service.h"
@@ -233,19 +234,23 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
         status = answer_tokens(gateway, unit, (const struct record_tokens *)record, now_ns);
     else if (record->kind == RECORD_FINISHED)
         status = answer_finished(gateway, unit, (const struct record_finished *)record, now_ns);
+    else if (record->kind == RECORD_RESERVED)
+        status = handover_reserved(gateway, unit, (const struct record_reserved *)record);
     if (status != STATUS_INVALID) return status;
-    dispatch_lose(gateway, unit, now_ns);
+    status = dispatch_lose(gateway, unit, now_ns);
+    if (status) return status;
     fleet_expel(&gateway->fleet, unit);
     return STATUS_OK;
 }
 
-static void receive_lost(struct gateway *gateway, struct unit_id id, int64_t now_ns) {
+static enum status receive_lost(struct gateway *gateway, struct unit_id id, int64_t now_ns) {
     uint32_t unit = fleet_find(&gateway->fleet, id);
-    if (unit == FLEET_NONE) return;
+    if (unit == FLEET_NONE) return STATUS_OK;
     const struct fleet_unit *gone = &gateway->fleet.units[unit];
     bool lost = gone->state == FLEET_SERVING && !(gone->draining && gone->bound == 0);
-    dispatch_lose(gateway, unit, now_ns);
-    fleet_leave(&gateway->fleet, unit, lost);
+    enum status status = dispatch_lose(gateway, unit, now_ns);
+    if (!status) fleet_leave(&gateway->fleet, unit, lost);
+    return status;
 }
 
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
@@ -263,8 +268,7 @@ static enum status gateway_receive(void *self, const struct record *record, int6
         fleet_join(&gateway->fleet, ((const struct record_unit_link *)record)->unit, now_ns);
         break;
     case RECORD_UNIT_LOST:
-        receive_lost(gateway, ((const struct record_unit_link *)record)->unit, now_ns);
-        break;
+        return receive_lost(gateway, ((const struct record_unit_link *)record)->unit, now_ns);
     case RECORD_FROM_UNIT:
         return receive_from_unit(gateway, (const struct record_carried *)record, now_ns);
     case RECORD_DRAIN:
@@ -312,10 +316,11 @@ static void audit_unit(const struct gateway *gateway, uint32_t index) {
     uint64_t bound = 0, pages = 0;
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         const struct request *request = &gateway->requests[slot];
-        if (request->state == REQUEST_FREE || request->unit != index) continue;
+        if (request->state == REQUEST_FREE) continue;
+        if (request->unit != index && request->prefill != index) continue;
         check(request->state == REQUEST_SUBMITTED || request->state == REQUEST_ENDING);
         bound++;
-        pages += request->promised_pages;
+        pages += request->unit == index ? request->promised_pages : request->prefill_pages;
     }
     check(bound == unit->bound && pages == unit->promised_pages);
     check(bound == 0 || unit->state == FLEET_SERVING);
@@ -354,6 +359,9 @@ static void audit_request(const struct gateway *gateway, uint32_t slot) {
     default:
         check(request->unit == FLEET_NONE && !request->queued);
     }
+    if (request->prefill == FLEET_NONE) return;
+    check(request->unit != FLEET_NONE && request->unit != request->prefill);
+    check(request->task != TASK_ANSWER);
 }
 
 void gateway_audit(const struct gateway *gateway) {

@@ -25,7 +25,7 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
     while (map_find(&gateway->by_id, key_of_id(id)) != MAP_NONE)
         id.low++;
     request->id = id;
-    request->unit = request->shunned = FLEET_NONE;
+    request->unit = request->prefill = request->shunned = FLEET_NONE;
     map_add(&gateway->by_id, key_of_id(id), slot);
     gateway->held_count++;
     return request;
@@ -59,7 +59,7 @@ void request_forget_connection(struct gateway *gateway, struct request *leader) 
 
 static void release_slot(struct gateway *gateway, struct request *request) {
     uint32_t slot = request_slot(gateway, request);
-    check(request->unit == FLEET_NONE);
+    check(request->unit == FLEET_NONE && request->prefill == FLEET_NONE);
     dispatch_remove(gateway, request);
     map_remove(&gateway->by_id, key_of_id(request->id));
     arena_clear(&request->arena);

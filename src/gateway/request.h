@@ -4,8 +4,9 @@
  *   FREE -> TOKENIZING (long text, at the host) -> (UNSETTLED, before any unit has come)
  *        -> WAITING (for a unit) -> SUBMITTED (to one) -> (a stop string: ENDING) -> DONE -> FREE
  *
- * and from SUBMITTED back to WAITING when its unit is lost (gateway/dispatch). What it takes to go
- * on elsewhere is kept: the leader's prompt, and the tokens of every answer.
+ * and from SUBMITTED back to WAITING when its unit is lost (gateway/dispatch). SUBMITTED to two,
+ * where one computes the prompt for the other (gateway/handover). What it takes to go on elsewhere
+ * is kept: the leader's prompt, and the tokens of every answer.
  *
  * Each of the n answers that a client asks for is a request of its own, with its own slot, id and
  * text, led by the first: the leader has the connection and lists them all. They are claimed and
@@ -62,6 +63,12 @@ struct request {
     uint32_t unit;           /* in the fleet's table; FLEET_NONE: no unit has it */
     uint32_t shunned;        /* the unit that failed it last; FLEET_NONE */
     uint8_t losses, retries; /* since its last token */
+    uint8_t task;            /* enum request_task (gateway/handover.h) */
+    bool has_last_word;      /* its unit has ended, the one that computed its prompt has not */
+    uint32_t prefill;        /* the unit that computes its prompt for `unit`; FLEET_NONE */
+    uint64_t prefill_pages;  /* promised there */
+    struct record_finished last_word;
+    bool hits_known;         /* from the unit that computed the prompt */
     uint64_t promised_pages; /* at its unit */
     uint64_t arrival;
     int64_t waits_since_ns;
@@ -114,7 +121,7 @@ struct gateway {
     struct metrics metrics;
     struct fleet fleet;
     struct request_queue queue;
-    uint64_t arrivals, resumed_total;
+    uint64_t arrivals, resumed_total, handed_over_total;
     int64_t started_ns; /* first event; MACHINE_NEVER before */
     bool draining;
 };

@@ -15,14 +15,18 @@ const char *units_reason_name(enum units_reason reason) {
     return names[reason];
 }
 
-static bool is_large_enough(const struct balance_unit *unit,
-                            const struct balance_units_need *need) {
-    return unit->takes && need->tokens <= unit->context_tokens_max &&
+static bool is_wanted(const struct balance_unit *unit, uint32_t roles) {
+    return unit->takes && (roles & BALANCE_ROLE(unit->role));
+}
+
+static bool is_large_enough(const struct balance_unit *unit, const struct balance_units_need *need,
+                            uint32_t roles) {
+    return is_wanted(unit, roles) && need->tokens <= unit->context_tokens_max &&
            need->page_count <= unit->rank_pages;
 }
 
 static bool has_room(const struct balance_unit *unit) {
-    return unit->requests < unit->requests_max &&
+    return !unit->full && unit->requests < unit->requests_max &&
            unit->waiting < unit->rank_count * BALANCE_UNITS_WAITING;
 }
 
@@ -32,16 +36,24 @@ static double share(const struct balance_unit *unit, const struct balance_units_
            (double)(unit->pages_taken + need->start_pages) / (double)unit->pages_total;
 }
 
+static uint32_t roles_there(const struct balance_units_need *need, const struct balance_unit *units,
+                            uint32_t unit_count) {
+    for (uint32_t i = 0; i < unit_count; i++)
+        if (is_wanted(&units[i], need->roles)) return need->roles;
+    return UINT32_MAX;
+}
+
 struct units_choice balance_units(const struct balance_units_need *need,
                                   const struct balance_unit *units, uint32_t unit_count) {
     uint32_t best = BALANCE_NO_RANK, able = 0, serving = 0;
     double best_share = 0;
+    uint32_t roles = roles_there(need, units, unit_count);
     for (uint32_t i = 0; i < unit_count; i++) {
-        serving += units[i].takes;
-        able += is_large_enough(&units[i], need);
+        serving += is_wanted(&units[i], roles);
+        able += is_large_enough(&units[i], need, roles);
     }
     for (uint32_t i = 0; i < unit_count; i++) {
-        if (!is_large_enough(&units[i], need) || !has_room(&units[i])) continue;
+        if (!is_large_enough(&units[i], need, roles) || !has_room(&units[i])) continue;
         if (i == need->shunned && able > 1) continue;
         if (i == need->partner) return (struct units_choice){i, UNITS_BOUND_PARTNER};
         double own = share(&units[i], need);

@@ -17,6 +17,8 @@
 
 struct balance_unit {
     bool takes;                      /* serves, and is not draining */
+    bool full;                       /* has just said that it has no room */
+    uint32_t role;                   /* enum unit_role */
     uint32_t rank_count;             /* >= 1 */
     uint32_t context_tokens_max;     /* prompt and answer of one request */
     uint32_t rank_pages;             /* of its largest rank: a request lives in one rank */
@@ -26,6 +28,8 @@ struct balance_unit {
     uint64_t pages_taken;            /* held by those that run, promised to those that wait */
 };
 
+#define BALANCE_ROLE(role) (1u << (role))
+
 struct balance_units_need {
     uint64_t tokens;      /* prompt and longest answer */
     uint64_t page_count;  /* for them */
@@ -34,6 +38,7 @@ struct balance_units_need {
                            * BALANCE_NO_RANK */
     uint32_t shunned;     /* a unit where it failed: only if nobody else is large enough; or
                            * BALANCE_NO_RANK */
+    uint32_t roles;       /* BALANCE_ROLE of those wanted; if none such serves, any will do */
 };
 
 enum units_reason {

@@ -249,6 +249,7 @@ static const struct record *carry(const struct world *world, const struct record
     case RECORD_UNIT_LOAD:
     case RECORD_TOKENS:
     case RECORD_FINISHED:
+    case RECORD_RESERVED:
         break;
     default:
         return record;
@@ -294,8 +295,15 @@ static void carry_one(struct world *world, const struct record *record) {
         memcpy(world->last_submit, record, record->bytes);
         if (world->unit) enqueue(&world->to_unit, record);
         break;
+    case RECORD_CONTINUE:
+        world->continues++;
+        world->last_continue = *(const struct record_continue *)record;
+        world->last_continued =
+            *(const uint32_t *)record_tail_at(record, sizeof world->last_continue);
+        break;
     case RECORD_CANCEL:
         world->cancels++;
+        world->cancelled_at |= 1u << world->last_unit.value;
         if (world->unit) enqueue(&world->to_unit, record);
         break;
     case RECORD_DRAIN:

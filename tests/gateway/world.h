@@ -33,7 +33,10 @@ struct world {
     struct parcel *to_gateway, *to_unit; /* queues, first to last */
     struct parcel *to_engine;            /* at most one */
     struct parcel *to_tokenize;
-    uint32_t submits, cancels, drains; /* seen so far */
+    uint32_t submits, cancels, drains, continues; /* seen so far */
+    uint32_t cancelled_at; /* a bit for each unit that was told a CANCEL; tests may clear it */
+    struct record_continue last_continue;
+    uint32_t last_continued;  /* its first token */
     struct unit_id speaker;   /* the unit that speaks when a unit speaks; at first unit 1 */
     struct unit_id last_unit; /* the unit that was spoken to last */
     uint32_t fulls;           /* deliveries answered with FULL */

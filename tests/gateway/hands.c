@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hands.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/tree.h"
+
+static _Alignas(8) char record_memory[1 << 16];
+static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
+
+void *make(enum record_kind kind, size_t bytes) {
+    outbox_clear(&records);
+    return outbox_put(&records, kind, bytes);
+}
+
+struct world *open_empty(struct gateway_options gateway) {
+    return world_open(
+        &(struct world_options){.no_unit = true, .no_tokenizer = true, .gateway = gateway});
+}
+
+void tell(struct world *world, uint32_t unit, const void *record) {
+    world->speaker.value = unit;
+    world_tell_gateway(world, record);
+    world_settle(world);
+}
+
+static struct record_unit_hello *make_hello(uint32_t unit, const char *numerics) {
+    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(1));
+    hello->vocab_count = VOCAB;
+    hello->context_tokens_max = 2048;
+    hello->page_count = 100;
+    hello->page_tokens = KV_BLOCK_TOKENS;
+    hello->requests_max = 40;
+    hello->rank_count = 1;
+    *hello_ranks(hello) = (struct unit_rank){.pid = 100 + unit, .page_count = 100, 40};
+    strcpy(hello->numerics_id, numerics);
+    return hello;
+}
+
+void say_hello(struct world *world, uint32_t unit, const char *numerics) {
+    tell(world, unit, make_hello(unit, numerics));
+}
+
+void join(struct world *world, uint32_t unit) {
+    world_join(world, unit);
+    say_hello(world, unit, "test.v1");
+}
+
+void join_as(struct world *world, uint32_t unit, enum unit_role role) {
+    struct record_unit_hello *hello = make_hello(unit, "test.v1");
+    hello->role = role;
+    snprintf(hello_ranks(hello)->kv_address, KV_ADDRESS_BYTES, "unit:%u", unit);
+    world_join(world, unit);
+    tell(world, unit, hello);
+}
+
+struct world *open_with(uint32_t units, struct gateway_options gateway) {
+    struct world *world = open_empty(gateway);
+    for (uint32_t unit = 1; unit <= units; unit++)
+        join(world, unit);
+    return world;
+}
+
+void lose(struct world *world, uint32_t unit) {
+    world_lose(world, unit);
+    world_settle(world);
+}
+
+uint32_t ask(struct world *world, const char *more) {
+    char body[512];
+    snprintf(body, sizeof body, "{\"prompt\":[5,6,7],\"max_tokens\":6%s}", more);
+    uint32_t client = world_post(world, COMPLETIONS, body);
+    world_settle(world);
+    return client;
+}
+
+void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
+                 const uint32_t *tokens, uint32_t count) {
+    struct record_tokens *record = make(RECORD_TOKENS, tokens_bytes(count, 0));
+    record->request = id;
+    record->first_output_position = first;
+    record->token_count = count;
+    memcpy(record_tail_at(record, sizeof *record), tokens, count * sizeof *tokens);
+    tell(world, unit, record);
+}
+
+void tell_finished(struct world *world, uint32_t unit, struct request_id id,
+                   enum finish_reason reason, uint32_t count) {
+    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    record->request = id;
+    record->reason = reason;
+    record->output_tokens = count;
+    record->prompt_miss_tokens = 3;
+    tell(world, unit, record);
+}
+
+void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t running) {
+    struct record_unit_load *load = make(RECORD_UNIT_LOAD, load_bytes(1));
+    load->rank_count = 1;
+    load->requests_waiting = load_ranks(load)->requests_waiting = waiting;
+    load->requests_running = load_ranks(load)->requests_running = running;
+    load->pages_held = load_ranks(load)->pages_held = 3 * running;
+    load->pages_free = load_ranks(load)->pages_free = 100 - 3 * running;
+    tell(world, unit, load);
+}
+
+const struct tree *read_body(struct world *world, uint32_t client) {
+    static char memory[1 << 20];
+    static struct arena arena;
+    const struct tree *root = NULL;
+    struct error error;
+    arena_over(&arena, memory, sizeof memory);
+    struct bytes text = {world->clients[client].data, world->clients[client].count};
+    if (tree_parse(&arena, text, "body", &root, &error)) fail_msg("%s", error.text);
+    return root;
+}
+
+void assert_ids(struct world *world, uint32_t client, const uint32_t *tokens, size_t count) {
+    assert_true(world->clients[client].ended);
+    assert_int_equal(world->clients[client].http_status, 200);
+    const struct tree *root = read_body(world, client);
+    const struct tree *told = tree_member(tree_at(tree_member(root, "choices"), 0), "token_ids");
+    assert_int_equal(tree_count(told), count);
+    for (size_t i = 0; i < count; i++) {
+        int64_t id = -1;
+        assert_true(tree_get_integer(tree_at(told, i), &id));
+        assert_int_equal(id, tokens[i]);
+    }
+}
+
+void assert_refused(struct world *world, uint32_t client, uint32_t status, const char *code) {
+    struct bytes got = {0};
+    assert_true(world->clients[client].ended);
+    assert_int_equal(world->clients[client].http_status, status);
+    const struct tree *error = tree_member(read_body(world, client), "error");
+    assert_true(tree_get_string(tree_member(error, "code"), &got));
+    if (!bytes_equal(got, bytes_of(code))) fail_msg("%.*s", (int)got.count, got.data);
+}
+
+void close_empty(struct world *world) {
+    assert_int_equal(gateway_request_count(world->gateway), 0);
+    gateway_audit(world->gateway);
+    world_close(world);
+}

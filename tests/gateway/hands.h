@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Units played by hand, for tests of the gateway among several of them: token ids in and out, one
+ * prompt of three tokens, an answer of six at most.
+ */
+#ifndef TESTS_GATEWAY_HANDS_H
+#define TESTS_GATEWAY_HANDS_H
+
+#include "world.h"
+
+#define COMPLETIONS "/v1/completions"
+#define SECOND ((int64_t)1000000000)
+
+enum { VOCAB = 4096 };
+
+static const uint32_t ids[] = {11, 12, 13, 14, 15, 16};
+
+/* A record in a memory that the next one takes over. */
+void *make(enum record_kind kind, size_t bytes);
+
+struct world *open_empty(struct gateway_options gateway);
+/* With units 1..units that do everything. */
+struct world *open_with(uint32_t units, struct gateway_options gateway);
+/* No request may be left. */
+void close_empty(struct world *world);
+
+/* The unit says so. */
+void tell(struct world *world, uint32_t unit, const void *record);
+void say_hello(struct world *world, uint32_t unit, const char *numerics);
+void join(struct world *world, uint32_t unit);
+/* ... as a unit for one task, which takes KV blocks at "unit:<number>". */
+void join_as(struct world *world, uint32_t unit, enum unit_role role);
+void lose(struct world *world, uint32_t unit);
+void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
+                 const uint32_t *tokens, uint32_t count);
+void tell_finished(struct world *world, uint32_t unit, struct request_id id,
+                   enum finish_reason reason, uint32_t count);
+void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t running);
+
+/* A client's completion request, with more members. */
+uint32_t ask(struct world *world, const char *more);
+/* Parsed, until the next call. */
+const struct tree *read_body(struct world *world, uint32_t client);
+void assert_ids(struct world *world, uint32_t client, const uint32_t *tokens, size_t count);
+void assert_refused(struct world *world, uint32_t client, uint32_t status, const char *code);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Prefill and decode apart, as the gateway sees it: pages are reserved before a prompt is computed,
+ * the first token goes to the client and on to the second unit, whose tokens follow; each request
+ * ends once, whichever unit is lost, refuses, fails or is late with its last word, and nobody is
+ * left with a request that has ended. Unit 1 computes prompts, units 2 and 3 make answers, by hand.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/tree.h"
+#include "hands.h"
+
+enum { FIRST = 1, SECOND_UNIT = 2, THIRD = 3 };
+
+static struct world *open_apart(uint32_t second_units) {
+    struct world *world = open_empty((struct gateway_options){0});
+    join_as(world, FIRST, UNIT_PREFILL);
+    for (uint32_t i = 0; i < second_units; i++)
+        join_as(world, SECOND_UNIT + i, UNIT_DECODE);
+    return world;
+}
+
+static void tell_reserved(struct world *world, uint32_t unit, struct request_id id) {
+    struct record_reserved *record = make(RECORD_RESERVED, sizeof *record);
+    record->request = id;
+    tell(world, unit, record);
+}
+
+static void tell_handed_over(struct world *world, struct request_id id, uint32_t hits) {
+    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    record->request = id;
+    record->reason = FINISH_HANDED_OVER;
+    record->output_tokens = 1;
+    record->prompt_hit_tokens = hits;
+    record->prompt_miss_tokens = 3 - hits;
+    tell(world, FIRST, record);
+}
+
+static void assert_asked(const struct world *world, uint32_t unit, enum submit_task task) {
+    assert_int_equal(world->last_unit.value, unit);
+    assert_int_equal(world->last_submit->task, task);
+}
+
+/* Up to the first token. */
+static uint32_t ask_and_begin(struct world *world, const char *more, struct request_id *id_out) {
+    uint32_t client = ask(world, more);
+    assert_int_equal(world->last_submit->task, SUBMIT_RESERVE);
+    *id_out = world->last_submit->request;
+    tell_reserved(world, world->last_unit.value, *id_out);
+    assert_asked(world, FIRST, SUBMIT_PREFILL);
+    return client;
+}
+
+static void assert_hits(struct world *world, uint32_t client, int64_t hits) {
+    int64_t told = -1;
+    const struct tree *usage = tree_member(read_body(world, client), "usage");
+    assert_true(tree_get_integer(tree_member(usage, "prompt_cache_hit_tokens"), &told));
+    assert_int_equal(told, hits);
+}
+
+static void a_prompt_goes_to_one_and_its_answer_to_another(void **state) {
+    (void)state;
+    for (uint32_t late = 0; late < 2; late++) { /* whose last word comes first */
+        struct world *world = open_apart(1);
+        struct request_id id;
+        uint32_t client = ask(world, ",\"seed\":7");
+        assert_asked(world, SECOND_UNIT, SUBMIT_RESERVE);
+        id = world->last_submit->request;
+        uint64_t ticket = world->last_submit->route.ticket[0];
+        tell_reserved(world, SECOND_UNIT, id);
+        assert_asked(world, FIRST, SUBMIT_PREFILL);
+        assert_true(request_id_equal(world->last_submit->request, id));
+        assert_string_equal(world->last_submit->route.address, "unit:2");
+        assert_true(world->last_submit->route.ticket[0] == ticket);
+        tell_tokens(world, SECOND_UNIT, id, 0, ids + 3, 1); /* not its turn */
+        tell_tokens(world, FIRST, id, 0, ids, 1);
+        assert_int_equal(world->continues, 1);
+        assert_int_equal(world->last_unit.value, SECOND_UNIT);
+        assert_int_equal(world->last_continued, ids[0]);
+        if (!late) tell_handed_over(world, id, 2);
+        tell_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
+        tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
+        assert_int_equal(world->clients[client].ended, !late);
+        if (late) tell_handed_over(world, id, 2);
+        assert_ids(world, client, ids, 6);
+        assert_hits(world, client, 2);
+        assert_int_equal(world->cancels, 0);
+        close_empty(world);
+    }
+}
+
+static void an_answer_that_ends_with_its_first_token_is_not_continued(void **state) {
+    (void)state;
+    struct world *world = open_apart(1);
+    struct request_id id;
+    uint32_t client = ask_and_begin(world, ",\"stop_token_ids\":[11]", &id);
+    tell_tokens(world, FIRST, id, 0, ids, 1);
+    assert_int_equal(world->continues, 0);
+    tell_finished(world, FIRST, id, FINISH_STOP_TOKEN, 1);
+    assert_true(world->clients[client].ended);
+    assert_true(world->cancelled_at & 1u << SECOND_UNIT); /* its pages are wanted back */
+    tell_finished(world, SECOND_UNIT, id, FINISH_CANCELLED, 0);
+    close_empty(world);
+}
+
+/* Before the first token whoever is lost takes the request with it; behind it only the second unit
+ * matters. */
+static void a_request_survives_the_loss_of_either_unit(void **state) {
+    (void)state;
+    for (uint32_t stage = 0; stage < 3; stage++)
+        for (uint32_t lost = FIRST; lost <= SECOND_UNIT; lost++) {
+            struct world *world = open_apart(2);
+            uint32_t client = ask(world, ""), done = 0;
+            struct request_id id = world->last_submit->request;
+            if (stage > 0) tell_reserved(world, SECOND_UNIT, id);
+            if (stage > 1) tell_tokens(world, FIRST, id, 0, ids, done = 1);
+            world->cancelled_at = 0;
+            lose(world, lost);
+            if (stage == 2 && lost == FIRST) {
+                assert_int_equal(world->cancels, 0);
+                tell_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
+                tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
+            } else {
+                assert_int_equal(world->last_submit->request.attempt, 1);
+                assert_int_equal(world->last_submit->task, SUBMIT_ANSWER);
+                assert_int_equal(world->last_submit->resumed_count, done);
+                if (stage > 0 || lost == FIRST)
+                    assert_true(world->cancelled_at & 1u << (lost == FIRST ? SECOND_UNIT : FIRST));
+                uint32_t unit = world->last_unit.value;
+                assert_true(unit != lost && unit != FIRST);
+                tell_tokens(world, FIRST, id, done, ids + 4, 1); /* of the old attempt */
+                tell_tokens(world, unit, world->last_submit->request, done, ids + done, 6 - done);
+                tell_finished(world, unit, world->last_submit->request, FINISH_LENGTH, 6);
+            }
+            assert_ids(world, client, ids, 6);
+            close_empty(world);
+        }
+}
+
+/* Its last word has come; nobody waits for a unit that is gone. */
+static void the_first_unit_may_be_lost_before_its_last_word(void **state) {
+    (void)state;
+    struct world *world = open_apart(1);
+    struct request_id id;
+    uint32_t client = ask_and_begin(world, "", &id);
+    tell_tokens(world, FIRST, id, 0, ids, 1);
+    tell_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
+    tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
+    assert_false(world->clients[client].ended);
+    lose(world, FIRST);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
+static void who_has_no_room_is_asked_again_when_it_has_moved(void **state) {
+    (void)state;
+    struct world *world = open_apart(1);
+    uint32_t client = ask(world, "");
+    for (uint32_t turn = 0; turn < 10; turn++) {
+        assert_int_equal(world->submits, turn + 1);
+        assert_asked(world, SECOND_UNIT, SUBMIT_RESERVE);
+        tell_finished(world, SECOND_UNIT, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
+        assert_int_equal(world->submits, turn + 1);
+        tell_load(world, SECOND_UNIT, 0, 3);
+    }
+    assert_false(world->clients[client].ended);
+    struct request_id id = world->last_submit->request;
+    tell_reserved(world, SECOND_UNIT, id);
+    tell_tokens(world, FIRST, id, 0, ids, 1);
+    tell_handed_over(world, id, 0);
+    tell_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
+    tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
+static void a_failed_prompt_is_computed_by_the_other(void **state) {
+    (void)state;
+    struct world *world = open_apart(1);
+    struct request_id id;
+    uint32_t client = ask_and_begin(world, "", &id);
+    tell_finished(world, FIRST, id, FINISH_FAILED, 0);
+    assert_true(world->cancelled_at & 1u << SECOND_UNIT);
+    assert_asked(world, SECOND_UNIT, SUBMIT_ANSWER);
+    id = world->last_submit->request;
+    tell_tokens(world, SECOND_UNIT, id, 0, ids, 6);
+    tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
+static void a_client_that_leaves_frees_both(void **state) {
+    (void)state;
+    for (uint32_t stage = 0; stage < 3; stage++)
+        for (uint32_t order = 0; order < 2; order++) {
+            struct world *world = open_apart(1);
+            uint32_t client = ask(world, ",\"stream\":true");
+            struct request_id id = world->last_submit->request;
+            if (stage > 0) tell_reserved(world, SECOND_UNIT, id);
+            if (stage > 1) tell_tokens(world, FIRST, id, 0, ids, 1);
+            world->clients[client].gone = true;
+            world_hang_up(world, client);
+            world_settle(world);
+            assert_true(world->cancelled_at & 1u << SECOND_UNIT);
+            assert_true(stage == 0 || world->cancelled_at & 1u << FIRST);
+            if (order) tell_finished(world, FIRST, id, FINISH_CANCELLED, 0);
+            tell_finished(world, SECOND_UNIT, id, FINISH_CANCELLED, 0);
+            if (!order) tell_finished(world, FIRST, id, FINISH_CANCELLED, 0);
+            close_empty(world);
+        }
+}
+
+/* Units for one task only: each can do all of it when the other kind is not there. */
+static void one_kind_alone_serves(void **state) {
+    (void)state;
+    for (uint32_t role = UNIT_PREFILL; role <= UNIT_DECODE; role++) {
+        struct world *world = open_empty((struct gateway_options){0});
+        join_as(world, FIRST, role);
+        uint32_t client = ask(world, "");
+        assert_asked(world, FIRST, SUBMIT_ANSWER);
+        tell_tokens(world, FIRST, world->last_submit->request, 0, ids, 6);
+        tell_finished(world, FIRST, world->last_submit->request, FINISH_LENGTH, 6);
+        assert_ids(world, client, ids, 6);
+        close_empty(world);
+    }
+}
+
+static void a_unit_that_reserves_nonsense_is_expelled(void **state) {
+    (void)state;
+    struct world *world = open_apart(2);
+    ask(world, "");
+    struct record_reserved *record = make(RECORD_RESERVED, sizeof *record);
+    record->request = world->last_submit->request;
+    record->rank = 1; /* it has one */
+    tell(world, SECOND_UNIT, record);
+    assert_asked(world, THIRD, SUBMIT_ANSWER);
+    tell_finished(world, THIRD, world->last_submit->request, FINISH_LENGTH, 0);
+    close_empty(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_prompt_goes_to_one_and_its_answer_to_another),
+        cmocka_unit_test(an_answer_that_ends_with_its_first_token_is_not_continued),
+        cmocka_unit_test(a_request_survives_the_loss_of_either_unit),
+        cmocka_unit_test(the_first_unit_may_be_lost_before_its_last_word),
+        cmocka_unit_test(who_has_no_room_is_asked_again_when_it_has_moved),
+        cmocka_unit_test(a_failed_prompt_is_computed_by_the_other),
+        cmocka_unit_test(a_client_that_leaves_frees_both),
+        cmocka_unit_test(one_kind_alone_serves),
+        cmocka_unit_test(a_unit_that_reserves_nonsense_is_expelled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
