@@ -220,12 +220,11 @@ static void route_to_gateway(struct loop *loop, const struct record *record) {
         keep_last(&loop->experts, record);
         break;
     case RECORD_TOKENS:
-        if (!request_set_has(&loop->requests, ((const struct record_tokens *)record)->request))
-            return;
+    case RECORD_RESERVED:
+        if (!request_set_has(&loop->requests, record_request(record))) return;
         break;
     default:
-        if (!request_set_remove(&loop->requests, ((const struct record_finished *)record)->request))
-            return;
+        if (!request_set_remove(&loop->requests, record_request(record))) return;
         break;
     }
     send_to_gateway(loop, record);
@@ -271,11 +270,17 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_TOKENS:
     case RECORD_FINISHED:
     case RECORD_UNIT_LOAD:
+    case RECORD_RESERVED:
     case RECORD_EXPERTS:
         if (has_machine(loop, GATEWAY))
             carry_from_unit(loop, THE_UNIT, record);
         else
             route_to_gateway(loop, record);
+        break;
+    case RECORD_KV_EXPECT:
+    case RECORD_KV_PUSH:
+    case RECORD_KV_CANCEL:
+        loop->parts->carry(loop->parts->carry_context, record);
         break;
     case RECORD_RUN_STEP:
     case RECORD_DRAIN: /* of one rank */
@@ -489,11 +494,11 @@ static enum status start_wire(struct loop *loop, const struct loop_parts *parts,
     struct wire_options options = parts->wire;
     if (!options.address) return STATUS_OK;
     options.listens = has_machine(loop, GATEWAY);
-    options.kinds =
-        options.listens
-            ? wire_kind(RECORD_UNIT_HELLO) | wire_kind(RECORD_TOKENS) | wire_kind(RECORD_FINISHED) |
-                  wire_kind(RECORD_UNIT_LOAD) | wire_kind(RECORD_EXPERTS)
-            : wire_kind(RECORD_SUBMIT) | wire_kind(RECORD_CANCEL) | wire_kind(RECORD_DRAIN);
+    options.kinds = options.listens ? wire_kind(RECORD_UNIT_HELLO) | wire_kind(RECORD_TOKENS) |
+                                          wire_kind(RECORD_FINISHED) | wire_kind(RECORD_UNIT_LOAD) |
+                                          wire_kind(RECORD_RESERVED) | wire_kind(RECORD_EXPERTS)
+                                    : wire_kind(RECORD_SUBMIT) | wire_kind(RECORD_CANCEL) |
+                                          wire_kind(RECORD_CONTINUE) | wire_kind(RECORD_DRAIN);
     options.context = loop;
     options.joined = on_joined;
     options.take = on_wire;
@@ -533,6 +538,11 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
         event_base_loop(loop->base, EVLOOP_ONCE);
     if (loop->ended && loop->status) *error = loop->error;
     return loop->ended ? loop->status : STATUS_OK;
+}
+
+void loop_tell_unit(struct loop *loop, const struct record *record) {
+    record_queue_force(&loop->inboxes[UNIT], record);
+    ask_turn(loop);
 }
 
 void loop_end(struct loop *loop, enum status status, const struct error *error) {

@@ -38,6 +38,10 @@ struct loop_parts {
     void *engine_context;
     worker_function *tokenize; /* TOKENIZE -> TOKENIZED; NULL: never asked for */
     void *tokenize_context;
+    /* KV_EXPECT, KV_PUSH, KV_CANCEL -> KV_DONE by loop_tell_unit; NULL: the unit neither takes KV
+     * blocks nor lets them go */
+    void (*carry)(void *context, const struct record *record);
+    void *carry_context;
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
     /* Called once clients can connect; a unit: when it has connected for the first time, without a
@@ -49,6 +53,9 @@ struct loop_parts {
 /* Serves until SIGTERM or SIGINT: then takes nothing new, answers what has begun, and returns. A
  * second signal ends the process at once. */
 enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct error *error);
+
+/* For what else lives in the loop. */
+void loop_tell_unit(struct loop *loop, const struct record *record);
 
 /* Lets loop_run return now, with this status and error; for what else lives in the loop. */
 void loop_end(struct loop *loop, enum status status, const struct error *error);
