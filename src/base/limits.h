@@ -30,6 +30,7 @@
 #define LIMIT_HISTORY_TOKENS 16384 /* penalties look at so many last tokens of a sequence */
 #define LIMIT_VOCAB (1 << 20)
 #define LIMIT_CONTEXT (1 << 20) /* tokens in a sequence */
+#define LIMIT_TRANSFERS 2048    /* KV transfers of a rank, in and out, that have not ended */
 
 _Static_assert(LIMIT_UNIT_REQUESTS >= LIMIT_STEP_ROWS, "a unit holds at least what one step runs");
 _Static_assert(QUANT_GROUP % MATMUL_PANEL == 0, "a panel lies within one row of weight blocks");

@@ -276,11 +276,21 @@ static void end(struct transfer_ledger *ledger, struct transfer *transfer, enum 
     settle(ledger, transfer);
 }
 
+/* ACCEPT: the ticket is open and this peer's (from now on). A ticket that ended before it had a
+ * peer will tell nobody, so it is as good as unknown. */
+static enum transfer_verdict greet(struct transfer *transfer, uint64_t peer) {
+    if (!transfer) return TRANSFER_UNKNOWN;
+    if (transfer->state != TRANSFER_OPEN)
+        return transfer->peer == TRANSFER_NO_PEER ? TRANSFER_UNKNOWN : TRANSFER_LATE;
+    if (transfer->peer == TRANSFER_NO_PEER) transfer->peer = peer;
+    return transfer->peer == peer ? TRANSFER_ACCEPT : TRANSFER_FOREIGN;
+}
+
 bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side side, uint64_t peer,
                             struct transfer_ticket ticket, enum transfer_end how,
                             const char *reason) {
     struct transfer *transfer = find(ledger, side, ticket);
-    if (!transfer || transfer->state != TRANSFER_OPEN || transfer->peer != peer) return false;
+    if (greet(transfer, peer) != TRANSFER_ACCEPT) return false;
     end(ledger, transfer, how, reason);
     return true;
 }
@@ -392,14 +402,6 @@ static void conclude(struct transfer_ledger *ledger, struct transfer *transfer) 
     }
 }
 
-/* ACCEPT: the ticket is open and this peer's (from now on). */
-static enum transfer_verdict greet(struct transfer *transfer, uint64_t peer) {
-    if (!transfer) return TRANSFER_UNKNOWN;
-    if (transfer->state != TRANSFER_OPEN) return TRANSFER_LATE;
-    if (transfer->peer == TRANSFER_NO_PEER) transfer->peer = peer;
-    return transfer->peer == peer ? TRANSFER_ACCEPT : TRANSFER_FOREIGN;
-}
-
 static enum transfer_verdict judge(struct transfer_ledger *ledger, struct transfer *transfer,
                                    uint32_t block, uint32_t slice, uint32_t rows,
                                    uint32_t *page_out) {
@@ -450,12 +452,13 @@ enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uin
     return verdict;
 }
 
-void transfer_ledger_written(struct transfer_ledger *ledger, const struct transfer_write *write,
+bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transfer_write *write,
                              enum transfer_written how) {
     struct transfer *transfer = &ledger->slots[write->slot];
     uint8_t *state = state_of(ledger, write->page.index, write->slice);
     check(ledger->pages[write->page.index].slot == write->slot);
     check(*state == SLICE_BUSY && transfer->busy > 0);
+    uint32_t layers = transfer->layers;
     transfer->busy--;
     ledger->busy_count--;
     *state = how == TRANSFER_WRITTEN ? SLICE_THERE : SLICE_EXPECTED;
@@ -475,6 +478,7 @@ void transfer_ledger_written(struct transfer_ledger *ledger, const struct transf
     }
     conclude(ledger, transfer);
     settle(ledger, transfer);
+    return transfer->layers > layers;
 }
 
 enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uint64_t peer,
@@ -530,10 +534,11 @@ void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot) {
 }
 
 bool transfer_ledger_close(struct transfer_ledger *ledger, struct transfer_ticket ticket,
-                           uint64_t *slice_count_out) {
+                           uint64_t *peer_out, uint64_t *slice_count_out) {
     struct transfer *transfer = find_sending(ledger, ticket);
     if (!transfer) return false;
     transfer->finished = true;
+    *peer_out = transfer->peer;
     *slice_count_out = transfer->slice_count;
     return true;
 }
@@ -542,9 +547,9 @@ bool transfer_ledger_is_open(const struct transfer_ledger *ledger, uint32_t slot
     return ledger->slots[slot].state == TRANSFER_OPEN;
 }
 
-struct transfer_ticket transfer_ledger_ticket(const struct transfer_ledger *ledger, uint32_t slot) {
+uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slot) {
     check(ledger->slots[slot].state != TRANSFER_FREE);
-    return ledger->slots[slot].ticket;
+    return ledger->slots[slot].peer;
 }
 
 /* --- audit -------------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ struct transfer_block {
 /* What to do with a slice that came. All but ACCEPT: drop it. */
 enum transfer_verdict {
     TRANSFER_ACCEPT,    /* into the page; then transfer_ledger_written, whatever happens */
-    TRANSFER_UNKNOWN,   /* no such ticket: never expected, or gone */
-    TRANSFER_LATE,      /* its ticket has ended */
+    TRANSFER_UNKNOWN,   /* no such ticket: never expected, or gone; the peer should be told */
+    TRANSFER_LATE,      /* its ticket has ended; the peer is or will be told */
     TRANSFER_FOREIGN,   /* another peer brings this ticket's slices */
     TRANSFER_DUPLICATE, /* it is there, or under way */
     TRANSFER_MISFIT,    /* not a slice of this ticket: ends it as REFUSED */
@@ -144,8 +144,9 @@ enum transfer_written {
     TRANSFER_BROKEN   /* the transport did not finish: the ticket ends as PEER_LOST */
 };
 
-/* The memory of a slice is not written any more. */
-void transfer_ledger_written(struct transfer_ledger *ledger, const struct transfer_write *write,
+/* The memory of a slice is not written any more. True: one more leading slice of its ticket is now
+ * there in every block. */
+bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transfer_write *write,
                              enum transfer_written how);
 
 /* The sender pushed slice_count slices and is done; `summary` is kept for the owner. */
@@ -168,7 +169,7 @@ void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot);
 
 /* No slice comes after this; *slice_count_out were held in all. False: the ticket is not open. */
 bool transfer_ledger_close(struct transfer_ledger *ledger, struct transfer_ticket ticket,
-                           uint64_t *slice_count_out);
+                           uint64_t *peer_out, uint64_t *slice_count_out);
 
 /* --- both --------------------------------------------------------------------------------------
  */
@@ -177,7 +178,8 @@ bool transfer_ledger_close(struct transfer_ledger *ledger, struct transfer_ticke
 bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side,
                          struct transfer_ticket ticket, enum transfer_end end, const char *reason);
 
-/* As transfer_ledger_end, when `peer` says so: not if the ticket is another peer's. */
+/* As transfer_ledger_end, when `peer` says so: not if the ticket is another peer's. An incoming
+ * ticket without a peer becomes this one's. */
 bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side side, uint64_t peer,
                             struct transfer_ticket ticket, enum transfer_end end,
                             const char *reason);
@@ -204,7 +206,7 @@ uint64_t transfer_ledger_stuck(struct transfer_ledger *ledger, int64_t drain_ns_
                                int64_t *wake_out);
 
 bool transfer_ledger_is_open(const struct transfer_ledger *ledger, uint32_t slot);
-struct transfer_ticket transfer_ledger_ticket(const struct transfer_ledger *ledger, uint32_t slot);
+uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slot);
 
 /* Slices 0..*layers_out-1 are there in every block of an incoming ticket. False: not open. */
 bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_ticket ticket,
