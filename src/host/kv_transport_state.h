@@ -8,11 +8,13 @@
  *
  * The lock guards the ledger, the queues and the counters; callers and the thread take it for
  * moments. UCX belongs to the thread alone, and is called without the lock, since it may call back.
- * Callbacks only note what happened; kv_transport_link_tend acts on it.
+ * Callbacks only note what happened; kv_transport_link_tend acts on it. A build without UCX has
+ * none of this.
  */
 #ifndef HOST_KV_TRANSPORT_STATE_H
 #define HOST_KV_TRANSPORT_STATE_H
 
+#if __has_include(<ucp/api/ucp.h>)
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -142,4 +144,5 @@ ucs_status_t kv_transport_receive_open(struct kv_transport *transport);
 /* Checks and counts the slices that UCX has written; true if there were any. */
 bool kv_transport_receive_tend(struct kv_transport *transport);
 
+#endif
 #endif
