@@ -237,6 +237,7 @@ static void sort_logits(struct solo *solo, const struct solo_row *rows, uint32_t
         solo->parts[rank].logits_count = 0;
     for (uint32_t i = 0; i < row_count; i++) {
         struct part *part = &solo->parts[rank_of(solo, rows[i].sequence)];
+        if (!rows[i].logits_count) continue;
         memcpy(logits, part->logits + part->logits_count * vocab,
                rows[i].logits_count * vocab * sizeof *logits);
         part->logits_count += rows[i].logits_count;

@@ -135,6 +135,7 @@ static enum status open_parts(struct model *model, const struct model_options *o
                                       .move_bytes = options->move_bytes,
                                       .level = (uint32_t)options->level,
                                       .directory = options->weights_directory,
+                                      .unit = options->weights_unit,
                                       .verify = options->weights_verify};
     if (status == STATUS_OK)
         status = weights_load(&model->weights, model->checkpoint, &weights, model->team, &progress,

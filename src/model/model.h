@@ -57,8 +57,9 @@ struct model_options {
     /* Packed weights lie in files there, which other processes of this machine map too and which
      * the next start maps instead of loading; NULL: in this process's own memory. */
     const char *weights_directory;
-    bool weights_verify;             /* look through what is found there */
-    double link_gbps, link_us;       /* slows the link to other ranks down; 0: not */
+    uint32_t weights_unit;     /* tells models of one checkpoint apart that use one directory */
+    bool weights_verify;       /* look through what is found there */
+    double link_gbps, link_us; /* slows the link to other ranks down; 0: not */
     const struct model_trace *trace; /* NULL: nobody listens */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);

@@ -471,6 +471,7 @@ static void make_key(const struct builder *builder, bool common, uint8_t key[SHA
         add_number(&hash, options->mtp);
         add_number(&hash, weights->common.bytes);
     } else {
+        add_number(&hash, options->unit);
         add_number(&hash, options->rank);
         add_number(&hash, options->placement ? options->placement->ranks : 1);
         add_number(&hash, weights->slot_count);
@@ -498,7 +499,7 @@ static enum status map_region(struct builder *builder, bool common, uint32_t par
     if (common) {
         snprintf(name, sizeof name, "common");
     } else {
-        snprintf(name, sizeof name, "experts-of-rank-%u", options->rank);
+        snprintf(name, sizeof name, "experts-of-unit-%u-rank-%u", options->unit, options->rank);
         plan.bytes_now = weights->slot_count * weights->expert.slot_bytes;
     }
     make_key(builder, common, plan.key);

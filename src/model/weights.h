@@ -108,6 +108,7 @@ struct weights_options {
     uint64_t move_bytes;               /* for spare slots, as in struct model_options */
     uint32_t level;                    /* the kernels': part of a file's key */
     const char *directory;             /* of files (model/weights_file.h); NULL: none */
+    uint32_t unit;                     /* tells slots apart: of each unit's, one process each */
     bool verify;                       /* look through what is found in files */
 };
 

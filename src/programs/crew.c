@@ -45,7 +45,8 @@ static void keep(struct arguments *arguments, size_t bytes) {
 
 /* Options that a unit gets from its crew, not from its parent's values. */
 static bool is_own(const char *name) {
-    static const char *const names[] = {"connect", "board", "config", "threads", "trace"};
+    static const char *const names[] = {"connect", "board", "config",
+                                        "threads", "trace", "weights-unit"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
@@ -81,8 +82,8 @@ static const char **unit_command(void *context, const struct supervisor_unit *un
     ADD(&arguments, "--board=%s", unit->board);
     ADD(&arguments, "--threads=%" PRIu64, threads_each(options));
     if (!options->job->weights_dir)
-        ADD(&arguments, "--weights-dir=%s/weights.%u", supervisor_folder(crew->supervisor),
-            unit->number);
+        ADD(&arguments, "--weights-dir=%s/weights", supervisor_folder(crew->supervisor));
+    ADD(&arguments, "--weights-unit=%" PRIu32, unit->number);
     if (options->job->trace && options->units == 1)
         ADD(&arguments, "--trace=%s", options->job->trace);
     else if (options->job->trace)

@@ -21,6 +21,7 @@ struct rank_job_values {
     const char *trace;
     const char *weights_dir;
     bool weights_verify;
+    uint64_t weights_unit;
 };
 
 /* Rows for an option table of `owner`, which has a struct rank_job_values `job`. */
@@ -43,6 +44,11 @@ struct rank_job_values {
                  "map; 'private': in each process's own memory; among ranks, if not given: in "    \
                  "files in memory, for as long as the command runs",                               \
          .offset = offsetof(owner, job.weights_dir)},                                              \
+        {.name = "weights-unit",                                                                   \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "tells units apart that have one --weights-dir: each has its own experts",        \
+         .offset = offsetof(owner, job.weights_unit),                                              \
+         .maximum = UINT32_MAX},                                                                   \
         {.name = "weights-verify",                                                                 \
          .type = OPTION_FLAG,                                                                      \
          .help = "look through the files of --weights-dir, and pack anew what is damaged",         \

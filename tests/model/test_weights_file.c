@@ -457,6 +457,11 @@ static void test_slots_have_one_user(void **state) {
     assert_false(second.weights.own.in_file);
     assert_true(strstr(second.weights.notice.text, "another process") != NULL);
     assert_true(digest(&second.weights) == expected.digest);
+    unload(&second);
+    options.unit = 1;
+    load_from(&second, source, &options);
+    assert_true(second.weights.common.in_file && second.weights.own.in_file);
+    assert_true(digest(&second.weights) == expected.digest);
     unload(&first);
     unload(&second);
 }
