@@ -40,13 +40,18 @@ static const struct overlap_row decode_five_stage[] = {
 static const struct overlap_urgency abreast = {SENDS_FIRST, true};
 static const struct overlap_urgency in_file = {SENDS_FIRST, false};
 
+static const uint8_t alike[OVERLAP_LANES] = {1, 1, 1, 1, 1, 1, 1, 1};
+static const uint8_t small_ends[] = {1, 2, 2, 2, 2, 2, 2, 1};
+
 static const struct overlap overlaps[OVERLAP_KIND_COUNT] = {
-    [OVERLAP_SEQUENTIAL] = {1, ARRAY_COUNT(sequential), sequential, NULL},
-    [OVERLAP_PREFILL_DUAL_BATCH] = {2, ARRAY_COUNT(prefill_dual_batch), prefill_dual_batch, NULL},
-    [OVERLAP_DECODE_FIVE_STAGE] = {2, ARRAY_COUNT(decode_five_stage), decode_five_stage, NULL},
-    [OVERLAP_QUAD_BATCH] = {4, 0, NULL, &abreast},
-    [OVERLAP_HEXA_BATCH] = {6, 0, NULL, &abreast},
-    [OVERLAP_OCTO_BATCH] = {8, 0, NULL, &in_file},
+    [OVERLAP_SEQUENTIAL] = {1, ARRAY_COUNT(sequential), sequential, NULL, NULL},
+    [OVERLAP_PREFILL_DUAL_BATCH] = {2, ARRAY_COUNT(prefill_dual_batch), prefill_dual_batch, NULL,
+                                    NULL},
+    [OVERLAP_DECODE_FIVE_STAGE] = {2, ARRAY_COUNT(decode_five_stage), decode_five_stage, NULL,
+                                   NULL},
+    [OVERLAP_QUAD_BATCH] = {4, 0, NULL, &abreast, alike},
+    [OVERLAP_HEXA_BATCH] = {6, 0, NULL, &abreast, alike},
+    [OVERLAP_OCTO_BATCH] = {8, 0, NULL, &in_file, small_ends},
 };
 
 const struct overlap *overlap_of(enum overlap_kind kind) {

@@ -56,6 +56,8 @@ struct overlap {
                                      * that rows ahead run for it, and rows of no layer are skipped
                                      */
     const struct overlap_urgency *urgency; /* NULL: a walk */
+    const uint8_t
+        *shares; /* [lane_count] of the step's work; NULL: all alike, of attention alone */
 };
 
 enum overlap_kind {
@@ -67,7 +69,8 @@ enum overlap_kind {
     OVERLAP_QUAD_BATCH,         /* four lanes abreast: the link is kept busy */
     OVERLAP_HEXA_BATCH,         /* six: also where lanes' shares fit badly */
     OVERLAP_OCTO_BATCH,         /* eight, the first ones ahead: for models of few layers, where the
-                                 * link should not wait for all lanes' first one */
+                                 * link should not wait for all lanes' first one. The first and the
+                                 * last are half as large: nothing hides their ends */
     OVERLAP_KIND_COUNT
 };
 

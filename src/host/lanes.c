@@ -16,19 +16,29 @@ bool lanes_named(const char *name, struct lanes *lanes) {
     return false;
 }
 
-/* Multiply-adds of a token in attention's linears, by those of a position that it attends to. */
-static uint64_t token_work(const struct shape *shape) {
+/* Multiply-adds of a token in an expert layer's feed-forward, or else in the dense one's. */
+static uint64_t feed_forward_work(const struct shape *shape) {
+    uint64_t experts = shape->experts_per_token + shape->shared_experts;
+    uint64_t width = shape->experts ? experts * shape->expert_width : shape->dense_width;
+    return 3 * shape->hidden * width;
+}
+
+/* Multiply-adds of a token in a layer's linears, by those of a position that it attends to. */
+static uint64_t token_work(const struct shape *shape, bool feed_forward) {
     uint64_t query = (uint64_t)shape->heads * shape_query_dim(shape);
     uint64_t values = (uint64_t)shape->heads * shape->value_dim;
     uint64_t down = shape_kv_width(shape) + shape->q_rank;
     uint64_t up = (shape->q_rank ? shape->q_rank : shape->hidden) * query;
-    return (shape->hidden * (down + values) + up) / (query + values);
+    uint64_t linears = shape->hidden * (down + values) + up;
+    if (feed_forward) linears += feed_forward_work(shape);
+    return linears / (query + values);
 }
 
-static void cut_plan(struct step_plan *plan, enum overlap_kind overlap, const struct shape *shape) {
-    uint32_t lanes = overlap_of(overlap)->lane_count;
-    struct cut_batch cut = cut_batch_evenly(plan, lanes, token_work(shape));
-    plan->overlap = overlap;
+static void cut_plan(struct step_plan *plan, enum overlap_kind kind, const struct shape *shape) {
+    const struct overlap *overlap = overlap_of(kind);
+    uint64_t work = token_work(shape, overlap->shares != NULL);
+    struct cut_batch cut = cut_batch_by_work(plan, overlap->lane_count, overlap->shares, work);
+    plan->overlap = kind;
     memcpy(plan->cuts, cut.cuts, sizeof plan->cuts);
 }
 

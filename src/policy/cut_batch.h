@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where a step is cut into micro-batches: such that all have equal attention work, as an overlap
- * schedule hides one's communication behind the others' work. A prompt is cut on a block
+ * Where a step is cut into micro-batches: such that all have equal work, or shares of it, as an
+ * overlap schedule hides one's communication behind the others' work. A prompt is cut on a block
  * boundary if need be; a generated row stays whole.
  *
  *   work = tokens * token_work + positions attended to
@@ -19,8 +19,9 @@ struct cut_batch {
     uint64_t work;                           /* of all */
 };
 
-/* `token_work`: what a token costs besides its attention, in attended positions. */
-struct cut_batch cut_batch_evenly(const struct step_plan *plan, uint32_t lane_count,
-                                  uint64_t token_work);
+/* `shares`: [lane_count], NULL: all alike. `token_work`: what a token costs besides its attention,
+ * in attended positions. */
+struct cut_batch cut_batch_by_work(const struct step_plan *plan, uint32_t lane_count,
+                                   const uint8_t *shares, uint64_t token_work);
 
 #endif

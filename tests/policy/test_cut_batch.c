@@ -32,18 +32,18 @@ static struct step_row generated(uint32_t position) {
 static void one_prompt_is_cut_where_its_work_is_half(void **state) {
     (void)state;
     struct step_row rows[] = {prompt(0, 4096)};
-    struct cut_batch cut = cut_batch_evenly(plan_of(rows, 1), 2, 0);
+    struct cut_batch cut = cut_batch_by_work(plan_of(rows, 1), 2, NULL, 0);
     assert_int_equal(cut.cuts[0].row, 0);
     assert_int_equal(cut.cuts[0].token, 45 * KV_BLOCK_TOKENS);
     assert_int_equal(cut.work, 4096ull * 4097 / 2);
-    assert_int_equal(cut_batch_evenly(plan_of(rows, 1), 2, 1u << 20).cuts[0].token, 2048);
+    assert_int_equal(cut_batch_by_work(plan_of(rows, 1), 2, NULL, 1u << 20).cuts[0].token, 2048);
 }
 
 /* A chunk that begins within a block is cut on a boundary of the sequence, not of the chunk. */
 static void cuts_lie_on_block_boundaries(void **state) {
     (void)state;
     struct step_row rows[] = {prompt(100, 300)};
-    struct cut_batch cut = cut_batch_evenly(plan_of(rows, 1), 2, 1000);
+    struct cut_batch cut = cut_batch_by_work(plan_of(rows, 1), 2, NULL, 1000);
     assert_int_equal((100 + cut.cuts[0].token) % KV_BLOCK_TOKENS, 0);
     assert_in_range(cut.cuts[0].token, 100, 200);
 }
@@ -53,7 +53,7 @@ static void rows_stand_by_form(void **state) {
     (void)state;
     struct step_row rows[] = {generated(5000), prompt(0, 64), generated(5000), generated(5000),
                               generated(5000)};
-    struct cut_batch cut = cut_batch_evenly(plan_of(rows, 5), 2, 0);
+    struct cut_batch cut = cut_batch_by_work(plan_of(rows, 5), 2, NULL, 0);
     assert_int_equal(cut.cuts[0].row, 3); /* 64 prompt tokens and two rows | two rows */
     assert_int_equal(cut.cuts[0].token, 0);
     assert_int_equal(cut.before[0], 64 * 65 / 2 + 2 * 5001);
@@ -63,10 +63,10 @@ static void rows_stand_by_form(void **state) {
 static void a_single_row_stays_whole(void **state) {
     (void)state;
     struct step_row rows[] = {generated(99)};
-    struct cut_batch cut = cut_batch_evenly(plan_of(rows, 1), 2, 10);
+    struct cut_batch cut = cut_batch_by_work(plan_of(rows, 1), 2, NULL, 10);
     assert_int_equal(cut.cuts[0].row, 1);
     assert_int_equal(cut.before[0], cut.work);
-    assert_int_equal(cut_batch_evenly(plan_of(rows, 0), 2, 10).cuts[0].row, 0);
+    assert_int_equal(cut_batch_by_work(plan_of(rows, 0), 2, NULL, 10).cuts[0].row, 0);
 }
 
 /* Several lanes: cuts ascend, whatever the rows, and no lane is further from its share than half of
@@ -77,7 +77,7 @@ static void lanes_have_their_shares(void **state) {
                               generated(3)};
     uint64_t piece = 64 * 300 + 64 * 700;
     for (uint32_t lanes = 2; lanes <= OVERLAP_LANES; lanes++) {
-        struct cut_batch cut = cut_batch_evenly(plan_of(rows, 5), lanes, 300);
+        struct cut_batch cut = cut_batch_by_work(plan_of(rows, 5), lanes, NULL, 300);
         for (uint32_t i = 0; i + 1 < lanes; i++) {
             uint64_t share = cut.work * (i + 1) / lanes, before = cut.before[i];
             assert_true((before > share ? before - share : share - before) <= piece / 2 + 1);
@@ -86,10 +86,21 @@ static void lanes_have_their_shares(void **state) {
         }
     }
     struct step_row few[] = {generated(7), generated(7)};
-    struct cut_batch cut = cut_batch_evenly(plan_of(few, 2), 4, 300);
+    struct cut_batch cut = cut_batch_by_work(plan_of(few, 2), 4, NULL, 300);
     assert_int_equal(cut.before[1], cut.work / 2);
     assert_int_equal(cut.before[2], cut.work); /* as far from three quarters as the middle is */
     assert_int_equal(cut.cuts[2].row, 2);
+}
+
+/* Lanes of unequal shares: half a share at each end. */
+static void shares_may_differ(void **state) {
+    (void)state;
+    struct step_row rows[] = {prompt(0, 64 * 60)};
+    const uint8_t shares[] = {1, 2, 2, 1};
+    struct cut_batch cut = cut_batch_by_work(plan_of(rows, 1), 4, shares, 1u << 24);
+    assert_int_equal(cut.cuts[0].token, 64 * 10);
+    assert_int_equal(cut.cuts[1].token, 64 * 30);
+    assert_int_equal(cut.cuts[2].token, 64 * 50);
 }
 
 int main(void) {
@@ -99,6 +110,7 @@ int main(void) {
         cmocka_unit_test(rows_stand_by_form),
         cmocka_unit_test(a_single_row_stays_whole),
         cmocka_unit_test(lanes_have_their_shares),
+        cmocka_unit_test(shares_may_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,7 @@ def main():
     alone = Server("--mtp", "off")
     wanted = ask_all(alone, 1)
     alone.stop()
-    for options in (["--ranks", "2", "--mtp", "on"],
+    for options in (["--ranks", "2", "--mtp", "on", "--schedule", "hexa-batch"],
                     ["--ranks", "3", "--mtp", "off", "--redundant-experts", "5", "--placement-seed", "4"]):
         server = Server(*options)
         assert ask_all(server, len(QUESTIONS)) == wanted, options
