@@ -280,11 +280,15 @@ static void move(struct rebalancer *r, int64_t now_ns) {
 /* --- a new map by chance -------------------------------------------------------------------------
  */
 
+void rebalancer_reshuffle(struct rebalancer *r) {
+    if (!r->map || r->state != WATCHES) return;
+    placement_spread(&r->target, ++r->shuffles);
+    begin_moving(r);
+}
+
 static void reshuffle(struct rebalancer *r) {
     if (r->state == WATCHES) {
-        if (r->steps % r->options.reshuffle_steps) return;
-        placement_spread(&r->target, ++r->shuffles);
-        begin_moving(r);
+        if (r->steps % r->options.reshuffle_steps == 0) rebalancer_reshuffle(r);
         return;
     }
     while (r->state == MOVES) {

@@ -47,6 +47,9 @@ void rebalancer_close(struct rebalancer *rebalancer);
 /* Between two steps. */
 void rebalancer_turn(struct rebalancer *rebalancer);
 
+/* Begins a new map by chance, in the background, unless one is under way. */
+void rebalancer_reshuffle(struct rebalancer *rebalancer);
+
 /* True: call rebalancer_turn soon, even if there is no step. */
 bool rebalancer_is_busy(const struct rebalancer *rebalancer);
 

@@ -21,6 +21,8 @@ const struct command_subject bench_subjects[] = {
     {"model", "prefill and decode of a whole model", bench_model, &bench_model_options},
     {"overlap", "what schedules hide of the ranks' communication", bench_overlap,
      &bench_overlap_options},
+    {"rebalance", "steps while experts move between ranks; replicas by turns and by flow",
+     bench_rebalance, &bench_rebalance_options},
 #ifdef FATHOM_SERVING
     {"mtp", "answers drafted ahead by the MTP layer, and not", bench_mtp, &bench_mtp_options},
     {"peers", "llama.cpp and Fathom in turn", bench_peers, &bench_peers_options},

@@ -18,6 +18,7 @@ int bench_kernels(int argc, char **argv);
 int bench_model(int argc, char **argv);
 int bench_mtp(int argc, char **argv);
 int bench_overlap(int argc, char **argv);
+int bench_rebalance(int argc, char **argv);
 int bench_peers(int argc, char **argv);
 int bench_serve(int argc, char **argv);
 extern const struct option_table bench_balance_options;
@@ -28,6 +29,7 @@ extern const struct option_table bench_kernels_options;
 extern const struct option_table bench_model_options;
 extern const struct option_table bench_mtp_options;
 extern const struct option_table bench_overlap_options;
+extern const struct option_table bench_rebalance_options;
 extern const struct option_table bench_peers_options;
 extern const struct option_table bench_serve_options;
 

@@ -92,6 +92,23 @@ def check_moves(folder, activations, counts):
         assert all(rank["experts_moved"] > 8 and rank["bytes_moved"] > 0 for rank in ranks), ranks
 
 
+def check_rebalance_bench(folder):
+    """It moves experts in the background, splits replicas no worse by flow, and notices a damaged expert on every rank."""
+    command = ["bench", "rebalance", "--model", folder, "--ranks", "2", "--redundant-experts", "8", "--runs", "1",
+               "--steps", "96", "--sequences", "2", "--batch", "4", "--rebalance-mbps", "0", "--damage", "--json"]
+    done = subprocess.run([fathom, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900,
+                          env=environment)
+    assert done.returncode == 0, done
+    assert done.stderr.count("\n") == 2 and done.stderr.count("checksum differs") == 2, done.stderr
+    found = json.loads(done.stdout)
+    take_ranks(found, 2)
+    assert found["damage_noticed"] == 2 and found["adoptions"] > 0 and found["bytes_moved"] > 0, found
+    assert 0 < found["quiet"]["median_ms"] <= found["quiet"]["p99_ms"] and found["moving"]["median_ms"] > 0, found
+    (replicas,) = found["replicas"]
+    assert 1 <= replicas["flow_max_by_mean"] <= replicas["turns_max_by_mean"], replicas
+    assert "--ranks" in run("bench", "rebalance", code=2)
+
+
 def check_weights(folder):
     """A rank holds its share of the experts alone, and what all need is read once for all of them."""
     study = ["logits", "--model", folder, "--tokens", "5,6,7", "--json"]
@@ -273,6 +290,7 @@ def main():
     check_moves(folders[2], "fp8", [[4, "--rebalance-mbps", 0, "--replica-choice", "flow"],
                                      [8, "--schedule", "decode-five-stage", "--rebalance-from", "checkpoint"]])
     check_bench()
+    check_rebalance_bench(mtp)
     if serving:
         check_placement(mtp)
     check_weights(mtp)
