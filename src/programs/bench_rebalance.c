@@ -118,13 +118,20 @@ static enum status decode(struct bench *bench, uint32_t batch, uint32_t step, do
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
+/* Some steps that do not count, until no expert is on its way. */
+static enum status settle(struct bench *bench, struct error *error) {
+    enum status status = STATUS_OK;
+    double unused;
+    for (uint32_t step = 0; !status && (step < 8 || rebalancer_is_busy(bench->rebalancer)); step++)
+        status = decode(bench, (uint32_t)bench->values.sequences, step, &unused, error);
+    return status;
+}
+
 static enum status time_run(struct bench *bench, bool moves, struct figures *out,
                             struct error *error) {
-    double seconds[STEPS_MAX], unused;
+    double seconds[STEPS_MAX];
     uint32_t count = (uint32_t)bench->values.steps, batch = (uint32_t)bench->values.sequences;
-    enum status status = STATUS_OK;
-    for (uint32_t step = 0; !status && (step < 8 || rebalancer_is_busy(bench->rebalancer)); step++)
-        status = decode(bench, batch, step, &unused, error);
+    enum status status = settle(bench, error);
     for (uint32_t step = 0; !status && step < count; step++) {
         if (moves) rebalancer_reshuffle(bench->rebalancer);
         status = decode(bench, batch, step, &seconds[step], error);
@@ -159,6 +166,8 @@ static enum status compare_moving(struct bench *bench, struct error *error) {
             medians[moves][run] = figures.median;
             p99s[moves][run] = figures.p99;
         }
+    enum status settled = settle(bench, error);
+    if (settled) return settled;
     struct rebalancer_counts after = rebalancer_counts(bench->rebalancer);
     double bytes = (double)(after.bytes - before.bytes);
     uint64_t adopted = after.version - before.version;
@@ -191,12 +200,9 @@ static enum status compare_moving(struct bench *bench, struct error *error) {
 /* A bit of what comes next to every rank is turned: its layer stays as it was. */
 static enum status check_damage(struct bench *bench, struct error *error) {
     uint64_t before = rebalancer_counts(bench->rebalancer).failures;
-    enum status status = STATUS_OK;
-    double unused;
     rank_group_damage(solo_group(bench->solo));
     rebalancer_reshuffle(bench->rebalancer);
-    for (uint32_t step = 0; !status && (step < 8 || rebalancer_is_busy(bench->rebalancer)); step++)
-        status = decode(bench, (uint32_t)bench->values.sequences, step, &unused, error);
+    enum status status = settle(bench, error);
     uint64_t noticed = rebalancer_counts(bench->rebalancer).failures - before;
     if (status == STATUS_OK && noticed < bench->ranks)
         status =
