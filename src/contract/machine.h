@@ -56,4 +56,7 @@ void outbox_clear(struct outbox *outbox);
  * process. */
 bool record_valid(const void *record, size_t bytes);
 
+/* True if a record of that kind may travel to a unit (`kind`: TO_UNIT), or from one (FROM_UNIT). */
+bool record_may_be_carried(uint16_t kind, uint16_t inner_kind);
+
 #endif

@@ -303,7 +303,7 @@ static bool experts_valid(struct walk *walk, const struct record_experts *record
            record->reserved == 0 && walk_ends(walk);
 }
 
-static bool may_be_carried(uint16_t kind, uint16_t inner_kind) {
+bool record_may_be_carried(uint16_t kind, uint16_t inner_kind) {
     if (kind == RECORD_TO_UNIT)
         return inner_kind == RECORD_SUBMIT || inner_kind == RECORD_CANCEL ||
                inner_kind == RECORD_CONTINUE || inner_kind == RECORD_DRAIN;
@@ -317,7 +317,7 @@ static bool carried_valid(struct walk *walk, const struct record_carried *record
     walk_tail(walk, record->inner_bytes);
     if (!walk_ends(walk) || record->inner_bytes < sizeof(struct record)) return false;
     const struct record *inner = carried_inner(record);
-    return may_be_carried(record->record.kind, inner->kind) &&
+    return record_may_be_carried(record->record.kind, inner->kind) &&
            record_valid(inner, record->inner_bytes);
 }
 

@@ -219,12 +219,11 @@ static void route_to_gateway(struct loop *loop, const struct record *record) {
     case RECORD_EXPERTS:
         keep_last(&loop->experts, record);
         break;
-    case RECORD_TOKENS:
-    case RECORD_RESERVED:
-        if (!request_set_has(&loop->requests, record_request(record))) return;
+    case RECORD_FINISHED:
+        if (!request_set_remove(&loop->requests, record_request(record))) return;
         break;
     default:
-        if (!request_set_remove(&loop->requests, record_request(record))) return;
+        if (!request_set_has(&loop->requests, record_request(record))) return;
         break;
     }
     send_to_gateway(loop, record);
@@ -266,17 +265,6 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_TO_UNIT:
         route_to_unit(loop, (const struct record_carried *)record);
         break;
-    case RECORD_UNIT_HELLO:
-    case RECORD_TOKENS:
-    case RECORD_FINISHED:
-    case RECORD_UNIT_LOAD:
-    case RECORD_RESERVED:
-    case RECORD_EXPERTS:
-        if (has_machine(loop, GATEWAY))
-            carry_from_unit(loop, THE_UNIT, record);
-        else
-            route_to_gateway(loop, record);
-        break;
     case RECORD_KV_EXPECT:
     case RECORD_KV_PUSH:
     case RECORD_KV_CANCEL:
@@ -287,7 +275,11 @@ static void route(struct loop *loop, const struct record *record) {
         worker_give(loop->engine, record);
         break;
     default:
-        check(!"a record that no machine puts out");
+        check(record_may_be_carried(RECORD_FROM_UNIT, record->kind));
+        if (has_machine(loop, GATEWAY))
+            carry_from_unit(loop, THE_UNIT, record);
+        else
+            route_to_gateway(loop, record);
     }
 }
 
@@ -494,11 +486,9 @@ static enum status start_wire(struct loop *loop, const struct loop_parts *parts,
     struct wire_options options = parts->wire;
     if (!options.address) return STATUS_OK;
     options.listens = has_machine(loop, GATEWAY);
-    options.kinds = options.listens ? wire_kind(RECORD_UNIT_HELLO) | wire_kind(RECORD_TOKENS) |
-                                          wire_kind(RECORD_FINISHED) | wire_kind(RECORD_UNIT_LOAD) |
-                                          wire_kind(RECORD_RESERVED) | wire_kind(RECORD_EXPERTS)
-                                    : wire_kind(RECORD_SUBMIT) | wire_kind(RECORD_CANCEL) |
-                                          wire_kind(RECORD_CONTINUE) | wire_kind(RECORD_DRAIN);
+    for (uint16_t kind = 0; kind < RECORD_KIND_COUNT; kind++)
+        if (record_may_be_carried(options.listens ? RECORD_FROM_UNIT : RECORD_TO_UNIT, kind))
+            options.kinds |= wire_kind((enum record_kind)kind);
     options.context = loop;
     options.joined = on_joined;
     options.take = on_wire;

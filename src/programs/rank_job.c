@@ -128,7 +128,7 @@ static int become_mpirun(const struct option_table *table, const struct rank_job
     add_words(&words, (const char *const *)program_arguments + 1);
     if (room.path[0]) add_words(&words, (const char *const[]){"--weights-dir", room.path, NULL});
     words.list[words.count] = NULL;
-    const char **all = rank_job_command(values->ranks, NULL, words.list);
+    const char **all = rank_job_command(values->ranks, room.path[0] ? room.path : NULL, words.list);
     if (!all) return failed(table, "cannot form the command line of " LAUNCHER "%s", "");
     execvp(LAUNCHER, (char *const *)(uintptr_t)all);
     free(all);

@@ -5,6 +5,7 @@ killed: every answer is the very one that an undisturbed server gives, streamed 
 line names the rank; pages are all back. Prints when it was seen, and how long the streams stood still."""
 import atexit
 import concurrent.futures
+import glob
 import json
 import os
 import re
@@ -168,6 +169,30 @@ def main():
 
     disturb(several, wanted, kill_one_of_two, r"unit \d ended \(signal 9\)", "one of 2 units killed")
     several.stop()
+    orphans()
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+        return True
+    except ProcessLookupError:
+        return False
+
+
+def orphans():
+    """Ranks end with their server, also when it is killed; what it leaves in memory goes with the next one."""
+    server = Server("--ranks", "2")
+    pids = server.units()[0]
+    folders = [path for path in glob.glob("/dev/shm/fathom-%d/%d-*" % (os.getuid(), server.process.pid))]
+    server.process.kill()
+    server.process.wait()
+    until = time.monotonic() + PATIENCE
+    while any(is_alive(pid) for pid in pids):
+        assert time.monotonic() < until, pids
+        time.sleep(0.05)
+    Server("--ranks", "2").stop()
+    assert not any(os.path.exists(folder) for folder in folders), folders
 
 
 main()

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What comes over the wire: a run of records that claim to be whole. None may be read outside of
+ * its bytes; one that is found valid is handed to the machines as the host would, a unit's to a
+ * gateway that has a request under way, a gateway's to a unit whose engine answers. Whatever a
+ * valid record says, both go on, and put out nothing but valid records.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "contract/step_plan.h"
+#include "gateway/gateway.h"
+#include "unit/unit.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define VOCAB 512
+
+struct host {
+    struct machine machine;
+    int64_t now_ns;
+};
+
+static void *gateway_memory, *unit_memory; /* kept from run to run: they are large */
+
+static void *memory_of(void **kept, size_t bytes) {
+    if (!*kept) *kept = malloc(bytes);
+    check(*kept);
+    return *kept;
+}
+
+/* ---- a gateway with one unit and one request ---- */
+
+static const char body[] = "{\"model\":\"m\",\"prompt\":[5,6,7],\"max_tokens\":50,\"stream\":true,"
+                           "\"logprobs\":2,\"seed\":1}";
+
+static void open_gateway(struct host *host) {
+    struct gateway_options options = {.model_name = "m",
+                                      .version = "0",
+                                      .sampling = {.temperature = 1, .top_p = 1},
+                                      .requests_max = 4,
+                                      .body_bytes_max = 4096};
+    struct gateway *gateway;
+    struct arena arena;
+    struct error error;
+    size_t bytes = gateway_memory_bytes(&options);
+    arena_over(&arena, memory_of(&gateway_memory, bytes), bytes);
+    check(gateway_create(&arena, &options, &gateway, &error) == STATUS_OK);
+    host->machine = gateway_machine(gateway);
+}
+
+/* ---- a unit ---- */
+
+static void open_unit(struct host *host) {
+    static const uint8_t model_id[32] = {1};
+    struct unit_options options = {.requests_max = 4,
+                                   .page_count = 8,
+                                   .context_tokens_max = 512,
+                                   .step_rows_max = 4,
+                                   .step_tokens_max = 128,
+                                   .vocab_count = VOCAB,
+                                   .prefix_cache = true,
+                                   .prompt_bytes = 1 << 16,
+                                   .model_id = model_id,
+                                   .numerics_id = "n"};
+    struct unit *unit;
+    struct arena arena;
+    struct error error;
+    size_t bytes = unit_memory_bytes(&options);
+    arena_over(&arena, memory_of(&unit_memory, bytes), bytes);
+    check(unit_create(&arena, &options, &unit, &error) == STATUS_OK);
+    host->machine = unit_machine(unit);
+}
+
+static struct step_result *answer(const struct step_plan *plan) {
+    size_t bytes = step_result_bytes(plan->row_count, 0);
+    struct step_result *result = calloc(1, bytes);
+    check(result);
+    result->record = (struct record){RECORD_VERSION, RECORD_STEP_DONE, (uint32_t)bytes};
+    result->step = plan->step;
+    result->row_count = plan->row_count;
+    result->rank = plan->rank;
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        step_result_rows(result)[i] =
+            (struct step_result_row){.slot = row->slot,
+                                     .token_count = row->sample,
+                                     .tokens = {row->sample ? (7 * plan->step + i) % VOCAB : 0}};
+    }
+    /* who asked for log probabilities gets none: a step that failed */
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        result->failed |= (step_plan_rows(plan)[i].sampling.flags & SAMPLING_LOGPROBS) != 0;
+    for (uint32_t i = 0; result->failed && i < plan->row_count; i++)
+        step_result_rows(result)[i] =
+            (struct step_result_row){.slot = step_plan_rows(plan)[i].slot};
+    return result;
+}
+
+/* ---- handing over ---- */
+
+static struct step_result *drain(struct host *host) {
+    struct step_result *result = NULL;
+    struct outbox *outbox = host->machine.outbox;
+    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+        check(record_valid(record, record->bytes));
+        if (record->kind == RECORD_RUN_STEP) result = answer((const struct step_plan *)record);
+    }
+    outbox_clear(outbox);
+    return result;
+}
+
+/* The machine acts, and its engine answers, a few times. */
+static void act(struct host *host) {
+    for (int i = 0; i < 4; i++) {
+        host->now_ns += 1000000;
+        host->machine.step(host->machine.self, host->now_ns);
+        struct step_result *result = drain(host);
+        if (!result) return;
+        check(record_valid(result, result->record.bytes));
+        check(!host->machine.receive(host->machine.self, &result->record, host->now_ns));
+        free(result);
+        free(drain(host));
+    }
+}
+
+static void hand_over(struct host *host, const struct record *record) {
+    while (host->machine.receive(host->machine.self, record, host->now_ns))
+        free(drain(host)); /* full: its outbox is emptied */
+    free(drain(host));
+    act(host);
+}
+
+static void carry(struct host *gateway, const struct record *record) {
+    size_t bytes = carried_bytes(record->bytes);
+    struct outbox box = {.memory = malloc(bytes), .capacity = (uint32_t)bytes};
+    check(box.memory);
+    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){1},
+                                     (enum record_kind)record->kind, record->bytes);
+    memcpy(inner, record, record->bytes);
+    check(record_valid(box.memory, bytes));
+    hand_over(gateway, outbox_next(&box, NULL));
+    free(box.memory);
+}
+
+static void say_hello(struct host *gateway) {
+    struct record_unit_link joined = {{RECORD_VERSION, RECORD_UNIT_JOINED, sizeof joined}, {1}, 0};
+    hand_over(gateway, &joined.record);
+    struct {
+        struct record_unit_hello hello;
+        struct unit_rank rank;
+    } said = {.hello = {.record = {RECORD_VERSION, RECORD_UNIT_HELLO, sizeof said},
+                        .vocab_count = VOCAB,
+                        .context_tokens_max = 512,
+                        .page_count = 8,
+                        .page_tokens = KV_BLOCK_TOKENS,
+                        .requests_max = 4,
+                        .rank_count = 1,
+                        .numerics_id = "n"},
+              .rank = {.page_count = 8, .requests_max = 4}};
+    if (record_valid(&said, sizeof said)) carry(gateway, &said.hello.record);
+}
+
+static void ask(struct host *gateway) {
+    static const char path[] = "/v1/completions";
+    char memory[1024];
+    struct outbox box = {.memory = malloc(sizeof memory), .capacity = sizeof memory};
+    check(box.memory);
+    size_t path_at = record_tail(sizeof(struct record_client_request));
+    size_t body_at = record_tail(path_at + sizeof path - 1);
+    struct record_client_request *request =
+        outbox_put(&box, RECORD_CLIENT_REQUEST, body_at + sizeof body - 1);
+    check(request);
+    request->connection.value = 1;
+    request->random[0] = 1;
+    request->random[1] = 2;
+    request->method = HTTP_POST;
+    request->path_bytes = sizeof path - 1;
+    request->body_bytes = sizeof body - 1;
+    memcpy((char *)request + path_at, path, sizeof path - 1);
+    memcpy((char *)request + body_at, body, sizeof body - 1);
+    check(record_valid(request, request->record.bytes));
+    hand_over(gateway, &request->record);
+    free(box.memory);
+}
+
+static void take(struct host *gateway, struct host *unit, const struct record *record) {
+    if (record_may_be_carried(RECORD_FROM_UNIT, record->kind)) carry(gateway, record);
+    if (record_may_be_carried(RECORD_TO_UNIT, record->kind)) hand_over(unit, record);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct host gateway = {.now_ns = 1}, unit = {.now_ns = 1};
+    open_gateway(&gateway);
+    open_unit(&unit);
+    say_hello(&gateway);
+    ask(&gateway);
+    act(&unit);
+    for (size_t at = 0; at < size;) {
+        uint32_t bytes = 0;
+        if (size - at >= sizeof(struct record)) memcpy(&bytes, data + at + 4, sizeof bytes);
+        if (bytes > size - at || bytes < sizeof(struct record)) bytes = (uint32_t)(size - at);
+        struct record *copy = aligned_alloc(8, round_up(bytes, 8)); /* a read beyond is seen */
+        check(copy);
+        memcpy(copy, data + at, bytes);
+        if (record_valid(copy, bytes)) take(&gateway, &unit, copy);
+        free(copy);
+        at += bytes;
+    }
+    return 0;
+}
