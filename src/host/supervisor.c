@@ -81,7 +81,8 @@ struct supervisor {
     struct private_room room;
     struct event *tick;
     struct job *jobs; /* [unit_count] */
-    int64_t timeout_ns, looked_ns;
+    struct supervise_timeout timeout;
+    int64_t looked_ns;
     char host[64];
 };
 
@@ -332,17 +333,37 @@ static void look_whether_ready(struct job *job) {
     job->failed_ns = 0;
 }
 
+/* What a small file says; false: nothing. */
+static bool read_text(const char *format, int64_t pid, char *text, size_t bytes) {
+    char path[64];
+    snprintf(path, sizeof path, format, pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    ssize_t count = read(file, text, bytes - 1);
+    close(file);
+    text[count > 0 ? count : 0] = 0;
+    return count > 0;
+}
+
 /* Nanoseconds that the process's first thread has run; 0: not known. */
 static uint64_t time_run(int64_t pid) {
-    char path[64], text[128];
-    snprintf(path, sizeof path, "/proc/%" PRId64 "/schedstat", pid);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0;
-    ssize_t bytes = read(file, text, sizeof text - 1);
-    close(file);
-    if (bytes <= 0) return 0;
-    text[bytes] = 0;
-    return strtoull(text, NULL, 10);
+    char text[128];
+    return read_text("/proc/%" PRId64 "/schedstat", pid, text, sizeof text)
+               ? strtoull(text, NULL, 10)
+               : 0;
+}
+
+/* That all its threads have run, to a hundredth of a second; 0: not known. */
+static int64_t cpu_ns(int64_t pid) {
+    char text[1024];
+    unsigned long user, system;
+    if (!read_text("/proc/%" PRId64 "/stat", pid, text, sizeof text)) return 0;
+    const char *behind_name = strrchr(text, ')'); /* which may hold anything */
+    if (!behind_name ||
+        sscanf(behind_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+               &system) != 2)
+        return 0;
+    return (int64_t)(user + system) * (1000000000 / sysconf(_SC_CLK_TCK));
 }
 
 static void look_for_stuck(struct job *job) {
@@ -354,10 +375,11 @@ static void look_for_stuck(struct job *job) {
         job->signs[i] =
             (struct supervise_signs){.state = (enum pulse_state)atomic_load(&line->pulse.state),
                                      .tiles = atomic_load(&line->pulse.tiles),
-                                     .ran = here ? time_run(atomic_load(&line->pid)) : 0};
+                                     .ran = here ? time_run(atomic_load(&line->pid)) : 0,
+                                     .cpu_ns = here ? cpu_ns(atomic_load(&line->pid)) : 0};
     }
     struct supervise_finding finding =
-        supervise_look(&job->watch, job->signs, supervisor->timeout_ns, clock_now_ns());
+        supervise_look(&job->watch, job->signs, supervisor->timeout, clock_now_ns());
     double silent = (double)finding.silent_ns * 1e-9;
     if (finding.verdict == SUPERVISE_FINE) return;
     describe(text, job, finding.rank);
@@ -377,7 +399,7 @@ static void tick_job(struct job *job, bool looks) {
     case JOB_RUNS:
         hold_ranks(job);
         look_whether_ready(job);
-        if (looks && job->ready && job->supervisor->timeout_ns) look_for_stuck(job);
+        if (looks && job->ready && job->supervisor->timeout.wall_ns) look_for_stuck(job);
         break;
     case JOB_FAILS:
         if (now_ns - job->state_ns > (job->ready ? LAST_WORDS_NS : END_NS_MAX)) kill_all(job);
@@ -396,7 +418,7 @@ static void tick_job(struct job *job, bool looks) {
 static void on_tick(evutil_socket_t file, short what, void *context) {
     struct supervisor *supervisor = context;
     int64_t now_ns = clock_now_ns();
-    bool looks = now_ns - supervisor->looked_ns >= supervisor->timeout_ns / LOOKS_A_TIMEOUT;
+    bool looks = now_ns - supervisor->looked_ns >= supervisor->timeout.wall_ns / LOOKS_A_TIMEOUT;
     bool starting = false;
     if (looks) supervisor->looked_ns = now_ns;
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
@@ -436,8 +458,8 @@ enum status supervisor_open(const struct supervisor_options *options,
     struct supervisor *supervisor = calloc(1, sizeof *supervisor);
     if (!supervisor) return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     supervisor->options = *options;
-    supervisor->timeout_ns = supervise_timeout_ns(
-        options->rank_timeout_ns, options->unit_count * options->rank_count, cpus());
+    supervisor->timeout = supervise_timeout(options->rank_timeout_ns,
+                                            options->unit_count * options->rank_count, cpus());
     if (gethostname(supervisor->host, sizeof supervisor->host - 1)) supervisor->host[0] = 0;
     enum status status = private_room_open(NULL, &supervisor->room, error);
     supervisor->tick = evtimer_new(options->base, on_tick, supervisor);

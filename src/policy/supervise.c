@@ -7,15 +7,17 @@
 #define WAIT_NS_MAX ((int64_t)30000000000)
 #define DEADLOCK_TIMEOUTS 5 /* transfers between ranks may take long where the link is slow */
 
-int64_t supervise_timeout_ns(int64_t timeout_ns, uint32_t ranks, uint32_t cpus) {
+struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus) {
     uint32_t shares = cpus && ranks > cpus ? (ranks + cpus - 1) / cpus : 1;
-    return timeout_ns * shares;
+    return (struct supervise_timeout){.wall_ns = timeout_ns * shares, .cpu_ns = timeout_ns};
 }
 
 static void remember(struct supervise_rank *rank, const struct supervise_signs *signs,
                      int64_t now_ns) {
-    if (!rank->seen || signs->tiles != rank->tiles || signs->state != PULSE_COMPUTES)
+    if (!rank->seen || signs->tiles != rank->tiles || signs->state != PULSE_COMPUTES) {
         rank->tiles_ns = now_ns;
+        rank->tiles_cpu_ns = signs->cpu_ns;
+    }
     if (!rank->seen || signs->ran != rank->ran || !signs->ran) rank->ran_ns = now_ns;
     rank->tiles = signs->tiles;
     rank->ran = signs->ran;
@@ -29,36 +31,38 @@ static void forgive(struct supervise_watch *watch, int64_t now_ns) {
     watch->moved_ns = now_ns;
 }
 
-/* Rank 0 is busy or waits while a step is under way; the others may be idle at any moment. */
+/* False: all wait, and rank 0 only does so while a step is under way. */
 static bool is_moving(const struct supervise_watch *watch, const struct supervise_signs *signs) {
-    if (signs[0].state == PULSE_IDLE) return true;
     for (uint32_t i = 0; i < watch->rank_count; i++)
-        if (signs[i].tiles != watch->ranks[i].tiles || signs[i].state == PULSE_STARTS) return true;
+        if (signs[i].tiles != watch->ranks[i].tiles || signs[i].state != PULSE_WAITS) return true;
     return false;
 }
 
 struct supervise_finding supervise_look(struct supervise_watch *watch,
-                                        const struct supervise_signs *signs, int64_t timeout_ns,
-                                        int64_t now_ns) {
+                                        const struct supervise_signs *signs,
+                                        struct supervise_timeout timeout, int64_t now_ns) {
     struct supervise_finding frozen = {.verdict = SUPERVISE_FINE}, stuck = frozen;
     if (is_moving(watch, signs)) watch->moved_ns = now_ns;
     for (uint32_t i = 0; i < watch->rank_count; i++)
         remember(&watch->ranks[i], &signs[i], now_ns);
-    if (!watch->looked_ns || now_ns - watch->looked_ns > timeout_ns / 2) forgive(watch, now_ns);
+    if (!watch->looked_ns || now_ns - watch->looked_ns > timeout.wall_ns / 2)
+        forgive(watch, now_ns);
     watch->looked_ns = now_ns;
     for (uint32_t i = 0; i < watch->rank_count; i++) {
         if (signs[i].state == PULSE_STARTS) continue;
         int64_t not_run_ns = now_ns - watch->ranks[i].ran_ns;
         int64_t no_tile_ns = now_ns - watch->ranks[i].tiles_ns;
-        if (not_run_ns >= timeout_ns && not_run_ns > frozen.silent_ns)
+        bool had_time =
+            !signs[i].cpu_ns || signs[i].cpu_ns - watch->ranks[i].tiles_cpu_ns >= timeout.cpu_ns;
+        if (not_run_ns >= timeout.wall_ns && not_run_ns > frozen.silent_ns)
             frozen = (struct supervise_finding){SUPERVISE_FROZEN, i, not_run_ns};
-        if (no_tile_ns >= timeout_ns && no_tile_ns > stuck.silent_ns)
+        if (had_time && no_tile_ns >= timeout.wall_ns && no_tile_ns > stuck.silent_ns)
             stuck = (struct supervise_finding){SUPERVISE_STUCK, i, no_tile_ns};
     }
     if (frozen.verdict) return frozen;
     if (stuck.verdict) return stuck;
     int64_t still_ns = now_ns - watch->moved_ns;
-    if (still_ns >= DEADLOCK_TIMEOUTS * timeout_ns)
+    if (still_ns >= DEADLOCK_TIMEOUTS * timeout.wall_ns)
         return (struct supervise_finding){SUPERVISE_DEADLOCK, 0, still_ns};
     return frozen;
 }

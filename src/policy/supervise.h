@@ -3,7 +3,8 @@
  * again. Time comes as an argument.
  *
  * Stuck means: no sign of life for the timeout. A rank that computes gives signs by finishing tiles
- * of work; one that waits for others, or for something to do, by being run by the scheduler at all,
+ * of work, if it gets the time for it: on a machine that is busy with others nobody is blamed. One
+ * that waits for others, or for something to do, gives signs by being run by the scheduler at all,
  * since it looks again and again. A rank that waits is therefore never blamed for one that
  * computes nothing; where all wait for one another, nobody is, and the unit is stuck as a whole.
  */
@@ -19,13 +20,15 @@
 struct supervise_signs {
     enum pulse_state state;
     uint64_t tiles;
-    uint64_t ran; /* grows while the scheduler runs it; 0: not known, it is not judged by that */
+    uint64_t ran;   /* grows while the scheduler runs it; 0: not known, it is not judged by that */
+    int64_t cpu_ns; /* time that it got so far; 0: not known, as much as passes */
 };
 
 /* What is remembered of it; zeros at first. */
 struct supervise_rank {
     uint64_t tiles, ran;
     int64_t tiles_ns, ran_ns; /* when they last changed */
+    int64_t tiles_cpu_ns;     /* time that it had got then */
     bool seen;
 };
 
@@ -50,14 +53,19 @@ struct supervise_finding {
     int64_t silent_ns; /* since its last sign */
 };
 
-/* A rank's time for a tile, where ranks share CPUs. */
-int64_t supervise_timeout_ns(int64_t timeout_ns, uint32_t ranks, uint32_t cpus);
+struct supervise_timeout {
+    int64_t wall_ns; /* without a sign */
+    int64_t cpu_ns;  /* ... and, of a rank that computes, so much time of a CPU */
+};
+
+/* `timeout_ns` of a rank with a CPU of its own, where ranks share CPUs. */
+struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus);
 
 /* Looks at all ranks: signs[rank_count]. Called a few times within the timeout; a caller that was
  * itself away for half of it blames nobody for that time. */
 struct supervise_finding supervise_look(struct supervise_watch *watch,
-                                        const struct supervise_signs *signs, int64_t timeout_ns,
-                                        int64_t now_ns);
+                                        const struct supervise_signs *signs,
+                                        struct supervise_timeout timeout, int64_t now_ns);
 
 /* Of one unit; zeros at first. */
 struct supervise_history {

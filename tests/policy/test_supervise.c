@@ -17,6 +17,7 @@
 #define RANKS 4
 #define MS INT64_C(1000000)
 #define TIMEOUT (2000 * MS)
+#define CPU (1000 * MS)
 
 static struct supervise_rank ranks[RANKS];
 static struct supervise_watch watch;
@@ -40,7 +41,7 @@ static struct supervise_finding watch_for(int64_t ns, uint32_t moves, uint32_t r
             signs[i].tiles += moves >> i & 1;
             signs[i].ran += runs >> i & 1;
         }
-        found = supervise_look(&watch, signs, TIMEOUT, now);
+        found = supervise_look(&watch, signs, (struct supervise_timeout){TIMEOUT, CPU}, now);
     }
     return found;
 }
@@ -52,6 +53,17 @@ static void a_rank_that_computes_nothing_is_stuck(void **state) {
     assert_int_equal(found.verdict, SUPERVISE_STUCK);
     assert_int_equal(found.rank, 2);
     assert_true(found.silent_ns >= TIMEOUT && found.silent_ns < TIMEOUT + 400 * MS);
+}
+
+static void a_rank_that_gets_no_time_is_not_blamed(void **state) {
+    begin(PULSE_WAITS);
+    signs[2].state = PULSE_COMPUTES;
+    signs[2].cpu_ns = 700 * MS;
+    assert_int_equal(watch_for(20 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_FINE);
+    signs[2].cpu_ns += CPU - MS;
+    assert_int_equal(watch_for(20 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_FINE);
+    signs[2].cpu_ns += MS;
+    assert_int_equal(watch_for(TIMEOUT, 0, 0xF).verdict, SUPERVISE_STUCK);
 }
 
 static void ranks_that_work_or_rest_are_fine(void **state) {
@@ -103,10 +115,11 @@ static void the_supervisors_own_absence_is_forgiven(void **state) {
 }
 
 static void ranks_that_share_a_cpu_get_more_time(void **state) {
-    assert_int_equal(supervise_timeout_ns(TIMEOUT, 2, 2), TIMEOUT);
-    assert_int_equal(supervise_timeout_ns(TIMEOUT, 8, 2), 4 * TIMEOUT);
-    assert_int_equal(supervise_timeout_ns(TIMEOUT, 9, 2), 5 * TIMEOUT);
-    assert_int_equal(supervise_timeout_ns(TIMEOUT, 1, 0), TIMEOUT);
+    assert_int_equal(supervise_timeout(TIMEOUT, 2, 2).wall_ns, TIMEOUT);
+    assert_int_equal(supervise_timeout(TIMEOUT, 8, 2).wall_ns, 4 * TIMEOUT);
+    assert_int_equal(supervise_timeout(TIMEOUT, 9, 2).wall_ns, 5 * TIMEOUT);
+    assert_int_equal(supervise_timeout(TIMEOUT, 9, 2).cpu_ns, TIMEOUT);
+    assert_int_equal(supervise_timeout(TIMEOUT, 1, 0).wall_ns, TIMEOUT);
 }
 
 static struct supervise_next end_once(struct supervise_history *history, bool ready, bool refused,
@@ -146,6 +159,7 @@ static void a_unit_that_never_serves_is_given_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_computes_nothing_is_stuck),
+        cmocka_unit_test(a_rank_that_gets_no_time_is_not_blamed),
         cmocka_unit_test(ranks_that_work_or_rest_are_fine),
         cmocka_unit_test(a_stopped_rank_is_found_in_any_state),
         cmocka_unit_test(a_rank_of_which_nothing_is_known_is_not_blamed),
