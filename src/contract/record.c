@@ -177,6 +177,38 @@ static bool kv_done_valid(struct walk *walk, const struct record_kv_done *record
            walk_ends(walk);
 }
 
+static bool kv_find_valid(struct walk *walk, const struct record_kv_find *record) {
+    walk_tail(walk, (uint64_t)record->key_count * sizeof(struct kv_key));
+    return request_valid(record->request) && record->rank < LIMIT_RANKS && walk_ends(walk);
+}
+
+static bool kv_found_valid(struct walk *walk, const struct record_kv_found *record) {
+    return request_valid(record->request) && record->host_blocks <= record->blocks &&
+           walk_ends(walk);
+}
+
+static bool kv_load_valid(struct walk *walk, const struct record_kv_load *record) {
+    walk_tail(walk, (uint64_t)record->block_count * sizeof(struct kv_key));
+    walk_tail(walk, (uint64_t)record->block_count * sizeof(struct page_id));
+    return request_valid(record->request) && record->rank < LIMIT_RANKS && record->reserved == 0 &&
+           walk_ends(walk);
+}
+
+static bool kv_loaded_valid(struct walk *walk, const struct record_kv_loaded *record) {
+    return request_valid(record->request) && record->host_blocks <= record->blocks &&
+           record->ns >= 0 && walk_ends(walk);
+}
+
+static bool kv_keep_valid(struct walk *walk, const struct record_kv_keep *record) {
+    walk_tail(walk, (1 + (uint64_t)record->block_count) * sizeof(struct kv_key));
+    walk_tail(walk, (uint64_t)record->block_count * sizeof(struct page_id));
+    return record->rank < LIMIT_RANKS && record->block_count > 0 && walk_ends(walk);
+}
+
+static bool kv_kept_valid(struct walk *walk, const struct record_kv_kept *record) {
+    return record->rank < LIMIT_RANKS && record->writable <= 1 && walk_ends(walk);
+}
+
 static bool reserved_valid(struct walk *walk, const struct record_reserved *record) {
     return request_valid(record->request) && record->rank < LIMIT_RANKS && walk_ends(walk);
 }
@@ -211,7 +243,8 @@ static bool tokens_valid(struct walk *walk, const struct record_tokens *record) 
 
 static bool load_valid(struct walk *walk, const struct record_unit_load *record) {
     walk_tail(walk, (uint64_t)record->rank_count * sizeof(struct unit_rank_load));
-    return walk_ends(walk) && record->rank_count <= LIMIT_RANKS && record->last_step_ns >= 0;
+    return walk_ends(walk) && record->rank_count <= LIMIT_RANKS && record->last_step_ns >= 0 &&
+           record->kv_storage < KV_STORAGE_COUNT && record->reserved == 0;
 }
 
 static bool finished_valid(struct walk *walk, const struct record_finished *record) {
@@ -351,6 +384,12 @@ static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
     [RECORD_KV_PUSH] = sizeof(struct record_kv_push),
     [RECORD_KV_CANCEL] = sizeof(struct record_kv_cancel),
     [RECORD_KV_DONE] = sizeof(struct record_kv_done),
+    [RECORD_KV_FIND] = sizeof(struct record_kv_find),
+    [RECORD_KV_FOUND] = sizeof(struct record_kv_found),
+    [RECORD_KV_LOAD] = sizeof(struct record_kv_load),
+    [RECORD_KV_LOADED] = sizeof(struct record_kv_loaded),
+    [RECORD_KV_KEEP] = sizeof(struct record_kv_keep),
+    [RECORD_KV_KEPT] = sizeof(struct record_kv_kept),
 };
 
 static bool parts_valid(struct walk *walk, const struct record *record) {
@@ -401,6 +440,18 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
         return kv_done_valid(walk, (const void *)record);
     case RECORD_EXPERTS:
         return experts_valid(walk, (const void *)record);
+    case RECORD_KV_FIND:
+        return kv_find_valid(walk, (const void *)record);
+    case RECORD_KV_FOUND:
+        return kv_found_valid(walk, (const void *)record);
+    case RECORD_KV_LOAD:
+        return kv_load_valid(walk, (const void *)record);
+    case RECORD_KV_LOADED:
+        return kv_loaded_valid(walk, (const void *)record);
+    case RECORD_KV_KEEP:
+        return kv_keep_valid(walk, (const void *)record);
+    case RECORD_KV_KEPT:
+        return kv_kept_valid(walk, (const void *)record);
     case RECORD_DRAIN:
         return drain_valid(walk, (const void *)record);
     case RECORD_CLIENT_GONE:

@@ -16,7 +16,7 @@
 #include "base/limits.h"
 #include "contract/ids.h"
 
-#define RECORD_VERSION 3
+#define RECORD_VERSION 4
 
 enum record_kind {
     RECORD_NONE,
@@ -56,6 +56,13 @@ enum record_kind {
     RECORD_KV_PUSH,
     RECORD_KV_CANCEL,
     RECORD_KV_DONE,
+    /* unit -> the host of the KV storage, and back */
+    RECORD_KV_FIND,
+    RECORD_KV_FOUND,
+    RECORD_KV_LOAD,
+    RECORD_KV_LOADED,
+    RECORD_KV_KEEP,
+    RECORD_KV_KEPT,
     RECORD_KIND_COUNT
 };
 
@@ -415,7 +422,15 @@ struct record_unit_load {
     uint64_t evicted_pages_total;
     uint64_t drafts_total;
     uint64_t drafts_right_total;
+    uint64_t loaded_disk_tokens_total; /* of prompts, from the KV storage */
+    uint64_t loaded_host_tokens_total;
+    uint64_t kept_blocks_total;    /* given to the storage */
+    uint64_t dropped_blocks_total; /* it did not take for want of room */
+    uint32_t kv_storage;           /* enum kv_storage_state */
+    uint32_t reserved;             /* zero */
 };
+
+enum kv_storage_state { KV_STORAGE_NONE, KV_STORAGE_ON, KV_STORAGE_READ_ONLY, KV_STORAGE_COUNT };
 
 static inline size_t load_bytes(uint32_t rank_count) {
     return record_tail(sizeof(struct record_unit_load)) +
@@ -500,6 +515,84 @@ static inline size_t kv_expect_bytes(uint32_t page_count) {
 }
 static inline size_t kv_push_bytes(uint32_t page_count) {
     return record_tail(sizeof(struct record_kv_push)) + page_count * sizeof(struct page_id);
+}
+
+/* A block's name: the bytes of its true key (cache/block_key.h). */
+struct kv_key {
+    uint8_t bytes[32];
+};
+
+/* Which of these blocks, which follow one another, are in the KV storage? Tail: struct kv_key
+ * keys[key_count], from the sequence's first block on. FOUND answers. */
+struct record_kv_find {
+    struct record record;
+    struct request_id request;
+    uint32_t rank;
+    uint32_t key_count;
+};
+
+struct record_kv_found {
+    struct record record;
+    struct request_id request;
+    uint32_t blocks;      /* leading ones that are there */
+    uint32_t host_blocks; /* of them, in memory */
+};
+
+/* Blocks first_block and on are to be loaded into these pages; nobody else touches them until
+ * LOADED. Tails: struct kv_key keys[block_count]; struct page_id pages[block_count]. */
+struct record_kv_load {
+    struct record record;
+    struct request_id request;
+    uint32_t rank;
+    uint32_t first_block;
+    uint32_t block_count;
+    uint32_t reserved; /* zero */
+};
+
+struct record_kv_loaded {
+    struct record record;
+    struct request_id request;
+    uint32_t blocks;      /* leading ones that arrived, checked */
+    uint32_t host_blocks; /* of them, from memory */
+    int64_t ns;           /* that it took */
+};
+
+/* Blocks that have become whole, to be stored. Nobody writes to their pages until KEPT. Tails:
+ * struct kv_key keys[1 + block_count], the first that of the block before, zeros if there is none;
+ * struct page_id pages[block_count]. */
+struct record_kv_keep {
+    struct record record;
+    uint32_t rank;
+    uint32_t first_block;
+    uint32_t block_count; /* >= 1 */
+    uint32_t last_page;   /* of pages; names this record among those of its rank */
+};
+
+/* The pages of a KEEP have been copied, or are not going to be. */
+struct record_kv_kept {
+    struct record record;
+    uint32_t rank;
+    uint32_t last_page;
+    uint32_t dropped;  /* blocks that are not stored, for want of room */
+    uint32_t writable; /* 1: the storage takes blocks; 0: its disk is full or fails */
+};
+
+static inline size_t kv_find_bytes(uint32_t key_count) {
+    return record_tail(sizeof(struct record_kv_find)) + key_count * sizeof(struct kv_key);
+}
+static inline size_t kv_load_pages_at(uint32_t block_count) {
+    return record_tail(record_tail(sizeof(struct record_kv_load)) +
+                       block_count * sizeof(struct kv_key));
+}
+static inline size_t kv_load_bytes(uint32_t block_count) {
+    return kv_load_pages_at(block_count) + block_count * sizeof(struct page_id);
+}
+static inline size_t kv_keep_pages_at(uint32_t block_count) {
+    return record_tail(record_tail(sizeof(struct record_kv_keep)) +
+                       (1 + (size_t)block_count) * sizeof(struct kv_key));
+}
+static inline size_t kv_keep_bytes(uint32_t block_count) {
+    return kv_keep_pages_at(block_count) + block_count * sizeof(struct page_id);
 }
 
 _Static_assert(sizeof(struct unit_rank) % 8 == 0 && sizeof(struct unit_rank_load) % 8 == 0,

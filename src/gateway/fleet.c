@@ -114,6 +114,10 @@ static void add_totals(struct record_unit_load *sum, const struct record_unit_lo
     sum->evicted_pages_total += load->evicted_pages_total;
     sum->drafts_total += load->drafts_total;
     sum->drafts_right_total += load->drafts_right_total;
+    sum->loaded_disk_tokens_total += load->loaded_disk_tokens_total;
+    sum->loaded_host_tokens_total += load->loaded_host_tokens_total;
+    sum->kept_blocks_total += load->kept_blocks_total;
+    sum->dropped_blocks_total += load->dropped_blocks_total;
 }
 
 void fleet_leave(struct fleet *fleet, uint32_t index, bool lost) {
@@ -185,6 +189,7 @@ struct record_unit_load fleet_sum(const struct fleet *fleet, uint32_t *page_coun
         sum.pages_cached += load->pages_cached;
         sum.last_step_rows += load->last_step_rows;
         sum.last_step_tokens += load->last_step_tokens;
+        if (load->kv_storage > sum.kv_storage) sum.kv_storage = load->kv_storage;
         if (load->last_step_ns > sum.last_step_ns) sum.last_step_ns = load->last_step_ns;
     }
     return sum;

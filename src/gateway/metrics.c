@@ -220,6 +220,25 @@ static void write_fleet(struct json_writer *writer, const struct metrics_gauges 
               "Times that a request went on at another unit.", gauges->requests_resumed);
 }
 
+/* Nothing, where no unit has one. */
+static void write_storage(struct json_writer *writer, const struct record_unit_load *load) {
+    if (load->kv_storage == KV_STORAGE_NONE) return;
+    write_family(writer, "fathom_kv_loaded_tokens_total", "counter",
+                 "Prompt tokens whose KV rows came from the storage, by tier.");
+    write_sample(writer, "fathom_kv_loaded_tokens_total{tier=\"disk\"}",
+                 load->loaded_disk_tokens_total);
+    write_sample(writer, "fathom_kv_loaded_tokens_total{tier=\"host\"}",
+                 load->loaded_host_tokens_total);
+    write_one(writer, "fathom_kv_blocks_kept_total", "counter", "KV blocks given to the storage.",
+              load->kept_blocks_total);
+    write_one(writer, "fathom_kv_blocks_dropped_total", "counter",
+              "KV blocks that it did not take, for want of room or time.",
+              load->dropped_blocks_total);
+    write_one(writer, "fathom_kv_storage_writable", "gauge",
+              "1: the storage takes blocks; 0: its disk is full or fails.",
+              load->kv_storage == KV_STORAGE_ON);
+}
+
 static void write_load(struct json_writer *writer, const struct record_unit_load *load,
                        uint32_t page_count) {
     write_one(writer, "fathom_requests_running", "gauge", "Requests that hold KV pages.",
@@ -248,6 +267,7 @@ static void write_load(struct json_writer *writer, const struct record_unit_load
               "Running requests interrupted because no KV page was left.", load->preemptions_total);
     write_one(writer, "fathom_kv_pages_evicted_total", "counter", "Cached KV pages that made room.",
               load->evicted_pages_total);
+    write_storage(writer, load);
     write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",
               load->last_step_rows);
     write_one(writer, "fathom_step_tokens", "gauge", "Tokens in the last step.",

@@ -397,8 +397,7 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
     return STATUS_OK;
 }
 
-void kv_store_close(struct kv_store *store, int64_t wait_ns_max) {
-    if (!store) return;
+void kv_store_stop(struct kv_store *store, int64_t wait_ns_max) {
     pthread_mutex_lock(&store->lock);
     store->ending = true;
     store->end_ns = clock_now_ns() + wait_ns_max;
@@ -410,6 +409,12 @@ void kv_store_close(struct kv_store *store, int64_t wait_ns_max) {
         if (keep->copied) keep->copied(keep->context, keep->tag);
         store->keep_first = (store->keep_first + 1) % store->keep_capacity;
     }
+    store->stopped = true;
+}
+
+void kv_store_close(struct kv_store *store) {
+    if (!store) return;
+    if (!store->stopped) kv_store_stop(store, 0);
     kv_store_stop_moving(store);
     if (store->active != STORE_NONE) kv_store_files_end(&store->files, store->active);
     give_back(store);
@@ -453,6 +458,13 @@ void kv_store_settle(struct kv_store *store) {
     while (store->settle_done < asked)
         pthread_cond_wait(&store->changed, &store->lock);
     pthread_mutex_unlock(&store->lock);
+}
+
+bool kv_store_is_writable(struct kv_store *store) {
+    pthread_mutex_lock(&store->lock);
+    bool writable = store->writing != WRITING_OFF;
+    pthread_mutex_unlock(&store->lock);
+    return writable;
 }
 
 struct kv_store_stats kv_store_look(struct kv_store *store) {

@@ -41,8 +41,12 @@ struct kv_store_options {
 enum status kv_store_open(const struct kv_store_options *options, struct kv_store **store_out,
                           struct error *error) MUST_USE;
 
-/* Writes what waits to be written (for at most wait_ns_max), ends loads, gives everything back. */
-void kv_store_close(struct kv_store *store, int64_t wait_ns_max);
+/* Writes what waits to be written (for at most wait_ns_max), ends loads; nothing may be asked any
+ * more but kv_load_end. */
+void kv_store_stop(struct kv_store *store, int64_t wait_ns_max);
+
+/* Gives everything back; stops it, if need be, without waiting for writes. */
+void kv_store_close(struct kv_store *store);
 
 struct kv_found {
     uint32_t blocks; /* leading ones that are there */
@@ -117,6 +121,9 @@ struct kv_store_stats {
 };
 
 struct kv_store_stats kv_store_look(struct kv_store *store);
+
+/* Does it take blocks? (Also in the figures; those take their time to count.) */
+bool kv_store_is_writable(struct kv_store *store);
 
 /* The sizes of a usual read and write. */
 void kv_store_transfers(const struct store_shape *shape, size_t *read_out, size_t *write_out);

@@ -116,6 +116,7 @@ struct kv_store {
     uint32_t slot_count; /* of a new segment */
     uint32_t dirty_first, dirty_last;
     uint32_t writes_in_flight;
+    bool stopped;     /* the thread has ended */
     bool hurry;       /* it ends: no limit but the disk's */
     double allowance; /* bytes that may be written now */
     int64_t allowance_ns, writing_again_ns, scanned_ns, compacted_ns;

@@ -37,7 +37,7 @@ struct loop {
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
     struct worker *engine, *tokenizer;
-    struct event *engine_answers, *tokenizer_answers;
+    struct event *engine_answers, *tokenizer_answers, *tier_answers;
     const struct loop_parts *parts;
     struct wire *wire;
     struct event *retry;
@@ -244,6 +244,11 @@ static void on_retry(evutil_socket_t file, short what, void *context) {
 
 #define THE_UNIT 1 /* the id of one in this process */
 
+static void take_for_unit(void *context, const struct record *record) {
+    struct loop *loop = context;
+    record_queue_force(&loop->inboxes[UNIT], record);
+}
+
 static void route_to_unit(struct loop *loop, const struct record_carried *carried) {
     if (has_machine(loop, UNIT))
         record_queue_force(&loop->inboxes[UNIT], carried_inner(carried));
@@ -274,6 +279,12 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_DRAIN: /* of one rank */
         worker_give(loop->engine, record);
         break;
+    case RECORD_KV_FIND:
+    case RECORD_KV_LOAD:
+    case RECORD_KV_KEEP:
+        kv_tier_give(loop->parts->tier, record);
+        kv_tier_take(loop->parts->tier, take_for_unit, loop); /* what it knows at once */
+        break;
     default:
         check(record_may_be_carried(RECORD_FROM_UNIT, record->kind));
         if (has_machine(loop, GATEWAY))
@@ -299,13 +310,11 @@ static bool may_feed(struct loop *loop, int which) {
            (!loop->tokenizer || worker_waiting_bytes(loop->tokenizer) < BEHIND_BYTES_MAX);
 }
 
-/* Gives the machine what waits for it, then lets it act. True if anything happened. */
-static bool run_machine(struct loop *loop, int which) {
+/* Gives the machine what waits for it. True if there was anything. */
+static bool feed(struct loop *loop, int which, int64_t now) {
     struct machine *machine = &loop->machines[which];
     bool moved = false;
-    int64_t now = clock_now_ns();
     const struct record *record;
-    if (!has_machine(loop, which)) return false;
     while ((record = record_queue_first(&loop->inboxes[which])) && may_feed(loop, which)) {
         enum status status = machine->receive(machine->self, record, now);
         if (status == STATUS_OK) {
@@ -318,6 +327,18 @@ static bool run_machine(struct loop *loop, int which) {
         drain_outbox(loop, which);
     }
     drain_outbox(loop, which);
+    return moved;
+}
+
+/* Gives the machine what waits for it, and what that brings at once, then lets it act. True if
+ * anything happened. */
+static bool run_machine(struct loop *loop, int which) {
+    struct machine *machine = &loop->machines[which];
+    bool moved = false;
+    int64_t now = clock_now_ns();
+    if (!has_machine(loop, which)) return false;
+    while (feed(loop, which, now))
+        moved = true;
     machine->step(machine->self, now);
     moved |= machine->outbox->used > 0;
     drain_outbox(loop, which);
@@ -380,11 +401,6 @@ static enum status deliver_from_client(void *context, const struct record *recor
     return STATUS_OK;
 }
 
-static void take_step_done(void *context, const struct record *record) {
-    struct loop *loop = context;
-    record_queue_force(&loop->inboxes[UNIT], record);
-}
-
 static void take_tokenized(void *context, const struct record *record) {
     struct loop *loop = context;
     record_queue_force(&loop->inboxes[GATEWAY], record);
@@ -392,13 +408,19 @@ static void take_tokenized(void *context, const struct record *record) {
 
 static void on_engine(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
-    worker_take(loop->engine, take_step_done, loop);
+    worker_take(loop->engine, take_for_unit, loop);
     ask_turn(loop);
 }
 
 static void on_tokenizer(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
     worker_take(loop->tokenizer, take_tokenized, loop);
+    ask_turn(loop);
+}
+
+static void on_tier(evutil_socket_t file, short what, void *context) {
+    struct loop *loop = context;
+    kv_tier_take(loop->parts->tier, take_for_unit, loop);
     ask_turn(loop);
 }
 
@@ -470,6 +492,11 @@ static enum status start_workers(struct loop *loop, const struct loop_parts *par
         loop->engine_answers =
             event_new(loop->base, worker_file(loop->engine), EV_READ | EV_PERSIST, on_engine, loop);
         event_add(loop->engine_answers, NULL);
+    }
+    if (parts->tier) {
+        loop->tier_answers =
+            event_new(loop->base, kv_tier_file(parts->tier), EV_READ | EV_PERSIST, on_tier, loop);
+        event_add(loop->tier_answers, NULL);
     }
     if (!parts->tokenize) return STATUS_OK;
     status =
@@ -555,6 +582,7 @@ bool loop_close(struct loop *loop) {
     bool ended = true;
     free_event(loop->engine_answers);
     free_event(loop->tokenizer_answers);
+    free_event(loop->tier_answers);
     if (loop->engine) ended &= worker_close(loop->engine, WORKER_CLOSE_NS);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
     if (loop->wire) wire_close(loop->wire);

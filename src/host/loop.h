@@ -19,6 +19,7 @@
 
 #include "contract/machine.h"
 #include "host/http_server.h"
+#include "host/kv_tier.h"
 #include "host/wire.h"
 #include "host/worker.h"
 
@@ -42,6 +43,7 @@ struct loop_parts {
      * blocks nor lets them go */
     void (*carry)(void *context, const struct record *record);
     void *carry_context;
+    struct kv_tier *tier;     /* the unit's KV storage; NULL: none. It outlives the loop */
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
     /* Called once clients can connect; a unit: when it has connected for the first time, without a

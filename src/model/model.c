@@ -222,6 +222,9 @@ uint32_t model_page_count(const struct model *model) {
 uint64_t model_page_bytes(const struct model *model) {
     return model->kv.page_bytes;
 }
+struct kv_pages *model_kv_pages(struct model *model) {
+    return &model->kv;
+}
 uint64_t model_weight_bytes(const struct model *model) {
     return model->weights.bytes;
 }

@@ -66,6 +66,7 @@ struct model_options {
     void *progress_context;
 };
 
+struct kv_pages; /* model/kv_pages.h */
 struct model;
 
 #define MODEL_NO_ROW UINT32_MAX
@@ -87,6 +88,7 @@ bool model_has_mtp(const struct model *model);
 const struct shape *model_shape(const struct model *model);
 uint32_t model_page_count(const struct model *model);
 uint64_t model_page_bytes(const struct model *model);   /* one KV block, header included */
+struct kv_pages *model_kv_pages(struct model *model);
 uint64_t model_weight_bytes(const struct model *model); /* packed */
 /* Not empty: what there is to say about files of weights, in one line. */
 const char *model_weights_notice(const struct model *model);

@@ -129,6 +129,11 @@ static enum status open_store(const struct bench *bench, uint64_t disk_bytes,
     return kv_store_open(&options, store_out, error);
 }
 
+static void close_store(struct kv_store *store) {
+    kv_store_stop(store, WAIT_NS_MAX);
+    kv_store_close(store);
+}
+
 static void wait_a_moment(void) {
     struct timespec moment = {.tv_nsec = 200000};
     nanosleep(&moment, NULL);
@@ -208,7 +213,7 @@ static enum status measure_store(struct bench *bench, uint32_t round, struct err
         bench->read[round] = seconds > 0 ? bytes / seconds : 0;
         struct kv_store_stats stats = kv_store_look(store);
         bench->io = stats.io;
-        kv_store_close(store, WAIT_NS_MAX);
+        close_store(store);
         if (seconds <= 0)
             status =
                 error_set(error, STATUS_CORRUPT, "%s: not every block came back", bench->directory);
@@ -318,7 +323,7 @@ static enum status measure_index(struct bench *bench, struct error *error) {
     struct kv_store_stats stats = kv_store_look(store);
     bench->open_s = (double)stats.open_ns * 1e-9;
     bench->index_found = stats.blocks;
-    kv_store_close(store, WAIT_NS_MAX);
+    close_store(store);
     return clear(&index, error);
 }
 

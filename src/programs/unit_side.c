@@ -13,6 +13,10 @@
 #define REBALANCE_IDLE_NS 1000000
 #define PROMPTS_BYTES ((size_t)1 << 30) /* for the prompts held, among ranks */
 
+static bool has_storage(const struct unit_side_values *values) {
+    return (values->kv_dir && values->kv_dir[0]) || values->kv_host > 0;
+}
+
 bool unit_side_misused(const struct option_table *table, const struct unit_side_values *values,
                        int *exit_code_out) {
     if (values->max_batch_tokens >= values->max_batch_rows + KV_BLOCK_TOKENS) return false;
@@ -149,6 +153,28 @@ static enum status take_pids(struct unit_side *side, struct error *error) {
     return STATUS_OK;
 }
 
+static enum kv_choice kv_choice(const struct unit_side_values *values) {
+    if (strcmp(values->kv_load, "always") == 0) return KV_CHOICE_LOAD;
+    return strcmp(values->kv_load, "never") == 0 ? KV_CHOICE_COMPUTE : KV_CHOICE_MEASURED;
+}
+
+static enum status open_tier(struct unit_side *side, struct error *error) {
+    const struct unit_side_values *values = side->values;
+    struct kv_store_options options = {
+        .directory = values->kv_dir,
+        .disk_bytes = values->kv_disk,
+        .host_bytes = values->kv_host,
+        .write_bytes_per_s = values->kv_write_rate,
+    };
+    if (!has_storage(values)) return STATUS_OK;
+    if (rank_group_count(side->group) > 1)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "--kv-dir and --kv-host are for one rank; this unit has %u",
+                         rank_group_count(side->group));
+    return kv_tier_open(&options, model_kv_pages(rank_group_model(side->group)), &side->tier,
+                        error);
+}
+
 static enum status open_units(struct unit_side *side, struct error *error) {
     const struct model *model = rank_group_model(side->group);
     const struct unit_side_values *values = side->values;
@@ -168,6 +194,9 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .tpot_target_ns = (int64_t)(values->tpot_target_ms * 1e6),
         .prompt_patience_ns = (int64_t)(values->prompt_patience * 1e9),
         .priority_ns = (int64_t)(values->priority_seconds * 1e9),
+        .kv_storage = side->tier != NULL,
+        .kv_choice = kv_choice(values),
+        .page_bytes = model_page_bytes(model),
         .model_id = model_identity(model),
         .numerics_id = model_numerics_id(model),
         .pids = side->pids,
@@ -189,6 +218,7 @@ enum status unit_side_open(struct unit_side *side, const struct model_run_values
     *side = (struct unit_side){.run = run, .job = job, .values = values};
     enum status status = open_engine(side, error);
     if (!status) status = take_pids(side, error);
+    if (!status) status = open_tier(side, error);
     return status ? status : open_units(side, error);
 }
 
@@ -200,6 +230,7 @@ void unit_side_close(struct unit_side *side, const struct option_table *table) {
     if (side->group && rank_job_write_trace(side->job, side->group, &error))
         command_failed(table, STATUS_IO, &error);
     rebalancer_close(side->rebalancer);
+    kv_tier_close(side->tier); /* it reads and writes the model's pages */
     rank_group_close(side->group);
     free(side->results);
     free(side->plans);
@@ -211,6 +242,16 @@ void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     parts->unit = rank_units_machine(side->units);
     parts->engine = run_step;
     parts->engine_context = side;
+    parts->tier = side->tier;
+}
+
+static void say_storage(const struct unit_side *side) {
+    struct kv_store_stats stats = kv_store_look(kv_tier_store(side->tier));
+    fprintf(
+        stderr,
+        "KV storage: %llu blocks on disk (%.1f MiB, found in %.2f s; %s), memory for %.1f MiB\n",
+        (unsigned long long)stats.disk_blocks, (double)stats.disk_bytes / (1 << 20),
+        (double)stats.open_ns * 1e-9, stats.io, (double)side->values->kv_host / (1 << 20));
 }
 
 void unit_side_say(const struct unit_side *side, const char *name) {
@@ -220,6 +261,7 @@ void unit_side_say(const struct unit_side *side, const char *name) {
             model_page_count(model), KV_BLOCK_TOKENS);
     if (rank_group_count(side->group) > 1)
         fprintf(stderr, "%u ranks; so much on each\n", rank_group_count(side->group));
+    if (side->tier) say_storage(side);
     if (model_has_mtp(model))
         fprintf(stderr, "drafting ahead with the MTP layer: %s\n",
                 strcmp(side->values->mtp, "on") == 0 ? "always" : "when it is faster");

@@ -16,6 +16,8 @@ struct unit_side_values {
     uint64_t kv_memory, max_context, max_batch_tokens, max_batch_rows, queue, tpot_stretch;
     double tpot_target_ms, prompt_patience, priority_seconds;
     const char *evict, *mtp, *rebalance;
+    const char *kv_dir, *kv_load;
+    uint64_t kv_disk, kv_host, kv_write_rate;
     double rebalance_seconds;
     bool prefix_cache, reuse_generated;
 };
@@ -42,6 +44,32 @@ struct unit_side_values {
          .fallback = "1GiB",                                                                       \
          .help = "memory for the KV cache, of a unit, all its ranks together",                     \
          .offset = offsetof(owner, unit.kv_memory)},                                               \
+        {.name = "kv-dir",                                                                         \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "keep KV blocks in this directory too, for after a restart and for others who "   \
+                 "use it; one rank",                                                               \
+         .offset = offsetof(owner, unit.kv_dir)},                                                  \
+        {.name = "kv-disk",                                                                        \
+         .type = OPTION_BYTES,                                                                     \
+         .fallback = "16GiB",                                                                      \
+         .help = "... at most so much of it",                                                      \
+         .offset = offsetof(owner, unit.kv_disk)},                                                 \
+        {.name = "kv-host",                                                                        \
+         .type = OPTION_BYTES,                                                                     \
+         .help = "memory for KV blocks that had to leave --kv-memory, in front of the disk",       \
+         .offset = offsetof(owner, unit.kv_host)},                                                 \
+        {.name = "kv-write-rate",                                                                  \
+         .type = OPTION_BYTES,                                                                     \
+         .fallback = "256MiB",                                                                     \
+         .help = "bytes written to --kv-dir in a second, at most; 0: no limit",                    \
+         .offset = offsetof(owner, unit.kv_write_rate)},                                           \
+        {.name = "kv-load",                                                                        \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|always|never",                                                           \
+         .help = "load blocks rather than compute them: when measured to be faster, or always, "   \
+                 "or never",                                                                       \
+         .offset = offsetof(owner, unit.kv_load)},                                                 \
         {.name = "max-context",                                                                    \
          .type = OPTION_COUNT,                                                                     \
          .help = "tokens of a prompt and its answer; 0: what model and KV memory allow",           \
@@ -132,6 +160,7 @@ struct unit_side {
     struct rank_group *group;
     struct rebalancer *rebalancer; /* of the engine's thread */
     struct rank_units *units;
+    struct kv_tier *tier; /* NULL: no KV storage */
     /* of the engine's thread, [ranks] each: */
     struct lanes lanes;
     struct step_plan **plans; /* copies of those that have come; there are plan_count */

@@ -43,14 +43,6 @@ bool handoff_open(struct unit_request *request, const struct record_submit *subm
 
 /* ---- the side that decodes ------------------------------------------------------------------ */
 
-static struct admit_house rows_and_pages(const struct unit *unit) {
-    return (struct admit_house){
-        .pages_available = unit->pages.free_count + unit->pages.cached_count,
-        .rows_max = unit->options.step_rows_max,
-        .rows_running = unit->running_count + unit->reserved_count,
-    };
-}
-
 static void put_expect(struct unit *unit, struct unit_request *request) {
     struct handoff *handoff = request->handoff;
     uint32_t first = request->page_count ? request->shared_count : 0;
@@ -72,7 +64,7 @@ static void put_expect(struct unit *unit, struct unit_request *request) {
 bool handoff_reserve(struct unit *unit, struct unit_request *request) {
     struct pages_hit hit = pages_look_up(unit, request);
     uint64_t pages = admit_start_pages(request_need(request), request->prompt_count + 1);
-    struct admit_house house = rows_and_pages(unit);
+    struct admit_house house = unit_rows_and_pages(unit);
     if (admit_start(pages - hit.block_count + hit.unleased_count, &house) != ADMIT_NOW)
         return false;
     pages_attach(unit, request);

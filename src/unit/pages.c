@@ -3,15 +3,19 @@
 
 #include "base/check.h"
 
-static struct prefix_place place_of(const struct unit *unit, const struct unit_request *request,
-                                    uint32_t node) {
-    if (node != PREFIX_NONE) return prefix_tree_place(&unit->tree, node);
+struct prefix_place pages_root(const struct unit *unit, const struct unit_request *request) {
     struct block_key_identity identity = {
         .numerics_id = {unit->numerics_id, strlen(unit->numerics_id)},
         .tenant_salt = {(const char *)&request->tenant_salt, sizeof request->tenant_salt},
     };
     memcpy(identity.model_id, unit->model_id, sizeof identity.model_id);
     return prefix_place_root(&identity);
+}
+
+static struct prefix_place place_of(const struct unit *unit, const struct unit_request *request,
+                                    uint32_t node) {
+    if (node != PREFIX_NONE) return prefix_tree_place(&unit->tree, node);
+    return pages_root(unit, request);
 }
 
 struct pages_hit pages_look_up(const struct unit *unit, const struct unit_request *request) {

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "policy/preempt.h"
 #include "unit/pages.h"
+#include "unit/tiers.h"
 
 #define LOOK_UPS_MAX 4 /* requests that may start in one step */
 
@@ -136,7 +137,8 @@ static uint32_t mask_count(const struct unit_request *request, uint32_t output_p
  * at both places, the first one's place may hold a draft, and the engine knows the sequence. */
 static bool may_draft(const struct unit_request *request) {
     uint32_t next = request->output_count;
-    return !request->fresh && next + 2 <= request->new_tokens_max && step_drafts_fit(request_known(request), 1) &&
+    return !request->fresh && next + 2 <= request->new_tokens_max &&
+           step_drafts_fit(request_known(request), 1) &&
            mask_count(request, next) == mask_count(request, next + 1);
 }
 
@@ -350,6 +352,7 @@ void plan_step(struct unit *unit, int64_t now_ns) {
     unit->plan_wanted = false;
     uint32_t count = view_requests(unit);
     if (grow_answers(unit, count, now_ns)) count = view_requests(unit);
+    if (tiers_load(unit, count)) count = view_requests(unit);
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
     struct schedule_limits limits = {
@@ -362,8 +365,8 @@ void plan_step(struct unit *unit, int64_t now_ns) {
     };
     uint32_t row_count = schedule_step(unit->items, count, &limits, unit->order, unit->choices);
     /* Who runs has a row or waits for one that has; who waits starts where nobody runs, or parked
-     * ones hold the pages. */
-    check(row_count > 0 || count == 0 || unit_parked_count(unit) > 0);
+     * ones, or blocks that are being copied, hold the pages. */
+    check(row_count > 0 || count == 0 || unit_parked_count(unit) + unit->tiers.keeping_count > 0);
     if (row_count == 0) return;
     spend_prompt_ns(unit, row_count);
     start_requests(unit, row_count, now_ns);

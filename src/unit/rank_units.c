@@ -108,6 +108,15 @@ static void take_record(struct rank_units *units, uint32_t rank, const struct re
     case RECORD_KV_CANCEL:
         ((struct record_kv_cancel *)put(units, record))->rank = rank;
         return;
+    case RECORD_KV_FIND:
+        ((struct record_kv_find *)put(units, record))->rank = rank;
+        return;
+    case RECORD_KV_LOAD:
+        ((struct record_kv_load *)put(units, record))->rank = rank;
+        return;
+    case RECORD_KV_KEEP:
+        ((struct record_kv_keep *)put(units, record))->rank = rank;
+        return;
     default:
         put(units, record);
     }
@@ -143,6 +152,11 @@ static void put_load(struct rank_units *units) {
         all->evicted_pages_total += load->evicted_pages_total;
         all->drafts_total += load->drafts_total;
         all->drafts_right_total += load->drafts_right_total;
+        all->loaded_disk_tokens_total += load->loaded_disk_tokens_total;
+        all->loaded_host_tokens_total += load->loaded_host_tokens_total;
+        all->kept_blocks_total += load->kept_blocks_total;
+        all->dropped_blocks_total += load->dropped_blocks_total;
+        if (load->kv_storage > all->kv_storage) all->kv_storage = load->kv_storage;
         load_ranks(all)[rank] = (struct unit_rank_load){
             load->requests_waiting, load->requests_running, load->pages_free,
             load->pages_held,       load->pages_cached,     0};
@@ -212,8 +226,15 @@ static enum status units_receive(void *self, const struct record *record, int64_
     case RECORD_CANCEL:
     case RECORD_CONTINUE:
     case RECORD_KV_DONE:
+    case RECORD_KV_FOUND:
+    case RECORD_KV_LOADED:
         rank = map_find(&units->rank_of, key_of(record_request(record)));
         if (rank != MAP_NONE) pass_on(units, rank, record, now_ns);
+        break;
+    case RECORD_KV_KEPT:
+        rank = ((const struct record_kv_kept *)record)->rank;
+        check(rank < units->rank_count);
+        pass_on(units, rank, record, now_ns);
         break;
     case RECORD_STEP_DONE:
         take_result(units, (const struct step_result *)record, now_ns);

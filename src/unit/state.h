@@ -8,7 +8,9 @@
 #include "cache/page_table.h"
 #include "cache/prefix_tree.h"
 #include "contract/step_plan.h"
+#include "policy/admit.h"
 #include "policy/evict_pages.h"
+#include "policy/load_or_compute.h"
 #include "policy/schedule.h"
 #include "policy/speculate.h"
 #include "unit/history.h"
@@ -57,12 +59,23 @@ struct unit_request {
     uint32_t node;         /* of the last shared block; PREFIX_NONE: none */
     uint32_t drafts_made, drafts_right;
     struct handoff *handoff; /* in arena; NULL: the whole answer is made here */
+    struct tier_hit *tier;   /* in arena; NULL: nothing can come from the KV storage */
     int64_t turn;
     uint64_t arrival;
     int64_t arrived_ns;
     int64_t waits_since_ns; /* its arrival, or its last interruption */
     int64_t queue_ns;       /* until its first step; -1: it has not begun */
     struct arena arena;
+};
+
+struct tiers {                       /* of the KV storage (unit/tiers.c) */
+    struct load_rate rates[2];       /* disk, host memory */
+    uint64_t keep_leases;            /* of pages that are being copied */
+    uint32_t keeping_count;          /* KEEPs without their KEPT */
+    uint32_t computed_instead;       /* choices in a row that loaded nothing */
+    uint64_t loaded_tokens_total[2]; /* as rates */
+    uint64_t kept_blocks_total, dropped_blocks_total;
+    bool read_only;
 };
 
 struct unit {
@@ -97,6 +110,7 @@ struct unit {
     uint64_t drafts_total, drafts_right_total;
     uint64_t preemptions_total, recomputed_tokens_total, evicted_pages_total;
     uint64_t arrivals;
+    struct tiers tiers;
     bool hello_sent, load_changed, plan_wanted, draining;
 };
 
@@ -106,6 +120,15 @@ static inline uint32_t request_known(const struct unit_request *request) {
 
 static inline struct admit_need request_need(const struct unit_request *request) {
     return (struct admit_need){request->prompt_count, request->tokens_here_max};
+}
+
+/* For a request that could start now. */
+static inline struct admit_house unit_rows_and_pages(const struct unit *unit) {
+    return (struct admit_house){
+        .pages_available = unit->pages.free_count + unit->pages.cached_count,
+        .rows_max = unit->options.step_rows_max,
+        .rows_running = unit->running_count + unit->reserved_count,
+    };
 }
 
 static inline bool unit_can_put(const struct unit *unit, size_t bytes) {

@@ -13,6 +13,7 @@
 #include "unit/pages.h"
 #include "unit/plan.h"
 #include "unit/state.h"
+#include "unit/tiers.h"
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -20,11 +21,13 @@
 static size_t reaction_bytes(const struct unit_options *options) {
     size_t row = record_tail(tokens_bytes(1 + LIMIT_DRAFTS, STEP_ROW_LOGPROBS_MAX)) +
                  record_tail(sizeof(struct record_finished));
-    return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes(1);
+    return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes(1) +
+           tiers_step_bytes_max(options);
 }
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
-    size_t step = plan_bytes_max(options) + hello_bytes(1) + load_bytes(1);
+    size_t step =
+        plan_bytes_max(options) + hello_bytes(1) + load_bytes(1) + tiers_plan_bytes_max(options);
     size_t reaction = reaction_bytes(options);
     return round_up(step > reaction ? step : reaction, 16);
 }
@@ -41,11 +44,12 @@ size_t unit_outbox_bytes(const struct unit_options *options) {
  * at; at most 1 GiB (touched when used). */
 static size_t prompt_bytes(const struct unit_options *options) {
     size_t pages = divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
-    size_t context = round_up(options->context_tokens_max * sizeof(uint32_t) +
-                                  LIMIT_HISTORY_TOKENS * sizeof(uint32_t) +
-                                  LIMIT_LOGIT_BIASES * sizeof(struct token_bias) +
-                                  pages * (sizeof(struct page_id) + 1) + 64,
-                              POOL_CHUNK_BYTES);
+    size_t context =
+        round_up(options->context_tokens_max * sizeof(uint32_t) + tiers_request_bytes_max(options) +
+                     LIMIT_HISTORY_TOKENS * sizeof(uint32_t) +
+                     LIMIT_LOGIT_BIASES * sizeof(struct token_bias) +
+                     pages * (sizeof(struct page_id) + 1) + 64,
+                 POOL_CHUNK_BYTES);
     size_t bytes = options->prompt_bytes;
     if (!bytes) bytes = (options->requests_max + (size_t)1) * context;
     if (!options->prompt_bytes && bytes > (size_t)1 << 30) bytes = (size_t)1 << 30;
@@ -87,6 +91,8 @@ static enum status options_check(const struct unit_options *o, struct error *err
         {"evict_rule", o->evict_rule, 0, EVICT_RULE_COUNT - 1},
         {"speculate", o->speculate, 0, SPECULATE_MODE_COUNT - 1},
         {"role", o->role, 0, UNIT_ROLE_COUNT - 1},
+        {"kv_choice", o->kv_choice, 0, KV_CHOICE_COUNT - 1},
+        {"page_bytes", o->kv_storage ? o->page_bytes : 1, 1, UINT64_MAX},
         {"outbox_bytes", outbox_bytes(o), outbox_bytes_min(o), RECORD_BYTES_MAX},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
@@ -297,7 +303,8 @@ static struct unit_request *request_of(struct unit *unit, struct request_id id) 
 
 /* What a record about one request may put out at once. */
 static size_t answer_bytes(const struct unit_options *options) {
-    return record_tail(sizeof(struct record_finished)) + handoff_bytes_max(options);
+    return record_tail(sizeof(struct record_finished)) + handoff_bytes_max(options) +
+           tiers_submit_bytes_max(options);
 }
 
 static enum status receive_submit(struct unit *unit, const struct record_submit *submit,
@@ -314,6 +321,8 @@ static enum status receive_submit(struct unit *unit, const struct record_submit 
     } else if (submit->task == SUBMIT_RESERVE) {
         struct unit_request *request = request_of(unit, submit->request);
         if (!handoff_reserve(unit, request)) request_end(unit, request, FINISH_REFUSED_QUEUE);
+    } else {
+        tiers_ask(unit, request_of(unit, submit->request));
     }
     return STATUS_OK;
 }
@@ -322,7 +331,7 @@ static enum status receive_cancel(struct unit *unit, const struct record_cancel 
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = request_of(unit, cancel->request);
     if (!request) return STATUS_OK; /* it has ended meanwhile */
-    if (request->in_step)
+    if (request->in_step || tiers_is_loading(request))
         request->cancelled = true;
     else
         handoff_leave(unit, request, FINISH_CANCELLED);
@@ -344,6 +353,22 @@ static enum status receive_kv_done(struct unit *unit, const struct record_kv_don
     struct unit_request *request = request_of(unit, record->request);
     check(request); /* it stays for as long as its transfer does */
     handoff_done(unit, request, record->arrived, now_ns);
+    return STATUS_OK;
+}
+
+static enum status receive_kv_found(struct unit *unit, const struct record_kv_found *record) {
+    struct unit_request *request = request_of(unit, record->request);
+    if (request) tiers_found(unit, request, record);
+    return STATUS_OK;
+}
+
+static enum status receive_kv_loaded(struct unit *unit, const struct record_kv_loaded *record,
+                                     int64_t now_ns) {
+    if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
+    struct unit_request *request = request_of(unit, record->request);
+    check(request); /* it stays for as long as its pages are written to */
+    tiers_loaded(unit, request, record, now_ns);
+    if (request->cancelled) handoff_leave(unit, request, FINISH_CANCELLED);
     return STATUS_OK;
 }
 
@@ -405,8 +430,10 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
     if (prompt_end > request->prompt_count) prompt_end = request->prompt_count;
     if (fresh < prompt_end) unit->prompt_tokens_total += prompt_end - fresh;
     unit->recomputed_tokens_total += again + count_resumed(request, fresh, end);
+    uint32_t known_blocks = request->shared_count;
     request->computed_count = end;
     pages_share(unit, request);
+    tiers_keep(unit, request, known_blocks);
 }
 
 static void row_done(struct unit *unit, struct unit_request *request,
@@ -457,6 +484,7 @@ static void put_load(struct unit *unit) {
     load->evicted_pages_total = unit->evicted_pages_total;
     load->drafts_total = unit->drafts_total;
     load->drafts_right_total = unit->drafts_right_total;
+    tiers_report(unit, load);
     load->rank_count = 1;
     *load_ranks(load) = (struct unit_rank_load){.requests_waiting = load->requests_waiting,
                                                 .requests_running = load->requests_running,
@@ -552,6 +580,13 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
         return receive_continue(unit, (const struct record_continue *)record, now_ns);
     case RECORD_KV_DONE:
         return receive_kv_done(unit, (const struct record_kv_done *)record, now_ns);
+    case RECORD_KV_FOUND:
+        return receive_kv_found(unit, (const struct record_kv_found *)record);
+    case RECORD_KV_LOADED:
+        return receive_kv_loaded(unit, (const struct record_kv_loaded *)record, now_ns);
+    case RECORD_KV_KEPT:
+        tiers_kept(unit, (const struct record_kv_kept *)record);
+        return STATUS_OK;
     case RECORD_STEP_DONE:
         return receive_step_done(unit, (const struct step_result *)record);
     case RECORD_DRAIN:
@@ -634,6 +669,7 @@ void unit_audit(const struct unit *unit) {
     check(waiting == unit->waiting_count && running == unit->running_count);
     check(parked == unit_parked_count(unit) && unit->slots.count == unit->held_count);
     check(unit->reserved_count <= parked);
-    check(in_step == unit->step_row_count && leases == unit->pages.leases);
+    check(in_step == unit->step_row_count);
+    check(leases + unit->tiers.keep_leases == unit->pages.leases);
     if (unit->held_count == 0) check(unit->pool.free_count == unit->pool.chunk_count);
 }

@@ -26,6 +26,10 @@
 
 struct unit;
 
+/* What is in the KV storage is loaded or computed, whichever is faster as measured; or always the
+ * one. */
+enum kv_choice { KV_CHOICE_MEASURED, KV_CHOICE_LOAD, KV_CHOICE_COMPUTE, KV_CHOICE_COUNT };
+
 struct unit_options {
     uint32_t requests_max;       /* waiting and running; 1..LIMIT_UNIT_REQUESTS */
     uint32_t page_count;         /* KV pages of KV_BLOCK_TOKENS positions: model_page_count() */
@@ -48,6 +52,9 @@ struct unit_options {
     size_t prompt_bytes; /* memory for the prompts held; 0: a default. When it is out, a SUBMIT is
                           * refused as with a full queue */
     size_t outbox_bytes; /* 0: what the largest reaction needs, which is also the least allowed */
+    bool kv_storage;     /* a host keeps blocks in memory and on disk (unit/tiers.h) */
+    uint32_t kv_choice;  /* enum kv_choice */
+    uint64_t page_bytes; /* of a block; only with kv_storage */
     const uint8_t *model_id; /* [32], as model_identity() gives it */
     const char *numerics_id; /* up to 31 bytes, as model_numerics_id() gives it */
     uint32_t role;           /* enum unit_role, as the hello tells it */

@@ -198,6 +198,35 @@ static void *good_kv_done(void) {
     return make(RECORD_KV_DONE, sizeof(struct record_kv_done));
 }
 
+static void *good_find(void) {
+    struct record_kv_find *r = make(RECORD_KV_FIND, kv_find_bytes(2));
+    r->key_count = 2;
+    return r;
+}
+static void *good_found(void) {
+    struct record_kv_found *r = make(RECORD_KV_FOUND, sizeof *r);
+    r->blocks = r->host_blocks = 2;
+    return r;
+}
+static void *good_kv_load(void) {
+    struct record_kv_load *r = make(RECORD_KV_LOAD, kv_load_bytes(3));
+    r->block_count = 3;
+    return r;
+}
+static void *good_kv_loaded(void) {
+    struct record_kv_loaded *r = make(RECORD_KV_LOADED, sizeof *r);
+    r->blocks = 1;
+    return r;
+}
+static void *good_keep(void) {
+    struct record_kv_keep *r = make(RECORD_KV_KEEP, kv_keep_bytes(3));
+    r->block_count = 3;
+    return r;
+}
+static void *good_kept(void) {
+    return make(RECORD_KV_KEPT, sizeof(struct record_kv_kept));
+}
+
 /* The record made last, carried. */
 static void *carry(enum record_kind kind, const struct record *inner) {
     static _Alignas(8) char copy[sizeof memory];
@@ -223,6 +252,8 @@ static void *(*const good[])(void) = {
     good_load,           good_joined,   good_lost,        good_from_unit,
     good_to_unit,        good_continue, good_reserved,    good_experts,
     good_expect,         good_push,     good_kv_cancel,   good_kv_done,
+    good_find,           good_found,    good_kv_load,     good_kv_loaded,
+    good_keep,           good_kept,
 };
 
 /* There is a good example of every kind, so that no kind goes untested. */
@@ -359,6 +390,29 @@ static void fields_out_of_range_are_refused(void **state) {
     tokens = good_tokens();
     tokens->logprobs_each = 4;
     assert_invalid(tokens);
+}
+
+/* What is asked of a KV storage, and told by it. */
+static void storage_is_checked(void **state) {
+    (void)state;
+    struct record_kv_found *found = good_found();
+    found->host_blocks = 3;
+    assert_invalid(found);
+    struct record_kv_load *load = good_kv_load();
+    load->reserved = 1;
+    assert_invalid(load);
+    struct record_kv_loaded *loaded = good_kv_loaded();
+    loaded->ns = -1;
+    assert_invalid(loaded);
+    struct record_kv_keep *keep = good_keep();
+    keep->block_count = 2;
+    assert_invalid(keep);
+    struct record_kv_kept *kept = good_kept();
+    kept->writable = 2;
+    assert_invalid(kept);
+    struct record_unit_load *report = good_load();
+    report->kv_storage = KV_STORAGE_COUNT;
+    assert_invalid(report);
 }
 
 /* What travels between units says where its blocks lie, and asks for nothing impossible. */
@@ -542,6 +596,7 @@ int main(void) {
         cmocka_unit_test(fields_out_of_range_are_refused),
         cmocka_unit_test(experts_out_of_range_are_refused),
         cmocka_unit_test(handing_over_is_checked),
+        cmocka_unit_test(storage_is_checked),
         cmocka_unit_test(what_units_cannot_mean_is_refused),
         cmocka_unit_test(what_may_not_be_carried_is_refused),
         cmocka_unit_test(wishes_out_of_range_are_refused),

@@ -146,6 +146,11 @@ static struct kv_store *open_with(const struct kv_store_options *options) {
     return store;
 }
 
+static void close_store(struct kv_store *store) {
+    kv_store_stop(store, LONG_NS);
+    kv_store_close(store);
+}
+
 static void count_copied(void *context, uint64_t tag) {
     __atomic_add_fetch((uint64_t *)context, 1, __ATOMIC_SEQ_CST);
 }
@@ -237,13 +242,13 @@ static void keeps_and_loads(enum kv_io_kind io) {
     assert_int_equal(stats.host_blocks, 0);
     assert_int_equal(stats.loaded_disk, BLOCKS + 5);
     assert_int_equal(stats.dropped + stats.damaged + stats.io_errors, 0);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     store = open_with(&options);
     assert_int_equal(found(store, 1, BLOCKS), BLOCKS);
     assert_loads(store, 1, BLOCKS, BLOCKS);
     keep(store, 4, 0, 3); /* into what the other left unfilled */
     assert_loads(store, 4, 3, 3);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
 }
 
 static void a_block_comes_back_with_io_uring(void **state) {
@@ -255,7 +260,7 @@ static void a_block_comes_back_with_io_uring(void **state) {
         print_message("no io_uring here: %s\n", error.text);
         skip();
     }
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     keeps_and_loads(KV_IO_URING);
 }
 
@@ -278,7 +283,7 @@ static void host_memory_stands_in_front(void **state) {
     assert_loads(store, 1, 8, 8);
     assert_int_equal(load(store, 1, 8).host, 8); /* they came into memory with the first load */
     assert_loads(store, 1, BLOCKS, BLOCKS);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     options.directory = NULL; /* memory alone */
     store = open_with(&options);
     keep(store, 1, 0, 8);
@@ -289,7 +294,7 @@ static void host_memory_stands_in_front(void **state) {
     stats = kv_store_look(store);
     assert_int_equal(stats.host_blocks, 18);
     assert_int_equal(stats.blocks, 18);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
 }
 
 /* Layer after layer: when a slice is said to be there, it is, in all blocks. */
@@ -330,7 +335,7 @@ static void layers_arrive_in_order(void **state) {
         }
     }
     kv_load_end(under_way);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     free(kept);
     free(memory);
     other = &wide; /* its folder */
@@ -349,15 +354,15 @@ static void two_share_a_directory(void **state) {
     keep(b, 1, 0, 40); /* only what a has not written */
     kv_store_settle(a);
     assert_loads(a, 1, BLOCKS, 40);
-    kv_store_close(a, LONG_NS);
+    close_store(a);
     assert_loads(b, 1, BLOCKS, 40);
     struct kv_store *c = open_with(&options);
     keep(c, 3, 0, 10); /* in the segment that a left */
     kv_store_settle(b);
     assert_loads(b, 3, BLOCKS, 10);
     assert_int_equal(for_files(".kv", NULL), 2);
-    kv_store_close(b, LONG_NS);
-    kv_store_close(c, LONG_NS);
+    close_store(b);
+    close_store(c);
 }
 
 /* ---- the bound --------------------------------------------------------------------------------
@@ -387,10 +392,10 @@ static void the_bound_holds_and_what_is_used_stays(void **state) {
     assert_true(stats.removed_segments > 20 && stats.moved > 0);
     assert_true(stats.disk_blocks > 120 && stats.disk_blocks <= 256);
     assert_int_equal(stats.dropped + stats.damaged + stats.io_errors, 0);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     store = open_with(&options);
     assert_loads(store, 1, 16, 16);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
 }
 
 /* One removes segments while another reads from them: at worst a shorter load. */
@@ -410,8 +415,8 @@ static void removing_is_safe_for_readers(void **state) {
     }
     assert_true(read > 60 * 12);
     assert_int_equal(kv_store_look(reader).damaged, 0);
-    kv_store_close(writer, LONG_NS);
-    kv_store_close(reader, LONG_NS);
+    close_store(writer);
+    close_store(reader);
 }
 
 static void writes_are_bounded(void **state) {
@@ -425,7 +430,7 @@ static void writes_are_bounded(void **state) {
     assert_true(taken >= 8 && taken < 60);
     assert_int_equal(stats.dropped, 200 - taken);
     assert_int_equal(stats.disk_blocks, taken);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
 }
 
 /* ---- damage -----------------------------------------------------------------------------------
@@ -436,13 +441,13 @@ static void the_index_is_rebuilt(void **state) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, BLOCKS);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     assert_true(for_files(".idx", remove_file) >= 1);
     for (int i = 0; i < 2; i++) { /* from the header pages, then from the new sidecar */
         store = open_with(&options);
         assert_int_equal(found(store, 1, BLOCKS), BLOCKS);
         assert_loads(store, 1, BLOCKS, BLOCKS);
-        kv_store_close(store, LONG_NS);
+        close_store(store);
         assert_true(for_files(".idx", NULL) >= 1);
     }
 }
@@ -522,12 +527,12 @@ static void flipped_bits_are_all_found(void **state) {
     assert_int_equal(kv_store_look(store).damaged, damaged);
     assert_int_equal(count_right(store), MANY - damaged);
     assert_int_equal(kv_store_look(store).damaged, damaged); /* they are not looked at again */
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     store = open_many(); /* nor after a restart */
     assert_int_equal(kv_store_look(store).disk_blocks, MANY - damaged);
     assert_int_equal(count_right(store), MANY - damaged);
     assert_int_equal(kv_store_look(store).damaged, 0);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
 }
 
 static void flip_anywhere(const char *path) {
@@ -542,15 +547,15 @@ static void no_flipped_bit_becomes_an_answer(void **state) {
     (void)state;
     struct kv_store *store = open_many();
     keep_many(store);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     assert_int_equal(for_files("", flip_anywhere), 2);
     store = open_many();
     uint32_t right = count_right(store);
     assert_true(right < MANY);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     store = open_many();
     assert_int_equal(count_right(store), right);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
 }
 
 static void halve(const char *path) {
@@ -565,14 +570,14 @@ static void cut_files_lose_what_was_cut(void **state) {
     options.segment_bytes = 128 * block_bytes();
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, BLOCKS);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     assert_int_equal(for_files(".kv", halve), 1);
     store = open_with(&options);
     struct loaded loaded = load(store, 1, BLOCKS);
     assert_true(loaded.right && loaded.blocks >= BLOCKS / 2 - 2 && loaded.blocks <= BLOCKS / 2);
     keep(store, 1, 0, BLOCKS);
     assert_true(load(store, 1, BLOCKS).right);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
 }
 
 /* A file of another block in the place of ours: whole, but not what was asked for. */
@@ -583,7 +588,7 @@ static void another_block_is_none(void **state) {
     struct error error;
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, 2);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     assert_int_equal(kv_store_files_open(&files, directory, &shape, NULL, &error), STATUS_OK);
     char path[300], name[64];
     folder_of(path);
@@ -607,7 +612,7 @@ static void another_block_is_none(void **state) {
     assert_int_equal(found(store, 1, 2), 2);
     assert_loads(store, 1, 2, 0);
     assert_true(kv_store_look(store).damaged >= 1);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
 }
 
 /* ---- misfortunes ------------------------------------------------------------------------------
@@ -655,7 +660,7 @@ static void short_transfers_are_continued(void **state) {
         struct kv_store *store = open_with(&options);
         keep(store, (uint32_t)io, 0, BLOCKS);
         assert_loads(store, (uint32_t)io, BLOCKS, BLOCKS);
-        kv_store_close(store, LONG_NS);
+        close_store(store);
     }
 }
 
@@ -673,12 +678,12 @@ static void a_full_disk_turns_writing_off(int error) {
     assert_loads(store, 1, 20, 20);
     assert_loads(store, 2, 20, 0);
     __atomic_store_n(&faults.write_error, 0, __ATOMIC_SEQ_CST);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     store = open_with(&options);
     assert_loads(store, 1, 20, 20);
     keep(store, 2, 0, 20);
     assert_loads(store, 2, 20, 20);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
     for_files("", remove_file);
 }
 
@@ -701,7 +706,7 @@ static void reading_may_fail(void **state) {
     keep(store, 1, 0, 20); /* what was lost is stored again */
     assert_loads(store, 1, 20, 20);
     assert_true(kv_store_look(store).io_errors > 0);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
 }
 
 /* A process is killed between any two of its transfers; the next finds what is whole. */
@@ -732,7 +737,7 @@ static void a_killed_process_leaves_what_it_wrote(void **state) {
     }
     assert_true(whole > 50);
     assert_int_equal(kv_store_look(store).damaged, 0);
-    kv_store_close(store, LONG_NS);
+    close_store(store);
 }
 
 int main(void) {

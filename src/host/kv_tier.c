@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/kv_tier.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "cache/block_key.h"
+#include "host/record_queue.h"
+
+#define CLOSE_NS ((int64_t)10000000000)
+
+struct loading { /* a KV_LOAD */
+    struct kv_tier *tier;
+    struct loading *next;
+    struct kv_load *load;
+    struct request_id request;
+};
+
+struct keeping { /* a KV_KEEP */
+    struct kv_tier *tier;
+    uint32_t rank, last_page, dropped;
+    uint32_t left; /* blocks that have not been copied, and one for whoever gives them */
+};
+
+struct kv_tier {
+    const struct kv_pages *pages;
+    struct kv_store *store;
+    int event;
+    pthread_mutex_t lock;
+    struct record_queue answers; /* behind the lock */
+    struct loading *ended;       /* likewise: to be freed by the taker */
+};
+
+enum status kv_tier_open(const struct kv_store_options *options, const struct kv_pages *pages,
+                         struct kv_tier **tier_out, struct error *error) {
+    struct kv_store_options own = *options;
+    own.shape = (struct store_shape){.element = pages->element,
+                                     .width = pages->width,
+                                     .slice_count = pages->slice_count,
+                                     .mtp_count = pages->mtp_count};
+    struct kv_tier *tier = calloc(1, sizeof *tier);
+    if (!tier) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
+    tier->pages = pages;
+    tier->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    tier->answers.bytes_max = SIZE_MAX;
+    pthread_mutex_init(&tier->lock, NULL);
+    enum status status = tier->event < 0 ? error_set(error, STATUS_IO, "no eventfd")
+                                         : kv_store_open(&own, &tier->store, error);
+    if (status) {
+        if (tier->event >= 0) close(tier->event);
+        pthread_mutex_destroy(&tier->lock);
+        free(tier);
+        return status;
+    }
+    check(store_format_block_bytes(&own.shape) == pages->page_bytes);
+    *tier_out = tier;
+    return STATUS_OK;
+}
+
+static void free_ended(struct kv_tier *tier) {
+    pthread_mutex_lock(&tier->lock);
+    struct loading *loading = tier->ended;
+    tier->ended = NULL;
+    pthread_mutex_unlock(&tier->lock);
+    while (loading) {
+        struct loading *next = loading->next;
+        kv_load_end(loading->load);
+        free(loading);
+        loading = next;
+    }
+}
+
+void kv_tier_close(struct kv_tier *tier) {
+    if (!tier) return;
+    kv_store_stop(tier->store, CLOSE_NS);
+    free_ended(tier);
+    kv_store_close(tier->store);
+    record_queue_clear(&tier->answers);
+    pthread_mutex_destroy(&tier->lock);
+    close(tier->event);
+    free(tier);
+}
+
+int kv_tier_file(const struct kv_tier *tier) {
+    return tier->event;
+}
+
+struct kv_store *kv_tier_store(const struct kv_tier *tier) {
+    return tier->store;
+}
+
+static void answer(struct kv_tier *tier, const struct record *record) {
+    uint64_t one = 1;
+    pthread_mutex_lock(&tier->lock);
+    record_queue_force(&tier->answers, record);
+    pthread_mutex_unlock(&tier->lock);
+    ssize_t written = write(tier->event, &one, sizeof one);
+    (void)written; /* full: it is readable already */
+}
+
+static void *block_of(const struct kv_tier *tier, struct page_id page) {
+    check(page.index < tier->pages->page_count);
+    return tier->pages->memory + (size_t)page.index * tier->pages->page_bytes;
+}
+
+static void find(struct kv_tier *tier, const struct record_kv_find *record) {
+    struct kv_found found =
+        kv_store_find(tier->store, record_tail_at(record, sizeof *record), record->key_count);
+    struct record_kv_found told = {
+        {RECORD_VERSION, RECORD_KV_FOUND, sizeof told}, record->request, found.blocks, found.host};
+    answer(tier, &told.record);
+}
+
+/* On the store's thread. */
+static void loaded(void *context, struct kv_load *load) {
+    struct loading *loading = context;
+    struct kv_tier *tier = loading->tier;
+    struct kv_load_state state = kv_load_look(load);
+    struct record_kv_loaded told = {{RECORD_VERSION, RECORD_KV_LOADED, sizeof told},
+                                    loading->request,
+                                    state.blocks,
+                                    state.host,
+                                    state.ns};
+    loading->load = load;
+    pthread_mutex_lock(&tier->lock);
+    loading->next = tier->ended;
+    tier->ended = loading;
+    pthread_mutex_unlock(&tier->lock);
+    answer(tier, &told.record);
+}
+
+static void begin_load(struct kv_tier *tier, const struct record_kv_load *record) {
+    uint32_t count = record->block_count;
+    const struct page_id *pages =
+        (const void *)((const char *)record + kv_load_pages_at(record->block_count));
+    void **blocks = calloc(count, sizeof *blocks);
+    struct loading *loading = calloc(1, sizeof *loading);
+    for (uint32_t i = 0; blocks && i < count; i++)
+        blocks[i] = block_of(tier, pages[i]);
+    struct kv_load_ask ask = {.keys = record_tail_at(record, sizeof *record),
+                              .blocks = blocks,
+                              .count = count,
+                              .done = loaded,
+                              .context = loading};
+    if (loading) *loading = (struct loading){.tier = tier, .request = record->request};
+    if (!blocks || !loading || !kv_store_load(tier->store, &ask)) {
+        struct record_kv_loaded none = {
+            {RECORD_VERSION, RECORD_KV_LOADED, sizeof none}, record->request, 0, 0, 0};
+        answer(tier, &none.record);
+        free(loading);
+    }
+    free(blocks);
+}
+
+static void one_less(struct keeping *keeping) {
+    struct kv_tier *tier = keeping->tier;
+    pthread_mutex_lock(&tier->lock);
+    uint32_t left = --keeping->left;
+    pthread_mutex_unlock(&tier->lock);
+    if (left) return;
+    struct record_kv_kept told = {{RECORD_VERSION, RECORD_KV_KEPT, sizeof told},
+                                  keeping->rank,
+                                  keeping->last_page,
+                                  keeping->dropped,
+                                  kv_store_is_writable(tier->store)};
+    answer(tier, &told.record);
+    free(keeping);
+}
+
+/* On the store's thread. */
+static void copied(void *context, uint64_t tag) {
+    one_less(context);
+}
+
+static void keep(struct kv_tier *tier, const struct record_kv_keep *record) {
+    const struct block_key *keys = record_tail_at(record, sizeof *record);
+    const struct page_id *pages =
+        (const void *)((const char *)record + kv_keep_pages_at(record->block_count));
+    struct keeping *keeping = malloc(sizeof *keeping);
+    check(keeping);
+    *keeping = (struct keeping){tier, record->rank, record->last_page, 0, record->block_count + 1};
+    for (uint32_t i = 0; i < record->block_count; i++) {
+        struct kv_keep_ask ask = {.key = keys[i + 1],
+                                  .parent = keys[i],
+                                  .position = record->first_block + i,
+                                  .block = block_of(tier, pages[i]),
+                                  .copied = copied,
+                                  .context = keeping};
+        enum kv_keep_answer told = kv_store_keep(tier->store, &ask);
+        if (told == KV_KEEP_TAKEN) continue;
+        keeping->dropped += told == KV_KEEP_FULL;
+        one_less(keeping); /* not the last: that is below */
+    }
+    one_less(keeping);
+}
+
+void kv_tier_give(struct kv_tier *tier, const struct record *record) {
+    switch ((enum record_kind)record->kind) {
+    case RECORD_KV_FIND:
+        find(tier, (const struct record_kv_find *)record);
+        break;
+    case RECORD_KV_LOAD:
+        begin_load(tier, (const struct record_kv_load *)record);
+        break;
+    case RECORD_KV_KEEP:
+        keep(tier, (const struct record_kv_keep *)record);
+        break;
+    default:
+        check(!"a kind that the KV storage takes");
+    }
+}
+
+void kv_tier_take(struct kv_tier *tier, void (*take)(void *context, const struct record *record),
+                  void *context) {
+    uint64_t count;
+    ssize_t got = read(tier->event, &count, sizeof count);
+    (void)got;
+    pthread_mutex_lock(&tier->lock);
+    struct record_queue answers = tier->answers;
+    tier->answers = (struct record_queue){.bytes_max = SIZE_MAX};
+    pthread_mutex_unlock(&tier->lock);
+    for (const struct record *record; (record = record_queue_first(&answers));
+         record_queue_drop(&answers))
+        take(context, record);
+    free_ended(tier);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The KV storage as a unit sees it: takes KV_FIND, KV_LOAD and KV_KEEP, gives KV_FOUND, KV_LOADED
+ * and KV_KEPT, and knows which memory a page is. For units of one rank, whose pages are in this
+ * process.
+ */
+#ifndef HOST_KV_TIER_H
+#define HOST_KV_TIER_H
+
+#include "contract/record.h"
+#include "host/kv_store.h"
+#include "model/kv_pages.h"
+
+struct kv_tier;
+
+/* `store` is left as it is but for what the pages say (shape). */
+enum status kv_tier_open(const struct kv_store_options *store, const struct kv_pages *pages,
+                         struct kv_tier **tier_out, struct error *error) MUST_USE;
+
+/* Ends what is under way, and writes what waits, for some seconds. */
+void kv_tier_close(struct kv_tier *tier);
+
+/* Readable while answers may be there. */
+int kv_tier_file(const struct kv_tier *tier);
+
+/* KV_FIND is answered at once, the others later. From one thread, as kv_tier_take. */
+void kv_tier_give(struct kv_tier *tier, const struct record *record);
+
+void kv_tier_take(struct kv_tier *tier, void (*take)(void *context, const struct record *record),
+                  void *context);
+
+struct kv_store *kv_tier_store(const struct kv_tier *tier);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/tiers.h"
+
+#include "base/check.h"
+#include "unit/pages.h"
+
+#define LOADS_MAX 4      /* that begin with one plan */
+#define COMPUTED_MAX 63  /* choices in a row; then one load, to see whether it has become faster */
+#define KEEPS_OF_A_ROW 2 /* its tokens, and a draft that was right */
+
+enum { DISK, HOST };
+
+struct tier_hit {
+    struct block_key *keys; /* [key_count] of the blocks before the last known token */
+    uint32_t key_count;
+    uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
+    uint32_t first_block; /* of those being loaded */
+    uint32_t asked;
+    bool loading, tried;
+};
+
+_Static_assert(sizeof(struct kv_key) == sizeof(struct block_key), "one name in two rooms");
+
+static uint32_t blocks_max(const struct unit_options *options) {
+    return (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+}
+
+size_t tiers_submit_bytes_max(const struct unit_options *options) {
+    return options->kv_storage ? record_tail(kv_find_bytes(blocks_max(options))) : 0;
+}
+
+size_t tiers_plan_bytes_max(const struct unit_options *options) {
+    return options->kv_storage ? LOADS_MAX * record_tail(kv_load_bytes(blocks_max(options))) : 0;
+}
+
+size_t tiers_step_bytes_max(const struct unit_options *options) {
+    size_t keeps = KEEPS_OF_A_ROW * options->step_rows_max;
+    size_t blocks = options->step_tokens_max / KV_BLOCK_TOKENS + keeps;
+    size_t each = sizeof(struct kv_key) + sizeof(struct page_id);
+    return options->kv_storage ? keeps * (record_tail(kv_keep_bytes(0)) + 16) + blocks * each : 0;
+}
+
+size_t tiers_request_bytes_max(const struct unit_options *options) {
+    if (!options->kv_storage) return 0;
+    return sizeof(struct tier_hit) + blocks_max(options) * sizeof(struct block_key) + 32;
+}
+
+/* ---- asking -----------------------------------------------------------------------------------
+ */
+
+static struct block_key root_of(const struct unit *unit, const struct unit_request *request) {
+    return pages_root(unit, request).key;
+}
+
+static void set_forms(uint8_t forms[KV_BLOCK_TOKENS], uint32_t prompt_tokens) {
+    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
+        forms[i] = i < prompt_tokens ? TOKEN_PROMPT : TOKEN_GENERATED;
+}
+
+void tiers_ask(struct unit *unit, struct unit_request *request) {
+    uint32_t count = (request_known(request) - 1) / KV_BLOCK_TOKENS;
+    if (!unit->options.kv_storage || !unit->options.prefix_cache || count == 0) return;
+    struct tier_hit *tier = arena_take_zeroed(&request->arena, sizeof *tier);
+    struct block_key *keys = arena_take(&request->arena, count * sizeof *keys);
+    if (!tier || !keys) return; /* then without */
+    struct block_key key = root_of(unit, request);
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t forms[KV_BLOCK_TOKENS];
+        set_forms(forms, request->block_prompt[i]);
+        key = block_key_next(BLOCK_KEY_TRUE, &key, request->tokens + (size_t)i * KV_BLOCK_TOKENS,
+                             forms);
+        keys[i] = key;
+    }
+    tier->keys = keys;
+    tier->key_count = count;
+    request->tier = tier;
+    struct record_kv_find *find = unit_put(unit, RECORD_KV_FIND, kv_find_bytes(count));
+    find->request = request->id;
+    find->key_count = count;
+    memcpy(record_tail_at(find, sizeof *find), keys, count * sizeof *keys);
+}
+
+void tiers_found(struct unit *unit, struct unit_request *request,
+                 const struct record_kv_found *record) {
+    struct tier_hit *tier = request->tier;
+    if (!tier || request->state != REQUEST_WAITING) return;
+    tier->found = record->blocks < tier->key_count ? record->blocks : tier->key_count;
+    tier->host = record->host_blocks;
+    unit->plan_wanted = true;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------
+ */
+
+static int tier_of(uint32_t blocks, uint32_t host_blocks) {
+    return 2 * host_blocks > blocks ? HOST : DISK;
+}
+
+/* How many blocks behind the hit are to be loaded. */
+static uint32_t choose_blocks(struct unit *unit, const struct unit_request *request,
+                              const struct pages_hit *hit) {
+    const struct tier_hit *tier = request->tier;
+    const struct unit_options *options = &unit->options;
+    uint32_t count = tier->found > hit->block_count ? tier->found - hit->block_count : 0;
+    bool another =
+        hit->block_count > 0 && /* found by its text, in other forms */
+        !block_key_equal(&unit->tree.nodes[hit->node].key, &tier->keys[hit->block_count - 1]);
+    if (count == 0 || another || options->kv_choice == KV_CHOICE_COMPUTE) return 0;
+    if (options->kv_choice == KV_CHOICE_LOAD) return count;
+    struct load_ask ask = {
+        .rate = &unit->tiers.rates[tier_of(tier->found, tier->host)],
+        .cost = &unit->cost,
+        .first_block = hit->block_count,
+        .block_count = count,
+        .prompt_tokens = request_known(request),
+        .chunk_tokens_max = options->chunk_tokens_max < options->step_tokens_max
+                                ? options->chunk_tokens_max
+                                : options->step_tokens_max,
+        .block_bytes = options->page_bytes,
+    };
+    struct load_choice choice = load_or_compute(&ask);
+    if (choice.load_blocks) {
+        unit->tiers.computed_instead = 0;
+        return choice.load_blocks;
+    }
+    if (++unit->tiers.computed_instead <= COMPUTED_MAX) return 0;
+    unit->tiers.computed_instead = 0;
+    return count;
+}
+
+static void put_load(struct unit *unit, struct unit_request *request, uint32_t first,
+                     uint32_t count) {
+    struct record_kv_load *load = unit_put(unit, RECORD_KV_LOAD, kv_load_bytes(count));
+    load->request = request->id;
+    load->first_block = first;
+    load->block_count = count;
+    memcpy(record_tail_at(load, sizeof *load), request->tier->keys + first,
+           count * sizeof *request->tier->keys);
+    memcpy((char *)load + kv_load_pages_at(count), request->pages + first,
+           count * sizeof *request->pages);
+    request->tier->first_block = first;
+    request->tier->asked = count;
+    request->tier->loading = true;
+}
+
+/* Parks it with all its pages; false: not now, and so none behind it either. */
+static bool begin_load(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
+                       uint32_t count) {
+    uint64_t pages = admit_start_pages(request_need(request), request_known(request));
+    struct admit_house house = unit_rows_and_pages(unit);
+    if (admit_start(pages - hit->block_count + hit->unleased_count, &house) != ADMIT_NOW)
+        return false;
+    pages_attach(unit, request);
+    bool claimed = pages_claim(unit, request, (uint32_t)pages);
+    check(claimed);
+    request->state = REQUEST_PARKED;
+    unit->waiting_count--;
+    unit->reserved_count++;
+    unit->load_changed = true;
+    put_load(unit, request, hit->block_count, count);
+    return true;
+}
+
+bool tiers_load(struct unit *unit, uint32_t count) {
+    uint32_t begun = 0;
+    for (uint32_t i = 0; i < count && begun < LOADS_MAX; i++) {
+        const struct schedule_item *item = &unit->items[unit->order[i]];
+        struct unit_request *request = &unit->requests[item->slot];
+        struct tier_hit *tier = request->tier;
+        if (item->phase != SCHEDULE_WAITING) continue;
+        if (!tier || tier->tried || request->started || tier->found == 0) continue;
+        struct pages_hit hit = pages_look_up(unit, request);
+        uint32_t blocks = choose_blocks(unit, request, &hit);
+        tier->tried = true; /* it is asked once: the choice is counted */
+        if (blocks == 0) continue;
+        if (!begin_load(unit, request, &hit, blocks)) {
+            tier->tried = false;
+            break;
+        }
+        begun++;
+    }
+    return begun > 0;
+}
+
+bool tiers_is_loading(const struct unit_request *request) {
+    return request->tier && request->tier->loading;
+}
+
+void tiers_loaded(struct unit *unit, struct unit_request *request,
+                  const struct record_kv_loaded *record, int64_t now_ns) {
+    struct tier_hit *tier = request->tier;
+    check(tier && tier->loading && record->blocks <= tier->asked);
+    int from = tier_of(record->blocks, record->host_blocks);
+    uint32_t host_tokens = record->host_blocks * KV_BLOCK_TOKENS;
+    uint32_t tokens = record->blocks * KV_BLOCK_TOKENS;
+    tier->loading = false;
+    load_rate_observe(&unit->tiers.rates[from], record->blocks * unit->options.page_bytes,
+                      record->ns);
+    unit->tiers.loaded_tokens_total[HOST] += host_tokens;
+    unit->tiers.loaded_tokens_total[DISK] += tokens - host_tokens;
+    request->computed_count += tokens;
+    request->computed_peak = request->computed_count;
+    if (tokens) pages_share(unit, request);
+    request->hit_tokens = request->computed_count < request->prompt_count ? request->computed_count
+                                                                          : request->prompt_count;
+    if (request->cancelled) request->hit_tokens = 0; /* it never runs */
+    unit->plan_wanted = unit->load_changed = true;
+    unit->reserved_count--;
+    unit->running_count++;
+    request->state = REQUEST_PREFILL;
+    request->fresh = true;
+    request->queue_ns = now_ns - request->arrived_ns;
+}
+
+/* ---- keeping ----------------------------------------------------------------------------------
+ */
+
+/* From a page up to its root: whoever leases a block leases those before it. */
+static void lease_chain(struct unit *unit, uint32_t node, bool lease) {
+    while (node != PREFIX_NONE) {
+        uint32_t parent = unit->tree.nodes[node].parent;
+        struct page_id page = {node};
+        if (lease)
+            page_table_lease(&unit->pages, page);
+        else
+            page_table_release(&unit->pages, &page, 1);
+        unit->tiers.keep_leases += lease ? 1 : (uint64_t)-1;
+        node = parent;
+    }
+}
+
+void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t first_block) {
+    uint32_t count = request->shared_count - first_block;
+    if (!unit->options.kv_storage || count == 0) return;
+    const struct prefix_node *nodes = unit->tree.nodes;
+    struct record_kv_keep *keep = unit_put(unit, RECORD_KV_KEEP, kv_keep_bytes(count));
+    struct kv_key *keys = record_tail_at(keep, sizeof *keep);
+    struct page_id *pages = (struct page_id *)(void *)((char *)keep + kv_keep_pages_at(count));
+    keep->first_block = first_block;
+    keep->block_count = count;
+    keep->last_page = request->node;
+    if (first_block)
+        memcpy(&keys[0], &nodes[request->pages[first_block - 1].index].key, sizeof keys[0]);
+    for (uint32_t i = 0; i < count; i++) {
+        pages[i] = request->pages[first_block + i];
+        memcpy(&keys[1 + i], &nodes[pages[i].index].key, sizeof keys[0]);
+    }
+    lease_chain(unit, request->node, true);
+    unit->tiers.keeping_count++;
+    unit->tiers.kept_blocks_total += count;
+}
+
+void tiers_kept(struct unit *unit, const struct record_kv_kept *record) {
+    check(unit->tiers.keeping_count > 0);
+    unit->tiers.keeping_count--;
+    unit->tiers.kept_blocks_total -= record->dropped;
+    unit->tiers.dropped_blocks_total += record->dropped;
+    unit->tiers.read_only = !record->writable;
+    lease_chain(unit, record->last_page, false);
+    unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
+}
+
+void tiers_report(const struct unit *unit, struct record_unit_load *load) {
+    const struct tiers *tiers = &unit->tiers;
+    load->loaded_disk_tokens_total = tiers->loaded_tokens_total[DISK];
+    load->loaded_host_tokens_total = tiers->loaded_tokens_total[HOST];
+    load->kept_blocks_total = tiers->kept_blocks_total;
+    load->dropped_blocks_total = tiers->dropped_blocks_total;
+    if (unit->options.kv_storage)
+        load->kv_storage = tiers->read_only ? KV_STORAGE_READ_ONLY : KV_STORAGE_ON;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The tiers below a unit's pages: host memory and disk, which the host's KV storage keeps. A unit
+ * only says what it wants:
+ *
+ *   a request comes   KV_FIND its blocks' keys -> KV_FOUND how many are there
+ *   it could start    what pages and storage have is weighed against computing it
+ *                     (policy/load_or_compute); then it is parked with its pages, KV_LOAD ->
+ *                     KV_LOADED, and runs from behind what arrived
+ *   blocks whole      KV_KEEP; their pages, and those before them, stay leased until KV_KEPT
+ *
+ * An answer that does not come in time is not waited for, but for KV_LOADED: until then somebody
+ * writes to the pages, whatever becomes of the request.
+ */
+#ifndef UNIT_TIERS_H
+#define UNIT_TIERS_H
+
+#include "unit/state.h"
+
+/* What a SUBMIT, a plan and a step's end may put out for it; 0 without a storage. */
+size_t tiers_submit_bytes_max(const struct unit_options *options);
+size_t tiers_plan_bytes_max(const struct unit_options *options);
+size_t tiers_step_bytes_max(const struct unit_options *options);
+
+/* Memory of the longest request, in its arena. */
+size_t tiers_request_bytes_max(const struct unit_options *options);
+
+/* A request has come that computes its prompt here: asks what the storage has of it. */
+void tiers_ask(struct unit *unit, struct unit_request *request);
+
+void tiers_found(struct unit *unit, struct unit_request *request,
+                 const struct record_kv_found *record);
+
+/* Of those that wait, in their order (unit->items[unit->order[count]]), the first ones are parked
+ * and loaded where that is faster; true if any was. */
+bool tiers_load(struct unit *unit, uint32_t count);
+
+void tiers_loaded(struct unit *unit, struct unit_request *request,
+                  const struct record_kv_loaded *record, int64_t now_ns);
+
+/* Its pages are being written to. */
+bool tiers_is_loading(const struct unit_request *request);
+
+/* Its blocks from first_block on have become whole and known. */
+void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t first_block);
+
+void tiers_kept(struct unit *unit, const struct record_kv_kept *record);
+
+/* Its part of a load report. */
+void tiers_report(const struct unit *unit, struct record_unit_load *load);
+
+#endif
