@@ -209,6 +209,26 @@ static bool kv_kept_valid(struct walk *walk, const struct record_kv_kept *record
     return record->rank < LIMIT_RANKS && record->writable <= 1 && walk_ends(walk);
 }
 
+/* What passes between a unit and the host of its KV storage. */
+static bool storage_valid(struct walk *walk, const struct record *record) {
+    switch ((enum record_kind)record->kind) {
+    case RECORD_KV_FIND:
+        return kv_find_valid(walk, (const void *)record);
+    case RECORD_KV_FOUND:
+        return kv_found_valid(walk, (const void *)record);
+    case RECORD_KV_LOAD:
+        return kv_load_valid(walk, (const void *)record);
+    case RECORD_KV_LOADED:
+        return kv_loaded_valid(walk, (const void *)record);
+    case RECORD_KV_KEEP:
+        return kv_keep_valid(walk, (const void *)record);
+    case RECORD_KV_KEPT:
+        return kv_kept_valid(walk, (const void *)record);
+    default:
+        return false;
+    }
+}
+
 static bool reserved_valid(struct walk *walk, const struct record_reserved *record) {
     return request_valid(record->request) && record->rank < LIMIT_RANKS && walk_ends(walk);
 }
@@ -441,17 +461,12 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
     case RECORD_EXPERTS:
         return experts_valid(walk, (const void *)record);
     case RECORD_KV_FIND:
-        return kv_find_valid(walk, (const void *)record);
     case RECORD_KV_FOUND:
-        return kv_found_valid(walk, (const void *)record);
     case RECORD_KV_LOAD:
-        return kv_load_valid(walk, (const void *)record);
     case RECORD_KV_LOADED:
-        return kv_loaded_valid(walk, (const void *)record);
     case RECORD_KV_KEEP:
-        return kv_keep_valid(walk, (const void *)record);
     case RECORD_KV_KEPT:
-        return kv_kept_valid(walk, (const void *)record);
+        return storage_valid(walk, record);
     case RECORD_DRAIN:
         return drain_valid(walk, (const void *)record);
     case RECORD_CLIENT_GONE:
