@@ -11,6 +11,7 @@ bool lanes_named(const char *name, struct lanes *lanes) {
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
         if (!strcmp(name, overlap_name((enum overlap_kind)kind))) {
             lanes->kind = (enum overlap_kind)kind;
+            lanes->reason = CHOOSE_OVERLAP_GIVEN;
             return true;
         }
     return false;
@@ -59,7 +60,11 @@ static struct choose_overlap_step view(struct step_plan *const *plans, uint32_t 
 void lanes_begin(struct lanes *lanes, struct step_plan *const *plans, uint32_t ranks,
                  const struct shape *shape) {
     lanes->step = view(plans, ranks);
-    if (lanes->measured) lanes->kind = choose_overlap(&lanes->choose, &lanes->step).kind;
+    if (lanes->measured) {
+        struct choose_overlap_choice choice = choose_overlap(&lanes->choose, &lanes->step);
+        lanes->kind = choice.kind;
+        lanes->reason = choice.reason;
+    }
     for (uint32_t rank = 0; rank < ranks; rank++)
         cut_plan(plans[rank], lanes->kind, shape);
 }

@@ -13,6 +13,7 @@
 struct lanes {
     bool measured;
     enum overlap_kind kind; /* given; else of the step under way */
+    enum choose_overlap_reason reason;
     struct choose_overlap choose;
     struct choose_overlap_step step;
 };

@@ -199,8 +199,8 @@ void solo_forget_measured(struct solo *solo) {
     solo->lanes.choose = (struct choose_overlap){0};
 }
 
-enum overlap_kind solo_schedule(const struct solo *solo) {
-    return solo->lanes.kind;
+struct choose_overlap_choice solo_schedule(const struct solo *solo) {
+    return (struct choose_overlap_choice){solo->lanes.kind, solo->lanes.reason};
 }
 
 void solo_cut_next(struct solo *solo, enum overlap_kind overlap,

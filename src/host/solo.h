@@ -41,8 +41,8 @@ void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length);
 /* From the next step on; what was measured stays, until it is forgotten. */
 void solo_set_schedule(struct solo *solo, const char *schedule);
 void solo_forget_measured(struct solo *solo);
-/* Of the last step. */
-enum overlap_kind solo_schedule(const struct solo *solo);
+/* Of the last step, and why. */
+struct choose_overlap_choice solo_schedule(const struct solo *solo);
 
 /* Another schedule and its cuts for the next step alone, on every rank; see struct step_plan. */
 void solo_cut_next(struct solo *solo, enum overlap_kind overlap,

@@ -11,6 +11,7 @@
 
 const char *choose_overlap_reason_name(enum choose_overlap_reason reason) {
     static const char *const names[CHOOSE_OVERLAP_REASON_COUNT] = {
+        [CHOOSE_OVERLAP_GIVEN] = "given",
         [CHOOSE_OVERLAP_ALONE] = "one rank",
         [CHOOSE_OVERLAP_LEARN] = "to be measured",
         [CHOOSE_OVERLAP_FASTEST] = "the fastest measured",

@@ -17,6 +17,7 @@
 #define CHOOSE_OVERLAP_SIZES 20 /* doublings of tokens */
 
 enum choose_overlap_reason {
+    CHOOSE_OVERLAP_GIVEN,   /* not chosen here */
     CHOOSE_OVERLAP_ALONE,   /* one rank: there is nothing to hide */
     CHOOSE_OVERLAP_LEARN,   /* not measured often enough in steps like this */
     CHOOSE_OVERLAP_FASTEST, /* of those measured */

@@ -21,6 +21,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "policy/choose_overlap.h"
 #include "programs/bench.h"
 #include "programs/machine_limits.h"
 #include "programs/model_run.h"
@@ -212,8 +213,9 @@ struct result {
     double bytes;
     struct runs kinds[OVERLAP_KIND_COUNT];
     struct runs best, chosen; /* the fastest of these again, in turns with the automatic choice */
-    enum overlap_kind best_kind, chosen_kind;
-    double of_best; /* chosen seconds / best seconds */
+    enum overlap_kind best_kind;
+    struct choose_overlap_choice choice; /* the last of the automatic ones */
+    double of_best;                      /* chosen seconds / best seconds */
 };
 
 static void print_head(const struct bench *bench, const struct result *result) {
@@ -244,9 +246,10 @@ static void print_schedule(struct bench *bench, const struct result *result, con
                seconds.most, waited, result->compute, result->comm, hidden,
                result->sequential / seconds.median, ideal / seconds.median);
         if (runs == &result->chosen)
-            printf(",\"takes\":\"%s\",\"best\":\"%s\",\"of_best\":%.3f",
-                   overlap_name(result->chosen_kind), overlap_name(result->best_kind),
-                   result->of_best);
+            printf(",\"takes\":\"%s\",\"reason\":\"%s\",\"best\":\"%s\",\"of_best\":%.3f",
+                   overlap_name(result->choice.kind),
+                   choose_overlap_reason_name(result->choice.reason),
+                   overlap_name(result->best_kind), result->of_best);
         printf("}");
         return;
     }
@@ -254,8 +257,9 @@ static void print_schedule(struct bench *bench, const struct result *result, con
            seconds.least * 1e3, seconds.most * 1e3, waited * 1e3, hidden * 100,
            result->sequential / seconds.median, ideal / seconds.median);
     if (runs == &result->chosen)
-        printf("  auto takes %s, the best is %s: %.2f of its time\n",
-               overlap_name(result->chosen_kind), overlap_name(result->best_kind), result->of_best);
+        printf("  auto takes %s (%s), the best is %s: %.2f of its time\n",
+               overlap_name(result->choice.kind), choose_overlap_reason_name(result->choice.reason),
+               overlap_name(result->best_kind), result->of_best);
 }
 
 /* Seconds in which the ranks compute, and the bytes of one run, on a link as fast as it goes. */
@@ -314,7 +318,7 @@ static enum status measure_choice(struct bench *bench, struct result *result, st
         if (status || run < learning) continue;
         add_run(&result->best, &best);
         add_run(&result->chosen, &chosen);
-        result->chosen_kind = solo_schedule(bench->solo);
+        result->choice = solo_schedule(bench->solo);
     }
     if (status) return status;
     uint32_t count = result->best.count;

@@ -180,7 +180,7 @@ def check_overlap(folder):
     assert [(one["batch"], one["schedule"]) for one in found["runs"]] == [(b, k) for b in (0, 2) for k in kinds]
     for one in found["runs"]:
         assert one["comm_seconds"] > 0 and one["seconds"] > one["exposed_seconds"] >= 0, one
-        assert one["schedule"] != "auto" or (one["takes"] in kinds and one["best"] in kinds), one
+        assert one["schedule"] != "auto" or (one["takes"] in kinds and one["best"] in kinds and one["reason"]), one
     assert found["measured"] == 2 and 0 <= found["near_best"] <= 2, found
     assert found["crossover"]["any"] in (0, 2) and found["crossover"]["decode-five-stage"] in (0, 2), found
     assert found["runs"][0]["seconds"] > found["runs"][0]["comm_seconds"] * 0.9, found["runs"][0]
