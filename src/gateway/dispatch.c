@@ -7,8 +7,9 @@
 #include "gateway/intake.h"
 #include "policy/admit.h"
 
-#define LOSSES_MAX 5  /* units that a request may lose without a token in between */
-#define RETRIES_MAX 3 /* times that units may fail or refuse it */
+#define LOSSES_MAX 5                  /* units that a request may lose without a token in between */
+#define RETRIES_MAX 3                 /* times that units may fail or refuse it, likewise */
+#define RETRY_NS ((int64_t)500000000) /* before the same unit is tried again; doubles each time */
 
 /* ---- the queue ------------------------------------------------------------------------------- */
 
@@ -178,12 +179,11 @@ bool dispatch_retry(struct gateway *gateway, struct request *request, uint32_t u
     if (request->state != REQUEST_SUBMITTED || request->retries >= RETRIES_MAX) return false;
     bool again = reason == FINISH_REFUSED_DRAINING && !gateway->draining;
     if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].draining = true;
-    if (reason == FINISH_REFUSED_DRAINING || reason == FINISH_FAILED ||
-        reason == FINISH_REFUSED_QUEUE)
+    if (reason == FINISH_REFUSED_DRAINING || reason == FINISH_REFUSED_QUEUE)
         again |= others_serve(gateway, unit);
-    if (!again) return false;
-    request->retries++;
+    if (!again && reason != FINISH_FAILED) return false;
     request->shunned = unit;
+    request->retry_ns = now_ns + (RETRY_NS << request->retries++);
     if (request->prefill != FLEET_NONE) handover_cancel(gateway, request); /* at the other one */
     send_again(gateway, request, now_ns);
     return true;
@@ -314,6 +314,12 @@ static enum outcome place(struct gateway *gateway, struct request *request,
         if (outcome != OUTCOME_NOT_FOR_TWO) return outcome;
     }
     struct units_choice choice = balance_units(&need, units, LIMIT_FLEET_UNITS);
+    if (choice.unit != BALANCE_NO_RANK && choice.unit == request->shunned &&
+        now_ns < request->retry_ns) {
+        if (request->retry_ns < gateway->queue.retry_ns)
+            gateway->queue.retry_ns = request->retry_ns;
+        return OUTCOME_WENT_ON;
+    }
     if (choice.unit != BALANCE_NO_RANK) {
         if (outbox_room(&gateway->outbox) < dispatch_submit_bytes(request)) return OUTCOME_NO_ROOM;
         bind(gateway, request, choice.unit, need.start_pages);
@@ -373,6 +379,7 @@ void dispatch_run(struct gateway *gateway, int64_t now_ns) {
     if (fleet_serves(&gateway->fleet)) queue->served_ns = now_ns;
     for (bool room = true; room && queue->first;) {
         queue->wanted = false;
+        queue->retry_ns = MACHINE_NEVER;
         room = walk(gateway, now_ns);
         if (room && !queue->wanted)
             return; /* else who ended has ended others: they stand in front */
@@ -384,6 +391,7 @@ int64_t dispatch_wake_ns(const struct gateway *gateway) {
     const struct request_queue *queue = &gateway->queue;
     int64_t wake_ns = MACHINE_NEVER;
     if (queue->first && queue->wanted) return 0;
+    if (queue->first) wake_ns = queue->retry_ns;
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (silent_at_ns(gateway, i) < wake_ns) wake_ns = silent_at_ns(gateway, i);
     if (fleet_serves(&gateway->fleet)) return wake_ns;

@@ -34,8 +34,9 @@ bool dispatch_is_whole(const struct request *request, enum finish_reason *reason
 /* The first tokens of an attempt have come: its pages are counted as held from now on. */
 void dispatch_progress(struct gateway *gateway, struct request *request, uint32_t unit);
 
-/* True if the ending at one of its units calls for another try elsewhere, and the request is on its
- * way to it. Room for HANDOVER_CANCEL_BYTES has been made sure of. */
+/* True if the ending at one of its units calls for another try, and the request waits for it:
+ * elsewhere, or after a failed step at the same unit too, a little later. Room for
+ * HANDOVER_CANCEL_BYTES has been made sure of. */
 bool dispatch_retry(struct gateway *gateway, struct request *request, uint32_t unit,
                     enum finish_reason reason, int64_t now_ns);
 

@@ -121,7 +121,7 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
                          gateway_memory_bytes(options));
     gateway->model_name = bytes_of(full.model_name);
     gateway->version = bytes_of(full.version);
-    gateway->started_ns = MACHINE_NEVER;
+    gateway->started_ns = gateway->queue.retry_ns = MACHINE_NEVER;
     *gateway_out = gateway;
     return STATUS_OK;
 }

@@ -62,6 +62,7 @@ struct request {
     struct request_id id;    /* at the unit; its attempt counts the units that had it before */
     uint32_t unit;           /* in the fleet's table; FLEET_NONE: no unit has it */
     uint32_t shunned;        /* the unit that failed it last; FLEET_NONE */
+    int64_t retry_ns;        /* may be tried there again */
     uint8_t losses, retries; /* since its last token */
     uint8_t task;            /* enum request_task (gateway/handover.h) */
     bool has_last_word;      /* its unit has ended, the one that computed its prompt has not */
@@ -102,6 +103,7 @@ struct request_queue { /* of those that wait for a unit, first come first */
     struct request *first, *last;
     uint32_t count;
     bool wanted;       /* something has changed since it was walked */
+    int64_t retry_ns;  /* when the first of those that were failed may be tried again */
     int64_t served_ns; /* when a unit was last seen that takes requests */
 };
 

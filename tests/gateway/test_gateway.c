@@ -575,15 +575,26 @@ static void a_draining_gateway_finishes_what_runs(void **state) {
 
 /* ---- misfortunes ---------------------------------------------------------------------------- */
 
+/* The unit fails the request as often as it is tried. */
+static void fail_always(struct world *world) {
+    for (uint32_t submits = 0; submits != world->submits;) {
+        submits = world->submits;
+        tell_finished(world, FINISH_FAILED);
+        world->now_ns += 5000000000;
+        world_settle(world);
+    }
+}
+
 static void a_failed_engine_is_told_apart(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
-    uint32_t early = ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"stream\":true}");
-    tell_finished(world, FINISH_FAILED);
+    uint32_t early = ask(world, COMPLETIONS, "{\"prompt\":\"a\"}");
+    fail_always(world);
+    assert_int_equal(world->submits, 4);
     assert_error(world, early, 503, "engine_failed");
     uint32_t late = ask(world, COMPLETIONS, "{\"prompt\":\"a\"}");
     tell_text(world, "some", true);
-    tell_finished(world, FINISH_FAILED);
+    fail_always(world);
     assert_text(body_of(world, late), "choices.0.text", "some");
     assert_text(body_of(world, late), "choices.0.finish_reason", "insufficient_system_resource");
     world_close(world);
@@ -899,7 +910,7 @@ static void choices_fail_and_leave_together(void **state) {
 
     client = ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":2,\"stream\":true}");
     tell_choice(world, client, 0, 0, &id, 1, 0);
-    end_choice(world, client, 1, FINISH_FAILED, 0);
+    end_choice(world, client, 1, FINISH_CANCELLED, 0);
     end_choice(world, client, 0, FINISH_CANCELLED, 1);
     uint32_t events_count = events_of(world, client);
     assert_text(events[events_count - 1], "error.code", "engine_failed");

@@ -247,7 +247,8 @@ static void take_stream(const struct client *client) {
         struct bytes event = {text, (size_t)(end - text)};
         text = end + 2;
         if (bytes_equal(event, BYTES_LITERAL(": keep-alive"))) {
-            assert_int_equal(got->reasoning.count + got->content.count, 0);
+            /* while nothing has been said, or the answer waits for another try */
+            assert_true(got->reasoning.count + got->content.count == 0 || had_faults);
             continue;
         }
         assert_true(bytes_start_with(event, BYTES_LITERAL("data: ")));
@@ -392,7 +393,12 @@ static void live(uint64_t seed, uint8_t digest_out[SHA256_BYTES]) {
         if (below(carry_odds) == 0) world_carry(world);
     }
     world_settle(world);
-    assert_int_equal(gateway_request_count(world->gateway), 0);
+    const struct machine *machine = &world->gateway_machine;
+    while (gateway_request_count(world->gateway)) { /* failed ones are tried again, later */
+        assert_true(machine->next_wake_ns(machine->self) != MACHINE_NEVER);
+        world->now_ns += 500000000;
+        world_settle(world);
+    }
     assert_int_equal(unit_request_count(world->unit), 0);
     gateway_audit(world->gateway);
     unit_audit(world->unit);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/fleet_clients.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/random.h"
+#include "base/tree.h"
+#include "simulate/fleet_engine.h"
+
+#define BODY_BYTES ((size_t)16 << 10)
+#define SCRATCH_BYTES ((size_t)1 << 20)
+
+size_t fleet_clients_bytes(void) {
+    return FLEET_CLIENTS_MAX * sizeof(struct fleet_client) + BODY_BYTES + SCRATCH_BYTES + 64;
+}
+
+bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena, uint64_t seed) {
+    *clients = (struct fleet_clients){.seed = seed};
+    clients->clients = arena_take_zeroed(arena, FLEET_CLIENTS_MAX * sizeof *clients->clients);
+    clients->body = arena_take(arena, BODY_BYTES);
+    void *scratch = arena_take(arena, SCRATCH_BYTES);
+    if (!clients->clients || !clients->body || !scratch) return false;
+    arena_over(&clients->scratch, scratch, SCRATCH_BYTES);
+    return true;
+}
+
+void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_client *client,
+                          const char *text) {
+    if (clients->breach[0]) return;
+    format_text(clients->breach, sizeof clients->breach, "client %llu: %s",
+                (unsigned long long)client->number, text);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+/* The draw-th number of the client, below the bound. */
+static uint32_t below(const struct fleet_clients *clients, uint32_t draw, uint32_t bound) {
+    return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
+}
+
+/* Prompts of four families begin alike. */
+static uint32_t make_prompt(const struct fleet_clients *clients, uint32_t *prompt) {
+    uint32_t count = 1 + below(clients, 0, FLEET_PROMPT_MAX - 1), family = below(clients, 1, 4);
+    for (uint32_t i = 0; i < count; i++)
+        prompt[i] = 2 + (i < 140 ? family * 31 + i * 7 : clients->count * 17 + i) % 990;
+    return count;
+}
+
+/* Writes the body, and what is expected of the answer. */
+static size_t make_body(struct fleet_clients *clients, struct fleet_client *client) {
+    uint32_t prompt[FLEET_PROMPT_MAX], count = make_prompt(clients, prompt);
+    uint32_t answer_max = 1 + below(clients, 2, FLEET_ANSWER_MAX - 1);
+    struct sampling sampling = {.top_p = 1, .seed = below(clients, 3, 1000000)};
+    if (below(clients, 4, 3) == 0) sampling.frequency_penalty = 0.5f;
+    if (below(clients, 5, 3) == 0) sampling.min_tokens = below(clients, 6, answer_max + 1);
+    bool logprobs = below(clients, 7, 5) == 0;
+    client->stream = below(clients, 8, 2);
+    client->choice_count = below(clients, 9, 4) ? 1 : 1 + below(clients, 10, FLEET_CHOICES_MAX);
+    char *out = clients->body;
+    size_t used = format_text(
+        out, BODY_BYTES,
+        "{\"max_tokens\":%u,\"seed\":%u,\"n\":%u,\"stream\":%s,\"frequency_penalty\":%s,"
+        "\"min_tokens\":%u%s,\"prompt\":[",
+        answer_max, (unsigned)sampling.seed, client->choice_count,
+        client->stream ? "true" : "false", sampling.frequency_penalty != 0 ? "0.5" : "0",
+        sampling.min_tokens, logprobs ? ",\"logprobs\":2" : "");
+    for (uint32_t i = 0; i < count; i++)
+        used += format_text(out + used, BODY_BYTES - used, i ? ",%u" : "%u", prompt[i]);
+    used += format_text(out + used, BODY_BYTES - used, "]}");
+    for (uint32_t i = 0; i < client->choice_count; i++) {
+        struct fleet_choice *choice = &client->choices[i];
+        sampling.choice = i;
+        choice->expected_count =
+            fleet_engine_answer(prompt, count, &sampling, answer_max, choice->expected);
+    }
+    return used;
+}
+
+const struct record *fleet_clients_ask(struct fleet_clients *clients) {
+    static const char path[] = "/v1/completions";
+    check(clients->count < FLEET_CLIENTS_MAX);
+    struct fleet_client *client = &clients->clients[clients->count];
+    client->number = clients->count;
+    size_t body_bytes = make_body(clients, client);
+    size_t path_at = record_tail(sizeof(struct record_client_request));
+    size_t body_at = record_tail(path_at + sizeof path - 1);
+    char *text = arena_take(&clients->scratch, body_bytes);
+    check(text);
+    memcpy(text, clients->body, body_bytes);
+    struct outbox box = {.memory = clients->body, .capacity = BODY_BYTES};
+    struct record_client_request *record =
+        outbox_put(&box, RECORD_CLIENT_REQUEST, body_at + body_bytes);
+    check(record);
+    record->connection.value = clients->count++;
+    record->random[0] = clients->seed;
+    record->random[1] = client->number * 64;
+    record->method = HTTP_POST;
+    record->path_bytes = sizeof path - 1;
+    record->body_bytes = (uint32_t)body_bytes;
+    memcpy((char *)record + path_at, path, sizeof path - 1);
+    memcpy((char *)record + body_at, text, body_bytes);
+    arena_clear(&clients->scratch);
+    return &record->record;
+}
+
+/* ---- hearing --------------------------------------------------------------------------------- */
+
+static void take_tokens(struct fleet_clients *clients, struct fleet_client *client,
+                        struct fleet_choice *choice, const struct tree *ids) {
+    for (size_t i = 0; i < tree_count(ids); i++) {
+        int64_t id = -1;
+        if (choice->finished || choice->count == choice->expected_count) {
+            fleet_clients_breach(clients, client, "tokens behind the end");
+            return;
+        }
+        if (!tree_get_integer(tree_at(ids, i), &id) || id != choice->expected[choice->count]) {
+            fleet_clients_breach(clients, client, "another token than undisturbed");
+            return;
+        }
+        choice->count++;
+    }
+}
+
+static void take_finish(struct fleet_clients *clients, struct fleet_client *client,
+                        struct fleet_choice *choice, struct bytes reason) {
+    uint32_t count = choice->expected_count;
+    bool stops = choice->expected[count - 1] == FLEET_STOP_TOKEN;
+    if (choice->finished) fleet_clients_breach(clients, client, "ended twice");
+    choice->finished = true;
+    if (bytes_equal(reason, BYTES_LITERAL("insufficient_system_resource"))) {
+        client->cut = true;
+        return;
+    }
+    if (!bytes_equal(reason, bytes_of(stops ? "stop" : "length")))
+        fleet_clients_breach(clients, client, "another finish reason than undisturbed");
+    if (choice->count != count) fleet_clients_breach(clients, client, "ended too early");
+}
+
+static void take_choices(struct fleet_clients *clients, struct fleet_client *client,
+                         const struct tree *root) {
+    const struct tree *choices = tree_member(root, "choices");
+    for (size_t i = 0; i < tree_count(choices); i++) {
+        const struct tree *from = tree_at(choices, i);
+        int64_t index = -1;
+        struct bytes reason;
+        if (!tree_get_integer(tree_member(from, "index"), &index) || index < 0 ||
+            index >= client->choice_count) {
+            fleet_clients_breach(clients, client, "a choice that was not asked for");
+            return;
+        }
+        struct fleet_choice *choice = &client->choices[index];
+        take_tokens(clients, client, choice, tree_member(from, "token_ids"));
+        if (tree_get_string(tree_member(from, "finish_reason"), &reason))
+            take_finish(clients, client, choice, reason);
+    }
+}
+
+static void take_json(struct fleet_clients *clients, struct fleet_client *client,
+                      struct bytes text) {
+    const struct tree *root;
+    struct error error;
+    struct bytes code;
+    arena_clear(&clients->scratch);
+    if (tree_parse(&clients->scratch, text, "answer", &root, &error)) {
+        fleet_clients_breach(clients, client, error.text);
+        return;
+    }
+    if (tree_get_string(tree_member(tree_member(root, "error"), "code"), &code)) {
+        client->refused = true;
+        format_text(client->code, sizeof client->code, "%.*s", (int)code.count, code.data);
+    }
+    take_choices(clients, client, root);
+}
+
+/* Whole events; comments and the last word are no JSON. */
+static void take_events(struct fleet_clients *clients, struct fleet_client *client,
+                        struct bytes text) {
+    static const char head[] = "data: ";
+    size_t at = 0;
+    while (at < text.count) {
+        const char *line = text.data + at, *end = memchr(line, '\n', text.count - at);
+        size_t count = end ? (size_t)(end - line) : text.count - at;
+        at += count + 1;
+        if (count < sizeof head || memcmp(line, head, sizeof head - 1) != 0) continue;
+        struct bytes json = {line + sizeof head - 1, count - (sizeof head - 1)};
+        if (!bytes_equal(json, BYTES_LITERAL("[DONE]"))) take_json(clients, client, json);
+    }
+}
+
+static void take_end(struct fleet_clients *clients, struct fleet_client *client) {
+    client->ended = true;
+    for (uint32_t i = 0; i < client->choice_count && !client->refused; i++)
+        if (!client->choices[i].finished)
+            fleet_clients_breach(clients, client, "its answer has no end");
+}
+
+void fleet_clients_hear(struct fleet_clients *clients, const struct record *record) {
+    const struct record_stream_begin *head = (const void *)record; /* all begin alike */
+    check(head->connection.value < clients->count);
+    struct fleet_client *client = &clients->clients[head->connection.value];
+    if (client->gone) fleet_clients_breach(clients, client, "spoken to after it has gone");
+    if (client->ended) fleet_clients_breach(clients, client, "spoken to after the end");
+    if (record->kind == RECORD_RESPOND) {
+        const struct record_respond *respond = (const void *)record;
+        struct bytes body = {record_tail_at(respond, sizeof *respond), respond->body_bytes};
+        if (client->begun) fleet_clients_breach(clients, client, "answered behind a stream");
+        client->http_status = respond->http_status;
+        take_json(clients, client, body);
+        take_end(clients, client);
+    } else if (record->kind == RECORD_STREAM_BEGIN) {
+        if (client->begun) fleet_clients_breach(clients, client, "begun twice");
+        client->begun = true;
+        client->http_status = 200;
+    } else if (record->kind == RECORD_STREAM_DATA) {
+        const struct record_stream_data *data = (const void *)record;
+        if (!client->begun) fleet_clients_breach(clients, client, "data before the beginning");
+        take_events(clients, client,
+                    (struct bytes){record_tail_at(data, sizeof *data), data->data_bytes});
+    } else {
+        take_end(clients, client);
+    }
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Clients of a simulated fleet: what they ask for, over the API, and whether what they are told is
+ * what the engine would say undisturbed. A breach is a text that says what was wrong; the first one
+ * is kept.
+ */
+#ifndef SIMULATE_FLEET_CLIENTS_H
+#define SIMULATE_FLEET_CLIENTS_H
+
+#include "base/arena.h"
+#include "contract/machine.h"
+
+enum {
+    FLEET_CHOICES_MAX = 3,
+    FLEET_PROMPT_MAX = 300,
+    FLEET_ANSWER_MAX = 150,
+    FLEET_CLIENTS_MAX = 400
+};
+
+struct fleet_choice {
+    uint32_t expected[FLEET_ANSWER_MAX];
+    uint32_t expected_count, count; /* the first `count` have been told */
+    bool finished;
+};
+
+struct fleet_client {
+    uint64_t number;
+    bool stream, begun, ended, gone, refused, cut;
+    uint32_t http_status;
+    char code[32]; /* of the error */
+    uint32_t choice_count;
+    struct fleet_choice choices[FLEET_CHOICES_MAX];
+};
+
+struct fleet_clients {
+    uint64_t seed;
+    struct fleet_client *clients; /* [FLEET_CLIENTS_MAX] */
+    uint32_t count;
+    char *body;           /* scratch of one request */
+    struct arena scratch; /* of one answer's JSON */
+    char breach[200];     /* empty: none so far */
+};
+
+size_t fleet_clients_bytes(void);
+bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena, uint64_t seed);
+
+/* The next client's CLIENT_REQUEST, in memory that the next one takes over. */
+const struct record *fleet_clients_ask(struct fleet_clients *clients);
+
+/* A RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. */
+void fleet_clients_hear(struct fleet_clients *clients, const struct record *record);
+
+/* "client 7: text" */
+void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_client *client,
+                          const char *text);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Whole fleets, seed by seed (simulate/fleet_world.h says what must hold): 100 lives under faults
+ * and 20 without; FATHOM_SEEDS="first count" asks for others.
+ */
+#include "simulate/fleet_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static struct arena arena;
+static void *memory;
+
+static struct fleet_world_report live(uint64_t seed, bool faults) {
+    struct fleet_world_options options = {.seed = seed, .faults = faults};
+    struct fleet_world_report report;
+    fleet_world_run(&options, &arena, &report);
+    if (report.breach[0]) fail_msg("seed %llu: %s", (unsigned long long)seed, report.breach);
+    return report;
+}
+
+static void every_answer_survives(void **state) {
+    (void)state;
+    const char *asked_for = getenv("FATHOM_SEEDS");
+    unsigned long first = 0, count = 100;
+    struct fleet_world_report sum = {0};
+    uint32_t cut_with_memory = 0; /* answers that could have gone on elsewhere */
+    if (asked_for) {
+        char *rest;
+        first = strtoul(asked_for, &rest, 10);
+        count = strtoul(rest, NULL, 10);
+    }
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct fleet_world_report report = live(seed, true);
+        sum.asked += report.asked;
+        sum.answered += report.answered;
+        sum.refused += report.refused;
+        sum.cut += report.cut;
+        if (!report.scarce && report.units > 1)
+            cut_with_memory += report.cut + report.refused_by[FLEET_FAILED];
+        for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
+            sum.refused_by[i] += report.refused_by[i];
+        sum.left += report.left;
+        sum.deaths += report.deaths;
+        sum.freezes += report.freezes;
+        sum.cuts += report.cuts;
+        sum.failed_steps += report.failed_steps;
+        sum.drains += report.drains;
+        sum.losses += report.losses;
+        sum.resumed += report.resumed;
+        sum.preempted += report.preempted;
+    }
+    print_message("# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths, %u freezes, "
+                  "%u cuts, %u failed steps, %u drains; %u losses, %u resumed, %u preempted\n",
+                  sum.asked, sum.answered, sum.refused, sum.cut, sum.left, sum.deaths, sum.freezes,
+                  sum.cuts, sum.failed_steps, sum.drains, (unsigned)sum.losses,
+                  (unsigned)sum.resumed, (unsigned)sum.preempted);
+    print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed; of those that "
+                  "could move %u were cut\n",
+                  sum.refused_by[FLEET_QUEUE_FULL], sum.refused_by[FLEET_NO_MEMORY],
+                  sum.refused_by[FLEET_NO_UNIT], sum.refused_by[FLEET_FAILED], cut_with_memory);
+    if (asked_for) return;
+    assert_true(sum.resumed > 1000 && sum.losses > 300 && sum.failed_steps > 100);
+    assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
+    assert_true(sum.answered > sum.asked * 8 / 10); /* most units are small, and often gone */
+}
+
+static void without_faults_nothing_is_lost(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct fleet_world_report report = live(seed, false);
+        assert_true(report.left == 0 && (report.cut == 0 || report.scarce));
+        assert_int_equal(report.resumed + report.losses, 0);
+    }
+}
+
+static void a_seed_gives_the_same_life_again(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        struct fleet_world_report first = live(seed, true), second = live(seed, true);
+        assert_true(first.digest == second.digest && first.rest_ns == second.rest_ns);
+        assert_true(live(seed + 1, true).digest != first.digest);
+    }
+}
+
+static int open_memory(void **state) {
+    (void)state;
+    memory = malloc(fleet_world_bytes());
+    if (!memory) return 1;
+    arena_over(&arena, memory, fleet_world_bytes());
+    return 0;
+}
+
+static int close_memory(void **state) {
+    (void)state;
+    free(memory);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_answer_survives),
+        cmocka_unit_test(without_faults_nothing_is_lost),
+        cmocka_unit_test(a_seed_gives_the_same_life_again),
+    };
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
+}
