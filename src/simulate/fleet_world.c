@@ -503,7 +503,6 @@ static void choose_options(struct world *world, struct gateway_options *gateway)
         .model_id = model_id,
         .numerics_id = "simulated",
     };
-    world->report->units = world->unit_count;
     world->report->scarce = below(world, 3) == 0;
     *gateway = (struct gateway_options){
         .model_name = "fleet",
@@ -609,8 +608,10 @@ static void judge(struct world *world) {
         if (!client->ended) fleet_clients_breach(clients, client, "never answered");
         if (client->refused && !may_refuse(world, client))
             fleet_clients_breach(clients, client, client->code);
-        if (client->cut && !world->options.faults && !report->scarce)
-            fleet_clients_breach(clients, client, "cut without a fault");
+        bool failed =
+            client->refused && bytes_equal(bytes_of(client->code), BYTES_LITERAL("engine_failed"));
+        if ((client->cut || failed) && !report->scarce) /* it could have gone on elsewhere */
+            fleet_clients_breach(clients, client, "given up");
         report->refused += client->refused;
         report->cut += client->cut && !client->refused;
         report->answered += !client->refused && !client->cut;

@@ -32,7 +32,6 @@ struct fleet_world_report {
     uint32_t asked, answered, refused, cut, left; /* clients; cut: some tokens, and a reason */
     uint32_t refused_by[FLEET_REFUSALS];
     uint32_t deaths, freezes, cuts, failed_steps, drains;
-    uint32_t units;
     bool scarce;                    /* the gateway could not keep every answer's tokens */
     uint64_t losses, resumed;       /* by the gateway's account */
     uint64_t preempted, recomputed; /* tokens; by the units' that were there at the end */

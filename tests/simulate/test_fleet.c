@@ -27,7 +27,6 @@ static void every_answer_survives(void **state) {
     const char *asked_for = getenv("FATHOM_SEEDS");
     unsigned long first = 0, count = 100;
     struct fleet_world_report sum = {0};
-    uint32_t cut_with_memory = 0; /* answers that could have gone on elsewhere */
     if (asked_for) {
         char *rest;
         first = strtoul(asked_for, &rest, 10);
@@ -39,8 +38,6 @@ static void every_answer_survives(void **state) {
         sum.answered += report.answered;
         sum.refused += report.refused;
         sum.cut += report.cut;
-        if (!report.scarce && report.units > 1)
-            cut_with_memory += report.cut + report.refused_by[FLEET_FAILED];
         for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
             sum.refused_by[i] += report.refused_by[i];
         sum.left += report.left;
@@ -58,10 +55,9 @@ static void every_answer_survives(void **state) {
                   sum.asked, sum.answered, sum.refused, sum.cut, sum.left, sum.deaths, sum.freezes,
                   sum.cuts, sum.failed_steps, sum.drains, (unsigned)sum.losses,
                   (unsigned)sum.resumed, (unsigned)sum.preempted);
-    print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed; of those that "
-                  "could move %u were cut\n",
+    print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
                   sum.refused_by[FLEET_QUEUE_FULL], sum.refused_by[FLEET_NO_MEMORY],
-                  sum.refused_by[FLEET_NO_UNIT], sum.refused_by[FLEET_FAILED], cut_with_memory);
+                  sum.refused_by[FLEET_NO_UNIT], sum.refused_by[FLEET_FAILED]);
     if (asked_for) return;
     assert_true(sum.resumed > 1000 && sum.losses > 300 && sum.failed_steps > 100);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
@@ -70,7 +66,7 @@ static void every_answer_survives(void **state) {
 
 static void without_faults_nothing_is_lost(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < 20; seed++) {
+    for (uint64_t seed = 0; seed < 20 && !getenv("FATHOM_SEEDS"); seed++) {
         struct fleet_world_report report = live(seed, false);
         assert_true(report.left == 0 && (report.cut == 0 || report.scarce));
         assert_int_equal(report.resumed + report.losses, 0);
@@ -79,7 +75,7 @@ static void without_faults_nothing_is_lost(void **state) {
 
 static void a_seed_gives_the_same_life_again(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < 3; seed++) {
+    for (uint64_t seed = 0; seed < 3 && !getenv("FATHOM_SEEDS"); seed++) {
         struct fleet_world_report first = live(seed, true), second = live(seed, true);
         assert_true(first.digest == second.digest && first.rest_ns == second.rest_ns);
         assert_true(live(seed + 1, true).digest != first.digest);
