@@ -6,6 +6,9 @@
  * as soon as the last one is carried out) alternate with quiet ones. Of each run the median and the
  * 99th percentile of its step times; of those, the medians over the runs.
  *
+ * Drain: the last rank is masked and comes back, over and over; the steps meanwhile, beside the
+ * quiet ones.
+ *
  * Replicas: the same steps by turns and by flow. Balance is counted, not timed: after each of some
  * steps all ranks say what their slots computed.
  */
@@ -31,7 +34,7 @@ struct rebalance_values {
     struct rank_job_values job;
     uint64_t runs, steps, sequences;
     const char *batch;
-    bool damage, json;
+    bool drain, damage, json;
 };
 
 #define AT(field) .offset = offsetof(struct rebalance_values, field)
@@ -65,6 +68,11 @@ static const struct option rebalance_rows[] = {
      .fallback = "4,16,64,128",
      .help = "sequences of each rank for which turns and flow are compared: one measurement each",
      AT(batch)},
+    {.name = "drain",
+     .type = OPTION_FLAG,
+     .help = "also steps while a rank is drained and comes back; the others need slots for all "
+             "experts (--redundant-experts)",
+     AT(drain)},
     {.name = "damage",
      .type = OPTION_FLAG,
      .help = "turn a bit of an expert on its way to each rank, and fail unless that is noticed",
@@ -127,14 +135,26 @@ static enum status settle(struct bench *bench, struct error *error) {
     return status;
 }
 
-static enum status time_run(struct bench *bench, bool moves, struct figures *out,
+enum what { QUIET, MOVING, DRAINING };
+static const char *const what_names[] = {"quiet", "moving", "draining"};
+
+/* What there is to do beside the next step. */
+static enum status stir(struct bench *bench, enum what what, struct error *error) {
+    uint32_t last = bench->ranks - 1;
+    if (what == MOVING) rebalancer_reshuffle(bench->rebalancer);
+    if (what != DRAINING || rebalancer_is_busy(bench->rebalancer)) return STATUS_OK;
+    return rebalancer_mask(bench->rebalancer, last, !rebalancer_is_empty(bench->rebalancer, last),
+                           error);
+}
+
+static enum status time_run(struct bench *bench, enum what what, struct figures *out,
                             struct error *error) {
     double seconds[STEPS_MAX];
     uint32_t count = (uint32_t)bench->values.steps, batch = (uint32_t)bench->values.sequences;
     enum status status = settle(bench, error);
     for (uint32_t step = 0; !status && step < count; step++) {
-        if (moves) rebalancer_reshuffle(bench->rebalancer);
-        status = decode(bench, batch, step, &seconds[step], error);
+        status = stir(bench, what, error);
+        if (!status) status = decode(bench, batch, step, &seconds[step], error);
     }
     if (status) return status;
     out->median = machine_limits_median(seconds, count); /* sorts */
@@ -154,19 +174,22 @@ static void print_runs(const struct bench *bench, const char *name, double *medi
                p99s[count - 1] * 1e3);
 }
 
-static enum status compare_moving(struct bench *bench, struct error *error) {
+static enum status compare_steps(struct bench *bench, enum what what, struct error *error) {
     static double medians[2][RUNS_MAX], p99s[2][RUNS_MAX];
     uint32_t runs = (uint32_t)bench->values.runs;
     struct rebalancer_counts before = rebalancer_counts(bench->rebalancer);
     for (uint32_t run = 0; run < runs; run++)
         for (int moves = 0; moves < 2; moves++) {
             struct figures figures;
-            enum status status = time_run(bench, moves, &figures, error);
+            enum status status = time_run(bench, moves ? what : QUIET, &figures, error);
             if (status) return status;
             medians[moves][run] = figures.median;
             p99s[moves][run] = figures.p99;
         }
     enum status settled = settle(bench, error);
+    if (!settled && what == DRAINING)
+        settled = rebalancer_mask(bench->rebalancer, bench->ranks - 1, false, error);
+    if (!settled) settled = settle(bench, error);
     if (settled) return settled;
     struct rebalancer_counts after = rebalancer_counts(bench->rebalancer);
     double bytes = (double)(after.bytes - before.bytes);
@@ -178,22 +201,24 @@ static enum status compare_moving(struct bench *bench, struct error *error) {
                "  %-8s %10s %10s\n",
                (unsigned long long)bench->values.sequences, runs,
                (unsigned long long)bench->values.steps, "steps", "median ms", "p99 ms");
+    if (bench->values.json) printf("\"%s_and_quiet\":{", what_names[what]);
     print_runs(bench, "quiet", medians[0], p99s[0]);
-    print_runs(bench, "moving", medians[1], p99s[1]);
+    print_runs(bench, what_names[what], medians[1], p99s[1]);
     double of_median =
         machine_limits_median(medians[1], runs) / machine_limits_median(medians[0], runs);
     double of_p99 = machine_limits_median(p99s[1], runs) / machine_limits_median(p99s[0], runs);
     if (bench->values.json)
-        printf("\"median_ratio\":%.3f,\"p99_ratio\":%.3f,\"experts_moved\":%llu,"
-               "\"bytes_moved\":%.0f,\"adoptions\":%llu,\"stall_us\":%.2f,\"stall_us_max\":%.2f,\n",
-               of_median, of_p99, (unsigned long long)(after.moves - before.moves), bytes,
-               (unsigned long long)adopted, stall_us, (double)after.stall_ns_max * 1e-3);
+        printf(
+            "\"median_ratio\":%.3f,\"p99_ratio\":%.3f,\"experts_moved\":%llu,"
+            "\"bytes_moved\":%.0f,\"adoptions\":%llu,\"stall_us\":%.2f,\"stall_us_max\":%.2f},\n",
+            of_median, of_p99, (unsigned long long)(after.moves - before.moves), bytes,
+            (unsigned long long)adopted, stall_us, (double)after.stall_ns_max * 1e-3);
     else
-        printf("  moving / quiet: median %.3f, p99 %.3f; %llu experts, %.1f MiB; %llu adoptions of "
+        printf("  %s / quiet: median %.3f, p99 %.3f; %llu experts, %.1f MiB; %llu adoptions of "
                "%.1f us, %.1f at most\n",
-               of_median, of_p99, (unsigned long long)(after.moves - before.moves),
-               bytes / (1 << 20), (unsigned long long)adopted, stall_us,
-               (double)after.stall_ns_max * 1e-3);
+               what_names[what], of_median, of_p99,
+               (unsigned long long)(after.moves - before.moves), bytes / (1 << 20),
+               (unsigned long long)adopted, stall_us, (double)after.stall_ns_max * 1e-3);
     return STATUS_OK;
 }
 
@@ -363,7 +388,8 @@ int bench_rebalance(int argc, char **argv) {
     if (rank_job_begin(&bench_rebalance_options, &bench.values.job, &exit_code)) return exit_code;
     enum status status = open_bench(&bench, &error);
     if (!status && bench.values.json) printf("{");
-    if (!status) status = compare_moving(&bench, &error);
+    if (!status) status = compare_steps(&bench, MOVING, &error);
+    if (!status && bench.values.drain) status = compare_steps(&bench, DRAINING, &error);
     if (!status && bench.values.damage) status = check_damage(&bench, &error);
     if (!status) status = compare_all_replicas(&bench, &error);
     if (!status && bench.values.json) {
