@@ -229,6 +229,11 @@ static bool storage_valid(struct walk *walk, const struct record *record) {
     }
 }
 
+static bool kv_hello_valid(struct walk *walk, const struct record_kv_hello *record) {
+    return record->rank < LIMIT_RANKS && record->reserved == 0 && record->address[0] &&
+           address_valid(record->address) && walk_ends(walk);
+}
+
 static bool reserved_valid(struct walk *walk, const struct record_reserved *record) {
     return request_valid(record->request) && record->rank < LIMIT_RANKS && walk_ends(walk);
 }
@@ -410,6 +415,7 @@ static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
     [RECORD_KV_LOADED] = sizeof(struct record_kv_loaded),
     [RECORD_KV_KEEP] = sizeof(struct record_kv_keep),
     [RECORD_KV_KEPT] = sizeof(struct record_kv_kept),
+    [RECORD_KV_HELLO] = sizeof(struct record_kv_hello),
 };
 
 static bool parts_valid(struct walk *walk, const struct record *record) {
@@ -458,6 +464,8 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
         return kv_cancel_valid(walk, (const void *)record);
     case RECORD_KV_DONE:
         return kv_done_valid(walk, (const void *)record);
+    case RECORD_KV_HELLO:
+        return kv_hello_valid(walk, (const void *)record);
     case RECORD_EXPERTS:
         return experts_valid(walk, (const void *)record);
     case RECORD_KV_FIND:

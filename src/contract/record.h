@@ -63,6 +63,8 @@ enum record_kind {
     RECORD_KV_LOADED,
     RECORD_KV_KEEP,
     RECORD_KV_KEPT,
+    /* a rank's host -> that of rank 0 */
+    RECORD_KV_HELLO,
     RECORD_KIND_COUNT
 };
 
@@ -508,6 +510,14 @@ struct record_kv_done {
     struct request_id request;
     uint32_t arrived;  /* 1: all of it, checked; 0: it failed, was late, or was cancelled */
     uint32_t reserved; /* zero */
+};
+
+/* Where a rank other than 0 takes KV blocks. */
+struct record_kv_hello {
+    struct record record;
+    uint32_t rank;
+    uint32_t reserved; /* zero */
+    char address[KV_ADDRESS_BYTES];
 };
 
 static inline size_t kv_expect_bytes(uint32_t page_count) {

@@ -87,7 +87,8 @@ void model_split_replicas(struct model *model, bool splits);
 bool model_has_mtp(const struct model *model);
 const struct shape *model_shape(const struct model *model);
 uint32_t model_page_count(const struct model *model);
-uint64_t model_page_bytes(const struct model *model);   /* one KV block, header included */
+uint64_t model_page_bytes(const struct model *model); /* one KV block, header included */
+/* For what moves blocks in and out of pages that no step uses meanwhile. */
 struct kv_pages *model_kv_pages(struct model *model);
 uint64_t model_weight_bytes(const struct model *model); /* packed */
 /* Not empty: what there is to say about files of weights, in one line. */

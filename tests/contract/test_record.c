@@ -226,6 +226,11 @@ static void *good_keep(void) {
 static void *good_kept(void) {
     return make(RECORD_KV_KEPT, sizeof(struct record_kv_kept));
 }
+static void *good_kv_hello(void) {
+    struct record_kv_hello *r = make(RECORD_KV_HELLO, sizeof *r);
+    strcpy(r->address, "host:1");
+    return r;
+}
 
 /* The record made last, carried. */
 static void *carry(enum record_kind kind, const struct record *inner) {
@@ -253,7 +258,7 @@ static void *(*const good[])(void) = {
     good_to_unit,        good_continue, good_reserved,    good_experts,
     good_expect,         good_push,     good_kv_cancel,   good_kv_done,
     good_find,           good_found,    good_kv_load,     good_kv_loaded,
-    good_keep,           good_kept,
+    good_keep,           good_kept,     good_kv_hello,
 };
 
 /* There is a good example of every kind, so that no kind goes untested. */

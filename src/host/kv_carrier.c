@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/kv_carrier.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "host/clock.h"
+
+/* A request's transfer. */
+struct journey {
+    struct request_id request;
+    struct transfer_ticket ticket;
+    enum transfer_side side;
+    bool failed; /* it has no ticket; its end is still to be told */
+    /* Out: the blocks named so far, those of them that are in the transport's hands, slice by
+     * slice.
+     */
+    uint32_t first_block, block_count, token_count, pushed_slices;
+    struct page_id *pages; /* [block_count]; in: all */
+    bool named, finished;  /* all blocks; and the transport knows it */
+};
+
+struct kv_carrier {
+    struct kv_carrier_options options;
+    struct event *readable;
+    struct journey *journeys; /* [count] */
+    uint32_t count, capacity;
+};
+
+static struct journey *find(struct kv_carrier *carrier, struct request_id request) {
+    for (uint32_t i = 0; i < carrier->count; i++)
+        if (request_id_equal(carrier->journeys[i].request, request)) return &carrier->journeys[i];
+    return NULL;
+}
+
+static struct journey *find_ticket(struct kv_carrier *carrier, const struct transfer_ended *ended) {
+    for (uint32_t i = 0; i < carrier->count; i++)
+        if (carrier->journeys[i].side == ended->side &&
+            transfer_ticket_equal(carrier->journeys[i].ticket, ended->ticket))
+            return &carrier->journeys[i];
+    return NULL;
+}
+
+static struct journey *begin(struct kv_carrier *carrier, struct request_id request,
+                             const uint64_t ticket[2], enum transfer_side side) {
+    if (carrier->count == carrier->capacity) {
+        carrier->capacity = carrier->capacity ? 2 * carrier->capacity : 16;
+        carrier->journeys =
+            realloc(carrier->journeys, carrier->capacity * sizeof *carrier->journeys);
+        check(carrier->journeys);
+    }
+    struct journey *journey = &carrier->journeys[carrier->count++];
+    *journey = (struct journey){
+        .request = request, .ticket = {.high = ticket[0], .low = ticket[1]}, .side = side};
+    return journey;
+}
+
+/* Its one and only end. */
+static void end(struct kv_carrier *carrier, struct journey *journey, bool arrived) {
+    struct record_kv_done done = {.record = {RECORD_VERSION, RECORD_KV_DONE, sizeof done},
+                                  .request = journey->request,
+                                  .arrived = arrived};
+    free(journey->pages);
+    *journey = carrier->journeys[--carrier->count];
+    carrier->options.say(carrier->options.context, &done.record);
+}
+
+static void add_pages(struct journey *journey, const struct page_id *pages, uint32_t count) {
+    uint32_t all = journey->block_count + count;
+    if (count == 0) return;
+    journey->pages = realloc(journey->pages, all * sizeof *journey->pages);
+    check(journey->pages);
+    memcpy(journey->pages + journey->block_count, pages, count * sizeof *pages);
+    journey->block_count = all;
+}
+
+static uint32_t rows_of(const struct journey *journey, uint32_t block) {
+    uint32_t left = journey->token_count - (journey->first_block + block) * KV_BLOCK_TOKENS;
+    return left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS;
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+static void expect(struct kv_carrier *carrier, const struct record_kv_expect *record) {
+    const struct kv_pages *pages = carrier->options.pages;
+    struct journey *journey = begin(carrier, record->request, record->ticket, TRANSFER_IN);
+    struct transfer_block *blocks = calloc(record->page_count, sizeof *blocks);
+    struct error error;
+    check(blocks);
+    journey->first_block = record->first_block;
+    journey->token_count = record->token_count;
+    add_pages(journey, record_tail_at(record, sizeof *record), record->page_count);
+    for (uint32_t i = 0; i < record->page_count; i++)
+        blocks[i] = (struct transfer_block){.page = journey->pages[i],
+                                            .row_count = rows_of(journey, i),
+                                            .slice_count = pages->slice_count};
+    int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
+    if (kv_transport_expect(carrier->options.transport, journey->ticket, blocks, record->page_count,
+                            deadline_ns, &error)) {
+        fprintf(stderr, "KV blocks cannot be received: %s\n", error.text);
+        end(carrier, journey, false);
+    }
+    free(blocks);
+}
+
+/* What has arrived says itself how far it reaches, as what was computed here does. */
+static void note_pages(struct kv_carrier *carrier, const struct journey *journey) {
+    struct kv_pages pages = *carrier->options.pages;
+    for (uint32_t i = 0; i < journey->block_count; i++)
+        kv_pages_note(&pages, journey->pages[i].index, rows_of(journey, i));
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+/* Hands over as much as the transport takes; it calls again when it has room. */
+static void push_on(struct kv_carrier *carrier, struct journey *journey) {
+    const struct kv_pages *pages = carrier->options.pages;
+    uint32_t all = journey->block_count * pages->slice_count;
+    while (journey->pushed_slices < all) {
+        uint32_t block = journey->pushed_slices / pages->slice_count;
+        uint32_t slice = journey->pushed_slices % pages->slice_count;
+        enum status status = kv_transport_push(
+            carrier->options.transport, journey->ticket, block, slice,
+            kv_pages_slice(pages, journey->pages[block].index, slice), rows_of(journey, block));
+        if (status == STATUS_FULL) return;
+        if (status) break; /* it has ended, and says so */
+        journey->pushed_slices++;
+    }
+    if (!journey->named || journey->finished) return;
+    journey->finished = true;
+    if (kv_transport_finish(carrier->options.transport, journey->ticket, NULL, 0))
+        return; /* likewise */
+}
+
+static void push(struct kv_carrier *carrier, const struct record_kv_push *record) {
+    struct journey *journey = find(carrier, record->request);
+    struct error error;
+    if (!journey && !record->first) return; /* it has ended meanwhile */
+    if (!journey) {
+        journey = begin(carrier, record->request, record->route.ticket, TRANSFER_OUT);
+        journey->first_block = record->first_block;
+        int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
+        if (kv_transport_offer(carrier->options.transport, journey->ticket, record->route.address,
+                               deadline_ns, &error)) {
+            fprintf(stderr, "KV blocks cannot be sent: %s\n", error.text);
+            end(carrier, journey, false);
+            return;
+        }
+    }
+    journey->token_count = record->token_count;
+    add_pages(journey, record_tail_at(record, sizeof *record), record->page_count);
+    journey->named = record->last;
+    push_on(carrier, journey);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+static void cancel(struct kv_carrier *carrier, struct request_id request) {
+    struct journey *journey = find(carrier, request);
+    if (journey) kv_transport_cancel(carrier->options.transport, journey->side, journey->ticket);
+}
+
+void kv_carrier_take(struct kv_carrier *carrier, const struct record *record) {
+    switch ((enum record_kind)record->kind) {
+    case RECORD_KV_EXPECT:
+        expect(carrier, (const struct record_kv_expect *)record);
+        break;
+    case RECORD_KV_PUSH:
+        push(carrier, (const struct record_kv_push *)record);
+        break;
+    case RECORD_KV_CANCEL:
+        cancel(carrier, record_request(record));
+        break;
+    default:
+        check(!"a record about KV blocks on their way");
+    }
+}
+
+static void on_readable(evutil_socket_t file, short what, void *context) {
+    struct kv_carrier *carrier = context;
+    struct transfer_ended ended;
+    while (kv_transport_next(carrier->options.transport, &ended)) {
+        struct journey *journey = find_ticket(carrier, &ended);
+        bool arrived = ended.end == TRANSFER_DONE;
+        if (!journey) continue;
+        if (!arrived && ended.end != TRANSFER_CANCELLED)
+            fprintf(stderr, "KV blocks did not arrive, they are computed again: %s\n",
+                    ended.reason);
+        if (arrived && ended.side == TRANSFER_IN) note_pages(carrier, journey);
+        end(carrier, journey, arrived);
+    }
+    for (uint32_t i = 0; i < carrier->count; i++)
+        if (carrier->journeys[i].side == TRANSFER_OUT) push_on(carrier, &carrier->journeys[i]);
+}
+
+enum status kv_carrier_open(const struct kv_carrier_options *options, struct event_base *base,
+                            struct kv_carrier **carrier_out, struct error *error) {
+    struct kv_carrier *carrier = calloc(1, sizeof *carrier);
+    if (carrier) {
+        carrier->options = *options;
+        carrier->readable = event_new(base, kv_transport_file(options->transport),
+                                      EV_READ | EV_PERSIST, on_readable, carrier);
+        if (carrier->readable && event_add(carrier->readable, NULL) == 0) {
+            *carrier_out = carrier;
+            return STATUS_OK;
+        }
+    }
+    kv_carrier_close(carrier);
+    return error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
+}
+
+void kv_carrier_close(struct kv_carrier *carrier) {
+    if (!carrier) return;
+    for (uint32_t i = 0; i < carrier->count; i++)
+        free(carrier->journeys[i].pages);
+    if (carrier->readable) event_free(carrier->readable);
+    free(carrier->journeys);
+    free(carrier);
+}
+
+uint32_t kv_carrier_count(const struct kv_carrier *carrier) {
+    return carrier->count;
+}
