@@ -492,7 +492,14 @@ void rank_group_end(void) {
 /* --- the others ----------------------------------------------------------------------------------
  */
 
+static struct rank_group_side beside; /* of this process, for its life */
+
+void rank_group_beside(const struct rank_group_side *side) {
+    beside = *side;
+}
+
 static void worker_close(struct worker *worker) {
+    if (worker->seat.model && beside.closing) beside.closing(beside.context);
     seat_close(&worker->seat);
     free(worker->result);
     trace_close(worker->trace);
@@ -518,6 +525,9 @@ static void worker_open(struct worker *worker, struct setup *setup) {
     if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
     options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
     opened.status = (uint32_t)seat_open(&worker->seat, options, setup->engine, &opened.error);
+    if (opened.status == STATUS_OK && beside.opened)
+        opened.status = (uint32_t)beside.opened(beside.context, worker->seat.model, options->rank,
+                                                &opened.error);
     if (opened.status == STATUS_OK) {
         worker->result = calloc(1, engine_cpu_result_bytes(options->step_rows_max));
         worker->routing = calloc(routing_count(worker->seat.model) + 1, sizeof *worker->routing);

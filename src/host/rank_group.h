@@ -78,6 +78,15 @@ void rank_group_report(struct rank_group *group, struct rank_report *reports);
 enum status rank_group_write_trace(struct rank_group *group, const struct trace *own,
                                    const char *path, struct error *error) MUST_USE;
 
+/* What else a rank other than 0 does with its model while it is open: its own pages move by
+ * themselves. Said before rank_group_work. */
+struct rank_group_side {
+    void *context;
+    enum status (*opened)(void *context, struct model *model, uint32_t rank, struct error *error);
+    void (*closing)(void *context);
+};
+void rank_group_beside(const struct rank_group_side *side);
+
 /* What a rank other than 0 does. */
 void rank_group_work(void);
 

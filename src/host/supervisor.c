@@ -128,7 +128,7 @@ static enum status launch(struct job *job, struct error *error) {
     if (mkdir(job->folder, 0700))
         return error_set(error, STATUS_IO, "cannot make %s: %s", job->folder, strerror(errno));
     enum status status =
-        rank_board_create(job->board_path, supervisor->options.rank_count, &job->board, error);
+        rank_board_create(job->board_path, job->watch.rank_count, &job->board, error);
     if (status) return status;
     const char **arguments = supervisor->options.command(supervisor->options.context, &unit);
     if (!arguments) return error_set(error, STATUS_NO_MEMORY, "no memory for a command line");
@@ -152,7 +152,7 @@ static enum status launch(struct job *job, struct error *error) {
 }
 
 static void clean(struct job *job) {
-    for (uint32_t i = 0; i < job->supervisor->options.rank_count; i++) {
+    for (uint32_t i = 0; i < job->watch.rank_count; i++) {
         struct held_rank *rank = &job->ranks[i];
         if (!rank->event) continue;
         event_free(rank->event);
@@ -183,7 +183,7 @@ static void give_up(struct job *job, const struct error *error) {
 
 static void start(struct job *job) {
     struct error error;
-    uint32_t count = job->supervisor->options.rank_count;
+    uint32_t count = job->watch.rank_count;
     memset(job->watch.ranks, 0, count * sizeof *job->watch.ranks);
     job->watch.looked_ns = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -207,7 +207,7 @@ static void describe(char text[static 160], const struct job *job, uint32_t rank
 }
 
 static void kill_ranks(struct job *job) {
-    for (uint32_t i = 0; i < job->supervisor->options.rank_count; i++)
+    for (uint32_t i = 0; i < job->watch.rank_count; i++)
         if (job->ranks[i].event && !job->ranks[i].gone)
             pidfd_send_signal(job->ranks[i].file, SIGKILL, NULL, 0);
 }
@@ -226,7 +226,7 @@ static void fail(struct job *job) {
 }
 
 static bool all_gone(const struct job *job) {
-    for (uint32_t i = 0; i < job->supervisor->options.rank_count; i++)
+    for (uint32_t i = 0; i < job->watch.rank_count; i++)
         if (job->ranks[i].event && !job->ranks[i].gone) return false;
     return job->pid == 0;
 }
@@ -313,8 +313,8 @@ static void on_rank(evutil_socket_t file, short what, void *context) {
 /* Ranks that have signed the board since. With one rank, it is the child. */
 static void hold_ranks(struct job *job) {
     struct supervisor *supervisor = job->supervisor;
-    if (supervisor->options.rank_count == 1) return;
-    for (uint32_t i = 0; i < supervisor->options.rank_count; i++) {
+    if (job->watch.rank_count == 1) return;
+    for (uint32_t i = 0; i < job->watch.rank_count; i++) {
         struct held_rank *rank = &job->ranks[i];
         int64_t pid = atomic_load(&job->board.lines[i].pid);
         if (rank->event || !pid || strcmp(job->board.lines[i].host, supervisor->host) != 0)
@@ -369,7 +369,7 @@ static int64_t cpu_ns(int64_t pid) {
 static void look_for_stuck(struct job *job) {
     struct supervisor *supervisor = job->supervisor;
     char text[160];
-    for (uint32_t i = 0; i < supervisor->options.rank_count; i++) {
+    for (uint32_t i = 0; i < job->watch.rank_count; i++) {
         struct rank_line *line = &job->board.lines[i];
         bool here = strcmp(line->host, supervisor->host) == 0;
         job->signs[i] =
@@ -444,10 +444,10 @@ static enum status open_jobs(struct supervisor *supervisor) {
         job->supervisor = supervisor;
         job->number = i + 1;
         job->state = JOB_GIVEN_UP;
-        job->ranks = calloc(options->rank_count, sizeof *job->ranks);
-        job->signs = calloc(options->rank_count, sizeof *job->signs);
-        job->watch.ranks = calloc(options->rank_count, sizeof *job->watch.ranks);
-        job->watch.rank_count = options->rank_count;
+        job->watch.rank_count = options->rank_counts[i];
+        job->ranks = calloc(job->watch.rank_count, sizeof *job->ranks);
+        job->signs = calloc(job->watch.rank_count, sizeof *job->signs);
+        job->watch.ranks = calloc(job->watch.rank_count, sizeof *job->watch.ranks);
         if (!job->ranks || !job->signs || !job->watch.ranks) return STATUS_NO_MEMORY;
     }
     return supervisor->jobs ? STATUS_OK : STATUS_NO_MEMORY;
@@ -458,8 +458,10 @@ enum status supervisor_open(const struct supervisor_options *options,
     struct supervisor *supervisor = calloc(1, sizeof *supervisor);
     if (!supervisor) return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     supervisor->options = *options;
-    supervisor->timeout = supervise_timeout(options->rank_timeout_ns,
-                                            options->unit_count * options->rank_count, cpus());
+    uint32_t rank_count = 0;
+    for (uint32_t i = 0; i < options->unit_count; i++)
+        rank_count += options->rank_counts[i];
+    supervisor->timeout = supervise_timeout(options->rank_timeout_ns, rank_count, cpus());
     if (gethostname(supervisor->host, sizeof supervisor->host - 1)) supervisor->host[0] = 0;
     enum status status = private_room_open(NULL, &supervisor->room, error);
     supervisor->tick = evtimer_new(options->base, on_tick, supervisor);
@@ -504,7 +506,7 @@ void supervisor_stop(struct supervisor *supervisor) {
         struct job *job = &supervisor->jobs[i];
         if (!job->pid) continue;
         if (job->state == JOB_RUNS && job->ready) /* mpirun passes SIGUSR2 on, and nothing else */
-            kill(job->pid, supervisor->options.rank_count > 1 ? SIGUSR2 : SIGTERM);
+            kill(job->pid, job->watch.rank_count > 1 ? SIGUSR2 : SIGTERM);
         else
             kill_all(job);
     }

@@ -29,8 +29,8 @@ struct supervisor_unit { /* what a start of a unit is told */
 struct supervisor_options {
     struct event_base *base;
     uint32_t unit_count;
-    uint32_t rank_count;     /* of each */
-    int64_t rank_timeout_ns; /* of a rank with a CPU of its own; 0: none is ever stuck */
+    const uint32_t *rank_counts; /* [unit_count] */
+    int64_t rank_timeout_ns;     /* of a rank with a CPU of its own; 0: none is ever stuck */
     void *context;
     /* The command of a unit, argv[0] being a path or a name to be found; freed, as one piece, by
      * the supervisor. NULL: no memory. */

@@ -19,6 +19,8 @@ struct crew {
     struct loop *loop;
     struct supervisor *supervisor;
     char address[PATH_MAX];
+    struct crew_unit units[CREW_UNITS_MAX];
+    uint32_t rank_counts[CREW_UNITS_MAX], rank_count;
 };
 
 /* A command line that grows. */
@@ -45,8 +47,9 @@ static void keep(struct arguments *arguments, size_t bytes) {
 
 /* Options that a unit gets from its crew, not from its parent's values. */
 static bool is_own(const char *name) {
-    static const char *const names[] = {"connect", "board", "config",
-                                        "threads", "trace", "weights-unit"};
+    static const char *const names[] = {"connect",   "board",        "config", "threads",
+                                        "trace",     "weights-unit", "ranks",  "role",
+                                        "kv-listen", "kv-control"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         if (strcmp(names[i], name) == 0) return true;
     return false;
@@ -63,33 +66,49 @@ static void hand_on(const struct crew *crew, struct arguments *arguments) {
     }
 }
 
-static uint64_t threads_each(const struct crew_options *options) {
+static uint64_t count_cpus(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    if (options->threads || options->units == 1) return options->threads;
-    uint64_t cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : 1;
-    uint64_t each = cpus / (options->units * options->job->ranks);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint64_t)CPU_COUNT(&set) : 1;
+}
+
+static uint64_t threads_each(const struct crew *crew) {
+    const struct crew_options *options = &crew->options;
+    if (options->threads || options->unit_count == 1) return options->threads;
+    uint64_t each = count_cpus() / crew->rank_count;
     return each ? each : 1;
+}
+
+/* Units for one task let KV blocks go and take them; all are on this machine. */
+static void add_task(const struct crew_unit *is, const struct supervisor_unit *unit,
+                     struct arguments *arguments) {
+    if (is->role == UNIT_BOTH) return;
+    ADD(arguments, "--role=%s", is->role == UNIT_PREFILL ? "prefill" : "decode");
+    ADD(arguments, "--kv-listen=127.0.0.1");
+    if (is->ranks > 1) ADD(arguments, "--kv-control=ipc://%s/ranks", unit->folder);
 }
 
 static const char **unit_command(void *context, const struct supervisor_unit *unit) {
     const struct crew *crew = context;
     const struct crew_options *options = &crew->options;
+    const struct crew_unit *is = &crew->units[unit->number - 1];
     struct arguments arguments = {.texts = malloc(ARGUMENTS_MAX * (size_t)ARGUMENT_BYTES)};
     if (!arguments.texts) return NULL;
     ADD(&arguments, "unit");
     ADD(&arguments, "--connect=%s", crew->address);
     ADD(&arguments, "--board=%s", unit->board);
-    ADD(&arguments, "--threads=%" PRIu64, threads_each(options));
+    ADD(&arguments, "--threads=%" PRIu64, threads_each(crew));
+    ADD(&arguments, "--ranks=%u", is->ranks);
+    add_task(is, unit, &arguments);
     if (!options->job->weights_dir)
         ADD(&arguments, "--weights-dir=%s/weights", supervisor_folder(crew->supervisor));
     ADD(&arguments, "--weights-unit=%" PRIu32, unit->number);
-    if (options->job->trace && options->units == 1)
+    if (options->job->trace && options->unit_count == 1)
         ADD(&arguments, "--trace=%s", options->job->trace);
     else if (options->job->trace)
         ADD(&arguments, "--trace=%s.unit%u", options->job->trace, unit->number);
     hand_on(crew, &arguments);
-    const char **command = rank_job_command(options->job->ranks, unit->folder, arguments.list);
+    const char **command = rank_job_command(is->ranks, unit->folder, arguments.list);
     free(arguments.texts);
     return command;
 }
@@ -105,10 +124,17 @@ enum status crew_open(const struct crew_options *options, struct loop *loop, str
     if (!crew) return error_set(error, STATUS_NO_MEMORY, "no memory for the units");
     crew->options = *options;
     crew->loop = loop;
+    check(options->unit_count <= CREW_UNITS_MAX);
+    for (uint32_t i = 0; i < options->unit_count; i++) {
+        crew->units[i] = options->units[i];
+        crew->rank_counts[i] = options->units[i].ranks;
+        crew->rank_count += options->units[i].ranks;
+    }
+    if (crew->rank_count > count_cpus()) setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
     struct supervisor_options supervisor = {
         .base = loop_base(loop),
-        .unit_count = (uint32_t)options->units,
-        .rank_count = (uint32_t)options->job->ranks,
+        .unit_count = options->unit_count,
+        .rank_counts = crew->rank_counts,
         .rank_timeout_ns = (int64_t)(options->crew->rank_timeout * 1e9),
         .context = crew,
         .command = unit_command,

@@ -26,12 +26,18 @@ struct crew_values {
         .maximum = 1e6, .offset = offsetof(owner, crew.rank_timeout)                               \
     }
 
+struct crew_unit {
+    uint32_t ranks;
+    enum unit_role role;
+};
+
 struct crew_options {
     const struct option_table *table; /* whose values the units get, where they have the option */
     const void *values;
     const struct crew_values *crew;
     const struct rank_job_values *job;
-    uint64_t units;
+    const struct crew_unit *units; /* [unit_count] */
+    uint32_t unit_count;
     uint64_t threads;    /* of each rank; 0: an even share of the CPUs */
     const char *address; /* NULL: `wire` in the crew's folder */
 };

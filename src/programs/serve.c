@@ -17,7 +17,7 @@ struct serve_values {
     struct unit_side_values unit;
     struct gateway_side_values gateway;
     struct crew_values crew;
-    uint64_t units;
+    uint64_t units, prefill_units, prefill_ranks, decode_units, decode_ranks;
     const char *config;
 };
 
@@ -36,6 +36,26 @@ static const struct option serve_rows[] = {
      .offset = offsetof(struct serve_values, units),
      .minimum = 1,
      .maximum = CREW_UNITS_MAX},
+    {.name = "prefill-units",
+     .type = OPTION_COUNT,
+     .help = "units that compute prompts alone; with --decode-units instead of --units",
+     .offset = offsetof(struct serve_values, prefill_units),
+     .maximum = CREW_UNITS_MAX},
+    {.name = "prefill-ranks",
+     .type = OPTION_COUNT,
+     .help = "ranks of each prefill unit; 0: as --ranks",
+     .offset = offsetof(struct serve_values, prefill_ranks),
+     .maximum = RANKS_MAX},
+    {.name = "decode-units",
+     .type = OPTION_COUNT,
+     .help = "units that make answers from prompts that others have computed",
+     .offset = offsetof(struct serve_values, decode_units),
+     .maximum = CREW_UNITS_MAX},
+    {.name = "decode-ranks",
+     .type = OPTION_COUNT,
+     .help = "ranks of each decode unit; 0: as --ranks",
+     .offset = offsetof(struct serve_values, decode_ranks),
+     .maximum = RANKS_MAX},
     {.name = "config",
      .type = OPTION_TEXT,
      .help = "a YAML file with any of these options",
@@ -71,17 +91,42 @@ static enum status open_whole(struct server *server, struct error *error) {
                              ranks * unit_side_requests(&values->unit, ranks), error);
 }
 
+static uint32_t list_units(const struct serve_values *values, uint32_t at, uint64_t count,
+                           uint64_t ranks, enum unit_role role, struct crew_unit *units) {
+    uint32_t each = (uint32_t)(ranks ? ranks : values->job.ranks);
+    for (uint64_t i = 0; i < count && at < CREW_UNITS_MAX; i++)
+        units[at++] = (struct crew_unit){each, role};
+    return at;
+}
+
+static bool is_apart(const struct serve_values *values) {
+    return values->prefill_units || values->decode_units;
+}
+
+/* units_out[CREW_UNITS_MAX]; their count. */
+static uint32_t list_all_units(const struct serve_values *values, struct crew_unit *units_out) {
+    if (!is_apart(values)) return list_units(values, 0, values->units, 0, UNIT_BOTH, units_out);
+    uint32_t count = list_units(values, 0, values->prefill_units, values->prefill_ranks,
+                                UNIT_PREFILL, units_out);
+    return list_units(values, count, values->decode_units, values->decode_ranks, UNIT_DECODE,
+                      units_out);
+}
+
 /* The gateway alone, and units as children. */
 static enum status open_with_crew(struct server *server, struct error *error) {
     const struct serve_values *values = &server->values;
+    struct crew_unit units[CREW_UNITS_MAX];
+    uint32_t unit_count = list_all_units(values, units);
     const struct crew_options options = {.table = serve_options,
                                          .values = values,
                                          .crew = &values->crew,
                                          .job = &values->job,
-                                         .units = values->units,
+                                         .units = units,
+                                         .unit_count = unit_count,
                                          .threads = values->run.threads};
-    uint64_t ranks = values->job.ranks;
-    uint64_t requests = values->units * ranks * unit_side_requests(&values->unit, ranks);
+    uint64_t requests = 0;
+    for (uint32_t i = 0; i < unit_count; i++)
+        requests += units[i].ranks * unit_side_requests(&values->unit, units[i].ranks);
     const char *directory;
     enum status status = gateway_side_open_loop(&values->gateway, &server->loop, error);
     if (!status) status = model_run_directory(values->run.model, &directory, error);
@@ -92,7 +137,7 @@ static enum status open_with_crew(struct server *server, struct error *error) {
 }
 
 static bool has_crew(const struct serve_values *values) {
-    return values->job.ranks > 1 || values->units > 1;
+    return values->job.ranks > 1 || values->units > 1 || is_apart(values);
 }
 
 /* False: a step is still being computed, and everything must stay until the process ends. */
@@ -132,6 +177,10 @@ int program_serve(int argc, char **argv) {
         return exit_code;
     if (unit_side_misused(serve_options, &server.values.unit, &exit_code)) return exit_code;
     if (rank_job_misused(serve_options, &server.values.job, &exit_code)) return exit_code;
+    if (is_apart(&server.values) && (!server.values.prefill_units || !server.values.decode_units))
+        return command_misused(serve_options, "--prefill-units and --decode-units go together");
+    if (server.values.prefill_units + server.values.decode_units > CREW_UNITS_MAX)
+        return command_misused(serve_options, "at most %d units", CREW_UNITS_MAX);
     if (ranks_in_job())
         return command_misused(serve_options, "it starts its ranks itself; run it without mpirun");
     enum status status =

@@ -4,6 +4,7 @@
  * and comes back to it for ever. Several ranks are a job, and this process then their supervisor.
  */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -20,6 +21,8 @@ struct unit_values {
     struct unit_side_values unit;
     struct wire_values wire;
     struct crew_values crew;
+    const char *role, *kv_listen, *kv_control;
+    double kv_seconds;
     const char *board, *config;
 };
 
@@ -37,6 +40,31 @@ static const struct option unit_rows[] = {
     RANK_JOB_OPTIONS(struct unit_values),
     UNIT_SIDE_OPTIONS(struct unit_values),
     CREW_OPTIONS(struct unit_values),
+    {.name = "role",
+     .type = OPTION_CHOICE,
+     .choices = "both|prefill|decode",
+     .fallback = "both",
+     .help = "what the gateway uses it for: prompts, answers, or both; needs --kv-listen where not "
+             "both",
+     .offset = offsetof(struct unit_values, role)},
+    {.name = "kv-listen",
+     .type = OPTION_TEXT,
+     .help = "numeric address of this machine where other units' ranks reach its KV pages; their "
+             "network must be private",
+     .offset = offsetof(struct unit_values, kv_listen)},
+    {.name = "kv-control",
+     .type = OPTION_TEXT,
+     .help =
+         "among ranks: where rank 0 tells the others which KV blocks come and go: ipc://PATH or "
+         "tcp://HOST:PORT",
+     .offset = offsetof(struct unit_values, kv_control)},
+    {.name = "kv-seconds",
+     .type = OPTION_NUMBER,
+     .fallback = "30",
+     .help = "a prompt's KV blocks that have not come by then are computed again",
+     .minimum = 0.001,
+     .maximum = 86400,
+     .offset = offsetof(struct unit_values, kv_seconds)},
     {.name = "board",
      .type = OPTION_TEXT,
      .help = "where to give signs of life; set by the supervisor that starts the unit",
@@ -67,14 +95,74 @@ static void say_ready(void *context, const char *url) {
     pulse_set(PULSE_IDLE);
 }
 
+static enum unit_role role_of(const struct unit_values *values) {
+    if (strcmp(values->role, "prefill") == 0) return UNIT_PREFILL;
+    return strcmp(values->role, "decode") == 0 ? UNIT_DECODE : UNIT_BOTH;
+}
+
+static struct kv_fabric_options kv_options(const struct unit_values *values) {
+    return (struct kv_fabric_options){.host = values->kv_listen,
+                                      .control = values->kv_control,
+                                      .seconds_max = values->kv_seconds};
+}
+
+/* A rank other than 0: what its pages need beside the work for rank 0. */
+struct beside {
+    struct kv_fabric_options kv;
+    struct kv_agent *agent;
+};
+
+static enum status beside_opened(void *context, struct model *model, uint32_t rank,
+                                 struct error *error) {
+    struct beside *beside = context;
+    beside->kv.model = model;
+    beside->kv.rank = rank;
+    return kv_agent_open(&beside->kv, &beside->agent, error);
+}
+
+static void beside_closing(void *context) {
+    struct beside *beside = context;
+    kv_agent_close(beside->agent);
+    beside->agent = NULL;
+}
+
+/* Called before the rank is known. */
+static void prepare_ranks(const struct unit_values *values) {
+    static struct beside beside;
+    beside.kv = kv_options(values);
+    const struct rank_group_side side = {&beside, beside_opened, beside_closing};
+    if (values->kv_listen && values->job.ranks > 1) rank_group_beside(&side);
+}
+
+static bool is_misused(const struct unit_values *values, int *exit_code_out) {
+    if (!values->wire.address)
+        *exit_code_out =
+            command_misused(unit_options, "--connect is missing: the gateway's address");
+    else if (role_of(values) != UNIT_BOTH && !values->kv_listen)
+        *exit_code_out = command_misused(unit_options,
+                                         "--role %s needs --kv-listen: this machine's "
+                                         "address, for the prompts' KV blocks",
+                                         values->role);
+    else if (values->kv_listen && values->job.ranks > 1 && !values->kv_control)
+        *exit_code_out = command_misused(unit_options, "--kv-listen with several ranks needs "
+                                                       "--kv-control: an address for rank 0, e.g. "
+                                                       "ipc:///tmp/unit1.ranks");
+    else
+        return unit_side_misused(unit_options, &values->unit, exit_code_out);
+    return true;
+}
+
 static enum status process_run(struct process *process, struct error *error) {
     struct loop_parts parts = {.ready = say_ready};
     struct unit_values *values = &process->values;
     char name[256];
     enum status status = wire_options_read(&values->wire, false, &parts.wire, error);
     if (!status) status = loop_open(NULL, &process->loop, error);
+    const struct kv_fabric_options kv = kv_options(values);
     if (!status)
-        status = unit_side_open(&process->unit, &values->run, &values->job, &values->unit, error);
+        status = unit_side_open_apart(&process->unit, &values->run, &values->job, &values->unit,
+                                      role_of(values), values->kv_listen ? &kv : NULL,
+                                      process->loop, error);
     if (status) return status;
     model_run_name(process->unit.directory, NULL, name);
     unit_side_say(&process->unit, name);
@@ -87,11 +175,13 @@ static enum status process_run(struct process *process, struct error *error) {
 static enum status process_supervise(struct process *process, struct error *error) {
     struct unit_values *values = &process->values;
     struct loop_parts parts = {.ready = NULL};
+    const struct crew_unit unit = {(uint32_t)values->job.ranks, UNIT_BOTH};
     struct crew_options options = {.table = unit_options,
                                    .values = values,
                                    .crew = &values->crew,
                                    .job = &values->job,
-                                   .units = 1,
+                                   .units = &unit,
+                                   .unit_count = 1,
                                    .threads = values->run.threads,
                                    .address = values->wire.address};
     enum status status = loop_open(NULL, &process->loop, error);
@@ -115,15 +205,15 @@ int program_unit(int argc, char **argv) {
     int exit_code;
     if (!command_begin(unit_options, argc, argv, &process.values, &result, &exit_code))
         return exit_code;
-    if (!values->wire.address)
-        return command_misused(unit_options, "--connect is missing: the gateway's address");
-    if (unit_side_misused(unit_options, &values->unit, &exit_code)) return exit_code;
+    if (is_misused(values, &exit_code)) return exit_code;
     if (values->board && rank_board_join(values->board, ranks_rank_ahead(), &error))
         return command_failed(unit_options, STATUS_IO, &error);
+    prepare_ranks(values);
     if (rank_job_join(unit_options, &values->job, &exit_code)) return exit_code;
     enum status status = process_start(&process, &error);
     exit_code = status ? command_failed(unit_options, status, &error) : command_end(unit_options);
     crew_close(process.crew);
+    unit_side_leave(&process.unit);
     if (process.loop && !loop_close(process.loop)) _exit(exit_code);
     unit_side_close(&process.unit, unit_options);
     wire_options_close(&process.values.wire);

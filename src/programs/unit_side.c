@@ -200,6 +200,8 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .model_id = model_identity(model),
         .numerics_id = model_numerics_id(model),
         .pids = side->pids,
+        .role = side->role,
+        .kv_addresses = side->fabric ? kv_fabric_addresses(side->fabric) : NULL,
     };
     struct record_experts experts;
     if (rebalancer_tell(side->rebalancer, &experts)) unit.experts = &experts;
@@ -215,11 +217,41 @@ static enum status open_units(struct unit_side *side, struct error *error) {
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
                            struct error *error) {
-    *side = (struct unit_side){.run = run, .job = job, .values = values};
+    return unit_side_open_apart(side, run, job, values, UNIT_BOTH, NULL, NULL, error);
+}
+
+static void tell_unit(void *context, const struct record *record) {
+    struct unit_side *side = context;
+    loop_tell_unit(side->loop, record);
+}
+
+static enum status open_fabric(struct unit_side *side, const struct kv_fabric_options *kv,
+                               struct error *error) {
+    struct kv_fabric_options options = *kv;
+    options.model = rank_group_model(side->group);
+    options.rank_count = rank_group_count(side->group);
+    options.context = side;
+    options.say = tell_unit;
+    return kv_fabric_open(&options, loop_base(side->loop), &side->fabric, error);
+}
+
+enum status unit_side_open_apart(struct unit_side *side, const struct model_run_values *run,
+                                 const struct rank_job_values *job,
+                                 const struct unit_side_values *values, enum unit_role role,
+                                 const struct kv_fabric_options *kv, struct loop *loop,
+                                 struct error *error) {
+    *side =
+        (struct unit_side){.run = run, .job = job, .values = values, .role = role, .loop = loop};
     enum status status = open_engine(side, error);
     if (!status) status = take_pids(side, error);
     if (!status) status = open_tier(side, error);
+    if (!status && kv) status = open_fabric(side, kv, error);
     return status ? status : open_units(side, error);
+}
+
+void unit_side_leave(struct unit_side *side) {
+    kv_fabric_close(side->fabric);
+    side->fabric = NULL;
 }
 
 void unit_side_close(struct unit_side *side, const struct option_table *table) {
@@ -238,11 +270,19 @@ void unit_side_close(struct unit_side *side, const struct option_table *table) {
     free(side->memory);
 }
 
+static void carry(void *context, const struct record *record) {
+    struct unit_side *side = context;
+    kv_fabric_take(side->fabric, record);
+}
+
 void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     parts->unit = rank_units_machine(side->units);
     parts->engine = run_step;
     parts->engine_context = side;
     parts->tier = side->tier;
+    if (!side->fabric) return;
+    parts->carry = carry;
+    parts->carry_context = side;
 }
 
 static void say_storage(const struct unit_side *side) {

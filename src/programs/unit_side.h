@@ -6,6 +6,7 @@
 #ifndef PROGRAMS_UNIT_SIDE_H
 #define PROGRAMS_UNIT_SIDE_H
 
+#include "host/kv_fabric.h"
 #include "host/lanes.h"
 #include "host/loop.h"
 #include "programs/model_run.h"
@@ -161,6 +162,9 @@ struct unit_side {
     struct rebalancer *rebalancer; /* of the engine's thread */
     struct rank_units *units;
     struct kv_tier *tier; /* NULL: no KV storage */
+    enum unit_role role;
+    struct loop *loop;
+    struct kv_fabric *fabric; /* NULL: no KV blocks come or go */
     /* of the engine's thread, [ranks] each: */
     struct lanes lanes;
     struct step_plan **plans; /* copies of those that have come; there are plan_count */
@@ -182,6 +186,15 @@ uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t rank
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
                            struct error *error) MUST_USE;
+/* ... for one of a prefill unit's and a decode unit's tasks, or both, where KV blocks come and go;
+ * of `kv` host, control and seconds_max count. */
+enum status unit_side_open_apart(struct unit_side *side, const struct model_run_values *run,
+                                 const struct rank_job_values *job,
+                                 const struct unit_side_values *values, enum unit_role role,
+                                 const struct kv_fabric_options *kv, struct loop *loop,
+                                 struct error *error) MUST_USE;
+/* Before the loop closes: no KV block comes or goes any more. */
+void unit_side_leave(struct unit_side *side);
 /* Also of one that was not opened, or failed to. */
 void unit_side_close(struct unit_side *side, const struct option_table *table);
 
