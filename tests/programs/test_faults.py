@@ -195,4 +195,5 @@ def orphans():
     assert not any(os.path.exists(folder) for folder in folders), folders
 
 
-main()
+if __name__ == "__main__":
+    main()
