@@ -219,10 +219,6 @@ const struct shape *model_shape(const struct model *model) {
 uint32_t model_page_count(const struct model *model) {
     return model->kv.page_count;
 }
-struct kv_pages *model_kv_pages(struct model *model) {
-    return &model->kv;
-}
-
 uint64_t model_page_bytes(const struct model *model) {
     return model->kv.page_bytes;
 }
