@@ -83,12 +83,13 @@ static size_t rows_bytes(const struct store_shape *shape) {
     return (size_t)KV_BLOCK_TOKENS * shape->width * kv_element_bytes(shape->element);
 }
 
-void store_format_seal(void *block, const struct store_shape *shape, const struct block_key *key,
-                       const struct block_key *parent, uint32_t position) {
-    struct kv_block_header *header = block;
-    struct store_mark *mark = (struct store_mark *)(void *)((char *)block + MARK_AT);
+void store_format_seal(void *to, const void *block, const struct store_shape *shape,
+                       const struct block_key *key, const struct block_key *parent,
+                       uint32_t position) {
+    struct kv_block_header *header = to;
+    struct store_mark *mark = (struct store_mark *)(void *)((char *)to + MARK_AT);
     size_t slice_bytes = store_format_slice_bytes(shape);
-    memset(block, 0, STORE_PAGE_BYTES);
+    memset(to, 0, STORE_PAGE_BYTES);
     memcpy(header->magic, KV_BLOCK_MAGIC, sizeof header->magic);
     header->version = KV_BLOCK_VERSION;
     header->element = shape->element;
@@ -98,15 +99,17 @@ void store_format_seal(void *block, const struct store_shape *shape, const struc
     header->mtp_count = shape->mtp_count;
     header->slice_bytes = slice_bytes;
     header->checksum_valid = 1;
-    for (uint32_t i = 0; i < shape->slice_count; i++)
-        header->checksum[i] = checksum_of(
-            (const char *)block + KV_BLOCK_HEADER_BYTES + i * slice_bytes, rows_bytes(shape));
+    for (uint32_t i = 0; i < shape->slice_count; i++) {
+        size_t at = KV_BLOCK_HEADER_BYTES + i * slice_bytes;
+        if (to != block) memcpy((char *)to + at, (const char *)block + at, slice_bytes);
+        header->checksum[i] = checksum_of((const char *)to + at, rows_bytes(shape));
+    }
     memcpy(mark->magic, STORE_MARK_MAGIC, sizeof mark->magic);
     mark->version = STORE_VERSION;
     mark->position = position;
     mark->key = *key;
     mark->parent = *parent;
-    mark->checksum = checksum_of(block, STORE_PAGE_BYTES - sizeof mark->checksum);
+    mark->checksum = checksum_of(to, STORE_PAGE_BYTES - sizeof mark->checksum);
 }
 
 const struct store_mark *store_format_mark(const void *page) {

@@ -87,9 +87,11 @@ static inline uint64_t store_format_slot_offset(uint64_t block_bytes, uint32_t s
     return STORE_PAGE_BYTES + slot * block_bytes;
 }
 
-/* Fills in the header page of a whole block: its checksums and the mark. */
-void store_format_seal(void *block, const struct store_shape *shape, const struct block_key *key,
-                       const struct block_key *parent, uint32_t position);
+/* Copies a whole block (slice by slice: each is summed while it is near) and fills in its header
+ * page: checksums and mark. `to` may be `block`. */
+void store_format_seal(void *to, const void *block, const struct store_shape *shape,
+                       const struct block_key *key, const struct block_key *parent,
+                       uint32_t position);
 
 /* Judges a header page; `key` may be NULL: any. */
 enum store_flaw store_format_judge(const void *page, const struct store_shape *shape,

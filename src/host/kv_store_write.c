@@ -66,9 +66,8 @@ static void take_in(struct kv_store *store, const struct kv_keep_ask *keep) {
         return;
     }
     char *memory = kv_frame_memory(store, index);
-    memcpy(memory + STORE_PAGE_BYTES, (const char *)keep->block + STORE_PAGE_BYTES,
-           store->block_bytes - STORE_PAGE_BYTES);
-    store_format_seal(memory, &store->options.shape, &keep->key, &keep->parent, keep->position);
+    store_format_seal(memory, keep->block, &store->options.shape, &keep->key, &keep->parent,
+                      keep->position);
     struct kv_frame *frame = &store->frames[index];
     frame->key = keep->key;
     frame->parent = keep->parent;

@@ -23,7 +23,8 @@
 #include "programs/machine_limits.h"
 
 #define ROUNDS_MAX 99
-#define SOURCE_BLOCKS 16              /* kept in turn under ever new keys */
+#define SIZES 16         /* in the store's bound, so that a segment takes a sixteenth, as usual */
+#define SOURCE_BLOCKS 16 /* kept in turn under ever new keys */
 #define RUN_BYTES ((size_t)128 << 20) /* one load */
 #define FIO_WRITE_BW 47               /* fields of fio's terse output, version 3: KiB/s */
 #define FIO_READ_BW 6
@@ -205,7 +206,7 @@ static enum status measure_store(struct bench *bench, uint32_t round, struct err
     if (!memory) return error_set(error, STATUS_NO_MEMORY, "no memory for %u blocks", run);
     for (size_t i = 0; i < run * bench->block_bytes; i++)
         memory[i] = (char)(i * 17 + (i >> 12));
-    enum status status = open_store(bench, 2 * bench->values.size + (64 << 20), &store, error);
+    enum status status = open_store(bench, SIZES * bench->values.size + (64 << 20), &store, error);
     if (!status) {
         double bytes = (double)bench->blocks * (double)bench->block_bytes;
         bench->write[round] = bytes / write_blocks(bench, store, round, memory);

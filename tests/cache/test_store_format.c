@@ -18,7 +18,7 @@ static char *sealed(struct block_key *key_out) {
     memset(block, 7, store_format_block_bytes(&shape));
     memset(&key, 1, sizeof key);
     memset(&parent, 2, sizeof parent);
-    store_format_seal(block, &shape, &key, &parent, 5);
+    store_format_seal(block, block, &shape, &key, &parent, 5);
     *key_out = key;
     return block;
 }
