@@ -4,12 +4,15 @@
 ranks, the replicas, the placement and the schedule: the same logits to the last digit, the same routing, drafts and
 tokens as one process, in every activation mode; the ranks are really there and share the work; and what
 goes wrong is told once, with the right exit code. RANKS (long): only so many ranks, one prompt, two tokens."""
+import concurrent.futures
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import time
 
 fathom, goldens, tiny = sys.argv[1:4]
 serving = sys.argv[4] == "1"
@@ -305,16 +308,43 @@ def main():
     check_failures(mtp)
 
 
+def memory_of(count):
+    """Bytes of memory of all processes of a run over so many ranks, shared ones counted once."""
+    total = 0
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                words = file.read().split("\0")
+            if words[0] == fathom and "--ranks=%d" % count in words:
+                with open(path.replace("cmdline", "smaps_rollup"), encoding="utf-8") as file:
+                    total += int(re.search(r"\nPss: +(\d+)", file.read())[1]) << 10
+        except (OSError, TypeError):  # it has ended
+            continue
+    return total
+
+
 def long(counts):
-    """One golden, a prompt of 16 tokens, two answered."""
+    """One golden, a prompt of 16 tokens, two answered; each rank's weights by themselves, and shared."""
     folder = goldens + "/" + cases[1]
     answer = ["generate", "--model", folder, "--tokens", ids(prompts_of(folder)[1][:16]), "--max-new", 2,
               "--greedy", "--ignore-eos", "--json"]
     alone = run(*answer)
     for count in counts:
-        found = run(*answer, "--ranks", count, "--reshuffle-steps", 1, timeout=3000)
-        take_ranks(found, count)
-        assert found == alone, (count, found, alone)
+        for where in ([], ["--weights-dir", "private"]):
+            largest = 0
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                running = pool.submit(run, *answer, "--ranks=%d" % count, "--reshuffle-steps", 1, *where,
+                                      timeout=3000)
+                while not running.done():
+                    largest = max(largest, memory_of(count))
+                    time.sleep(0.1)
+            found = running.result()
+            ranks = take_ranks(found, count)
+            assert found == alone, (count, found, alone)
+            print("%d ranks, weights %s: %.1f MiB of memory in all, largest seen; %.1f MiB of weights on a rank, "
+                  "%.1f MiB of the checkpoint read by all"
+                  % (count, "private" if where else "shared", largest / 2**20, ranks[0]["weight_bytes"] / 2**20,
+                     sum(rank["read_bytes"] for rank in ranks) / 2**20))
 
 
 long([int(count) for count in sys.argv[5:]]) if sys.argv[5:] else main()
