@@ -51,7 +51,8 @@ uint64_t freight_taken_sum(const struct freight *freight);
 /* A bit of the next piece taken is turned on its way: to see that it is noticed. */
 void freight_damage_next(struct freight *freight);
 
-/* XXH64-like in kind, of our own making: every single changed word of 8 bytes changes the sum. */
+/* The checksum: every single changed word of 8 bytes changes it. It is summed up as chunks go, and
+ * the engine alone, which has no XXH3 (base/checksum.h), has it too. */
 struct freight_sum {
     uint64_t lanes[4];
     uint64_t bytes;

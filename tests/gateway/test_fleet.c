@@ -361,6 +361,68 @@ static void the_fleet_is_told(void **state) {
     close_empty(world);
 }
 
+static void join_ranks(struct world *world, uint32_t unit, uint32_t ranks) {
+    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(ranks));
+    hello->vocab_count = 500;
+    hello->context_tokens_max = 2048;
+    hello->page_count = 100 * ranks;
+    hello->page_tokens = KV_BLOCK_TOKENS;
+    hello->requests_max = 40 * ranks;
+    hello->rank_count = ranks;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        hello_ranks(hello)[rank] = (struct unit_rank){.page_count = 100, .requests_max = 40};
+    strcpy(hello->numerics_id, "test.v1");
+    world_join(world, unit);
+    tell(world, unit, hello);
+}
+
+/* One rank of a unit: refused where the others cannot cover, with what would do; else passed on. */
+static void a_rank_is_drained_if_the_others_can_cover(void **state) {
+    (void)state;
+    struct world *world = open_with(0, (struct gateway_options){0});
+    join_ranks(world, 1, 4);
+    struct record_experts experts = {.record = {RECORD_VERSION, RECORD_EXPERTS, sizeof experts},
+                                     .experts = 64,
+                                     .ranks = 4,
+                                     .slots_per_rank = 20,
+                                     .layer_count = 2,
+                                     .moves_total = 7,
+                                     .stall_ns_total = 2500000,
+                                     .balance = 875000,
+                                     .layer_balance = {0, 875000}};
+    static const char wish[] = "{\"unit\":1,\"rank\":2}";
+    tell(world, 1, &experts);
+    uint32_t refused = world_post(world, "/debug/fleet/drain", wish);
+    world_settle(world);
+    assert_int_equal(world->clients[refused].http_status, 409);
+    assert_non_null(strstr(world->clients[refused].data, "--redundant-experts 21"));
+    assert_int_equal(world->drains, 0);
+    experts.slots_per_rank = 22;
+    tell(world, 1, &experts);
+    uint32_t taken = world_post(world, "/debug/fleet/drain", wish);
+    world_settle(world);
+    assert_int_equal(world->clients[taken].http_status, 200);
+    assert_int_equal(world->drains, 1);
+    experts.masked[0] = experts.empty[0] = 1 << 2;
+    tell(world, 1, &experts);
+    uint32_t report = world_get(world, "/debug/fleet");
+    world_settle(world);
+    assert_non_null(strstr(world->clients[report].data, "\"state\":\"drained\""));
+    uint32_t another = world_post(world, "/debug/fleet/drain", "{\"unit\":1,\"rank\":0}");
+    uint32_t nobody = world_post(world, "/debug/fleet/drain", "{\"unit\":1,\"rank\":4}");
+    uint32_t back =
+        world_post(world, "/debug/fleet/drain", "{\"unit\":1,\"rank\":2,\"back\":true}");
+    world_settle(world);
+    assert_int_equal(world->clients[another].http_status, 409);
+    assert_int_equal(world->clients[nobody].http_status, 404);
+    assert_int_equal(world->clients[back].http_status, 200);
+    assert_int_equal(world->drains, 2);
+    assert_true(metric_of(world, "\nfathom_experts_moved_total{unit=\"1\"} ") == 7);
+    assert_true(metric_of(world, "\nfathom_expert_balance{unit=\"1\",layer=\"1\"} ") == 0.875);
+    assert_true(metric_of(world, "\nfathom_expert_stall_seconds_total{unit=\"1\"} ") == 0.0025);
+    close_empty(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_wait_for_the_first_unit),
@@ -376,6 +438,7 @@ int main(void) {
         cmocka_unit_test(units_that_lie_are_put_out),
         cmocka_unit_test(the_table_is_bounded),
         cmocka_unit_test(the_fleet_is_told),
+        cmocka_unit_test(a_rank_is_drained_if_the_others_can_cover),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

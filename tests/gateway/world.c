@@ -250,6 +250,7 @@ static const struct record *carry(const struct world *world, const struct record
     case RECORD_TOKENS:
     case RECORD_FINISHED:
     case RECORD_RESERVED:
+    case RECORD_EXPERTS:
         break;
     default:
         return record;

@@ -26,6 +26,7 @@ struct world {
     uint32_t plan_count, steps, hellos, submitted;
     uint32_t received[REQUESTS], endings[REQUESTS], reasons[FINISH_REASON_COUNT];
     uint32_t rows_of_rank[RANKS];
+    uint32_t masks, experts; /* records that came through */
     struct record_unit_load load;
     int64_t now_ns;
 };
@@ -98,6 +99,8 @@ static void drain(struct world *world) {
             assert_int_equal(tokens->first_output_position, world->received[tokens->request.low]);
             world->received[tokens->request.low] += tokens->token_count;
         }
+        world->masks += record->kind == RECORD_DRAIN;
+        world->experts += record->kind == RECORD_EXPERTS;
         if (record->kind == RECORD_FINISHED) {
             const struct record_finished *finished = (const struct record_finished *)record;
             world->endings[finished->request.low]++;
@@ -260,9 +263,50 @@ static void test_full(void **state) {
     close_world(&world);
 }
 
+static void mask(struct world *world, uint32_t rank, bool back) {
+    struct record_drain record = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof record},
+                                  .one_rank = 1,
+                                  .rank = rank,
+                                  .back = back};
+    assert_true(record_valid(&record, sizeof record));
+    send(world, &record);
+}
+
+/* A masked rank gets no new request and finishes what it has; what is said of experts passes. */
+static void test_masked(void **state) {
+    struct world world;
+    struct unit_options unit = options();
+    struct record_experts experts = {.record = {RECORD_VERSION, RECORD_EXPERTS, sizeof experts},
+                                     .ranks = RANKS};
+    unit.experts = &experts;
+    open_world(&world, &unit);
+    for (uint32_t i = 0; i < RANKS; i++)
+        submit(&world);
+    step(&world);
+    assert_int_equal(world.experts, world.hellos);
+    mask(&world, 1, false);
+    mask(&world, RANKS, false); /* there is none */
+    assert_int_equal(world.masks, 1);
+    for (uint32_t i = 0; i < (RANKS - 1) * (unit.requests_max - 1); i++)
+        submit(&world);
+    assert_int_equal(unit_request_count(rank_units_unit(world.units, 1)), 1);
+    assert_int_equal(world.reasons[FINISH_REFUSED_QUEUE], 0);
+    submit(&world); /* the others are full */
+    assert_int_equal(world.reasons[FINISH_REFUSED_QUEUE], 1);
+    assert_int_equal(unit_request_count(rank_units_unit(world.units, 1)), 1);
+    mask(&world, 1, true);
+    submit(&world);
+    assert_int_equal(unit_request_count(rank_units_unit(world.units, 1)), 2);
+    send(&world, &experts);
+    assert_true(world.masks == 2 && world.experts == world.hellos + 1);
+    run(&world);
+    close_world(&world);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spread), cmocka_unit_test(test_one_works),
-        cmocka_unit_test(test_random_lives), cmocka_unit_test(test_full)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spread),
+                                       cmocka_unit_test(test_one_works),
+                                       cmocka_unit_test(test_random_lives),
+                                       cmocka_unit_test(test_full), cmocka_unit_test(test_masked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
