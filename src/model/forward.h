@@ -138,9 +138,9 @@ struct moves {
     size_t made;                     /* bytes of the one that is being made here */
     struct pack_list pack;           /* of the one that is read from the checkpoint */
     struct pack_run packing;
-    uint32_t packed; /* its jobs that are done */
-    bool reads;      /* one is being read */
-    struct freight_sum sum;          /* ... and their checksum */
+    uint32_t packed;        /* its jobs that are done */
+    bool reads;             /* one is being read */
+    struct freight_sum sum; /* ... and their checksum */
     struct model_moving told;
 };
 
