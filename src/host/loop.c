@@ -513,8 +513,9 @@ static enum status start_wire(struct loop *loop, const struct loop_parts *parts,
     struct wire_options options = parts->wire;
     if (!options.address) return STATUS_OK;
     options.listens = has_machine(loop, GATEWAY);
-    for (uint16_t kind = 0; kind < RECORD_KIND_COUNT; kind++)
-        if (record_may_be_carried(options.listens ? RECORD_FROM_UNIT : RECORD_TO_UNIT, kind))
+    for (int kind = 0; kind < RECORD_KIND_COUNT; kind++)
+        if (record_may_be_carried(options.listens ? RECORD_FROM_UNIT : RECORD_TO_UNIT,
+                                  (uint16_t)kind))
             options.kinds |= wire_kind((enum record_kind)kind);
     options.context = loop;
     options.joined = on_joined;

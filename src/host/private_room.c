@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,15 +38,13 @@ static int open_users(const char *base, char *path, size_t path_bytes, struct er
     snprintf(path, path_bytes, "%s/fathom-%u", base, (unsigned)getuid());
     mkdir(path, 0700);
     int users = open_directory(path);
-    if (users < 0 || fstat(users, &info)) {
-        error_write(error, "%.200s: %s", path, strerror(errno));
-    } else if (info.st_uid != getuid() || info.st_mode & 077) {
+    bool known = users >= 0 && fstat(users, &info) == 0;
+    if (known && (info.st_uid != getuid() || info.st_mode & 077))
         error_write(error, "%.200s: expected a directory that is ours alone", path);
-    } else if (flock(users, LOCK_EX)) {
+    else if (!known || flock(users, LOCK_EX))
         error_write(error, "%.200s: %s", path, strerror(errno));
-    } else {
+    else
         return users;
-    }
     if (users >= 0) close(users);
     return -1;
 }

@@ -356,13 +356,14 @@ static uint64_t time_run(int64_t pid) {
 /* That all its threads have run, to a hundredth of a second; 0: not known. */
 static int64_t cpu_ns(int64_t pid) {
     char text[1024];
-    unsigned long user, system;
     if (!read_text("/proc/%" PRId64 "/stat", pid, text, sizeof text)) return 0;
-    const char *behind_name = strrchr(text, ')'); /* which may hold anything */
-    if (!behind_name ||
-        sscanf(behind_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-               &system) != 2)
-        return 0;
+    char *at = strrchr(text, ')'); /* behind the name, which may hold anything */
+    for (int field = 2; at && field < 14; field++) {
+        at = strchr(at, ' ');
+        if (at) at++;
+    }
+    if (!at) return 0;
+    uint64_t user = strtoull(at, &at, 10), system = strtoull(at, NULL, 10);
     return (int64_t)(user + system) * (1000000000 / sysconf(_SC_CLK_TCK));
 }
 

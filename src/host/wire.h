@@ -56,12 +56,12 @@ void wire_close(struct wire *wire);
 /* Where others connect: the address, with the port that was chosen. */
 const char *wire_address(const struct wire *wire);
 
-/* STATUS_FULL: too much is on its way already, the caller keeps the record. STATUS_GONE: the peer
- * is lost, or about to be. */
-enum status wire_send(struct wire *wire, uint32_t peer, const struct record *record) MUST_USE;
+/* `number` is a peer's, as joined tells it. STATUS_FULL: too much is on its way already, the caller
+ * keeps the record. STATUS_GONE: the peer is lost, or about to be. */
+enum status wire_send(struct wire *wire, uint32_t number, const struct record *record) MUST_USE;
 
 /* A side that listens: ends with a peer, with one log line. */
-void wire_drop(struct wire *wire, uint32_t peer, const char *why);
+void wire_drop(struct wire *wire, uint32_t number, const char *why);
 
 /* Takes what was left while may_take said no. */
 void wire_resume(struct wire *wire);
