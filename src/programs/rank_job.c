@@ -77,6 +77,19 @@ static const char **pack_words(const struct words *words) {
     return all;
 }
 
+/* This program's file; when it was replaced since the start, what this process still holds of it:
+ * all ranks run the same. */
+static bool find_self(char path[static PATH_MAX]) {
+    static const char gone[] = " (deleted)";
+    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (length <= 0) return false;
+    path[length] = 0;
+    size_t end = (size_t)length, mark = sizeof gone - 1;
+    if (end > mark && strcmp(path + end - mark, gone) == 0)
+        snprintf(path, PATH_MAX, "/proc/%d/exe", (int)getpid());
+    return true;
+}
+
 const char **rank_job_command(uint64_t ranks, const char *files, const char *const *arguments) {
     static const char *const launcher[] = {LAUNCHER,
                                            "-q",
@@ -95,11 +108,9 @@ const char **rank_job_command(uint64_t ranks, const char *files, const char *con
                                            "self,vader",
                                            NULL};
     static const char *const yielding[] = {"--mca", "mpi_yield_when_idle", "1", NULL};
-    static char self[PATH_MAX];
-    char count[24];
+    char self[PATH_MAX], count[24];
     struct words words = {.count = 0};
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length <= 0) return NULL;
+    if (!find_self(self)) return NULL;
     snprintf(count, sizeof count, "%" PRIu64, ranks);
     if (ranks > 1) {
         add_words(&words, launcher);
