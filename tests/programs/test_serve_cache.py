@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_serve_cache.py FATHOM: a server with a KV storage gives the very answers of one without: while it fills, out of
-host memory, after a restart, out of another server's blocks, and with damage in its files. What was loaded counts as hits, and every page is back at the end."""
+host memory, after a restart, out of another server's blocks, with damage in its files, and on a full disk. What was loaded counts as hits, and every page is back at the end."""
 import glob
 import json
 import os
@@ -22,10 +22,11 @@ PROMPTS = [[rolls.randrange(300, 1500) for _ in range(count)] for count in (1500
 
 
 class Server:
-    def __init__(self, *options):
-        self.process = subprocess.Popen([fathom, "serve", "--port", "0", "--kv-memory", "16MiB", *options],
+    def __init__(self, *options, wrap=()):
+        self.said = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([*wrap, fathom, "serve", "--port", "0", "--kv-memory", "16MiB", *options],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment,
-                                        stderr=subprocess.DEVNULL, text=True)
+                                        stderr=self.said, text=True)
         line = self.process.stdout.readline()
         assert line.startswith("listening on "), line
         self.url = line.split()[-1]
@@ -83,6 +84,28 @@ def flip_bits(directory, count):
                 file.write(bytes([byte ^ 1 << rolls.randrange(8)]))
 
 
+def check_full_disk(wanted):
+    """A file system of 2 MiB, seen by the server alone; only root can make one."""
+    with tempfile.TemporaryDirectory() as directory:
+        mount = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=2m tmpfs "$0" && exec "$@"', directory]
+        if os.geteuid() or subprocess.run([*mount, "true"], stderr=subprocess.DEVNULL).returncode:
+            print("no file system of our own can be mounted here: the full disk is left out")
+            return
+        server = Server("--kv-dir", directory, "--kv-disk", "16MiB", "--kv-load", "always", wrap=mount)
+        for prompt, text in zip(PROMPTS, wanted):
+            assert server.ask(prompt)[0] == text
+        until = time.monotonic() + 600
+        while server.metrics()["fathom_kv_storage_writable"]:
+            server.ask([rolls.randrange(300, 1500) for _ in range(200)])
+            assert time.monotonic() < until
+        for prompt, text in zip(PROMPTS, wanted):
+            assert server.ask(prompt)[0] == text
+        server.stop()
+        server.said.seek(0)
+        lines = [line for line in server.said if "nothing is written for now" in line]
+        assert lines and all("No space left on device" in line for line in lines), lines
+
+
 def main():
     server = Server()
     wanted = [server.ask(prompt)[0] for prompt in PROMPTS]
@@ -128,6 +151,7 @@ def main():
             assert server.ask(prompt)[0] == text
     assert server.loaded("host") > 0 and server.loaded("disk") == 0
     server.stop()
+    check_full_disk(wanted)
 
 
 main()
