@@ -38,7 +38,7 @@ void dispatch_remove(struct gateway *gateway, struct request *request) {
 
 void dispatch_add(struct gateway *gateway, struct request *request, int64_t now_ns) {
     struct request *before = gateway->queue.last;
-    while (before && before->arrival > request->arrival)
+    while (before && !before->must_end && before->arrival > request->arrival)
         before = before->before;
     request->waits_since_ns = now_ns;
     insert_behind(gateway, before, request);

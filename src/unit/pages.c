@@ -39,6 +39,22 @@ struct pages_hit pages_look_up(const struct unit *unit, const struct unit_reques
     return hit;
 }
 
+uint32_t pages_find(const struct unit *unit, const struct record_submit *submit) {
+    const struct unit_request probe = {.tenant_salt = submit->tenant_salt};
+    const uint32_t *tokens = record_tail_at(submit, sizeof *submit);
+    uint32_t known = submit->prompt_count + submit->resumed_count;
+    uint32_t node = PREFIX_NONE, found = 0;
+    while (unit->options.prefix_cache && found + KV_BLOCK_TOKENS < known) {
+        struct prefix_place place = place_of(unit, &probe, node);
+        uint32_t left = submit->prompt_count > found ? submit->prompt_count - found : 0;
+        uint32_t of_prompt = left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS;
+        node = prefix_tree_find(&unit->tree, &place, tokens + found, of_prompt);
+        if (node == PREFIX_NONE) break;
+        found += KV_BLOCK_TOKENS;
+    }
+    return found;
+}
+
 void pages_attach(struct unit *unit, struct unit_request *request) {
     check(request->page_count == 0);
     struct pages_hit hit = pages_look_up(unit, request);

@@ -22,6 +22,9 @@ struct prefix_place pages_root(const struct unit *unit, const struct unit_reques
  * request that comes back finds only what it had computed, in the very forms. */
 struct pages_hit pages_look_up(const struct unit *unit, const struct unit_request *request);
 
+/* Tokens of whole blocks that the cache holds for a submission, by true key. */
+uint32_t pages_find(const struct unit *unit, const struct record_submit *submit);
+
 /* Leases what pages_look_up finds now: the request's first pages. */
 void pages_attach(struct unit *unit, struct unit_request *request);
 

@@ -7,9 +7,12 @@
 #include "base/check.h"
 #include "base/map.h"
 #include "contract/step_plan.h"
-#include "policy/balance.h"
+#include "policy/admit.h"
+#include "policy/balance_prefill.h"
 
 #include <string.h>
+
+#define REQUEST_TOKENS 64 /* of a prompt: as much as a request's steps to come weigh */
 
 struct rank_unit {
     struct unit *unit;
@@ -22,7 +25,12 @@ struct rank_unit {
 
 struct rank_units {
     struct rank_unit *ranks; /* [rank_count] */
+    /* What the choice of a rank looks at: [rank_count] each. */
     struct balance_rank *loads;
+    struct prefill_rank *prefills;
+    struct prefill_hit *hits;
+    enum balance_method method;
+    uint64_t choices;
     uint32_t rank_count;
     uint32_t requests_max; /* of one rank */
     uint32_t missing;      /* STEP_DONEs that have not come back */
@@ -173,16 +181,48 @@ static bool has_room(const struct rank_units *units) {
                                               sizeof(struct record_experts);
 }
 
+/* Where the prompt would be done first: what waits there is ahead of it, what the rank's cache
+ * holds need not be computed. In tokens rather than times, which do not exist before the first
+ * step; a rank has pages for it, if any has. */
+static uint32_t choose_by_work(struct rank_units *units, const struct record_submit *submit) {
+    static const struct prefill_costs costs = {.token_ns = 1, .attended_ns = 1.0 / 8192};
+    uint32_t known = submit->prompt_count + submit->resumed_count;
+    struct admit_need pages = {submit->prompt_count, submit->new_tokens_max};
+    struct prefill_need need = {.prompt_tokens = known,
+                                .page_count = (uint32_t)admit_start_pages(pages, known)};
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        struct unit_offer offer = unit_offer(units->ranks[rank].unit, submit);
+        bool takes = offer.requests < units->requests_max && !units->ranks[rank].masked;
+        units->prefills[rank] = (struct prefill_rank){
+            .room_tokens = takes,
+            .pages_free = offer.pages_available + offer.hit_tokens / KV_BLOCK_TOKENS,
+            .bound_ns = (double)offer.tokens_ahead + REQUEST_TOKENS * (double)offer.requests};
+        units->hits[rank] = (struct prefill_hit){.cached_tokens = offer.hit_tokens};
+    }
+    struct prefill_choice choice =
+        balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
+    need.page_count = 0; /* then it waits for pages */
+    if (choice.reason == PREFILL_WAITS_PAGES)
+        choice = balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
+    return choice.rank;
+}
+
+static uint32_t choose_simply(struct rank_units *units, const struct record_submit *submit) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        struct unit_offer offer = unit_offer(units->ranks[rank].unit, submit);
+        units->loads[rank] = (struct balance_rank){.requests = offer.requests,
+                                                   .tokens = offer.tokens_ahead,
+                                                   .takes = offer.requests < units->requests_max &&
+                                                            !units->ranks[rank].masked};
+    }
+    return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
+}
+
 static uint32_t choose_rank(struct rank_units *units, const struct record_submit *submit) {
     uint32_t known = map_find(&units->rank_of, key_of(submit->request));
     if (known != MAP_NONE) return known;
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        uint32_t requests = unit_request_count(units->ranks[rank].unit);
-        units->loads[rank] = (struct balance_rank){.requests = requests,
-                                                   .takes = requests < units->requests_max &&
-                                                            !units->ranks[rank].masked};
-    }
-    uint32_t rank = balance_simply(BALANCE_LEAST_REQUESTS, units->loads, units->rank_count, 0);
+    uint32_t rank = units->method == BALANCE_WORK ? choose_by_work(units, submit)
+                                                  : choose_simply(units, submit);
     for (uint32_t other = 0; rank == BALANCE_NO_RANK; other++) /* the first that may will refuse */
         if (!units->ranks[other].masked || other + 1 == units->rank_count) rank = other;
     map_add(&units->rank_of, key_of(submit->request), rank);
@@ -329,7 +369,8 @@ size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t rank
     size_t one = unit_memory_bytes(options) + 64;
     size_t outbox =
         ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) + own_bytes(ranks) + 16;
-    return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank)) +
+    return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank) +
+                    sizeof(struct prefill_rank) + sizeof(struct prefill_hit)) +
            sizeof(struct rank_units) + map_bytes(ranks * options->requests_max + 1) + outbox + 256;
 }
 
@@ -344,6 +385,9 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
         if (options->experts) units->experts = *options->experts;
         units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);
         units->loads = arena_take_zeroed(arena, ranks * sizeof *units->loads);
+        units->prefills = arena_take_zeroed(arena, ranks * sizeof *units->prefills);
+        units->hits = arena_take_zeroed(arena, ranks * sizeof *units->hits);
+        units->method = (enum balance_method)options->rank_balance;
     }
     for (uint32_t i = 0; status == STATUS_OK && units && units->ranks && i < ranks; i++) {
         struct unit_options own = *options;
@@ -353,7 +397,7 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
         if (status == STATUS_OK) units->ranks[i].machine = unit_machine(units->ranks[i].unit);
     }
     if (status != STATUS_OK) return status;
-    if (units && units->ranks && units->loads &&
+    if (units && units->ranks && units->loads && units->prefills && units->hits &&
         map_open(&units->rank_of, arena, ranks * options->requests_max + 1) == STATUS_OK) {
         units->outbox.capacity = (uint32_t)outbox_bytes(units);
         units->outbox.memory = arena_take(arena, units->outbox.capacity);

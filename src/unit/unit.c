@@ -9,6 +9,7 @@
 #include "unit/unit.h"
 
 #include "base/check.h"
+#include "policy/balance.h"
 #include "unit/handoff.h"
 #include "unit/pages.h"
 #include "unit/plan.h"
@@ -91,6 +92,7 @@ static enum status options_check(const struct unit_options *o, struct error *err
         {"evict_rule", o->evict_rule, 0, EVICT_RULE_COUNT - 1},
         {"speculate", o->speculate, 0, SPECULATE_MODE_COUNT - 1},
         {"role", o->role, 0, UNIT_ROLE_COUNT - 1},
+        {"rank_balance", o->rank_balance, 0, BALANCE_METHOD_COUNT - 1},
         {"kv_choice", o->kv_choice, 0, KV_CHOICE_COUNT - 1},
         {"page_bytes", o->kv_storage ? o->page_bytes : 1, 1, UINT64_MAX},
         {"outbox_bytes", outbox_bytes(o), outbox_bytes_min(o), RECORD_BYTES_MAX},
@@ -613,6 +615,18 @@ struct machine unit_machine(struct unit *unit) {
 
 uint32_t unit_request_count(const struct unit *unit) {
     return unit->held_count;
+}
+
+struct unit_offer unit_offer(const struct unit *unit, const struct record_submit *submit) {
+    struct unit_offer offer = {.hit_tokens = pages_find(unit, submit),
+                               .pages_available = unit->pages.free_count + unit->pages.cached_count,
+                               .requests = unit->held_count};
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        if (request->state == REQUEST_WAITING || request->state == REQUEST_PREFILL)
+            offer.tokens_ahead += request_known(request) - request->computed_count;
+    }
+    return offer;
 }
 
 bool unit_step_in_flight(const struct unit *unit) {

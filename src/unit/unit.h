@@ -57,6 +57,7 @@ struct unit_options {
     uint64_t page_bytes; /* of a block; only with kv_storage */
     const uint8_t *model_id; /* [32], as model_identity() gives it */
     const char *numerics_id; /* up to 31 bytes, as model_numerics_id() gives it */
+    uint32_t rank_balance;   /* enum balance_method: which of several ranks gets a request */
     uint32_t role;           /* enum unit_role, as the hello tells it */
     const int64_t *pids;     /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
                               * told */
@@ -80,6 +81,15 @@ struct machine unit_machine(struct unit *unit);
 
 /* Requests it holds, waiting and running; a drained unit may stop at 0. */
 uint32_t unit_request_count(const struct unit *unit);
+
+/* What giving it a request would mean, for the choice among ranks. */
+struct unit_offer {
+    uint32_t hit_tokens;      /* of the request's, in the prefix cache */
+    uint32_t pages_available; /* free, or cached and unleased */
+    uint32_t requests;        /* held */
+    uint64_t tokens_ahead;    /* theirs that are known and not computed yet */
+};
+struct unit_offer unit_offer(const struct unit *unit, const struct record_submit *submit);
 
 /* True while a RUN_STEP waits for its STEP_DONE. */
 bool unit_step_in_flight(const struct unit *unit);

@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "contract/step_plan.h"
+#include "policy/balance.h"
 #include "unit/rank_units.h"
 
 enum { RANKS = 3, REQUESTS = 60, VOCAB = 500, NEW_TOKENS = 9, PROMPT_MAX = 150 };
@@ -121,21 +122,30 @@ static void send(struct world *world, const void *record) {
     drain(world);
 }
 
-static void submit(struct world *world) {
+/* Prompts of a family begin alike. */
+static void submit_of(struct world *world, uint32_t family, uint32_t prompt_count) {
     struct {
         struct record_submit submit;
         uint32_t tokens[PROMPT_MAX + 2];
-    } record = {.submit = {.prompt_count = 1 + world->submitted * 7 % PROMPT_MAX,
+    } record = {.submit = {.prompt_count = prompt_count,
                            .new_tokens_max = NEW_TOKENS,
                            .sampling = {.top_p = 1, .seed = world->submitted}}};
     struct record_submit *submit = &record.submit;
     submit->request.low = world->submitted++;
     for (uint32_t i = 0; i < submit->prompt_count; i++)
-        record.tokens[i] = (submit->request.low % 4 * 50 + i) % VOCAB;
+        record.tokens[i] = (family * 50 + i) % VOCAB;
     submit->record = (struct record){RECORD_VERSION, RECORD_SUBMIT,
                                      (uint32_t)submit_bytes(submit->prompt_count, 0, 0)};
     assert_true(record_valid(submit, submit->record.bytes));
     send(world, submit);
+}
+
+static void submit(struct world *world) {
+    submit_of(world, world->submitted % 4, 1 + world->submitted * 7 % PROMPT_MAX);
+}
+
+static uint32_t held_by(const struct world *world, uint32_t rank) {
+    return unit_request_count(rank_units_unit(world->units, rank));
 }
 
 static void cancel(struct world *world, uint32_t number) {
@@ -212,6 +222,50 @@ static void test_spread(void **state) {
     assert_int_equal(world.load.output_tokens_total, world.submitted * NEW_TOKENS);
     assert_int_equal(world.load.requests_running + world.load.requests_waiting, 0);
     close_world(&world);
+}
+
+/* A prompt goes where its beginning is cached, but not all of them to one rank. */
+static void test_prefixes(void **state) {
+    struct world world;
+    struct unit_options unit = options();
+    open_world(&world, &unit);
+    for (uint32_t family = 0; family < RANKS; family++)
+        submit_of(&world, family, 140);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_int_equal(held_by(&world, rank), 1); /* nothing is cached: they spread */
+    run(&world);
+    for (uint32_t turn = 0; turn < 2 * RANKS; turn++) {
+        uint32_t family = (turn * 2 + 1) % RANKS;
+        submit_of(&world, family, 141 + turn);
+        assert_int_equal(held_by(&world, family), 1);
+        run(&world);
+    }
+    for (uint32_t i = 0; i < 9; i++)
+        submit_of(&world, 1, 150);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_in_range(held_by(&world, rank), 2, 5);
+    run(&world);
+    close_world(&world);
+}
+
+static void test_simple_methods(void **state) {
+    for (uint32_t method = BALANCE_WORK + 1; method < BALANCE_METHOD_COUNT; method++) {
+        struct world world;
+        struct unit_options unit = options();
+        unit.rank_balance = method;
+        open_world(&world, &unit);
+        for (uint32_t i = 0; i < 2 * RANKS; i++)
+            submit_of(&world, 1, 10);
+        for (uint32_t rank = 0;
+             rank < RANKS && method != BALANCE_POWER_OF_TWO && method != BALANCE_LEAST_TOKENS;
+             rank++)
+            assert_int_equal(held_by(&world, rank), 2);
+        run(&world);
+        assert_int_equal(world.reasons[FINISH_LENGTH], 2 * RANKS);
+        for (uint32_t rank = 0; rank < RANKS; rank++) /* as they should, in the long run */
+            world.rows_of_rank[rank] += world.rows_of_rank[rank] == 0;
+        close_world(&world);
+    }
 }
 
 static void test_one_works(void **state) {
@@ -304,9 +358,10 @@ static void test_masked(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spread),
-                                       cmocka_unit_test(test_one_works),
-                                       cmocka_unit_test(test_random_lives),
-                                       cmocka_unit_test(test_full), cmocka_unit_test(test_masked)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spread),         cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_simple_methods), cmocka_unit_test(test_one_works),
+        cmocka_unit_test(test_random_lives),   cmocka_unit_test(test_full),
+        cmocka_unit_test(test_masked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
