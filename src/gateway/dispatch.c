@@ -7,7 +7,7 @@
 #include "gateway/intake.h"
 #include "policy/admit.h"
 
-#define LOSSES_MAX 5                  /* units that a request may lose without a token in between */
+#define LOSSES_MAX 8                  /* units that a request may lose without a token in between */
 #define RETRIES_MAX 3                 /* times that units may fail or refuse it, likewise */
 #define RETRY_NS ((int64_t)500000000) /* before the same unit is tried again; doubles each time */
 

@@ -210,7 +210,7 @@ static void no_request_loses_units_for_ever(void **state) {
         join(world, unit);
         lose(world, unit);
     }
-    assert_true(unit < 10);
+    assert_true(unit < 12);
     assert_refused(world, client, 503, "engine_failed");
     close_empty(world);
 }
