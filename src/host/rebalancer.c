@@ -270,6 +270,7 @@ static void adopt(struct rebalancer *r) {
 }
 
 static void move(struct rebalancer *r, int64_t now_ns) {
+    model_move_progress(r->model); /* there may be no step to do it */
     if (now_ns < r->next_tell_ns) return;
     r->next_tell_ns = now_ns + TELL_NS;
     if (!is_through(r)) return;
