@@ -4,6 +4,7 @@
 that one process gives each alone, with replicas, shuffled experts, drafts, and experts that move meanwhile; all ranks take requests; the
 pages of all are back at the end; SIGTERM lets what has begun finish, and the exit code is 0. The
 ranks' common weights are in memory once."""
+import atexit
 import concurrent.futures
 import glob
 import json
@@ -29,6 +30,7 @@ class Server:
         self.process = subprocess.Popen([fathom, "serve", "--port", "0", "--kv-memory", "64MiB", *options],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment,
                                         stderr=self.said, text=True)
+        atexit.register(self.process.kill)
         line = self.process.stdout.readline()
         assert line.startswith("listening on "), line
         self.url = line.split()[-1]
