@@ -19,6 +19,7 @@ struct rank_unit {
     struct machine machine;
     struct unit_rank hello;
     struct record_unit_load load;
+    struct unit_rank_load own_load; /* its tail */
     bool planned, has_load;
     bool masked; /* takes no new request */
 };
@@ -92,6 +93,7 @@ static void take_record(struct rank_units *units, uint32_t rank, const struct re
         return;
     case RECORD_UNIT_LOAD:
         units->ranks[rank].load = *(const struct record_unit_load *)record;
+        units->ranks[rank].own_load = *load_ranks((const struct record_unit_load *)record);
         units->ranks[rank].has_load = units->load_changed = true;
         return;
     case RECORD_RUN_STEP: {
@@ -165,9 +167,7 @@ static void put_load(struct rank_units *units) {
         all->kept_blocks_total += load->kept_blocks_total;
         all->dropped_blocks_total += load->dropped_blocks_total;
         if (load->kv_storage > all->kv_storage) all->kv_storage = load->kv_storage;
-        load_ranks(all)[rank] = (struct unit_rank_load){
-            load->requests_waiting, load->requests_running, load->pages_free,
-            load->pages_held,       load->pages_cached,     0};
+        load_ranks(all)[rank] = units->ranks[rank].own_load;
     }
     units->load_changed = false;
 }
