@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_serve_cache.py FATHOM: a server with a KV storage gives the very answers of one without: while it fills, out of
 host memory, after a restart, out of another server's blocks, with damage in its files, and on a full disk. What was loaded counts as hits, and every page is back at the end."""
+import atexit
 import glob
 import json
 import os
@@ -27,6 +28,7 @@ class Server:
         self.process = subprocess.Popen([*wrap, fathom, "serve", "--port", "0", "--kv-memory", "16MiB", *options],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment,
                                         stderr=self.said, text=True)
+        atexit.register(self.process.kill)  # also where a check fails
         line = self.process.stdout.readline()
         assert line.startswith("listening on "), line
         self.url = line.split()[-1]
