@@ -41,13 +41,16 @@ struct kv_transport_options {
     uint32_t ticket_count;     /* of both directions together */
     uint64_t queue_bytes_max;  /* pushed and not yet sent */
     uint64_t bytes_per_second; /* sent at most; 0: no bound */
+    uint64_t fetch_bytes_min;  /* slices of so many bytes are fetched by UCX straight into their
+                                * page, smaller ones come along and are copied there */
     int64_t connect_ns_max;    /* of one attempt */
     uint32_t connect_attempts;
     int64_t drain_ns_max; /* an ended ticket waits so long for UCX to let its memory go; then the
                            * connection is broken */
 };
 
-/* Sensible values; pages, model_id, numerics_id and host are the caller's to add. */
+/* Sensible values; pages, model_id, numerics_id and host are the caller's to add. Where the machine
+ * has no RDMA device nothing is fetched: over TCP the copy costs less than asking for the bytes. */
 struct kv_transport_options kv_transport_defaults(void);
 
 /* STATUS_UNSUPPORTED in a build without UCX. The pages must outlive the transport. */

@@ -18,9 +18,8 @@
 
 #define WINDOW_BYTES ((uint64_t)8 << 20) /* of slices that UCX has, for each link */
 #define WINDOW_MESSAGES 64
-#define TURN_MESSAGES 16                /* sent before the others' turn */
-#define RENDEZVOUS_BYTES ((size_t)8192) /* from here on UCX writes into the page itself */
-#define CHARGE_MIN 4096                 /* a queued slice counts as at least so many bytes */
+#define TURN_MESSAGES 16           /* sent before the others' turn */
+#define CHARGE_MIN 4096            /* a queued slice counts as at least so many bytes */
 #define RETRY_NS INT64_C(50000000) /* before the second attempt; then twice as long each time */
 #define MS INT64_C(1000000)
 #define CLOSE_LOOK_NS (10 * MS)
@@ -196,15 +195,16 @@ static bool in_pages(const struct kv_transport *transport, const void *rows) {
 
 static void submit(struct link *link, struct outgoing *message) {
     struct kv_transport *transport = link->transport;
-    bool large = message->bytes >= RENDEZVOUS_BYTES;
+    bool fetched = message->bytes >= transport->options.fetch_bytes_min;
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
         .cb.send = note_sent,
         .user_data = message,
-        .flags = UCP_AM_SEND_FLAG_REPLY | (large ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER),
+        .flags =
+            UCP_AM_SEND_FLAG_REPLY | (fetched ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER),
     };
-    if (large && in_pages(transport, message->rows)) {
+    if (fetched && in_pages(transport, message->rows)) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
         param.memh = transport->memory;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What comes: each message is read strictly, each slice asks the ledger before a byte is written.
- * Large slices are written by UCX straight into their page (rendezvous); small ones come with their
- * header and are copied. Either way the checksum is taken over the page, before the slice counts.
+ * A slice is written by UCX straight into its page (rendezvous), or comes with its header and is
+ * copied, as the sender chooses. Either way the checksum is taken over the page, before the slice
+ * counts.
  */
 #include <stdlib.h>
 

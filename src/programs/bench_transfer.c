@@ -33,6 +33,7 @@
 
 struct transfer_values {
     uint64_t rounds;
+    const char *way;
     bool json;
 };
 
@@ -44,6 +45,12 @@ static const struct option transfer_rows[] = {
      .offset = offsetof(struct transfer_values, rounds),
      .minimum = 3,
      .maximum = ROUNDS_MAX},
+    {.name = "way",
+     .type = OPTION_CHOICE,
+     .fallback = "auto",
+     .choices = "auto|copy|fetch",
+     .help = "how slices reach their page: they come along and are copied, or UCX fetches them",
+     .offset = offsetof(struct transfer_values, way)},
     {.name = "json",
      .type = OPTION_FLAG,
      .help = "print one JSON object",
@@ -133,6 +140,8 @@ static enum status open_transport(struct bench *bench, struct error *error) {
     options.model_id = model;
     options.numerics_id = "bench";
     options.host = "127.0.0.1";
+    if (!strcmp(bench->values.way, "copy")) options.fetch_bytes_min = UINT64_MAX;
+    if (!strcmp(bench->values.way, "fetch")) options.fetch_bytes_min = 1;
     return kv_transport_open(&options, &bench->transport, error);
 }
 
@@ -409,6 +418,7 @@ int bench_transfer(int argc, char **argv) {
     }
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
         status = run_layout(&benches[i], &error);
+    benches[ARRAY_COUNT(layouts)].values = values;
     if (status == STATUS_OK) status = measure_idle(&benches[ARRAY_COUNT(layouts)], &idle, &error);
     if (values.json)
         printf("],\n \"idle_cpu_share\":%.5f}\n", idle);

@@ -23,8 +23,10 @@
 
 static const char *program;
 
-static void prepare(struct rank *rank) {
+/* Slices of an odd sender are fetched, of an even one copied. */
+static void prepare(struct rank *rank, uint64_t number) {
     rank_prepare(rank, KV_ELEMENT_BF16, WIDTH, SLICES, PAGES);
+    rank->options.fetch_bytes_min = number % 2 ? 1 : UINT64_MAX;
     memset(rank->pages.memory, 0xEE, rank->pages.mapped_bytes);
 }
 
@@ -35,7 +37,7 @@ static void prepare(struct rank *rank) {
 static int receive_in_child(uint64_t number) {
     struct rank rank;
     struct prompt prompt = {number, 0, PAGES, 40};
-    prepare(&rank);
+    prepare(&rank, number);
     rank_start(&rank);
     check(prompt_expect(&rank, &prompt, PATIENCE) == STATUS_OK);
     printf("%s\n", kv_transport_address(rank.transport));
@@ -57,7 +59,7 @@ static int receive_in_child(uint64_t number) {
 static int send_in_child(uint64_t number, const char *address) {
     struct rank rank;
     struct prompt prompt = {number, 0, PAGES, 40};
-    prepare(&rank);
+    prepare(&rank, number);
     rank.options.bytes_per_second = 4 << 20;
     rank_start(&rank);
     check(prompt_offer(&rank, &prompt, address, PATIENCE) == STATUS_OK);
@@ -141,7 +143,7 @@ static void wait_for_sent_bytes(struct rank *rank, uint64_t bytes) {
 static void a_receiver_is_killed_and_comes_back_elsewhere(void **state) {
     struct rank rank;
     char address[KV_ADDRESS_BYTES];
-    prepare(&rank);
+    prepare(&rank, *(const uint64_t *)*state);
     rank.options.bytes_per_second = 64 << 20; /* 37 MB take longer than it lives */
     rank_start(&rank);
     for (uint64_t number = 1; number <= 6; number += 2) {
@@ -164,7 +166,7 @@ static void a_receiver_is_killed_and_comes_back_elsewhere(void **state) {
 
 static void a_sender_is_killed_and_its_pages_come_back(void **state) {
     struct rank rank;
-    prepare(&rank);
+    prepare(&rank, 0);
     rank_start(&rank);
     for (uint64_t number = 1; number <= 3; number++) {
         struct prompt prompt = {number, 0, PAGES, 40};
@@ -190,7 +192,7 @@ static void a_receiver_that_stands_still_costs_one_deadline(void **state) {
     char address[KV_ADDRESS_BYTES];
     struct child child = start("receive", 1, "");
     struct prompt prompt = {1, 0, PAGES, 40};
-    prepare(&rank);
+    prepare(&rank, *(const uint64_t *)*state);
     rank.options.drain_ns_max = SECOND / 10;
     rank_start(&rank);
     hear(&child, address, sizeof address);
@@ -207,10 +209,13 @@ static void a_receiver_that_stands_still_costs_one_deadline(void **state) {
 }
 
 int main(int argc, char **argv) {
+    static uint64_t copied = 2, fetched = 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_receiver_is_killed_and_comes_back_elsewhere),
+        cmocka_unit_test_prestate(a_receiver_is_killed_and_comes_back_elsewhere, &copied),
+        cmocka_unit_test_prestate(a_receiver_is_killed_and_comes_back_elsewhere, &fetched),
         cmocka_unit_test(a_sender_is_killed_and_its_pages_come_back),
-        cmocka_unit_test(a_receiver_that_stands_still_costs_one_deadline),
+        cmocka_unit_test_prestate(a_receiver_that_stands_still_costs_one_deadline, &copied),
+        cmocka_unit_test_prestate(a_receiver_that_stands_still_costs_one_deadline, &fetched),
     };
     if (argc > 2 && !strcmp(argv[1], "receive"))
         return receive_in_child(strtoull(argv[2], NULL, 10));
