@@ -16,13 +16,13 @@
 #define SECOND INT64_C(1000000000)
 #define PATIENCE (120 * SECOND)
 
-/* UCX comes without instrumentation. What is silenced is its own code alone, and how it puts its
- * locks away when the process ends. */
+/* UCX comes without instrumentation. What is silenced is its own code alone, and what it does
+ * with its locks when the process forks and ends. */
 #if defined(__SANITIZE_THREAD__)
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) {
     return "called_from_lib:libucp.so\ncalled_from_lib:libuct.so\ncalled_from_lib:libucs.so\n"
-           "called_from_lib:libucm.so\nmutex:_dl_call_fini\n";
+           "called_from_lib:libucm.so\nmutex:_dl_call_fini\nmutex:__run_prefork_handlers\n";
 }
 #endif
 #if defined(__SANITIZE_ADDRESS__)
@@ -67,6 +67,12 @@ static inline void rank_end(struct rank *rank) {
 
 static inline struct transfer_ticket ticket_of(uint64_t number) {
     return (struct transfer_ticket){number, ~number};
+}
+
+/* Every byte of the pages is `value`. */
+static inline bool pages_are(const struct rank *rank, char value) {
+    const char *memory = rank->pages.memory;
+    return memory[0] == value && !memcmp(memory, memory + 1, rank->pages.mapped_bytes - 1);
 }
 
 /* Byte i of a ticket's slice. */

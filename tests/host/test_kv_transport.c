@@ -135,7 +135,7 @@ static void layers_arrive_while_the_next_is_computed(void **state) {
 static void after_a_cancel_not_one_byte_is_written(void **state) {
     struct pair pair;
     pair_open(&pair, KV_ELEMENT_BF16, 576, 64);
-    for (uint64_t number = 1; number <= 20; number++) {
+    for (uint64_t number = 1; number <= 10; number++) {
         struct prompt prompt = {number, 0, 60, 64};
         memset(pair.decode.pages.memory, 0xEE, pair.decode.pages.mapped_bytes);
         assert_int_equal(prompt_expect(&pair.decode, &prompt, PATIENCE), STATUS_OK);
@@ -155,8 +155,7 @@ static void after_a_cancel_not_one_byte_is_written(void **state) {
         }
         struct transfer_ended ended = rank_wait(&pair.prefill);
         assert_true(ended.end == TRANSFER_CANCELLED || ended.end == TRANSFER_REFUSED);
-        for (size_t i = 0; i < pair.decode.pages.mapped_bytes; i++)
-            if (pair.decode.pages.memory[i] != 0x77) fail_msg("byte %zu was written", i);
+        assert_true(pages_are(&pair.decode, 0x77));
     }
     assert_carried(&pair, &(struct prompt){99, 0, 3, 64});
     pair_close(&pair);

@@ -179,8 +179,7 @@ static void scene_close(struct scene *scene) {
 }
 
 static void assert_untouched(struct scene *scene) {
-    for (size_t i = 0; i < scene->rank.pages.mapped_bytes; i++)
-        if (scene->rank.pages.memory[i] != (char)0xEE) fail_msg("byte %zu was written", i);
+    assert_true(pages_are(&scene->rank, (char)0xEE));
 }
 
 static struct kv_wire_slice slice_of(struct scene *scene) {
