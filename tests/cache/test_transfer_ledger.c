@@ -104,6 +104,27 @@ static void layers_count_up_and_the_finish_may_come_first(void **state) {
     close_books(&books);
 }
 
+/* The finish may come while slices are still being written: they are not missing yet. */
+static void slices_being_written_are_no_gap(void **state) {
+    struct books books;
+    open_books(&books);
+    struct transfer_ledger *ledger = &books.ledger;
+    struct transfer_write writes[2 * SLICES];
+    struct transfer_ended ended;
+    expect_two(ledger, 1);
+    for (uint32_t i = 0; i < ARRAY_COUNT(writes); i++)
+        assert_int_equal(arrive(ledger, 1, i % 2, i / 2, i % 2 ? 10 : 64, &writes[i]),
+                         TRANSFER_ACCEPT);
+    assert_int_equal(transfer_ledger_finish(ledger, 1, ticket(1), ARRAY_COUNT(writes), NULL, 0),
+                     TRANSFER_ACCEPT);
+    for (uint32_t i = 0; i < ARRAY_COUNT(writes); i++) {
+        assert_false(transfer_ledger_announce(ledger, &ended));
+        transfer_ledger_written(ledger, &writes[i], TRANSFER_WRITTEN);
+    }
+    assert_int_equal(take_one(ledger).end, TRANSFER_DONE);
+    close_books(&books);
+}
+
 static void nothing_is_taken_without_an_open_ticket(void **state) {
     struct books books;
     open_books(&books);
@@ -592,6 +613,7 @@ static void whatever_happens_every_ticket_ends_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_count_up_and_the_finish_may_come_first),
+        cmocka_unit_test(slices_being_written_are_no_gap),
         cmocka_unit_test(nothing_is_taken_without_an_open_ticket),
         cmocka_unit_test(a_cancelled_ticket_waits_for_its_last_write),
         cmocka_unit_test(what_does_not_fit_ends_the_ticket),
