@@ -121,8 +121,8 @@ struct record_drain {
     uint32_t
         one_rank; /* 1: this rank alone is to have no request and no expert; the others cover */
     uint32_t rank;
-    uint32_t back;     /* 1: it is to have some again */
-    uint32_t reserved; /* zero */
+    uint32_t back; /* 1: it is to have some again */
+    uint32_t dead; /* 1: its process is gone, and its pages: its requests fail */
 };
 
 enum content_type {

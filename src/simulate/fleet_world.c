@@ -45,11 +45,13 @@ struct sim_unit {
     struct fleet_engine engines[RANKS];
     struct post inbox;
     bool up, draining;
-    uint32_t connection;              /* 0: none */
-    int64_t in_ns, out_ns;            /* when the last letter each way arrives */
-    int64_t frozen_ns;                /* until then it does nothing */
-    int64_t up_ns, connect_ns;        /* when that happens next; MACHINE_NEVER */
-    int64_t sign_ns;                  /* when it repeats its load */
+    bool dead[RANKS];          /* ranks whose unit goes on without them */
+    uint32_t dies;             /* 1 + the rank that does not live to see the end of the next step */
+    uint32_t connection;       /* 0: none */
+    int64_t in_ns, out_ns;     /* when the last letter each way arrives */
+    int64_t frozen_ns;         /* until then it does nothing */
+    int64_t up_ns, connect_ns; /* when that happens next; MACHINE_NEVER */
+    int64_t sign_ns;           /* when it repeats its load */
     struct request_id open[OPEN_MAX]; /* what its connection submitted and has not ended */
     uint32_t open_count;
     _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* the last ones */
@@ -183,11 +185,27 @@ static void say(struct sim_unit *unit, char *said, const struct record *record) 
     memcpy(said, record, record->bytes);
 }
 
+/* The step that a rank dies in fails on all, and behind its news comes that of the death. Whatever
+ * stood in its pages is gone. */
+static void bury_rank(struct world *world, struct sim_unit *unit, int64_t done_ns) {
+    uint32_t rank = unit->dies - 1;
+    struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain},
+                                 .one_rank = 1,
+                                 .rank = rank,
+                                 .dead = 1};
+    struct fleet_engine *engine = &unit->engines[rank];
+    memset(engine->rows, 0xEE, (size_t)engine->page_count * KV_BLOCK_TOKENS * sizeof *engine->rows);
+    unit->dead[rank] = true;
+    unit->dies = 0;
+    world->report->rank_deaths++;
+    send(&unit->inbox, done_ns, 0, &drain.record);
+}
+
 static void drain_unit(struct world *world, struct sim_unit *unit) {
     struct outbox *outbox = unit->machine.outbox;
     int64_t done_ns = world->now_ns + time_between(world, 2 * MS, 30 * MS);
     bool faulty = world->options.faults && world->now_ns < HEALED_NS;
-    bool fails = faulty && below(world, 400) == 0, stepped = false;
+    bool fails = (faulty && below(world, 400) == 0) || unit->dies, stepped = false;
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         switch (record->kind) {
         case RECORD_RUN_STEP:
@@ -204,12 +222,15 @@ static void drain_unit(struct world *world, struct sim_unit *unit) {
         case RECORD_FINISHED:
             forget_open(unit, record_request(record));
             break;
+        case RECORD_DRAIN: /* its experts go to the others */
+            continue;
         default:
             check(record->kind == RECORD_TOKENS);
         }
         tell_gateway(world, unit, record);
     }
     world->report->failed_steps += fails && stepped;
+    if (unit->dies && stepped) bury_rank(world, unit, done_ns);
     outbox_clear(outbox);
 }
 
@@ -233,7 +254,8 @@ static void deliver_to_unit(struct world *world, struct sim_unit *unit) {
             check(unit->open_count < OPEN_MAX);
             unit->open[unit->open_count++] = record_request(&letter->record);
         }
-        if (heard && letter->record.kind == RECORD_DRAIN) unit->draining = true;
+        if (heard && letter->record.kind == RECORD_DRAIN)
+            unit->draining |= !((const struct record_drain *)&letter->record)->one_rank;
         if (heard) hand_to_unit(world, unit, &letter->record);
         drop_at(&unit->inbox, 0);
     }
@@ -258,6 +280,8 @@ static void start_unit(struct world *world, struct sim_unit *unit) {
     unit->open_count = 0;
     unit->up = true;
     unit->draining = false;
+    unit->dies = 0;
+    memset(unit->dead, 0, sizeof unit->dead);
     unit->up_ns = MACHINE_NEVER;
     unit->sign_ns = world->now_ns + SIGN_NS;
     memset(unit->hello, 0, sizeof unit->hello);
@@ -333,9 +357,17 @@ static void ask_to_drain(struct world *world, const struct sim_unit *unit) {
     world->report->drains++;
 }
 
+/* One of those that are left, but not the last. */
+static void doom_rank(struct world *world, struct sim_unit *unit) {
+    uint32_t rank = below(world, world->ranks), left = 0;
+    for (uint32_t i = 0; i < world->ranks; i++)
+        left += !unit->dead[i];
+    if (left > 1 && !unit->dead[rank]) unit->dies = 1 + rank;
+}
+
 static void strike(struct world *world) {
     struct sim_unit *unit = &world->units[below(world, world->unit_count)];
-    uint32_t what = below(world, 10);
+    uint32_t what = below(world, 13);
     world->fault_ns = world->now_ns + time_between(world, 0, 3 * SECOND);
     if (!unit->up) return;
     if (what < 4) {
@@ -345,6 +377,8 @@ static void strike(struct world *world) {
         world->report->freezes++;
     } else if (what < 9) {
         cut_unit(world, unit);
+    } else if (what < 12) {
+        doom_rank(world, unit);
     } else if (unit->connection) {
         ask_to_drain(world, unit);
     }

@@ -251,6 +251,7 @@ static void take_result(struct rank_units *units, const struct step_result *resu
 static void mask(struct rank_units *units, const struct record_drain *record) {
     if (record->rank >= units->rank_count) return;
     units->ranks[record->rank].masked = !record->back;
+    if (record->dead) unit_abandon(units->ranks[record->rank].unit);
     put(units, &record->record);
 }
 

@@ -111,7 +111,7 @@ struct unit {
     uint64_t preemptions_total, recomputed_tokens_total, evicted_pages_total;
     uint64_t arrivals;
     struct tiers tiers;
-    bool hello_sent, load_changed, plan_wanted, draining;
+    bool hello_sent, load_changed, plan_wanted, draining, abandoned;
 };
 
 static inline uint32_t request_known(const struct unit_request *request) {

@@ -558,16 +558,35 @@ static void put_hello(struct unit *unit) {
     unit->load_changed = true;
 }
 
+void unit_abandon(struct unit *unit) {
+    unit->abandoned = unit->draining = true;
+}
+
+/* As many as there is room for; those in a step when it is done. */
+static void end_all(struct unit *unit) {
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        struct unit_request *request = &unit->requests[slot];
+        if (request->state == REQUEST_FREE || request->in_step || tiers_is_loading(request))
+            continue;
+        if (!unit_can_put(unit, answer_bytes(&unit->options))) return;
+        handoff_leave(unit, request, FINISH_FAILED);
+    }
+}
+
 static bool has_work(const struct unit *unit) {
-    return !unit->hello_sent || unit->load_changed ||
-           (unit->plan_wanted && unit->step_row_count == 0);
+    bool ends = unit->abandoned && unit->waiting_count + unit->running_count > 0;
+    return ends || !unit->hello_sent || unit->load_changed ||
+           (unit->plan_wanted && !unit->abandoned && unit->step_row_count == 0);
 }
 
 static void unit_step(void *self, int64_t now_ns) {
     struct unit *unit = self;
     if (!has_work(unit) || !unit_can_put(unit, outbox_bytes_min(&unit->options))) return;
     if (!unit->hello_sent) put_hello(unit);
-    if (unit->plan_wanted && unit->step_row_count == 0) plan_step(unit, now_ns);
+    if (unit->abandoned)
+        end_all(unit);
+    else if (unit->plan_wanted && unit->step_row_count == 0)
+        plan_step(unit, now_ns);
     if (unit->load_changed) put_load(unit);
 }
 

@@ -79,6 +79,10 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
 
 struct machine unit_machine(struct unit *unit);
 
+/* Its engine is gone, and its pages: with the next steps all its requests end as FAILED, and it
+ * takes none. */
+void unit_abandon(struct unit *unit);
+
 /* Requests it holds, waiting and running; a drained unit may stop at 0. */
 uint32_t unit_request_count(const struct unit *unit);
 

@@ -421,6 +421,19 @@ static void storage_is_checked(void **state) {
 }
 
 /* What travels between units says where its blocks lie, and asks for nothing impossible. */
+/* A rank is drained or dead, and who is dead does not come back. */
+static void a_dead_rank_is_one_rank(void **state) {
+    (void)state;
+    struct record_drain *drain = good_drain_of_rank();
+    drain->back = 0;
+    drain->dead = 1;
+    assert_true(record_valid(drain, drain->record.bytes));
+    drain->back = 1;
+    assert_invalid(drain);
+    drain->back = drain->one_rank = drain->rank = 0;
+    assert_invalid(drain);
+}
+
 static void handing_over_is_checked(void **state) {
     (void)state;
     struct record_submit *submit = good_submit();
@@ -600,6 +613,7 @@ int main(void) {
         cmocka_unit_test(cut_or_stretched_records_are_refused),
         cmocka_unit_test(fields_out_of_range_are_refused),
         cmocka_unit_test(experts_out_of_range_are_refused),
+        cmocka_unit_test(a_dead_rank_is_one_rank),
         cmocka_unit_test(handing_over_is_checked),
         cmocka_unit_test(storage_is_checked),
         cmocka_unit_test(what_units_cannot_mean_is_refused),

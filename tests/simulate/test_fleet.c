@@ -51,20 +51,23 @@ static void every_answer_survives(void **state) {
         sum.cuts += report.cuts;
         sum.failed_steps += report.failed_steps;
         sum.drains += report.drains;
+        sum.rank_deaths += report.rank_deaths;
         sum.losses += report.losses;
         sum.resumed += report.resumed;
         sum.preempted += report.preempted;
     }
     print_message("# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths, %u freezes, "
-                  "%u cuts, %u failed steps, %u drains; %u losses, %u resumed, %u preempted\n",
+                  "%u cuts, %u failed steps, %u drains, %u dead ranks; %u losses, %u resumed, "
+                  "%u preempted\n",
                   sum.asked, sum.answered, sum.refused, sum.cut, sum.left, sum.deaths, sum.freezes,
-                  sum.cuts, sum.failed_steps, sum.drains, (unsigned)sum.losses,
+                  sum.cuts, sum.failed_steps, sum.drains, sum.rank_deaths, (unsigned)sum.losses,
                   (unsigned)sum.resumed, (unsigned)sum.preempted);
     print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
                   sum.refused_by[FLEET_QUEUE_FULL], sum.refused_by[FLEET_NO_MEMORY],
                   sum.refused_by[FLEET_NO_UNIT], sum.refused_by[FLEET_FAILED]);
     if (asked_for) return;
     assert_true(sum.resumed > 1000 && sum.losses > 300 && sum.failed_steps > 100);
+    assert_true(sum.rank_deaths > 50);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
     assert_true(sum.answered > sum.asked * 8 / 10); /* most units are small, and often gone */
 }
