@@ -90,14 +90,8 @@ void store_format_seal(void *to, const void *block, const struct store_shape *sh
     struct store_mark *mark = (struct store_mark *)(void *)((char *)to + MARK_AT);
     size_t slice_bytes = store_format_slice_bytes(shape);
     memset(to, 0, STORE_PAGE_BYTES);
-    memcpy(header->magic, KV_BLOCK_MAGIC, sizeof header->magic);
-    header->version = KV_BLOCK_VERSION;
-    header->element = shape->element;
-    header->token_count = KV_BLOCK_TOKENS;
-    header->width = shape->width;
-    header->slice_count = shape->slice_count;
-    header->mtp_count = shape->mtp_count;
-    header->slice_bytes = slice_bytes;
+    kv_block_describe(header, (enum kv_element)shape->element, shape->width, shape->slice_count,
+                      shape->mtp_count, KV_BLOCK_TOKENS);
     header->checksum_valid = 1;
     for (uint32_t i = 0; i < shape->slice_count; i++) {
         size_t at = KV_BLOCK_HEADER_BYTES + i * slice_bytes;

@@ -19,6 +19,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "base/limits.h"
@@ -53,6 +54,22 @@ static inline size_t kv_block_slice_bytes(enum kv_element element, uint32_t widt
 }
 static inline size_t kv_block_bytes(enum kv_element element, uint32_t width, uint32_t slice_count) {
     return KV_BLOCK_HEADER_BYTES + slice_count * kv_block_slice_bytes(element, width);
+}
+
+/* Everything but the checksums, which are not valid then. */
+static inline void kv_block_describe(struct kv_block_header *header, enum kv_element element,
+                                     uint32_t width, uint32_t slice_count, uint32_t mtp_count,
+                                     uint32_t token_count) {
+    memcpy(header->magic, KV_BLOCK_MAGIC, sizeof header->magic);
+    header->version = KV_BLOCK_VERSION;
+    header->element = element;
+    header->token_count = token_count;
+    header->width = width;
+    header->slice_count = slice_count;
+    header->mtp_count = mtp_count;
+    header->slice_bytes = kv_block_slice_bytes(element, width);
+    header->checksum_valid = 0;
+    header->reserved = 0;
 }
 
 #endif

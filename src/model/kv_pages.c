@@ -45,17 +45,8 @@ void kv_pages_close(struct kv_pages *pages) {
 }
 
 void kv_pages_note(struct kv_pages *pages, uint32_t page, uint32_t token_count) {
-    struct kv_block_header *header = kv_pages_header(pages, page);
-    memcpy(header->magic, KV_BLOCK_MAGIC, sizeof header->magic);
-    header->version = KV_BLOCK_VERSION;
-    header->element = pages->element;
-    header->token_count = token_count;
-    header->width = pages->width;
-    header->slice_count = pages->slice_count;
-    header->mtp_count = pages->mtp_count;
-    header->slice_bytes = pages->slice_bytes;
-    header->checksum_valid = 0;
-    header->reserved = 0;
+    kv_block_describe(kv_pages_header(pages, page), pages->element, pages->width,
+                      pages->slice_count, pages->mtp_count, token_count);
 }
 
 void kv_pages_write(const struct kv_pages *pages, const struct kernels *kernels, void *slice,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom unit: a unit in processes of its own: the unit machine and its engines, without clients.
- It connects to a gateway,
- * and comes back to it for ever. Several ranks are a job, and this process then their supervisor.
+ * It connects to a gateway, and comes back to it for ever. Several ranks are a job, and this
+ * process then their supervisor.
  */
 #include <stdio.h>
 #include <string.h>

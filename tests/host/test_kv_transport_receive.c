@@ -303,16 +303,21 @@ static void who_never_greets_is_sent_away(void **state) {
     rank_end(&scene.rank);
 }
 
+/* Until the receiver has asked for the slice's bytes, without answering. */
+static void wait_for_accept(struct scene *scene) {
+    int64_t until_ns = clock_now_ns() + PATIENCE;
+    while (rank_state(&scene->rank).counts.slices[TRANSFER_ACCEPT] == 0 &&
+           clock_now_ns() < until_ns) {
+    }
+}
+
 /* The receiver has asked for a slice's bytes and its sender is gone. */
 static void a_peer_that_hangs_up_loses_its_tickets(void **state) {
     struct scene scene;
     scene_open(&scene, 576, true);
     struct kv_wire_slice slice = slice_of(&scene);
     say_slice(&scene, &slice);
-    int64_t until_ns = clock_now_ns() + PATIENCE;
-    while (rank_state(&scene.rank).counts.slices[TRANSFER_ACCEPT] == 0 &&
-           clock_now_ns() < until_ns) {
-    } /* without answering */
+    wait_for_accept(&scene);
     peer_hang_up(&scene.peer);
     struct transfer_ended ended = rank_wait(&scene.rank);
     assert_int_equal(ended.end, TRANSFER_PEER_LOST);
@@ -330,10 +335,7 @@ static void a_peer_that_withholds_bytes_keeps_no_page(void **state) {
     scene_open(&scene, 576, true);
     struct kv_wire_slice slice = slice_of(&scene);
     say_slice(&scene, &slice);
-    int64_t until_ns = clock_now_ns() + PATIENCE;
-    while (rank_state(&scene.rank).counts.slices[TRANSFER_ACCEPT] == 0 &&
-           clock_now_ns() < until_ns) {
-    }
+    wait_for_accept(&scene);
     assert_true(kv_transport_cancel(scene.rank.transport, TRANSFER_IN, ticket_of(1)));
     struct transfer_ended ended = rank_wait(&scene.rank);
     assert_int_equal(ended.end, TRANSFER_CANCELLED);
