@@ -37,7 +37,7 @@ def serve_apart(wanted, *options):
     for cache in ("cold", "warm"):
         found = faults.ask_all(server, faults.Tokens())
         assert found == wanted, (options, cache, [(a, b) for a, b in zip(found, wanted) if a != b][:1])
-    faults.no_page_is_held(server)
+    server.no_page_is_held()
     handed = fleet(server)["handed_over_total"] - before
     print("%s: %d of %d handed over" % (" ".join(options), handed, 2 * len(wanted)), flush=True)
     assert handed > len(wanted), handed

@@ -3,23 +3,19 @@
 """test_faults.py FATHOM RANKS: a server under load loses ranks. One is killed, one is stopped, a whole unit is
 killed: every answer is the very one that an undisturbed server gives, streamed ones too; no request is lost; one
 line names the rank; pages are all back. Prints when it was seen, and how long the streams stood still."""
-import atexit
 import concurrent.futures
 import glob
 import json
 import os
 import re
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
-import urllib.request
 
-fathom, ranks = sys.argv[1], int(sys.argv[2])
-environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
-PATIENCE = 900
+from server import PATIENCE, Server
+
+ranks = int(sys.argv[2])
 QUESTIONS = ["What is %d + %d?" % (37 * i, 915 + i) for i in range(12)] + [
     "Spell the word lantern.", "How many letters r are in strawberry?"]
 PLAIN = [{"question": question, "stream": i % 2 == 0} for i, question in enumerate(QUESTIONS)]
@@ -28,49 +24,6 @@ DRAWN = [{"question": question, "stream": i % 2 == 1, "seed": i, "temperature": 
 LONG = [{"question": question, "stream": True, "seed": i, "temperature": 1.0, "ignore_eos": True}
         for i, question in enumerate(QUESTIONS)]
 ALL = PLAIN + DRAWN + LONG
-
-
-class Server:
-    def __init__(self, *options):
-        self.errors = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([fathom, "serve", "--port", "0", "--kv-memory", "64MiB", *options],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment,
-                                        stderr=self.errors, text=True)
-        atexit.register(self.process.kill)
-        line = self.process.stdout.readline()
-        assert line.startswith("listening on "), (line, self.said())
-        self.url = line.split()[-1]
-
-    def said(self):
-        self.errors.seek(0)
-        return self.errors.read()
-
-    def wait_for(self, pattern, count=1):
-        """The time at which it was said, so many times."""
-        until = time.monotonic() + PATIENCE
-        while len(re.findall(pattern, self.said())) < count:
-            assert time.monotonic() < until and self.process.poll() is None, self.said()
-            time.sleep(0.005)
-        return time.monotonic()
-
-    def open(self, path, body=None):
-        return urllib.request.urlopen(urllib.request.Request(
-            self.url + path, json.dumps(body).encode() if body else None,
-            {"Content-Type": "application/json"}), timeout=PATIENCE)
-
-    def units(self):
-        """The pids of each unit's ranks."""
-        with self.open("/debug/fleet") as answer:
-            return [[rank["pid"] for rank in unit["ranks"]] for unit in json.load(answer)["units"]]
-
-    def metrics(self):
-        with self.open("/metrics") as answer:
-            return {name: float(value)
-                    for name, value in re.findall(r"^(\S+) (\S+)$", answer.read().decode(), re.M)}
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(PATIENCE) == 0, (self.process.returncode, self.said())
 
 
 class Tokens:
@@ -122,13 +75,6 @@ def ask_all(server, tokens, workers=len(QUESTIONS)):
         return list(pool.map(lambda request: ask(server, request, tokens), ALL))
 
 
-def no_page_is_held(server):
-    until = time.monotonic() + PATIENCE
-    while server.metrics()['fathom_kv_pages{state="held"}']:
-        assert time.monotonic() < until, server.metrics()
-        time.sleep(0.05)
-
-
 def disturb(server, wanted, harm, line, name):
     """Does `harm` among the answers, and times what follows."""
     tokens = Tokens()
@@ -148,7 +94,7 @@ def disturb(server, wanted, harm, line, name):
         name, detected - began, serves - began,
         "%.2f s" % (next_token - began) if next_token else "no wait: all was answered"), flush=True)
     assert found == wanted, [(a, b) for a, b in zip(found, wanted) if a != b][:1]
-    no_page_is_held(server)
+    server.no_page_is_held()
 
 
 def main():

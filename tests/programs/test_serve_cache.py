@@ -2,62 +2,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_serve_cache.py FATHOM: a server with a KV storage gives the very answers of one without: while it fills, out of
 host memory, after a restart, out of another server's blocks, with damage in its files, and on a full disk. What was loaded counts as hits, and every page is back at the end."""
-import atexit
 import glob
 import json
 import os
 import random
-import re
-import signal
 import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 
-fathom = sys.argv[1]
-environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
+from server import Server
+
 BLOCK = 64
 rolls = random.Random(11)
 PROMPTS = [[rolls.randrange(300, 1500) for _ in range(count)] for count in (1500, 700, 130, 65)]
 
 
-class Server:
-    def __init__(self, *options, wrap=()):
-        self.said = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([*wrap, fathom, "serve", "--port", "0", "--kv-memory", "16MiB", *options],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment,
-                                        stderr=self.said, text=True)
-        atexit.register(self.process.kill)  # also where a check fails
-        line = self.process.stdout.readline()
-        assert line.startswith("listening on "), line
-        self.url = line.split()[-1]
+class CachingServer(Server):
+    kv_memory = "16MiB"
 
     def ask(self, prompt, **more):
-        body = {"prompt": prompt, "max_tokens": 20, "temperature": 0, **more}
-        request = urllib.request.Request(self.url + "/v1/completions", json.dumps(body).encode(),
-                                         {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=900) as answer:
+        with self.open("/v1/completions", {"prompt": prompt, "max_tokens": 20, "temperature": 0, **more}) as answer:
             found = json.load(answer)
         usage = found["usage"]
         hit = usage["prompt_cache_hit_tokens"]
         assert hit + usage["prompt_cache_miss_tokens"] == len(prompt), usage
         return found["choices"][0]["text"], hit
 
-    def metrics(self):
-        with urllib.request.urlopen(self.url + "/metrics", timeout=900) as answer:
-            return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", answer.read().decode(), re.M)}
-
     def loaded(self, tier):
         return self.metrics()['fathom_kv_loaded_tokens_total{tier="%s"}' % tier]
 
     def stop(self):
-        until = time.monotonic() + 600
-        while self.metrics()['fathom_kv_pages{state="held"}']:
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(900) == 0, self.process.returncode
+        self.no_page_is_held(600)
+        super().stop()
 
 
 def whole(prompt):
@@ -93,7 +69,7 @@ def check_full_disk(wanted):
         if os.geteuid() or subprocess.run([*mount, "true"], stderr=subprocess.DEVNULL).returncode:
             print("no file system of our own can be mounted here: the full disk is left out")
             return
-        server = Server("--kv-dir", directory, "--kv-disk", "16MiB", "--kv-load", "always", wrap=mount)
+        server = CachingServer("--kv-dir", directory, "--kv-disk", "16MiB", "--kv-load", "always", wrap=mount)
         for prompt, text in zip(PROMPTS, wanted):
             assert server.ask(prompt)[0] == text
         until = time.monotonic() + 600
@@ -103,29 +79,28 @@ def check_full_disk(wanted):
         for prompt, text in zip(PROMPTS, wanted):
             assert server.ask(prompt)[0] == text
         server.stop()
-        server.said.seek(0)
-        lines = [line for line in server.said if "nothing is written for now" in line]
+        lines = [line for line in server.said().splitlines() if "nothing is written for now" in line]
         assert lines and all("No space left on device" in line for line in lines), lines
 
 
 def main():
-    server = Server()
+    server = CachingServer()
     wanted = [server.ask(prompt)[0] for prompt in PROMPTS]
     assert "fathom_kv_storage_writable" not in server.metrics()
     server.stop()
     with tempfile.TemporaryDirectory() as directory:
         options = ["--kv-dir", directory, "--kv-disk", "64MiB", "--kv-load", "always"]
-        server = Server(*options)
+        server = CachingServer(*options)
         expect(server, wanted, False, "while it fills")
         expect(server, wanted, True, "from its pages")
         blocks = sum(len(prompt) // BLOCK for prompt in PROMPTS)
         assert server.metrics()["fathom_kv_blocks_kept_total"] >= blocks
         assert server.metrics()["fathom_kv_storage_writable"] == 1
         server.stop()
-        server = Server(*options)
+        server = CachingServer(*options)
         expect(server, wanted, True, "after a restart")
         assert server.loaded("disk") == sum(map(whole, PROMPTS))
-        second = Server(*options, "--kv-host", "8MiB")  # beside it
+        second = CachingServer(*options, "--kv-host", "8MiB")  # beside it
         expect(second, wanted, True, "out of another's blocks")
         fresh = [rolls.randrange(300, 1500) for _ in range(300)]
         text, hit = server.ask(fresh)
@@ -143,11 +118,11 @@ def main():
         server.stop()
         second.stop()
         flip_bits(directory, 1000)
-        server = Server(*options)
+        server = CachingServer(*options)
         for prompt, text in zip(PROMPTS, wanted):
             assert server.ask(prompt)[0] == text
         server.stop()
-    server = Server("--kv-host", "8MiB", "--kv-load", "always", "--kv-memory", "3MiB")  # memory alone; few pages
+    server = CachingServer("--kv-host", "8MiB", "--kv-load", "always", "--kv-memory", "3MiB")  # memory alone; few pages
     for _ in range(2):
         for prompt, text in zip(PROMPTS, wanted):
             assert server.ask(prompt)[0] == text

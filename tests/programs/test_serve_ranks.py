@@ -4,66 +4,37 @@
 that one process gives each alone, with replicas, shuffled experts, drafts, and experts that move meanwhile; all ranks take requests; the
 pages of all are back at the end; SIGTERM lets what has begun finish, and the exit code is 0. The
 ranks' common weights are in memory once."""
-import atexit
 import concurrent.futures
 import glob
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
 
-fathom = sys.argv[1]
-environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
+from server import Server
+
 QUESTIONS = ["What is %d + %d?" % (37 * i, 915 + i) for i in range(8)] + [
     "Spell the word lantern.", "How many letters r are in strawberry?"]
 
 
-class Server:
-    def __init__(self, *options):
-        self.said = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([fathom, "serve", "--port", "0", "--kv-memory", "64MiB", *options],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment,
-                                        stderr=self.said, text=True)
-        atexit.register(self.process.kill)
-        line = self.process.stdout.readline()
-        assert line.startswith("listening on "), line
-        self.url = line.split()[-1]
-
+class Talker(Server):
     def ask(self, question, seed=None):
         body = {"messages": [{"role": "user", "content": question}], "max_tokens": 90, "temperature": 0}
         if seed is not None:
             body.update(temperature=1, seed=seed)
-        request = urllib.request.Request(self.url + "/v1/chat/completions", json.dumps(body).encode(),
-                                         {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=900) as answer:
+        with self.open("/v1/chat/completions", body) as answer:
             found = json.load(answer)
         choice = found["choices"][0]
         return choice["message"], choice["finish_reason"], found["usage"]["completion_tokens"]
 
     def stream(self, question):
-        body = {"messages": [{"role": "user", "content": question}], "max_tokens": 90, "stream": True}
-        return urllib.request.urlopen(urllib.request.Request(
-            self.url + "/v1/chat/completions", json.dumps(body).encode(),
-            {"Content-Type": "application/json"}), timeout=900)
-
-    def metrics(self):
-        with urllib.request.urlopen(self.url + "/metrics", timeout=900) as answer:
-            text = answer.read().decode()
-        return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", text, re.M)}
+        return self.open("/v1/chat/completions", {
+            "messages": [{"role": "user", "content": question}], "max_tokens": 90, "stream": True})
 
     def lines(self):
-        self.said.seek(0)
-        return self.said.read().splitlines()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(900) == 0, self.process.returncode
+        return self.said().splitlines()
 
 
 def ask_all(server, workers):
@@ -83,7 +54,7 @@ def no_page_is_held(server):
 
 def check_rebalancing(wanted):
     """Topics change while experts move to where the load is: the answers are those of one process."""
-    server = Server("--ranks", "8", "--redundant-experts", "8", "--mtp", "off", "--rebalance-seconds", "0.1")
+    server = Talker("--ranks", "8", "--redundant-experts", "8", "--mtp", "off", "--rebalance-seconds", "0.1")
     until = time.monotonic() + 600
     while sum("experts rebalanced" in line for line in server.lines()) < 2:
         for topic in (QUESTIONS[:8], QUESTIONS[8:]):  # sums, then words
@@ -116,7 +87,7 @@ def check_memory(server, ranks):
 
 def check_drain(wanted):
     """A rank goes while requests run, and comes back: nothing is lost, nothing differs."""
-    server = Server("--ranks", "4", "--redundant-experts", "24", "--mtp", "on", "--rebalance-seconds", "0.2")
+    server = Talker("--ranks", "4", "--redundant-experts", "24", "--mtp", "on", "--rebalance-seconds", "0.2")
     def drain(code=200, **wish):
         request = urllib.request.Request(server.url + "/debug/fleet/drain", json.dumps({"unit": 1, **wish}).encode())
         try:
@@ -155,12 +126,12 @@ def check_drain(wanted):
 
 
 def main():
-    alone = Server("--mtp", "off")
+    alone = Talker("--mtp", "off")
     wanted = ask_all(alone, 1)
     alone.stop()
     for options in (["--ranks", "2", "--mtp", "on", "--schedule", "hexa-batch"],
                     ["--ranks", "3", "--mtp", "off", "--redundant-experts", "5", "--placement-seed", "4"]):
-        server = Server(*options)
+        server = Talker(*options)
         assert ask_all(server, len(QUESTIONS)) == wanted, options
         no_page_is_held(server)
         check_memory(server, int(options[1]))
