@@ -39,17 +39,11 @@ void handover_part(struct gateway *gateway, struct request *request) {
     gateway->queue.wanted = true;
 }
 
-/* Names the transfer. Nobody but the gateway's units knows a request's id before its first token,
- * and a ticket is of no use without a connection to their network. */
-static void write_ticket(const struct request *request, uint64_t ticket_out[2]) {
-    ticket_out[0] = request->id.high;
-    ticket_out[1] = request->id.low ^ ((uint64_t)(request->id.attempt + 1) << 32);
-}
-
+/* Nobody but the gateway's units knows a request's id before its first token, and a ticket is of no
+ * use without a connection to their network. */
 struct kv_route handover_route(const struct request *request) {
-    struct kv_route route = {.address = ""};
-    write_ticket(request, route.ticket);
-    return route;
+    uint64_t attempt = (uint64_t)(request->id.attempt + 1) << 32;
+    return (struct kv_route){.ticket = {request->id.high, request->id.low ^ attempt}};
 }
 
 enum status handover_reserved(struct gateway *gateway, uint32_t index,
