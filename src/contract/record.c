@@ -157,61 +157,59 @@ static bool blocks_valid(struct walk *walk, uint32_t first_block, uint32_t token
 }
 
 static bool kv_push_valid(struct walk *walk, const struct record_kv_push *record) {
-    return request_valid(record->request) && address_valid(record->route.address) &&
-           record->rank < LIMIT_RANKS && record->last <= 1 && record->first <= 1 &&
+    return address_valid(record->route.address) && record->last <= 1 && record->first <= 1 &&
            blocks_valid(walk, record->first_block, record->token_count, record->page_count);
-}
-
-static bool kv_expect_valid(struct walk *walk, const struct record_kv_expect *record) {
-    return request_valid(record->request) && record->rank < LIMIT_RANKS &&
-           blocks_valid(walk, record->first_block, record->token_count, record->page_count);
-}
-
-static bool kv_cancel_valid(struct walk *walk, const struct record_kv_cancel *record) {
-    return request_valid(record->request) && record->rank < LIMIT_RANKS && record->reserved == 0 &&
-           walk_ends(walk);
-}
-
-static bool kv_done_valid(struct walk *walk, const struct record_kv_done *record) {
-    return request_valid(record->request) && record->arrived <= 1 && record->reserved == 0 &&
-           walk_ends(walk);
 }
 
 static bool kv_find_valid(struct walk *walk, const struct record_kv_find *record) {
     walk_tail(walk, (uint64_t)record->key_count * sizeof(struct kv_key));
-    return request_valid(record->request) && record->rank < LIMIT_RANKS && walk_ends(walk);
+    return walk_ends(walk);
 }
 
 static bool kv_found_valid(struct walk *walk, const struct record_kv_found *record) {
-    return request_valid(record->request) && record->host_blocks <= record->blocks &&
-           walk_ends(walk);
+    return record->host_blocks <= record->blocks && record->reserved == 0 && walk_ends(walk);
 }
 
 static bool kv_load_valid(struct walk *walk, const struct record_kv_load *record) {
     walk_tail(walk, (uint64_t)record->block_count * sizeof(struct kv_key));
     walk_tail(walk, (uint64_t)record->block_count * sizeof(struct page_id));
-    return request_valid(record->request) && record->rank < LIMIT_RANKS && record->reserved == 0 &&
-           walk_ends(walk);
+    return record->reserved == 0 && walk_ends(walk);
 }
 
 static bool kv_loaded_valid(struct walk *walk, const struct record_kv_loaded *record) {
-    return request_valid(record->request) && record->host_blocks <= record->blocks &&
-           record->ns >= 0 && walk_ends(walk);
+    return record->host_blocks <= record->blocks && record->reserved == 0 && record->ns >= 0 &&
+           walk_ends(walk);
 }
 
 static bool kv_keep_valid(struct walk *walk, const struct record_kv_keep *record) {
     walk_tail(walk, (1 + (uint64_t)record->block_count) * sizeof(struct kv_key));
     walk_tail(walk, (uint64_t)record->block_count * sizeof(struct page_id));
-    return record->rank < LIMIT_RANKS && record->block_count > 0 && walk_ends(walk);
+    return zeros(&record->request, sizeof record->request) && record->block_count > 0 &&
+           walk_ends(walk);
 }
 
 static bool kv_kept_valid(struct walk *walk, const struct record_kv_kept *record) {
-    return record->rank < LIMIT_RANKS && record->writable <= 1 && walk_ends(walk);
+    return zeros(&record->request, sizeof record->request) && record->writable <= 1 &&
+           walk_ends(walk);
 }
 
-/* What passes between a unit and the host of its KV storage. */
-static bool storage_valid(struct walk *walk, const struct record *record) {
+static bool kv_hello_valid(struct walk *walk, const struct record_kv_hello *record) {
+    return zeros(&record->request, sizeof record->request) && record->reserved == 0 &&
+           record->address[0] && address_valid(record->address) && walk_ends(walk);
+}
+
+static bool kv_kind_valid(struct walk *walk, const struct record *record) {
     switch ((enum record_kind)record->kind) {
+    case RECORD_KV_EXPECT: {
+        const struct record_kv_expect *expect = (const void *)record;
+        return blocks_valid(walk, expect->first_block, expect->token_count, expect->page_count);
+    }
+    case RECORD_KV_PUSH:
+        return kv_push_valid(walk, (const void *)record);
+    case RECORD_KV_CANCEL:
+        return ((const struct record_kv_cancel *)record)->reserved == 0 && walk_ends(walk);
+    case RECORD_KV_DONE:
+        return ((const struct record_kv_done *)record)->arrived <= 1 && walk_ends(walk);
     case RECORD_KV_FIND:
         return kv_find_valid(walk, (const void *)record);
     case RECORD_KV_FOUND:
@@ -224,14 +222,17 @@ static bool storage_valid(struct walk *walk, const struct record *record) {
         return kv_keep_valid(walk, (const void *)record);
     case RECORD_KV_KEPT:
         return kv_kept_valid(walk, (const void *)record);
+    case RECORD_KV_HELLO:
+        return kv_hello_valid(walk, (const void *)record);
     default:
         return false;
     }
 }
 
-static bool kv_hello_valid(struct walk *walk, const struct record_kv_hello *record) {
-    return record->rank < LIMIT_RANKS && record->reserved == 0 && record->address[0] &&
-           address_valid(record->address) && walk_ends(walk);
+/* What passes between a unit and the host of its KV pages. */
+static bool kv_valid(struct walk *walk, const struct record *record) {
+    return request_valid(record_request(record)) && record_kv_rank(record) < LIMIT_RANKS &&
+           kv_kind_valid(walk, record);
 }
 
 static bool reserved_valid(struct walk *walk, const struct record_reserved *record) {
@@ -457,25 +458,20 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
         return continue_valid(walk, (const void *)record);
     case RECORD_RESERVED:
         return reserved_valid(walk, (const void *)record);
-    case RECORD_KV_EXPECT:
-        return kv_expect_valid(walk, (const void *)record);
-    case RECORD_KV_PUSH:
-        return kv_push_valid(walk, (const void *)record);
-    case RECORD_KV_CANCEL:
-        return kv_cancel_valid(walk, (const void *)record);
-    case RECORD_KV_DONE:
-        return kv_done_valid(walk, (const void *)record);
-    case RECORD_KV_HELLO:
-        return kv_hello_valid(walk, (const void *)record);
     case RECORD_EXPERTS:
         return experts_valid(walk, (const void *)record);
+    case RECORD_KV_EXPECT:
+    case RECORD_KV_PUSH:
+    case RECORD_KV_CANCEL:
+    case RECORD_KV_DONE:
     case RECORD_KV_FIND:
     case RECORD_KV_FOUND:
     case RECORD_KV_LOAD:
     case RECORD_KV_LOADED:
     case RECORD_KV_KEEP:
     case RECORD_KV_KEPT:
-        return storage_valid(walk, record);
+    case RECORD_KV_HELLO:
+        return kv_valid(walk, record);
     case RECORD_DRAIN:
         return drain_valid(walk, (const void *)record);
     case RECORD_CLIENT_GONE:

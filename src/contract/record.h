@@ -16,7 +16,7 @@
 #include "base/limits.h"
 #include "contract/ids.h"
 
-#define RECORD_VERSION 4
+#define RECORD_VERSION 5
 
 enum record_kind {
     RECORD_NONE,
@@ -82,6 +82,21 @@ struct record_about {
 
 static inline struct request_id record_request(const struct record *record) {
     return ((const struct record_about *)record)->request;
+}
+
+/* Every KV_* record begins so: what passes between a unit and the host of its ranks' KV pages. */
+struct record_kv {
+    struct record record;
+    struct request_id request; /* zeros where it is about none: KEEP, KEPT, HELLO */
+    uint32_t rank;             /* of the unit, whose pages are meant; an answer names it again */
+    uint32_t value;            /* each kind's own */
+};
+
+static inline bool record_is_kv(const struct record *record) {
+    return record->kind >= RECORD_KV_EXPECT && record->kind <= RECORD_KV_HELLO;
+}
+static inline uint32_t record_kv_rank(const struct record *record) {
+    return ((const struct record_kv *)record)->rank;
 }
 
 #define RECORD_BYTES_MAX ((uint32_t)64 << 20)
@@ -473,9 +488,9 @@ static inline bool experts_bit(const uint64_t *bits, uint32_t rank) {
 struct record_kv_expect {
     struct record record;
     struct request_id request;
-    uint64_t ticket[2];
     uint32_t rank;
     uint32_t first_block;
+    uint64_t ticket[2];
     uint32_t token_count;
     uint32_t page_count;
 };
@@ -486,9 +501,9 @@ struct record_kv_expect {
 struct record_kv_push {
     struct record record;
     struct request_id request;
-    struct kv_route route;
     uint32_t rank;
     uint32_t first_block;
+    struct kv_route route;
     uint32_t token_count; /* of the sequence, as far as these blocks reach */
     uint32_t page_count;
     uint32_t last;  /* 1 */
@@ -508,13 +523,14 @@ struct record_kv_cancel {
 struct record_kv_done {
     struct record record;
     struct request_id request;
-    uint32_t arrived;  /* 1: all of it, checked; 0: it failed, was late, or was cancelled */
-    uint32_t reserved; /* zero */
+    uint32_t rank;
+    uint32_t arrived; /* 1: all of it, checked; 0: it failed, was late, or was cancelled */
 };
 
 /* Where a rank other than 0 takes KV blocks. */
 struct record_kv_hello {
     struct record record;
+    struct request_id request; /* zeros */
     uint32_t rank;
     uint32_t reserved; /* zero */
     char address[KV_ADDRESS_BYTES];
@@ -544,8 +560,10 @@ struct record_kv_find {
 struct record_kv_found {
     struct record record;
     struct request_id request;
+    uint32_t rank;
     uint32_t blocks;      /* leading ones that are there */
     uint32_t host_blocks; /* of them, in memory */
+    uint32_t reserved;    /* zero */
 };
 
 /* Blocks first_block and on are to be loaded into these pages; nobody else touches them until
@@ -562,8 +580,10 @@ struct record_kv_load {
 struct record_kv_loaded {
     struct record record;
     struct request_id request;
+    uint32_t rank;
     uint32_t blocks;      /* leading ones that arrived, checked */
     uint32_t host_blocks; /* of them, from memory */
+    uint32_t reserved;    /* zero */
     int64_t ns;           /* that it took */
 };
 
@@ -572,6 +592,7 @@ struct record_kv_loaded {
  * struct page_id pages[block_count]. */
 struct record_kv_keep {
     struct record record;
+    struct request_id request; /* zeros */
     uint32_t rank;
     uint32_t first_block;
     uint32_t block_count; /* >= 1 */
@@ -581,6 +602,7 @@ struct record_kv_keep {
 /* The pages of a KEEP have been copied, or are not going to be. */
 struct record_kv_kept {
     struct record record;
+    struct request_id request; /* zeros */
     uint32_t rank;
     uint32_t last_page;
     uint32_t dropped;  /* blocks that are not stored, for want of room */
@@ -604,6 +626,23 @@ static inline size_t kv_keep_pages_at(uint32_t block_count) {
 static inline size_t kv_keep_bytes(uint32_t block_count) {
     return kv_keep_pages_at(block_count) + block_count * sizeof(struct page_id);
 }
+
+#define RECORD_KV_HEAD(kind)                                                                       \
+    _Static_assert(                                                                                \
+        offsetof(struct record_kv_##kind, request) == offsetof(struct record_kv, request) &&       \
+            offsetof(struct record_kv_##kind, rank) == offsetof(struct record_kv, rank),           \
+        "every KV record has its rank at one place")
+RECORD_KV_HEAD(expect);
+RECORD_KV_HEAD(push);
+RECORD_KV_HEAD(cancel);
+RECORD_KV_HEAD(done);
+RECORD_KV_HEAD(hello);
+RECORD_KV_HEAD(find);
+RECORD_KV_HEAD(found);
+RECORD_KV_HEAD(load);
+RECORD_KV_HEAD(loaded);
+RECORD_KV_HEAD(keep);
+RECORD_KV_HEAD(kept);
 
 _Static_assert(sizeof(struct unit_rank) % 8 == 0 && sizeof(struct unit_rank_load) % 8 == 0,
                "tails of these end where the next may begin");

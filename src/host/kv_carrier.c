@@ -12,6 +12,7 @@
 /* A request's transfer. */
 struct journey {
     struct request_id request;
+    uint32_t rank;
     struct transfer_ticket ticket;
     enum transfer_side side;
     bool failed; /* it has no ticket; its end is still to be told */
@@ -44,7 +45,7 @@ static struct journey *find_ticket(struct kv_carrier *carrier, const struct tran
     return NULL;
 }
 
-static struct journey *begin(struct kv_carrier *carrier, struct request_id request,
+static struct journey *begin(struct kv_carrier *carrier, const struct record *record,
                              const uint64_t ticket[2], enum transfer_side side) {
     if (carrier->count == carrier->capacity) {
         carrier->capacity = carrier->capacity ? 2 * carrier->capacity : 16;
@@ -53,8 +54,10 @@ static struct journey *begin(struct kv_carrier *carrier, struct request_id reque
         check(carrier->journeys);
     }
     struct journey *journey = &carrier->journeys[carrier->count++];
-    *journey = (struct journey){
-        .request = request, .ticket = {.high = ticket[0], .low = ticket[1]}, .side = side};
+    *journey = (struct journey){.request = record_request(record),
+                                .rank = record_kv_rank(record),
+                                .ticket = {.high = ticket[0], .low = ticket[1]},
+                                .side = side};
     return journey;
 }
 
@@ -62,6 +65,7 @@ static struct journey *begin(struct kv_carrier *carrier, struct request_id reque
 static void end(struct kv_carrier *carrier, struct journey *journey, bool arrived) {
     struct record_kv_done done = {.record = {RECORD_VERSION, RECORD_KV_DONE, sizeof done},
                                   .request = journey->request,
+                                  .rank = journey->rank,
                                   .arrived = arrived};
     free(journey->pages);
     *journey = carrier->journeys[--carrier->count];
@@ -86,7 +90,7 @@ static uint32_t rows_of(const struct journey *journey, uint32_t block) {
 
 static void expect(struct kv_carrier *carrier, const struct record_kv_expect *record) {
     const struct kv_pages *pages = carrier->options.pages;
-    struct journey *journey = begin(carrier, record->request, record->ticket, TRANSFER_IN);
+    struct journey *journey = begin(carrier, &record->record, record->ticket, TRANSFER_IN);
     struct transfer_block *blocks = calloc(record->page_count, sizeof *blocks);
     struct error error;
     check(blocks);
@@ -140,7 +144,7 @@ static void push(struct kv_carrier *carrier, const struct record_kv_push *record
     struct error error;
     if (!journey && !record->first) return; /* it has ended meanwhile */
     if (!journey) {
-        journey = begin(carrier, record->request, record->route.ticket, TRANSFER_OUT);
+        journey = begin(carrier, &record->record, record->route.ticket, TRANSFER_OUT);
         journey->first_block = record->first_block;
         int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
         if (kv_transport_offer(carrier->options.transport, journey->ticket, record->route.address,

@@ -62,21 +62,10 @@ struct kv_fabric {
     char (*addresses)[KV_ADDRESS_BYTES]; /* [rank_count] */
 };
 
-static uint32_t rank_of(const struct record *record) {
-    switch ((enum record_kind)record->kind) {
-    case RECORD_KV_EXPECT:
-        return ((const struct record_kv_expect *)record)->rank;
-    case RECORD_KV_PUSH:
-        return ((const struct record_kv_push *)record)->rank;
-    default:
-        return ((const struct record_kv_cancel *)record)->rank;
-    }
-}
-
 static void send_waiting(struct kv_fabric *fabric) {
     const struct record *record;
     while ((record = record_queue_first(&fabric->waiting))) {
-        enum status status = wire_send(fabric->wire, fabric->peers[rank_of(record)], record);
+        enum status status = wire_send(fabric->wire, fabric->peers[record_kv_rank(record)], record);
         if (status == STATUS_FULL) {
             event_add(fabric->retry, &(struct timeval){.tv_usec = RETRY_US});
             return;
@@ -90,7 +79,7 @@ static void on_retry(evutil_socket_t file, short what, void *context) {
 }
 
 void kv_fabric_take(struct kv_fabric *fabric, const struct record *record) {
-    uint32_t rank = rank_of(record);
+    uint32_t rank = record_kv_rank(record);
     check(rank < fabric->options.rank_count);
     if (rank == 0) {
         kv_carrier_take(fabric->seat.carrier, record);

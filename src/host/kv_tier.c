@@ -17,6 +17,7 @@ struct loading { /* a KV_LOAD */
     struct loading *next;
     struct kv_load *load;
     struct request_id request;
+    uint32_t rank;
 };
 
 struct keeping { /* a KV_KEEP */
@@ -109,8 +110,11 @@ static void *block_of(const struct kv_tier *tier, struct page_id page) {
 static void find(struct kv_tier *tier, const struct record_kv_find *record) {
     struct kv_found found =
         kv_store_find(tier->store, record_tail_at(record, sizeof *record), record->key_count);
-    struct record_kv_found told = {
-        {RECORD_VERSION, RECORD_KV_FOUND, sizeof told}, record->request, found.blocks, found.host};
+    struct record_kv_found told = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof told},
+                                   .request = record->request,
+                                   .rank = record->rank,
+                                   .blocks = found.blocks,
+                                   .host_blocks = found.host};
     answer(tier, &told.record);
 }
 
@@ -119,11 +123,12 @@ static void loaded(void *context, struct kv_load *load) {
     struct loading *loading = context;
     struct kv_tier *tier = loading->tier;
     struct kv_load_state state = kv_load_look(load);
-    struct record_kv_loaded told = {{RECORD_VERSION, RECORD_KV_LOADED, sizeof told},
-                                    loading->request,
-                                    state.blocks,
-                                    state.host,
-                                    state.ns};
+    struct record_kv_loaded told = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof told},
+                                    .request = loading->request,
+                                    .rank = loading->rank,
+                                    .blocks = state.blocks,
+                                    .host_blocks = state.host,
+                                    .ns = state.ns};
     loading->load = load;
     pthread_mutex_lock(&tier->lock);
     loading->next = tier->ended;
@@ -145,10 +150,12 @@ static void begin_load(struct kv_tier *tier, const struct record_kv_load *record
                               .count = count,
                               .done = loaded,
                               .context = loading};
-    if (loading) *loading = (struct loading){.tier = tier, .request = record->request};
+    if (loading)
+        *loading = (struct loading){.tier = tier, .request = record->request, .rank = record->rank};
     if (!blocks || !loading || !kv_store_load(tier->store, &ask)) {
-        struct record_kv_loaded none = {
-            {RECORD_VERSION, RECORD_KV_LOADED, sizeof none}, record->request, 0, 0, 0};
+        struct record_kv_loaded none = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof none},
+                                        .request = record->request,
+                                        .rank = record->rank};
         answer(tier, &none.record);
         free(loading);
     }
@@ -161,11 +168,11 @@ static void one_less(struct keeping *keeping) {
     uint32_t left = --keeping->left;
     pthread_mutex_unlock(&tier->lock);
     if (left) return;
-    struct record_kv_kept told = {{RECORD_VERSION, RECORD_KV_KEPT, sizeof told},
-                                  keeping->rank,
-                                  keeping->last_page,
-                                  keeping->dropped,
-                                  kv_store_is_writable(tier->store)};
+    struct record_kv_kept told = {.record = {RECORD_VERSION, RECORD_KV_KEPT, sizeof told},
+                                  .rank = keeping->rank,
+                                  .last_page = keeping->last_page,
+                                  .dropped = keeping->dropped,
+                                  .writable = kv_store_is_writable(tier->store)};
     answer(tier, &told.record);
     free(keeping);
 }

@@ -109,26 +109,11 @@ static void take_record(struct rank_units *units, uint32_t rank, const struct re
     case RECORD_RESERVED:
         ((struct record_reserved *)put(units, record))->rank = rank;
         return;
-    case RECORD_KV_EXPECT:
-        ((struct record_kv_expect *)put(units, record))->rank = rank;
-        return;
-    case RECORD_KV_PUSH:
-        ((struct record_kv_push *)put(units, record))->rank = rank;
-        return;
-    case RECORD_KV_CANCEL:
-        ((struct record_kv_cancel *)put(units, record))->rank = rank;
-        return;
-    case RECORD_KV_FIND:
-        ((struct record_kv_find *)put(units, record))->rank = rank;
-        return;
-    case RECORD_KV_LOAD:
-        ((struct record_kv_load *)put(units, record))->rank = rank;
-        return;
-    case RECORD_KV_KEEP:
-        ((struct record_kv_keep *)put(units, record))->rank = rank;
-        return;
     default:
-        put(units, record);
+        if (record_is_kv(record))
+            ((struct record_kv *)put(units, record))->rank = rank;
+        else
+            put(units, record);
     }
 }
 
@@ -266,14 +251,14 @@ static enum status units_receive(void *self, const struct record *record, int64_
         break;
     case RECORD_CANCEL:
     case RECORD_CONTINUE:
-    case RECORD_KV_DONE:
-    case RECORD_KV_FOUND:
-    case RECORD_KV_LOADED:
         rank = map_find(&units->rank_of, key_of(record_request(record)));
         if (rank != MAP_NONE) pass_on(units, rank, record, now_ns);
         break;
+    case RECORD_KV_DONE:
+    case RECORD_KV_FOUND:
+    case RECORD_KV_LOADED:
     case RECORD_KV_KEPT:
-        rank = ((const struct record_kv_kept *)record)->rank;
+        rank = record_kv_rank(record);
         check(rank < units->rank_count);
         pass_on(units, rank, record, now_ns);
         break;

@@ -397,6 +397,26 @@ static void fields_out_of_range_are_refused(void **state) {
     assert_invalid(tokens);
 }
 
+/* Whoever routes KV records looks for the rank at one place. */
+static void kv_records_name_their_rank(void **state) {
+    (void)state;
+    int count = 0;
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+        struct record_kv *record = good[i]();
+        if (!record_is_kv(&record->record)) continue;
+        count++;
+        record->rank = LIMIT_RANKS - 1;
+        assert_true(record_valid(record, record->record.bytes));
+        assert_int_equal(record_kv_rank(&record->record), LIMIT_RANKS - 1);
+        record->rank = LIMIT_RANKS;
+        assert_invalid(record);
+        record->rank = 0;
+        record->request.reserved = 1;
+        assert_invalid(record);
+    }
+    assert_int_equal(count, RECORD_KV_HELLO - RECORD_KV_EXPECT + 1);
+}
+
 /* What is asked of a KV storage, and told by it. */
 static void storage_is_checked(void **state) {
     (void)state;
@@ -461,9 +481,6 @@ static void handing_over_is_checked(void **state) {
     assert_invalid(expect);
     struct record_kv_push *push = good_push();
     push->first_block = UINT32_MAX;
-    assert_invalid(push);
-    push = good_push();
-    push->rank = LIMIT_RANKS;
     assert_invalid(push);
     struct record_unit_hello *hello = good_hello();
     memset(hello_ranks(hello)[1].kv_address, 'x', KV_ADDRESS_BYTES);
@@ -615,6 +632,7 @@ int main(void) {
         cmocka_unit_test(experts_out_of_range_are_refused),
         cmocka_unit_test(a_dead_rank_is_one_rank),
         cmocka_unit_test(handing_over_is_checked),
+        cmocka_unit_test(kv_records_name_their_rank),
         cmocka_unit_test(storage_is_checked),
         cmocka_unit_test(what_units_cannot_mean_is_refused),
         cmocka_unit_test(what_may_not_be_carried_is_refused),
