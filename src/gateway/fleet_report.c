@@ -58,6 +58,7 @@ static void write_rank(struct json_writer *writer, const struct fleet_unit *unit
     json_writer_integer(writer, rank->is.pid);
     write_member(writer, ",\"requests_waiting\":", rank->load.requests_waiting);
     write_member(writer, ",\"requests_running\":", rank->load.requests_running);
+    write_member(writer, ",\"requests_parked\":", rank->load.requests_parked);
     write_pages(writer, rank->load.pages_free, rank->load.pages_held, rank->load.pages_cached);
     json_writer_text(writer, drain_name(unit, index));
     json_writer_text(writer, "}");

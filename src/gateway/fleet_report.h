@@ -2,7 +2,7 @@
  * What an operator sees and says of the fleet. GET /debug/fleet:
  *
  *   {"units":[{"id","role","state":"joining|serving|draining|silent|refused","model","numerics",
- *     "ranks":[{"pid","requests_waiting","requests_running","kv_pages":{...}}],
+ *     "ranks":[{"pid","requests_waiting","requests_running","requests_parked","kv_pages":{...}}],
  *     "requests_bound","requests_waiting","requests_running",
  *     "kv_pages":{"free","held","cached","total"},"steps_total","last_step_ms"}],
  *    "queue","requests","resumed_total","lost_units_total"}

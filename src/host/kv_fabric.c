@@ -32,6 +32,7 @@ static enum status seat_open(struct seat *seat, const struct kv_fabric_options *
     transport.model_id = model_identity(options->model);
     transport.numerics_id = model_numerics_id(options->model);
     transport.host = options->host;
+    transport.bytes_per_second = options->bytes_per_second;
     enum status status = kv_transport_open(&transport, &seat->transport, error);
     if (status) return status;
     struct kv_carrier_options carrier = {

@@ -22,7 +22,8 @@ struct kv_fabric_options {
     const char *control; /* the wire between the ranks; NULL: there is one rank */
     uint32_t rank;
     uint32_t rank_count;
-    double seconds_max; /* that a transfer may take */
+    double seconds_max;        /* that a transfer may take */
+    uint64_t bytes_per_second; /* sent at most; 0: no bound */
     void *context;
     void (*say)(void *context, const struct record *record); /* KV_DONE, of any rank */
 };

@@ -23,6 +23,7 @@ struct unit_values {
     struct crew_values crew;
     const char *role, *kv_listen, *kv_control;
     double kv_seconds;
+    uint64_t kv_send_rate;
     const char *board, *config;
 };
 
@@ -65,6 +66,10 @@ static const struct option unit_rows[] = {
      .minimum = 0.001,
      .maximum = 86400,
      .offset = offsetof(struct unit_values, kv_seconds)},
+    {.name = "kv-send-rate",
+     .type = OPTION_BYTES,
+     .help = "bytes of KV blocks that each rank sends in a second, at most; 0: no limit",
+     .offset = offsetof(struct unit_values, kv_send_rate)},
     {.name = "board",
      .type = OPTION_TEXT,
      .help = "where to give signs of life; set by the supervisor that starts the unit",
@@ -103,7 +108,8 @@ static enum unit_role role_of(const struct unit_values *values) {
 static struct kv_fabric_options kv_options(const struct unit_values *values) {
     return (struct kv_fabric_options){.host = values->kv_listen,
                                       .control = values->kv_control,
-                                      .seconds_max = values->kv_seconds};
+                                      .seconds_max = values->kv_seconds,
+                                      .bytes_per_second = values->kv_send_rate};
 }
 
 /* A rank other than 0: what its pages need beside the work for rank 0. */

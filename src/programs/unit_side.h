@@ -187,7 +187,7 @@ enum status unit_side_open(struct unit_side *side, const struct model_run_values
                            const struct rank_job_values *job, const struct unit_side_values *values,
                            struct error *error) MUST_USE;
 /* ... for one of a prefill unit's and a decode unit's tasks, or both, where KV blocks come and go;
- * of `kv` host, control and seconds_max count. */
+ * of `kv` host, control, seconds_max and bytes_per_second count. */
 enum status unit_side_open_apart(struct unit_side *side, const struct model_run_values *run,
                                  const struct rank_job_values *job,
                                  const struct unit_side_values *values, enum unit_role role,

@@ -105,6 +105,7 @@ void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t ru
     load->rank_count = 1;
     load->requests_waiting = load_ranks(load)->requests_waiting = waiting;
     load->requests_running = load_ranks(load)->requests_running = running;
+    load_ranks(load)->requests_parked = 2 * running;
     load->pages_held = load_ranks(load)->pages_held = 3 * running;
     load->pages_free = load_ranks(load)->pages_free = 100 - 3 * running;
     tell(world, unit, load);

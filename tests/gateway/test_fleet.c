@@ -344,6 +344,7 @@ static void the_fleet_is_told(void **state) {
     int64_t value = 0;
     assert_true(tree_get_integer(tree_member(rank, "pid"), &value) && value == 102);
     assert_true(tree_get_integer(tree_member(rank, "requests_running"), &value) && value == 5);
+    assert_true(tree_get_integer(tree_member(rank, "requests_parked"), &value) && value == 10);
     assert_true(tree_get_integer(tree_member(tree_member(rank, "kv_pages"), "held"), &value) &&
                 value == 15);
     assert_true(metric_of(world, "\nfathom_requests_running ") == 7);

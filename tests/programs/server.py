@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A `fathom serve` of one's own, for the tests that talk to one; sys.argv[1] is the program."""
+"""fathom commands as processes of one's own, for the tests that talk to one; sys.argv[1] is the program. They end
+with the test, however it ends."""
 import atexit
 import json
 import os
@@ -14,20 +15,18 @@ import urllib.request
 PATIENCE = 900
 fathom = sys.argv[1]
 environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that atexit is heeded
 
 
-class Server:
-    kv_memory = "64MiB"
+class Process:
+    """A fathom command whose stderr goes to a file."""
 
-    def __init__(self, *options, wrap=()):
+    def __init__(self, *arguments, wrap=(), more_environment=()):
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            [*wrap, fathom, "serve", "--port", "0", "--kv-memory", self.kv_memory, *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment, stderr=self.errors, text=True)
-        atexit.register(self.process.kill)  # also where a check fails
-        line = self.process.stdout.readline()
-        assert line.startswith("listening on "), (line, self.said())
-        self.url = line.split()[-1]
+            [*wrap, fathom, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors,
+            text=True, env={**environment, **dict(more_environment)})
+        atexit.register(self.process.kill)
 
     def said(self):
         """All that it has written to stderr."""
@@ -35,17 +34,41 @@ class Server:
         return self.errors.read()
 
     def wait_for(self, pattern, count=1):
-        """The time at which it was said, so many times."""
+        """The last match, once it was said so many times."""
         until = time.monotonic() + PATIENCE
-        while len(re.findall(pattern, self.said())) < count:
+        while len(found := list(re.finditer(pattern, self.said()))) < count:
             assert time.monotonic() < until and self.process.poll() is None, self.said()
             time.sleep(0.005)
-        return time.monotonic()
+        return found[-1]
+
+    def wait_for_url(self):
+        line = self.process.stdout.readline()
+        assert line.startswith("listening on "), (line, self.said())
+        return line.split()[-1]
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(PATIENCE) == 0, (self.process.returncode, self.said())
+
+
+def open_url(url, body=None):
+    return urllib.request.urlopen(urllib.request.Request(
+        url, json.dumps(body).encode() if body else None, {"Content-Type": "application/json"}), timeout=PATIENCE)
+
+
+class Server(Process):
+    kv_memory = "64MiB"
+
+    def __init__(self, *options, wrap=()):
+        super().__init__("serve", "--port", "0", "--kv-memory", self.kv_memory, *options, wrap=wrap)
+        self.url = self.wait_for_url()
 
     def open(self, path, body=None):
-        return urllib.request.urlopen(urllib.request.Request(
-            self.url + path, json.dumps(body).encode() if body else None,
-            {"Content-Type": "application/json"}), timeout=PATIENCE)
+        return open_url(self.url + path, body)
 
     def metrics(self):
         with self.open("/metrics") as answer:
@@ -62,7 +85,3 @@ class Server:
         while self.metrics()['fathom_kv_pages{state="held"}']:
             assert time.monotonic() < until, self.metrics()
             time.sleep(0.05)
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(PATIENCE) == 0, (self.process.returncode, self.said())

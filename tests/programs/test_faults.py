@@ -86,8 +86,10 @@ def disturb(server, wanted, harm, line, name):
             time.sleep(0.001)
         began = time.monotonic()
         harm()
-        detected = server.wait_for(line, seen + 1)
-        serves = server.wait_for("is there again", back + 1)
+        server.wait_for(line, seen + 1)
+        detected = time.monotonic()
+        server.wait_for("is there again", back + 1)
+        serves = time.monotonic()
         found = answers.result()
     next_token = tokens.first_after(detected)
     print("%s: seen after %.3f s, there again after %.2f s, next token after %s" % (

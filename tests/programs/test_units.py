@@ -3,59 +3,17 @@
 """test_units.py FATHOM: a gateway and a unit as processes of their own, over tcp with keys: the answers of one
 server; a unit that is stopped, and another one in its place; a gateway that is killed: its clients see a closed
 connection, and the next one serves with the same unit. A unit with a wrong key is not let in."""
-import atexit
 import concurrent.futures
 import json
 import os
-import re
-import signal
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
-import urllib.request
 
-fathom = sys.argv[1]
-environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
-PATIENCE = 900
+from server import PATIENCE, Process, environment, fathom, open_url
+
 QUESTIONS = ["What is %d + %d?" % (41 * i, 77 + i) for i in range(6)]
-
-
-class Process:
-    """A fathom command whose stderr goes to a file, and to ours at the end."""
-
-    def __init__(self, *arguments):
-        self.errors = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([fathom, *arguments], stdin=subprocess.DEVNULL, env=environment,
-                                        stdout=subprocess.PIPE, stderr=self.errors, text=True)
-        atexit.register(self.process.kill)
-
-    def said(self):
-        self.errors.seek(0)
-        return self.errors.read()
-
-    def wait_for(self, pattern):
-        until = time.monotonic() + PATIENCE
-        while not re.search(pattern, self.said()):
-            assert time.monotonic() < until and self.process.poll() is None, self.said()
-            time.sleep(0.02)
-        return re.search(pattern, self.said()).group(1)
-
-    def url(self):
-        line = self.process.stdout.readline()
-        assert line.startswith("listening on "), (line, self.said())
-        return line.split()[-1]
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(PATIENCE) == 0, (self.process.returncode, self.said())
-
-
-def open_url(url, body=None):
-    request = urllib.request.Request(url, json.dumps(body).encode() if body else None,
-                                     {"Content-Type": "application/json"})
-    return urllib.request.urlopen(request, timeout=PATIENCE)
 
 
 def ask(url, question, **more):
@@ -96,7 +54,7 @@ def make_keys(folder):
 
 def main():
     alone = Process("serve", "--port", "0", "--kv-memory", "64MiB", "--mtp", "off")
-    wanted = answers(alone.url())
+    wanted = answers(alone.wait_for_url())
     alone.stop()
     with tempfile.TemporaryDirectory() as folder:
         make_keys(folder)
@@ -113,10 +71,10 @@ def main():
                            path(key + ".secret"), "--wire-gateway", path("gateway.public"))
 
         first = gateway("tcp://127.0.0.1:*")
-        address = first.wait_for(r"units connect to (\S+)")
-        url = first.url()
+        address = first.wait_for(r"units connect to (\S+)").group(1)
+        url = first.wait_for_url()
         stranger = unit(address, "stranger")
-        stranger.wait_for("(not let in)")
+        stranger.wait_for("not let in")
         worker = unit(address)
         wait_until_healthy(url)
         assert answers(url) == wanted
@@ -138,11 +96,11 @@ def main():
         except Exception as error:  # http.client.IncompleteRead: the connection was closed
             assert "IncompleteRead" in repr(error), error
         second = gateway(address)
-        url = second.url()
+        url = second.wait_for_url()
         wait_until_healthy(url)
         assert answers(url) == wanted
         assert worker.process.poll() is None
-        worker.wait_for("(the gateway is gone)")
+        worker.wait_for("the gateway is gone")
         second.stop()
         worker.stop()
 
