@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_storm.py FATHOM: a gateway, a unit for prompts and one for answers, under load from clients who never pause.
+Each is killed and started again, the others are left alone; units die while KV blocks are on the way to or from
+them. Every answer is the very one of an undisturbed server, or breaks off visibly where the gateway died; when all is
+quiet nothing is held by any rank."""
+import time
+
+from storm import Fleet, Load, answer_alone, make_requests
+
+REQUESTS = make_requests(5)
+SLOW = "4MiB"  # of KV blocks a second: those of long prompts are on the way for a while
+
+
+def unit_dies(fleet, wanted, role):
+    with Load(fleet, REQUESTS, wanted) as load:
+        load.more(10)
+        fleet.wait_for_parked("prefill")
+        began = time.monotonic()
+        fleet.kill_unit(role)
+        load.more(5)
+        fleet.start_unit(role)
+        handed = fleet.wait_for_units()["handed_over_total"]
+        fleet.wait_until(lambda seen: seen["handed_over_total"] > handed + 5)
+        print("the %s unit killed in mid-transfer: back and handing over after %.2f s" % (
+            role, time.monotonic() - began), flush=True)
+        load.more(20)
+    fleet.nothing_is_left()
+
+
+def gateway_dies(fleet, wanted):
+    with Load(fleet, REQUESTS, wanted, may_break=True) as load:
+        load.more(20)
+        fleet.gateway.kill()
+        began = time.monotonic()
+        for unit in fleet.units.values():
+            unit.wait_for("the gateway is gone")
+        fleet.start_gateway()
+        fleet.wait_for_units()
+        broken = load.broken
+        load.more(1)
+        print("the gateway killed: %d answers broke off or were refused, next one after %.2f s" % (
+            broken, time.monotonic() - began), flush=True)
+        assert broken > 0
+        load.may_break = False
+        load.more(20)
+    fleet.nothing_is_left()
+
+
+def main():
+    wanted = answer_alone(REQUESTS)
+    fleet = Fleet("--kv-send-rate", SLOW)
+    unit_dies(fleet, wanted, "prefill")
+    unit_dies(fleet, wanted, "decode")
+    gateway_dies(fleet, wanted)
+    fleet.stop()
+
+
+main()
