@@ -4,18 +4,12 @@
  */
 #include "exchange/carrier.h"
 
+#include "base/clock.h"
 #include "base/pulse.h"
 
 #include <sys/prctl.h>
-#include <time.h>
 
 #define NAP_NS 100000 /* of a wait for a slow link; other ranks may need our progress meanwhile */
-
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 void exchange_close(struct exchange *exchange) {
     if (exchange) exchange->carrier->close(exchange);
@@ -32,7 +26,7 @@ bool exchange_carries(const struct exchange *exchange) {
 /* Counts are taken at the begin; a transfer's own are the difference. */
 static void begin_transfer(const struct exchange *exchange, struct exchange_transfer *transfer) {
     if (!exchange->carrier->carries) return;
-    *transfer = (struct exchange_transfer){.began_ns = now_ns(),
+    *transfer = (struct exchange_transfer){.began_ns = clock_now_ns(),
                                            .bytes_sent = exchange->counts.bytes_sent,
                                            .bytes_received = exchange->counts.bytes_received};
 }
@@ -43,7 +37,8 @@ static void take_link(struct exchange *exchange, uint64_t bytes_before) {
     uint64_t bytes = exchange->counts.bytes_sent - bytes_before;
     if (bytes == 0) return;
     struct exchange_link *link = exchange->options.link;
-    struct exchange_span leaves = {.began_ns = now_ns()}; /* each receiver's bytes: the carrier */
+    struct exchange_span leaves = {.began_ns =
+                                       clock_now_ns()}; /* each receiver's bytes: the carrier */
     if (leaves.began_ns < link->free_ns) leaves.began_ns = link->free_ns;
     leaves.ended_ns = leaves.began_ns + (int64_t)((double)bytes * link->ns_per_byte);
     link->free_ns = leaves.ended_ns;
@@ -67,7 +62,7 @@ static void nap(int64_t left_ns) {
 }
 
 static void wait_until(struct exchange *exchange, int64_t end_ns) {
-    for (int64_t left_ns; (left_ns = end_ns - now_ns()) > 0;) {
+    for (int64_t left_ns; (left_ns = end_ns - clock_now_ns()) > 0;) {
         exchange_progress(exchange);
         nap(left_ns);
     }
@@ -79,7 +74,7 @@ static void end_transfer(struct exchange *exchange, struct exchange_transfer *tr
     if (!exchange->carrier->carries) return;
     transfer->bytes_sent = exchange->counts.bytes_sent - transfer->bytes_sent;
     transfer->bytes_received = exchange->counts.bytes_received - transfer->bytes_received;
-    transfer->ended_ns = exchange->seen_ns ? exchange->seen_ns : now_ns();
+    transfer->ended_ns = exchange->seen_ns ? exchange->seen_ns : clock_now_ns();
     if (exchange_is_slow(exchange)) {
         int64_t end_ns = arrival_ns(exchange);
         wait_until(exchange, end_ns);
@@ -88,7 +83,7 @@ static void end_transfer(struct exchange *exchange, struct exchange_transfer *tr
         if (end_ns) transfer->ended_ns = end_ns;
         exchange->leaves = (struct exchange_span){0};
     }
-    transfer->waited_ns = now_ns() - from_ns;
+    transfer->waited_ns = clock_now_ns() - from_ns;
     exchange->idle_ns = exchange->seen_ns = 0;
     exchange->counts.transfer_ns += transfer->ended_ns - transfer->began_ns;
     exchange->counts.waited_ns += transfer->waited_ns;
@@ -97,7 +92,7 @@ static void end_transfer(struct exchange *exchange, struct exchange_transfer *tr
 
 static int64_t wait_began_ns(const struct exchange *exchange) {
     if (!exchange->carrier->carries) return 0;
-    return exchange->idle_ns ? exchange->idle_ns : now_ns();
+    return exchange->idle_ns ? exchange->idle_ns : clock_now_ns();
 }
 
 void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
@@ -140,29 +135,29 @@ void exchange_combine_finish(struct exchange *exchange, struct exchange_returned
 static int64_t known_arrival_ns(struct exchange *exchange) {
     if (!exchange->carrier->carries) return 0;
     if (!exchange->carrier->arrived(exchange)) return INT64_MAX;
-    if (exchange->seen_ns == 0) exchange->seen_ns = now_ns();
+    if (exchange->seen_ns == 0) exchange->seen_ns = clock_now_ns();
     return exchange_is_slow(exchange) ? arrival_ns(exchange) : 0;
 }
 
 bool exchange_arrived(struct exchange *exchange) {
     int64_t end_ns = known_arrival_ns(exchange);
-    return end_ns == 0 || (end_ns != INT64_MAX && end_ns <= now_ns());
+    return end_ns == 0 || (end_ns != INT64_MAX && end_ns <= clock_now_ns());
 }
 
 struct exchange *exchange_wait_any(struct exchange *const *exchanges, uint32_t count) {
     pulse_set(PULSE_WAITS);
-    for (int64_t from_ns = now_ns();;) {
+    for (int64_t from_ns = clock_now_ns();;) {
         int64_t first_ns = INT64_MAX;
         for (uint32_t i = 0; i < count; i++) {
             int64_t end_ns = known_arrival_ns(exchanges[i]);
-            if (end_ns <= now_ns()) {
+            if (end_ns <= clock_now_ns()) {
                 exchanges[i]->idle_ns = from_ns;
                 pulse_set(PULSE_COMPUTES);
                 return exchanges[i];
             }
             if (end_ns < first_ns) first_ns = end_ns;
         }
-        if (first_ns != INT64_MAX) nap(first_ns - now_ns());
+        if (first_ns != INT64_MAX) nap(first_ns - clock_now_ns());
     }
 }
 

@@ -7,10 +7,10 @@
 #include "exchange/freight.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "exchange/job.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum { TAG_CHUNK, TAG_SUM };
 
@@ -34,12 +34,6 @@ struct freight {
     bool damage;
 };
 
-static int64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 enum status freight_open(struct freight **freight_out, struct error *error) {
     struct freight *freight = calloc(1, sizeof *freight);
     if (!freight) return error_set(error, STATUS_NO_MEMORY, "no memory for the freight");
@@ -58,12 +52,12 @@ void freight_close(struct freight *freight) {
 void freight_limit(struct freight *freight, uint64_t bytes_per_second) {
     freight->ns_per_byte = bytes_per_second ? 1e9 / (double)bytes_per_second : 0;
     freight->room = 0;
-    freight->filled_ns = now_ns();
+    freight->filled_ns = clock_now_ns();
 }
 
 bool freight_may(struct freight *freight, size_t bytes) {
     if (freight->ns_per_byte == 0) return true;
-    int64_t now = now_ns();
+    int64_t now = clock_now_ns();
     freight->room += (double)(now - freight->filled_ns) / freight->ns_per_byte;
     freight->filled_ns = now;
     if (freight->room > (double)FREIGHT_CHUNK_BYTES) freight->room = (double)FREIGHT_CHUNK_BYTES;

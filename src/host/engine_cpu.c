@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/pulse.h"
-#include "host/clock.h"
 #include "model/sample.h"
 
 struct engine_cpu {

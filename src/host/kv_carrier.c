@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "host/clock.h"
+#include "base/clock.h"
 
 /* A request's transfer. */
 struct journey {

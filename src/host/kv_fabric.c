@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "host/clock.h"
+#include "base/clock.h"
 #include "host/kv_carrier.h"
 #include "host/record_queue.h"
 #include "host/wire.h"

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/format.h"
-#include "host/clock.h"
 #include "host/kv_store_state.h"
 
 #define SCAN_MS 500

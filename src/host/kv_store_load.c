@@ -4,7 +4,7 @@
  * what arrives before it waits for its proof.
  */
 #include "base/check.h"
-#include "host/clock.h"
+#include "base/clock.h"
 #include "host/kv_store_state.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "host/clock.h"
+#include "base/clock.h"
 #include "host/kv_store_state.h"
 
 #define KEEPS_AT_ONCE 2

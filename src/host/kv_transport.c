@@ -15,8 +15,8 @@
 #include <ucs/debug/log_def.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/format.h"
-#include "host/clock.h"
 #include "host/kv_transport_state.h"
 
 #define SECOND INT64_C(1000000000)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "host/clock.h"
+#include "base/clock.h"
 #include "host/record_queue.h"
 #include "host/request_set.h"
 

@@ -10,9 +10,9 @@
 #include "host/rank_group.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/pulse.h"
 #include "exchange/ranks.h"
-#include "host/clock.h"
 
 #include <limits.h>
 #include <sched.h>

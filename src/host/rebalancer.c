@@ -2,8 +2,8 @@
 #include "host/rebalancer.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "contract/record.h"
-#include "host/clock.h"
 #include "policy/expert_load.h"
 #include "policy/move_experts.h"
 #include "policy/rebalance.h"

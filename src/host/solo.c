@@ -2,9 +2,9 @@
 #include "host/solo.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "contract/kv_block.h"
 #include "exchange/ranks.h"
-#include "host/clock.h"
 #include "host/lanes.h"
 #include "model/checkpoint.h"
 

@@ -10,8 +10,8 @@
 #include "host/supervisor.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "contract/overlap.h"
-#include "host/clock.h"
 #include "host/private_room.h"
 #include "host/rank_board.h"
 #include "policy/supervise.h"

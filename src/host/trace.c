@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/trace.h"
 
-#include "host/clock.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>

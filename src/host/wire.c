@@ -16,8 +16,8 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "contract/machine.h"
-#include "host/clock.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -16,9 +16,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/pulse.h"
 
 #if defined(__x86_64__)
@@ -58,12 +58,6 @@ struct team {
     struct member *members; /* [threads - 1]: members 1..threads-1 */
 };
 
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static uint32_t usable_cpus(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -92,13 +86,13 @@ static bool something_new(struct team *team, uint64_t seen) {
 
 static void wait_for_loop(struct team *team, uint64_t seen) {
     if (team->spins) {
-        uint64_t until = now_ns() + SPIN_NS;
+        int64_t until = clock_now_ns() + SPIN_NS;
         do {
             for (int i = 0; i < SPINS_A_LOOK; i++) {
                 if (something_new(team, seen)) return;
                 cpu_relax();
             }
-        } while (now_ns() < until);
+        } while (clock_now_ns() < until);
     }
     pthread_mutex_lock(&team->mutex);
     atomic_fetch_add(&team->sleepers, 1);

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "host/clock.h"
+#include "base/clock.h"
 #include "host/kv_transport.h"
 #include "programs/bench.h"
 #include "programs/machine_limits.h"

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "kernels/probe.h"
 
 #define RUNS 15
@@ -24,9 +24,7 @@ struct probe {
 };
 
 double machine_limits_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return (double)clock_now_ns() * 1e-9;
 }
 
 static int compare_figures(const void *a, const void *b) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/model_run.h"
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "host/default_model.h"
 
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The level asked for, or what this CPU has if that is less. */
@@ -50,11 +50,7 @@ enum status model_run_options(const struct model_run_values *values, struct mode
 
 static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
     struct model_run_progress *progress = context;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double seconds = (double)(now.tv_sec - progress->began.tv_sec) +
-                     (double)(now.tv_nsec - progress->began.tv_nsec) * 1e-9;
-    if (seconds < 1 && !progress->shown) return;
+    if (clock_now_ns() - progress->began_ns < 1000000000 && !progress->shown) return;
     progress->shown = true;
     fprintf(stderr, "\rloading %.1f of %.1f GiB", (double)done_bytes / (1 << 30),
             (double)total_bytes / (1 << 30));
@@ -63,7 +59,7 @@ static void show_progress(void *context, uint64_t done_bytes, uint64_t total_byt
 
 void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options) {
     progress->shown = false;
-    clock_gettime(CLOCK_MONOTONIC, &progress->began);
+    progress->began_ns = clock_now_ns();
     if (!isatty(STDERR_FILENO)) return;
     options->progress = show_progress;
     options->progress_context = progress;

@@ -5,8 +5,6 @@
 #ifndef PROGRAMS_MODEL_RUN_H
 #define PROGRAMS_MODEL_RUN_H
 
-#include <time.h>
-
 #include "host/solo.h"
 #include "programs/command.h"
 
@@ -52,8 +50,8 @@ struct model_run_values {
         .maximum = 1024, .offset = offsetof(struct model_run_values, threads)                      \
     }
 
-/* The directory that was given, or that of the model which comes with Fathom; its text lives as long
- * as the process. */
+/* The directory that was given, or that of the model which comes with Fathom; its text lives as
+ * long as the process. */
 enum status model_run_directory(const char *given, const char **directory_out,
                                 struct error *error) MUST_USE;
 
@@ -68,7 +66,7 @@ enum status model_run_options(const struct model_run_values *values, struct mode
 
 /* Shows how far a model is loaded, on a terminal, when it takes more than a second. */
 struct model_run_progress {
-    struct timespec began;
+    int64_t began_ns;
     bool shown;
 };
 void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options);

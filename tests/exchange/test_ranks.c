@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "exchange/exchange.h"
 #include "exchange/ranks.h"
+#include "on_ranks.h"
 
 #define TOKENS_MAX 40
 #define LAYERS 3
@@ -271,13 +272,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_rounds),
                                        cmocka_unit_test(test_lanes_on_a_slow_link),
                                        cmocka_unit_test(test_steering)};
-    struct error error;
-    if (ranks_begin(&error) != STATUS_OK) {
-        fprintf(stderr, "%s\n", error.text);
-        return 1;
-    }
-    if (ranks_rank() && !freopen("/dev/null", "w", stdout)) return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    ranks_end();
-    return failed;
+    return on_ranks("ranks", tests, ARRAY_COUNT(tests));
 }

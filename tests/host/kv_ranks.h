@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "host/clock.h"
+#include "base/clock.h"
 #include "host/kv_transport.h"
 
 #define SECOND INT64_C(1000000000)

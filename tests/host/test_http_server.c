@@ -17,13 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <event2/event.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "contract/machine.h"
 #include "host/http_server.h"
 #include "host/record_queue.h"
@@ -82,9 +82,7 @@ static int close_server(void **state) {
 }
 
 static int64_t now_ms(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+    return clock_now_ns() / 1000000;
 }
 
 static void pump(int64_t ms) {

@@ -21,9 +21,9 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/format.h"
 #include "base/random.h"
-#include "host/clock.h"
 #include "host/kv_store_files.h"
 
 #define LONG_NS 60000000000

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "host/clock.h"
+#include "base/clock.h"
 #include "host/wire.h"
 
 #define PATIENCE_NS INT64_C(60000000000)

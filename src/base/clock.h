@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The monotonic clock, in nanoseconds: what machines and measurements are told as "now".
+ * The monotonic clock, in nanoseconds: what machines and measurements are told as "now". Not for
+ * the pure rooms, which are told the time (tests/house).
  */
-#ifndef HOST_CLOCK_H
-#define HOST_CLOCK_H
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
