@@ -354,7 +354,19 @@ uint64_t transfer_ledger_stuck(struct transfer_ledger *ledger, int64_t drain_ns_
     return peer;
 }
 
-static void describe(const struct transfer *transfer, struct transfer_ended *out) {
+static bool block_is_there(const struct transfer_ledger *ledger, uint32_t slot, uint32_t block) {
+    uint32_t page = map_find(&ledger->by_block, block_key(slot, block));
+    if (page == MAP_NONE) return false;
+    for (uint32_t slice = 0; slice < ledger->limits.slice_count; slice++) {
+        uint8_t state = *state_of(ledger, page, slice);
+        if (state == SLICE_EXPECTED || state == SLICE_BUSY) return false;
+    }
+    return true;
+}
+
+static void describe(const struct transfer_ledger *ledger, uint32_t slot,
+                     struct transfer_ended *out) {
+    const struct transfer *transfer = &ledger->slots[slot];
     *out = (struct transfer_ended){
         .ticket = transfer->ticket,
         .side = transfer->side,
@@ -365,12 +377,14 @@ static void describe(const struct transfer *transfer, struct transfer_ended *out
     };
     memcpy(out->summary, transfer->summary, out->summary_bytes);
     memcpy(out->reason, transfer->reason, sizeof out->reason);
+    while (block_is_there(ledger, slot, out->blocks))
+        out->blocks++;
 }
 
 bool transfer_ledger_announce(struct transfer_ledger *ledger, struct transfer_ended *ended_out) {
     uint32_t slot = list_pop(ledger, &ledger->quiet);
     if (slot == TRANSFER_NONE) return false;
-    describe(&ledger->slots[slot], ended_out);
+    describe(ledger, slot, ended_out);
     ledger->slots[slot].state = TRANSFER_READY;
     list_append(ledger, &ledger->ready, slot);
     return true;
@@ -379,7 +393,7 @@ bool transfer_ledger_announce(struct transfer_ledger *ledger, struct transfer_en
 bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended *ended_out) {
     uint32_t slot = list_pop(ledger, &ledger->ready);
     if (slot == TRANSFER_NONE) return false;
-    describe(&ledger->slots[slot], ended_out);
+    describe(ledger, slot, ended_out);
     ledger->counts.taken[ledger->slots[slot].side]++;
     release_pages(ledger, slot);
     free_slot(ledger, slot);

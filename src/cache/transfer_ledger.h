@@ -92,6 +92,7 @@ struct transfer_ended {
     enum transfer_end end;
     uint64_t peer;
     uint32_t layers; /* in: slices 0..layers-1 are there in every block */
+    uint32_t blocks; /* in: blocks 0..blocks-1 are there with all their slices */
     uint32_t summary_bytes;
     uint8_t summary[TRANSFER_SUMMARY_BYTES]; /* in, DONE: what the sender said */
     char reason[TRANSFER_REASON_BYTES];      /* one line; empty when DONE */

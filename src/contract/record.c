@@ -161,9 +161,13 @@ static bool kv_push_valid(struct walk *walk, const struct record_kv_push *record
            blocks_valid(walk, record->first_block, record->token_count, record->page_count);
 }
 
+static bool kv_done_valid(struct walk *walk, const struct record_kv_done *record) {
+    return record->arrived <= 1 && record->reserved == 0 && walk_ends(walk);
+}
+
 static bool kv_find_valid(struct walk *walk, const struct record_kv_find *record) {
     walk_tail(walk, (uint64_t)record->key_count * sizeof(struct kv_key));
-    return walk_ends(walk);
+    return record->fresh <= 1 && record->reserved == 0 && walk_ends(walk);
 }
 
 static bool kv_found_valid(struct walk *walk, const struct record_kv_found *record) {
@@ -209,7 +213,7 @@ static bool kv_kind_valid(struct walk *walk, const struct record *record) {
     case RECORD_KV_CANCEL:
         return ((const struct record_kv_cancel *)record)->reserved == 0 && walk_ends(walk);
     case RECORD_KV_DONE:
-        return ((const struct record_kv_done *)record)->arrived <= 1 && walk_ends(walk);
+        return kv_done_valid(walk, (const void *)record);
     case RECORD_KV_FIND:
         return kv_find_valid(walk, (const void *)record);
     case RECORD_KV_FOUND:

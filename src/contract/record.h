@@ -525,6 +525,8 @@ struct record_kv_done {
     struct request_id request;
     uint32_t rank;
     uint32_t arrived; /* 1: all of it, checked; 0: it failed, was late, or was cancelled */
+    uint32_t blocks;   /* in: leading ones that are there with every row, checked; out: 0 */
+    uint32_t reserved; /* zero */
 };
 
 /* Where a rank other than 0 takes KV blocks. */
@@ -555,6 +557,8 @@ struct record_kv_find {
     struct request_id request;
     uint32_t rank;
     uint32_t key_count;
+    uint32_t fresh;    /* 1: another process may have stored them a moment ago */
+    uint32_t reserved; /* zero */
 };
 
 struct record_kv_found {

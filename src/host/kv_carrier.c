@@ -62,11 +62,13 @@ static struct journey *begin(struct kv_carrier *carrier, const struct record *re
 }
 
 /* Its one and only end. */
-static void end(struct kv_carrier *carrier, struct journey *journey, bool arrived) {
+static void end(struct kv_carrier *carrier, struct journey *journey, bool arrived,
+                uint32_t blocks) {
     struct record_kv_done done = {.record = {RECORD_VERSION, RECORD_KV_DONE, sizeof done},
                                   .request = journey->request,
                                   .rank = journey->rank,
-                                  .arrived = arrived};
+                                  .arrived = arrived,
+                                  .blocks = blocks};
     free(journey->pages);
     *journey = carrier->journeys[--carrier->count];
     carrier->options.say(carrier->options.context, &done.record);
@@ -105,15 +107,16 @@ static void expect(struct kv_carrier *carrier, const struct record_kv_expect *re
     if (kv_transport_expect(carrier->options.transport, journey->ticket, blocks, record->page_count,
                             deadline_ns, &error)) {
         fprintf(stderr, "KV blocks cannot be received: %s\n", error.text);
-        end(carrier, journey, false);
+        end(carrier, journey, false, 0);
     }
     free(blocks);
 }
 
 /* What has arrived says itself how far it reaches, as what was computed here does. */
-static void note_pages(struct kv_carrier *carrier, const struct journey *journey) {
+static void note_pages(struct kv_carrier *carrier, const struct journey *journey,
+                       uint32_t block_count) {
     struct kv_pages pages = *carrier->options.pages;
-    for (uint32_t i = 0; i < journey->block_count; i++)
+    for (uint32_t i = 0; i < block_count; i++)
         kv_pages_note(&pages, journey->pages[i].index, rows_of(journey, i));
 }
 
@@ -150,7 +153,7 @@ static void push(struct kv_carrier *carrier, const struct record_kv_push *record
         if (kv_transport_offer(carrier->options.transport, journey->ticket, record->route.address,
                                deadline_ns, &error)) {
             fprintf(stderr, "KV blocks cannot be sent: %s\n", error.text);
-            end(carrier, journey, false);
+            end(carrier, journey, false, 0);
             return;
         }
     }
@@ -183,6 +186,14 @@ void kv_carrier_take(struct kv_carrier *carrier, const struct record *record) {
     }
 }
 
+static void say_failure(const struct journey *journey, const struct transfer_ended *ended) {
+    if (ended->side == TRANSFER_OUT)
+        fprintf(stderr, "KV blocks did not all arrive: %s\n", ended->reason);
+    else
+        fprintf(stderr, "%u of %u KV blocks arrived, the others are loaded or computed again: %s\n",
+                ended->blocks, journey->block_count, ended->reason);
+}
+
 static void on_readable(evutil_socket_t file, short what, void *context) {
     struct kv_carrier *carrier = context;
     struct transfer_ended ended;
@@ -190,11 +201,9 @@ static void on_readable(evutil_socket_t file, short what, void *context) {
         struct journey *journey = find_ticket(carrier, &ended);
         bool arrived = ended.end == TRANSFER_DONE;
         if (!journey) continue;
-        if (!arrived && ended.end != TRANSFER_CANCELLED)
-            fprintf(stderr, "KV blocks did not arrive, they are computed again: %s\n",
-                    ended.reason);
-        if (arrived && ended.side == TRANSFER_IN) note_pages(carrier, journey);
-        end(carrier, journey, arrived);
+        if (!arrived && ended.end != TRANSFER_CANCELLED) say_failure(journey, &ended);
+        if (ended.side == TRANSFER_IN) note_pages(carrier, journey, ended.blocks);
+        end(carrier, journey, arrived, ended.blocks);
     }
     for (uint32_t i = 0; i < carrier->count; i++)
         if (carrier->journeys[i].side == TRANSFER_OUT) push_on(carrier, &carrier->journeys[i]);

@@ -172,6 +172,19 @@ static bool idle(struct kv_store *store) {
     return idle;
 }
 
+static void answer_refresh(struct kv_store *store, int64_t now_ns) {
+    pthread_mutex_lock(&store->lock);
+    uint64_t asked = store->refresh_asked;
+    bool wanted = asked > store->refresh_done;
+    pthread_mutex_unlock(&store->lock);
+    if (!wanted) return;
+    scan(store, false, now_ns);
+    pthread_mutex_lock(&store->lock);
+    store->refresh_done = asked;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+}
+
 static void answer_settle(struct kv_store *store, int64_t now_ns) {
     pthread_mutex_lock(&store->lock);
     uint64_t asked = store->settle_asked;
@@ -221,6 +234,7 @@ static void *run(void *context) {
     for (;;) {
         int64_t now_ns = clock_now_ns();
         take_ended(store);
+        answer_refresh(store, now_ns);
         kv_store_begin_loads(store);
         bool more = kv_store_feed_loads(store);
         pthread_mutex_lock(&store->lock);
@@ -430,6 +444,22 @@ struct kv_found kv_store_find(struct kv_store *store, const struct block_key *ke
     found.blocks = store_index_leading(&store->index, keys, count, &found.host);
     pthread_mutex_unlock(&store->lock);
     return found;
+}
+
+void kv_store_refresh(struct kv_store *store, int64_t ns_max) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    int64_t ns = until.tv_nsec + ns_max;
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    pthread_mutex_lock(&store->lock);
+    uint64_t asked = ++store->refresh_asked;
+    pthread_mutex_unlock(&store->lock);
+    kv_store_wake(store);
+    pthread_mutex_lock(&store->lock);
+    while (store->refresh_done < asked)
+        if (pthread_cond_timedwait(&store->changed, &store->lock, &until)) break;
+    pthread_mutex_unlock(&store->lock);
 }
 
 enum kv_keep_answer kv_store_keep(struct kv_store *store, const struct kv_keep_ask *ask) {

@@ -56,6 +56,9 @@ struct kv_found {
 /* From any thread, at once. */
 struct kv_found kv_store_find(struct kv_store *store, const struct block_key *keys, uint32_t count);
 
+/* Looks now for what other processes have written, and waits for that at most so long. */
+void kv_store_refresh(struct kv_store *store, int64_t ns_max);
+
 struct kv_load_ask {
     const struct block_key *keys; /* [count]; copied */
     void *const *blocks;          /* [count] whole blocks, page-aligned; written until it is done */

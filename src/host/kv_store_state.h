@@ -95,6 +95,7 @@ struct kv_store {
     uint32_t keep_capacity, keep_first, keep_count;
     struct kv_load *asked, **asked_end;
     uint64_t settle_asked, settle_done;
+    uint64_t refresh_asked, refresh_done;
     struct kv_store_stats stats;
     uint32_t dirty_count; /* frames that wait to be written, or are being */
     uint8_t writing;      /* enum kv_writing */

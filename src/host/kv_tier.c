@@ -10,6 +10,7 @@
 #include "cache/block_key.h"
 #include "host/record_queue.h"
 
+#define REFRESH_NS_MAX 20000000 /* the event loop stands still so long at most */
 #define CLOSE_NS ((int64_t)10000000000)
 
 struct loading { /* a KV_LOAD */
@@ -108,6 +109,7 @@ static void *block_of(const struct kv_tier *tier, struct page_id page) {
 }
 
 static void find(struct kv_tier *tier, const struct record_kv_find *record) {
+    if (record->fresh) kv_store_refresh(tier->store, REFRESH_NS_MAX);
     struct kv_found found =
         kv_store_find(tier->store, record_tail_at(record, sizeof *record), record->key_count);
     struct record_kv_found told = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof told},

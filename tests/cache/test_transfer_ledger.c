@@ -98,6 +98,7 @@ static void layers_count_up_and_the_finish_may_come_first(void **state) {
     struct transfer_ended ended = take_one(ledger);
     assert_int_equal(ended.end, TRANSFER_DONE);
     assert_int_equal(ended.layers, SLICES);
+    assert_int_equal(ended.blocks, 2);
     assert_int_equal(ended.summary_bytes, 8);
     assert_memory_equal(ended.summary, "token 17", 8);
     assert_false(transfer_ledger_layers(ledger, ticket(1), &layers));
@@ -186,6 +187,33 @@ static void what_does_not_fit_ends_the_ticket(void **state) {
         assert_int_equal(take_one(&books.ledger).end, TRANSFER_REFUSED);
         close_books(&books);
     }
+}
+
+/* However it ends: the leading blocks of which every slice is there and checked. */
+static void blocks_that_arrived_whole_are_counted(void **state) {
+    struct books books;
+    open_books(&books);
+    struct transfer_ledger *ledger = &books.ledger;
+    struct transfer_write write;
+    expect_two(ledger, 1);
+    for (uint32_t slice = 0; slice < SLICES; slice++) {
+        bring(ledger, 1, 1, slice, 10); /* the second is no use without the first */
+        if (slice + 1 < SLICES) bring(ledger, 1, 0, slice, 64);
+    }
+    assert_true(transfer_ledger_end(ledger, TRANSFER_IN, ticket(1), TRANSFER_DEADLINE, NULL));
+    assert_int_equal(take_one(ledger).blocks, 0);
+    for (enum transfer_written how = TRANSFER_WRITTEN; how <= TRANSFER_BROKEN; how++) {
+        expect_two(ledger, 2 + how);
+        for (uint32_t slice = 0; slice + 1 < SLICES; slice++)
+            bring(ledger, 2 + how, 0, slice, 64);
+        bring(ledger, 2 + how, 1, 0, 10);
+        assert_int_equal(arrive(ledger, 2 + how, 0, SLICES - 1, 64, &write), TRANSFER_ACCEPT);
+        if (how != TRANSFER_BROKEN) /* a slice that is being written when the end comes */
+            transfer_ledger_end(ledger, TRANSFER_IN, ticket(2 + how), TRANSFER_CANCELLED, NULL);
+        transfer_ledger_written(ledger, &write, how);
+        assert_int_equal(take_one(ledger).blocks, how == TRANSFER_WRITTEN);
+    }
+    close_books(&books);
 }
 
 static void damage_and_gaps_end_the_ticket(void **state) {
@@ -503,6 +531,7 @@ static void world_take(struct world *world) {
         if (ended.end == TRANSFER_DONE) {
             world->done++;
             assert_int_equal(ended.layers, SLICES);
+            assert_int_equal(ended.blocks, at->block_count);
             assert_memory_equal(ended.summary, &ended.ticket.high, sizeof(uint64_t));
         }
     }
@@ -617,6 +646,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_taken_without_an_open_ticket),
         cmocka_unit_test(a_cancelled_ticket_waits_for_its_last_write),
         cmocka_unit_test(what_does_not_fit_ends_the_ticket),
+        cmocka_unit_test(blocks_that_arrived_whole_are_counted),
         cmocka_unit_test(damage_and_gaps_end_the_ticket),
         cmocka_unit_test(bad_expectations_take_nothing),
         cmocka_unit_test(deadlines_end_only_what_is_due),

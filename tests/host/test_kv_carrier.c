@@ -21,7 +21,7 @@ enum { PAGES = 16, TOKENS = 64 * 4 + 10, BLOCKS = 5 };
 struct side {
     struct rank rank;
     struct kv_carrier *carrier;
-    uint32_t done, arrived;
+    uint32_t done, arrived, blocks;
     struct request_id last;
 };
 
@@ -36,6 +36,7 @@ static void say(void *context, const struct record *record) {
     assert_true(record_valid(record, record->bytes));
     side->done++;
     side->arrived += done->arrived;
+    side->blocks = done->blocks;
     side->last = done->request;
 }
 
@@ -121,13 +122,19 @@ static void cancel(struct side *side, uint64_t number) {
     kv_carrier_take(side->carrier, &record->record);
 }
 
-static void assert_arrived(struct pair *pair, uint64_t number, uint32_t first_block) {
-    for (uint32_t block = first_block; block < BLOCKS; block++)
+static void assert_there(struct pair *pair, uint64_t number, uint32_t first_block, uint32_t end) {
+    for (uint32_t block = first_block; block < end; block++)
         for (uint32_t slice = 0; slice < 3; slice++) {
             uint32_t rows = block + 1 < BLOCKS ? 64 : TOKENS % 64, page = 9 + block - first_block;
             assert_true(slice_is(&pair->to.rank, page, number, block, slice, rows, 0));
             assert_int_equal(kv_pages_header(&pair->to.rank.pages, page)->token_count, rows);
         }
+}
+
+static void assert_arrived(struct pair *pair, uint64_t number, uint32_t first_block) {
+    assert_int_equal(pair->to.blocks, BLOCKS - first_block);
+    assert_int_equal(pair->from.blocks, 0);
+    assert_there(pair, number, first_block, BLOCKS);
 }
 
 static void prompts_arrive(void **state) {
@@ -151,6 +158,35 @@ static void prompts_arrive(void **state) {
     assert_arrived(&pair, 2, 3);
     assert_int_equal(kv_carrier_count(pair.from.carrier) + kv_carrier_count(pair.to.carrier), 0);
     pair_close(&pair);
+}
+
+static bool slices_came(struct pair *pair, uint64_t count) {
+    struct kv_transport_state state;
+    kv_transport_look(pair->to.rank.transport, &state);
+    return state.counts.slices[TRANSFER_ACCEPT] >= count &&
+           state.slice_bytes[TRANSFER_IN] >= count * 64 * pair->to.rank.pages.row_bytes;
+}
+
+/* The sender goes, or is given up, with two blocks of five there: they count. */
+static void what_arrived_before_the_end_counts(void **state) {
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        struct pair pair;
+        pair_open(&pair);
+        expect(&pair, 1, 0);
+        push(&pair, 1, 0, 2, true, kv_transport_address(pair.to.rank.transport));
+        int64_t began_ns = clock_now_ns();
+        while (!slices_came(&pair, 2 * 3)) {
+            assert_true(clock_now_ns() - began_ns < PATIENCE);
+            event_base_loop(pair.base, EVLOOP_NONBLOCK);
+        }
+        cancel(way ? &pair.to : &pair.from, 1);
+        run_until(&pair, 1, 1);
+        assert_int_equal(pair.to.arrived, 0);
+        assert_int_equal(pair.to.blocks, 2);
+        assert_there(&pair, 1, 0, 2);
+        pair_close(&pair);
+    }
 }
 
 static void what_is_cancelled_ends_once_at_both(void **state) {
@@ -189,6 +225,7 @@ static void nobody_there_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prompts_arrive),
+        cmocka_unit_test(what_arrived_before_the_end_counts),
         cmocka_unit_test(what_is_cancelled_ends_once_at_both),
         cmocka_unit_test(nobody_there_is_told),
     };

@@ -366,6 +366,22 @@ static void two_share_a_directory(void **state) {
     close_store(c);
 }
 
+static void who_asks_sees_what_others_wrote(void **state) {
+    (void)state;
+    struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
+    options.scan_ms = 1000000; /* it does not look by itself */
+    struct kv_store *a = open_with(&options), *b = open_with(&options);
+    keep(a, 1, 0, 20);
+    assert_int_equal(found(b, 1, BLOCKS), 0);
+    kv_store_refresh(b, (int64_t)60000000000);
+    assert_int_equal(found(b, 1, BLOCKS), 20);
+    keep(a, 1, 20, 30);
+    kv_store_refresh(b, (int64_t)60000000000);
+    assert_loads(b, 1, BLOCKS, 30);
+    close_store(a);
+    close_store(b);
+}
+
 /* ---- the bound --------------------------------------------------------------------------------
  */
 
@@ -756,6 +772,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(host_memory_stands_in_front, set_up, tear_down),
         cmocka_unit_test_setup_teardown(layers_arrive_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(two_share_a_directory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_asks_sees_what_others_wrote, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_bound_holds_and_what_is_used_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(removing_is_safe_for_readers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(writes_are_bounded, set_up, tear_down),

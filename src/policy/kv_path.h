@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which way the KV blocks come of a request that had them: computed by another unit and on their
+ * way from it, or given up when pages ran out here.
+ *
+ *   a transfer is under way   WAIT for it, as long as computing would take, and at least a moment
+ *   none, or it has ended     LOAD from the storage what that is faster for, COMPUTE the rest
+ *
+ * Waiting as long as the other way takes, and then taking it, costs at most twice what the better
+ * of both would have: whoever waits for the transfer's deadline instead waits for seconds while its
+ * client looks at one token. (The first token is out by then, so no bound on its time is left to
+ * keep.)
+ *
+ * The transport is not tried a second time. For that the gateway would have to reserve anew and ask
+ * the unit that computed the prompt for it again, which has meanwhile given its pages back and may
+ * be the very reason of the failure; the storage has the same blocks and asks nobody.
+ */
+#ifndef POLICY_KV_PATH_H
+#define POLICY_KV_PATH_H
+
+#include "policy/load_or_compute.h"
+
+#define KV_PATH_WAIT_NS_MIN 500000000 /* also where it is not known how long computing takes */
+
+enum kv_path { KV_PATH_WAIT, KV_PATH_LOAD, KV_PATH_COMPUTE };
+
+struct kv_path_ask {
+    bool under_way;       /* a transfer that has not ended */
+    int64_t waited_ns;    /* since the request could go on if only its blocks were there */
+    struct load_ask load; /* what stands in pages, what the storage has behind it (0 blocks: it has
+                           * none, or was not asked), at which rates */
+};
+
+struct kv_path_choice {
+    enum kv_path path;
+    int64_t wait_ns;         /* WAIT: for so much longer at most */
+    struct load_choice load; /* else */
+};
+
+struct kv_path_choice kv_path_choose(const struct kv_path_ask *ask);
+
+/* Why, in a few lower-case words. */
+const char *kv_path_reason(const struct kv_path_ask *ask, const struct kv_path_choice *choice);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The choice of the way on which KV blocks come: a transfer is waited for exactly as long as doing
+ * without it takes, so the sum is at most twice the better of both, whenever it arrives, if ever;
+ * then what the storage has is loaded where that is faster.
+ */
+#include "policy/kv_path.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+
+enum { BLOCK_BYTES = 1000000 };
+
+/* A step of 1 ms, and so much for each prompt token; loads at so many ns a byte. */
+static void learn(struct step_cost *cost, struct load_rate *rate, double token_ns, double byte_ns) {
+    for (uint32_t i = 0; i < 500; i++) {
+        struct step_work work = {.answer_rows = 1};
+        step_cost_observe(cost, &work, 1000000);
+        work = (struct step_work){.prompt_tokens = 64 + i % 4 * 64};
+        step_cost_observe(cost, &work, 1000000 + (int64_t)(token_ns * work.prompt_tokens));
+        uint64_t bytes = (1 + i % 8) * (uint64_t)BLOCK_BYTES;
+        load_rate_observe(rate, bytes, (int64_t)(byte_ns * (double)bytes));
+    }
+}
+
+static struct kv_path_ask ask_of(const struct step_cost *cost, const struct load_rate *rate,
+                                 uint32_t stored) {
+    return (struct kv_path_ask){.load = {.rate = rate,
+                                         .cost = cost,
+                                         .block_count = stored,
+                                         .prompt_tokens = 1025,
+                                         .chunk_tokens_max = 512,
+                                         .block_bytes = BLOCK_BYTES}};
+}
+
+static void stored_blocks_are_loaded_where_that_is_faster(void **state) {
+    static const struct {
+        double token_ns, byte_ns;
+        uint32_t stored;
+        enum kv_path path;
+        const char *reason;
+    } rows[] = {
+        {1e6, 0.1, 16, KV_PATH_LOAD, "loading is faster"},
+        {1e6, 0.1, 5, KV_PATH_LOAD, "loading is faster"}, /* the other blocks are computed */
+        {1e6, 1e3, 16, KV_PATH_COMPUTE, "computing is faster"},
+        {1e6, 0.1, 0, KV_PATH_COMPUTE, "nothing to load"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct step_cost cost = {0};
+        struct load_rate rate = {0};
+        learn(&cost, &rate, rows[i].token_ns, rows[i].byte_ns);
+        struct kv_path_ask ask = ask_of(&cost, &rate, rows[i].stored);
+        struct kv_path_choice choice = kv_path_choose(&ask);
+        assert_int_equal(choice.path, rows[i].path);
+        assert_int_equal(choice.wait_ns, 0);
+        assert_int_equal(choice.load.load_blocks,
+                         choice.path == KV_PATH_LOAD ? rows[i].stored : 0);
+        assert_string_equal(kv_path_reason(&ask, &choice), rows[i].reason);
+    }
+}
+
+/* Whenever the transfer would arrive, the time until the prompt stands is at most twice that of who
+ * knew; but for the moment that is always waited. */
+static void waiting_costs_at_most_as_much_again(void **state) {
+    for (uint32_t seed = 0; seed < 500; seed++) {
+        struct step_cost cost = {0};
+        struct load_rate rate = {0};
+        double token_ns = 1e4 * (1 + 500 * random_uniform(seed, 0, 0));
+        learn(&cost, &rate, token_ns, 1);
+        struct kv_path_ask ask = ask_of(&cost, &rate, seed % 2 ? 16 : 0);
+        ask.under_way = true;
+        double arrives_ns = 5e9 * random_uniform(seed, 1, 0), spent_ns = 0;
+        double without_ns = load_or_compute(&ask.load).chosen_ns;
+        struct kv_path_choice choice = kv_path_choose(&ask);
+        while (choice.path == KV_PATH_WAIT && spent_ns < arrives_ns) {
+            assert_true(choice.wait_ns > 0);
+            assert_string_equal(kv_path_reason(&ask, &choice),
+                                "the transfer may yet be the fastest");
+            double part = (double)choice.wait_ns * (seed % 3 ? 1 : 0.5); /* asked in between */
+            spent_ns += part < 1 ? 1 : part;
+            ask.waited_ns = (int64_t)spent_ns;
+            choice = kv_path_choose(&ask);
+        }
+        bool came = spent_ns >= arrives_ns;
+        double took_ns = came ? arrives_ns : spent_ns + without_ns;
+        double best_ns = arrives_ns < without_ns ? arrives_ns : without_ns;
+        assert_true(took_ns <= 2 * best_ns + KV_PATH_WAIT_NS_MIN + 2);
+        if (!came)
+            assert_string_equal(kv_path_reason(&ask, &choice),
+                                "the transfer takes longer than doing without");
+    }
+}
+
+static void what_was_never_measured_is_not_waited_for_for_ever(void **state) {
+    struct step_cost cost = {0};
+    struct load_rate rate = {0};
+    struct kv_path_ask ask = ask_of(&cost, &rate, 0);
+    ask.under_way = true;
+    ask.waited_ns = 1;
+    struct kv_path_choice choice = kv_path_choose(&ask);
+    assert_int_equal(choice.path, KV_PATH_WAIT);
+    assert_int_equal(choice.wait_ns, KV_PATH_WAIT_NS_MIN - 1);
+    ask.waited_ns = KV_PATH_WAIT_NS_MIN;
+    assert_int_equal(kv_path_choose(&ask).path, KV_PATH_COMPUTE);
+    ask.under_way = false;
+    ask.load.block_count = 3;
+    choice = kv_path_choose(&ask);
+    assert_int_equal(choice.path, KV_PATH_LOAD); /* tried, to learn the rate */
+    assert_string_equal(kv_path_reason(&ask, &choice), "not measured yet");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stored_blocks_are_loaded_where_that_is_faster),
+        cmocka_unit_test(waiting_costs_at_most_as_much_again),
+        cmocka_unit_test(what_was_never_measured_is_not_waited_for_for_ever),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
