@@ -356,6 +356,10 @@ static bool drain_valid(struct walk *walk, const struct record_drain *record) {
            (record->one_rank ? record->rank < LIMIT_RANKS : record->rank == 0) && walk_ends(walk);
 }
 
+static bool role_valid(struct walk *walk, const struct record_role *record) {
+    return record->role < UNIT_ROLE_COUNT && record->reserved == 0 && walk_ends(walk);
+}
+
 static bool experts_valid(struct walk *walk, const struct record_experts *record) {
     for (uint32_t layer = 0; layer < LIMIT_LAYERS; layer++)
         if (record->layer_balance[layer] > (layer < record->layer_count ? 1000000 : 0))
@@ -370,7 +374,8 @@ static bool experts_valid(struct walk *walk, const struct record_experts *record
 bool record_may_be_carried(uint16_t kind, uint16_t inner_kind) {
     if (kind == RECORD_TO_UNIT)
         return inner_kind == RECORD_SUBMIT || inner_kind == RECORD_CANCEL ||
-               inner_kind == RECORD_CONTINUE || inner_kind == RECORD_DRAIN;
+               inner_kind == RECORD_CONTINUE || inner_kind == RECORD_DRAIN ||
+               inner_kind == RECORD_ROLE;
     return inner_kind == RECORD_UNIT_HELLO || inner_kind == RECORD_TOKENS ||
            inner_kind == RECORD_FINISHED || inner_kind == RECORD_UNIT_LOAD ||
            inner_kind == RECORD_RESERVED || inner_kind == RECORD_EXPERTS;
@@ -403,6 +408,7 @@ static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
     [RECORD_SUBMIT] = sizeof(struct record_submit),
     [RECORD_CANCEL] = sizeof(struct record_cancel),
     [RECORD_CONTINUE] = sizeof(struct record_continue),
+    [RECORD_ROLE] = sizeof(struct record_role),
     [RECORD_UNIT_HELLO] = sizeof(struct record_unit_hello),
     [RECORD_TOKENS] = sizeof(struct record_tokens),
     [RECORD_FINISHED] = sizeof(struct record_finished),
@@ -476,6 +482,8 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
     case RECORD_KV_KEPT:
     case RECORD_KV_HELLO:
         return kv_valid(walk, record);
+    case RECORD_ROLE:
+        return role_valid(walk, (const void *)record);
     case RECORD_DRAIN:
         return drain_valid(walk, (const void *)record);
     case RECORD_CLIENT_GONE:

@@ -41,6 +41,7 @@ enum record_kind {
     RECORD_SUBMIT,
     RECORD_CANCEL,
     RECORD_CONTINUE,
+    RECORD_ROLE,
     /* unit -> gateway */
     RECORD_UNIT_HELLO,
     RECORD_TOKENS,
@@ -203,7 +204,7 @@ struct record_unit_link {
 
 /* FROM_UNIT, TO_UNIT: a record on its way between the gateway and one of its units. Tail: that
  * record, whole: from a unit UNIT_HELLO, TOKENS, FINISHED, UNIT_LOAD or RESERVED, to it SUBMIT,
- * CANCEL, CONTINUE or DRAIN. */
+ * CANCEL, CONTINUE, ROLE or DRAIN. */
 struct record_carried {
     struct record record;
     struct unit_id unit;
@@ -334,7 +335,16 @@ struct unit_rank { /* a DP rank of a unit */
     char kv_address[KV_ADDRESS_BYTES]; /* where it takes KV blocks; empty: it cannot */
 };
 
-/* What a unit is; sent once to each gateway that connects. Counts are sums over its ranks.
+/* What the gateway uses the unit for from now on. A unit can do all, and what it has is finished as
+ * it was asked for; it says hello again, and will say so to the next gateway, too. */
+struct record_role {
+    struct record record;
+    uint32_t role;     /* enum unit_role */
+    uint32_t reserved; /* zero */
+};
+
+/* What a unit is; sent to each gateway that connects, and after a ROLE. Counts are sums over its
+ * ranks.
  * Tail: struct unit_rank ranks[rank_count]. */
 struct record_unit_hello {
     struct record record;

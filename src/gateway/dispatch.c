@@ -219,6 +219,18 @@ enum status dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns
     return STATUS_OK;
 }
 
+/* What it has is finished as it was asked for: a role is the choice of who gets what comes. */
+enum status dispatch_assign(struct gateway *gateway, uint32_t unit, enum unit_role role) {
+    struct record_role *record =
+        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id,
+                           RECORD_ROLE, sizeof *record);
+    if (!record) return STATUS_FULL;
+    record->role = role;
+    fleet_assign(&gateway->fleet, unit, role);
+    gateway->queue.wanted = true;
+    return STATUS_OK;
+}
+
 /* ---- silence --------------------------------------------------------------------------------- */
 
 /* Its requests are cancelled there, should it ever hear of it. False: no room to say so. */

@@ -43,6 +43,9 @@ bool dispatch_retry(struct gateway *gateway, struct request *request, uint32_t u
 /* All that is bound to the unit goes elsewhere. STATUS_FULL: not done. */
 enum status dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns);
 
+/* Gives a member another role, and tells it. STATUS_FULL: not done. */
+enum status dispatch_assign(struct gateway *gateway, uint32_t unit, enum unit_role role);
+
 /* Looks for units that have fallen silent, and for units for those that wait. */
 void dispatch_run(struct gateway *gateway, int64_t now_ns);
 

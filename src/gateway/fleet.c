@@ -96,6 +96,15 @@ bool fleet_hello(struct fleet *fleet, uint32_t index, const struct record_unit_h
     return true;
 }
 
+void fleet_assign(struct fleet *fleet, uint32_t index, enum unit_role role) {
+    check(fleet_is_member(fleet, index));
+    fleet->units[index].hello.role = role;
+}
+
+bool fleet_moves_blocks(const struct fleet *fleet, uint32_t index) {
+    return fleet->units[index].ranks[0].is.kv_address[0] != 0;
+}
+
 void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_load *load) {
     struct fleet_unit *unit = &fleet->units[index];
     if (!fleet_is_member(fleet, index)) return;

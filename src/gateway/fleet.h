@@ -35,7 +35,7 @@ struct fleet_unit {
     uint8_t state;                  /* enum fleet_state */
     bool draining;                  /* takes nothing new */
     bool full;                      /* had no room to reserve; until its next load report */
-    struct record_unit_hello hello; /* without its tail */
+    struct record_unit_hello hello; /* without its tail; the role is the one that it has now */
     struct record_unit_load load;   /* likewise; before the first, all pages are free */
     struct record_experts experts;  /* zeros before the first */
     struct fleet_rank *ranks;       /* [LIMIT_RANKS], of them hello.rank_count */
@@ -71,6 +71,12 @@ uint32_t fleet_find(const struct fleet *fleet, struct unit_id id);
 /* True if it serves from now on. `idle`: the gateway holds no request. */
 bool fleet_hello(struct fleet *fleet, uint32_t unit, const struct record_unit_hello *hello,
                  bool idle);
+
+/* Another role for a member: for the requests to come. */
+void fleet_assign(struct fleet *fleet, uint32_t unit, enum unit_role role);
+
+/* True if it can have a role other than both: its ranks take KV blocks. */
+bool fleet_moves_blocks(const struct fleet *fleet, uint32_t unit);
 
 void fleet_load(struct fleet *fleet, uint32_t unit, const struct record_unit_load *load);
 

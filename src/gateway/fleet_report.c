@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/tree.h"
+#include "gateway/dispatch.h"
 #include "gateway/reply.h"
 #include "policy/rebalance.h"
 
@@ -164,29 +165,45 @@ static bool check_rank(const struct wish *wish, struct api_error *error_out) {
         rebalance_redundancy(&shape, gone));
 }
 
-/* False: *error_out says what is wrong with the body. */
-static bool read_wish(struct gateway *gateway, const struct record_client_request *record,
-                      struct wish *wish_out, struct api_error *error_out) {
+/* The body's object and the unit that it names; `what` says what else it may hold. False:
+ * *error_out says what is wrong. */
+static bool read_unit(struct gateway *gateway, const struct record_client_request *record,
+                      const char *what, const struct tree **root_out, uint32_t *unit_out,
+                      struct api_error *error_out) {
     size_t body_at =
         record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
     struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
     const struct tree *root = NULL;
     struct error why;
-    int64_t id, rank;
+    int64_t id;
     uint32_t unit = FLEET_NONE;
-    bool back = false;
     arena_clear(&gateway->scratch);
     if (body.count > gateway->options.body_bytes_max ||
         tree_parse(&gateway->scratch, body, "request body", &root, &why) ||
         !tree_get_integer(tree_member(root, "unit"), &id))
         return api_error_set(error_out, 400, "unit", "invalid_value",
-                             "The body must be {\"unit\": id}, an id of GET /debug/fleet, or also "
-                             "name a \"rank\" of it, and that it is to come \"back\".");
+                             "The body must be {\"unit\": id}, an id of GET /debug/fleet, %s.",
+                             what);
     if (id >= 0 && id <= UINT32_MAX)
         unit = fleet_find(&gateway->fleet, (struct unit_id){(uint32_t)id});
     if (unit == FLEET_NONE || !fleet_is_member(&gateway->fleet, unit))
         return api_error_set(error_out, 404, "unit", "not_found", "No unit %lld serves here.",
                              (long long)id);
+    *root_out = root;
+    *unit_out = unit;
+    return true;
+}
+
+static bool read_wish(struct gateway *gateway, const struct record_client_request *record,
+                      struct wish *wish_out, struct api_error *error_out) {
+    const struct tree *root;
+    uint32_t unit;
+    int64_t rank;
+    bool back = false;
+    if (!read_unit(gateway, record,
+                   "or also name a \"rank\" of it, and that it is to come \"back\"", &root, &unit,
+                   error_out))
+        return false;
     *wish_out = (struct wish){.unit = &gateway->fleet.units[unit]};
     if (!tree_member(root, "rank")) return true;
     if (!tree_get_integer(tree_member(root, "rank"), &rank) || rank < 0 || rank >= LIMIT_RANKS ||
@@ -216,4 +233,54 @@ enum status fleet_report_drain(struct gateway *gateway,
     }
     if (!wish.drain.one_rank) wish.unit->draining = true;
     return STATUS_OK;
+}
+
+/* ---- roles ----------------------------------------------------------------------------------- */
+
+struct assignment {
+    uint32_t unit;
+    struct unit_id id;
+    uint32_t role; /* enum unit_role */
+};
+
+static void write_assigned(struct json_writer *writer, const void *context) {
+    const struct assignment *assignment = context;
+    write_member(writer, "{\"unit\":", assignment->id.value);
+    write_text_member(writer, ",\"role\":", role_name(assignment->role));
+    json_writer_text(writer, "}");
+}
+
+static bool read_assignment(struct gateway *gateway, const struct record_client_request *record,
+                            struct assignment *assignment_out, struct api_error *error_out) {
+    const struct tree *root;
+    struct bytes name;
+    uint32_t unit, role = 0;
+    if (!read_unit(gateway, record, "and its \"role\"", &root, &unit, error_out)) return false;
+    bool known = tree_get_string(tree_member(root, "role"), &name);
+    while (known && role < UNIT_ROLE_COUNT && !bytes_equal(name, bytes_of(role_name(role))))
+        role++;
+    if (!known || role == UNIT_ROLE_COUNT)
+        return api_error_set(error_out, 400, "role", "invalid_value",
+                             "\"role\" must be \"prefill\", \"decode\" or \"both\".");
+    struct unit_id id = gateway->fleet.units[unit].id;
+    if (role != UNIT_BOTH && !fleet_moves_blocks(&gateway->fleet, unit))
+        return api_error_set(error_out, 409, "role", "not_possible",
+                             "Unit %u takes no KV blocks from others. Start it with --kv-listen.",
+                             id.value);
+    *assignment_out = (struct assignment){unit, id, role};
+    return true;
+}
+
+enum status fleet_report_role(struct gateway *gateway, const struct record_client_request *record) {
+    struct api_error error;
+    struct assignment assignment;
+    if (!read_assignment(gateway, record, &assignment, &error))
+        return reply_error(gateway, record->connection, METRICS_FLEET, &error);
+    struct reply reply = reply_of(record->connection);
+    uint32_t mark = gateway->outbox.used;
+    if (dispatch_assign(gateway, assignment.unit, (enum unit_role)assignment.role))
+        return STATUS_FULL;
+    if (!reply_whole(gateway, &reply, write_assigned, &assignment)) return STATUS_OK;
+    gateway->outbox.used = mark; /* the role itself is as good said twice */
+    return STATUS_FULL;
 }

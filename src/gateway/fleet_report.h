@@ -8,6 +8,8 @@
  *    "queue","requests","resumed_total","lost_units_total"}
  *
  * POST /debug/fleet/drain with {"unit":id}: that unit takes nothing new and finishes what it has.
+ * POST /debug/fleet/role with {"unit":id,"role":"prefill|decode|both"}: what it is used for by
+ * requests to come.
  */
 #ifndef GATEWAY_FLEET_REPORT_H
 #define GATEWAY_FLEET_REPORT_H
@@ -18,5 +20,8 @@ enum status fleet_report(struct gateway *gateway, struct connection_id connectio
 
 enum status fleet_report_drain(struct gateway *gateway,
                                const struct record_client_request *record) MUST_USE;
+
+enum status fleet_report_role(struct gateway *gateway,
+                              const struct record_client_request *record) MUST_USE;
 
 #endif

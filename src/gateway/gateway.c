@@ -142,6 +142,7 @@ static const struct path paths[] = {
     {{"/metrics", 8}, HTTP_GET, METRICS_METRICS},
     {{"/debug/fleet", 12}, HTTP_GET, METRICS_FLEET},
     {{"/debug/fleet/drain", 18}, HTTP_POST, METRICS_FLEET},
+    {{"/debug/fleet/role", 17}, HTTP_POST, METRICS_FLEET},
 };
 
 /* NULL: no such path. *rest_out: what follows "/models/". */
@@ -187,8 +188,10 @@ static enum status receive_client_request(struct gateway *gateway,
     case METRICS_METRICS:
         return service_metrics(gateway, record->connection, now_ns);
     case METRICS_FLEET:
-        return path->method == HTTP_GET ? fleet_report(gateway, record->connection)
-                                        : fleet_report_drain(gateway, record);
+        if (path->method == HTTP_GET) return fleet_report(gateway, record->connection);
+        return bytes_equal(path->name, BYTES_LITERAL("/debug/fleet/role"))
+                   ? fleet_report_role(gateway, record)
+                   : fleet_report_drain(gateway, record);
     default:
         check(!"a path");
         return STATUS_INVALID;

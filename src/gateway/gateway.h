@@ -14,8 +14,8 @@
  * nothing.
  *
  * Serves POST /v1/chat/completions, /v1/completions, GET /v1/models, /v1/models/<id> (each also
- * without /v1), GET /health, GET /metrics, GET /debug/fleet, POST /debug/fleet/drain; any other
- * path is answered with 404.
+ * without /v1), GET /health, GET /metrics, GET /debug/fleet, POST /debug/fleet/drain,
+ * POST /debug/fleet/role; any other path is answered with 404.
  */
 #ifndef GATEWAY_GATEWAY_H
 #define GATEWAY_GATEWAY_H

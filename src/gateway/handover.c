@@ -5,10 +5,6 @@
 #include "gateway/dispatch.h"
 #include "policy/admit.h"
 
-static bool receives(const struct fleet_unit *unit) {
-    return unit->ranks[0].is.kv_address[0] != 0;
-}
-
 bool handover_is_possible(const struct gateway *gateway, const struct request *request) {
     bool computes = false, answers = false;
     if (request->output_tokens || request->retries || request->losses) return false;
@@ -16,7 +12,7 @@ bool handover_is_possible(const struct gateway *gateway, const struct request *r
         const struct fleet_unit *unit = &gateway->fleet.units[i];
         if (!fleet_takes(&gateway->fleet, i)) continue;
         computes |= unit->hello.role == UNIT_PREFILL;
-        answers |= unit->hello.role == UNIT_DECODE && receives(unit);
+        answers |= unit->hello.role == UNIT_DECODE && fleet_moves_blocks(&gateway->fleet, i);
     }
     return computes && answers;
 }

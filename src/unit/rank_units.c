@@ -39,6 +39,7 @@ struct rank_units {
     struct outbox outbox;
     struct record_unit_hello hello;
     uint32_t hellos; /* units that have said hello */
+    uint32_t role;   /* enum unit_role */
     bool load_changed;
     struct record_experts experts; /* at first; zeros: nothing is to be told */
 };
@@ -68,10 +69,10 @@ static void put_hello(struct rank_units *units) {
     struct record head = hello->record;
     *hello = units->hello;
     hello->record = head;
+    hello->role = units->role;
     hello->rank_count = units->rank_count;
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         hello_ranks(hello)[rank] = units->ranks[rank].hello;
-    if (units->experts.ranks) put(units, &units->experts.record);
 }
 
 static void take_hello(struct rank_units *units, uint32_t rank,
@@ -83,7 +84,9 @@ static void take_hello(struct rank_units *units, uint32_t rank,
         units->hello.page_count += hello->page_count;
         units->hello.requests_max += hello->requests_max;
     }
-    if (units->hellos == units->rank_count) put_hello(units);
+    if (units->hellos < units->rank_count) return;
+    put_hello(units);
+    if (units->experts.ranks) put(units, &units->experts.record);
 }
 
 static void take_record(struct rank_units *units, uint32_t rank, const struct record *record) {
@@ -163,6 +166,7 @@ static void put_load(struct rank_units *units) {
 static bool has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >= units->ranks[0].machine.outbox->capacity +
                                               load_bytes(units->rank_count) +
+                                              hello_bytes(units->rank_count) +
                                               sizeof(struct record_experts);
 }
 
@@ -232,6 +236,11 @@ static void take_result(struct rank_units *units, const struct step_result *resu
     pass_on(units, result->rank, &result->record, now_ns);
 }
 
+static void take_role(struct rank_units *units, const struct record_role *record) {
+    units->role = record->role;
+    if (units->hellos == units->rank_count) put_hello(units);
+}
+
 /* Its experts are the engine's business. */
 static void mask(struct rank_units *units, const struct record_drain *record) {
     if (record->rank >= units->rank_count) return;
@@ -267,6 +276,9 @@ static enum status units_receive(void *self, const struct record *record, int64_
         break;
     case RECORD_EXPERTS:
         put(units, record);
+        break;
+    case RECORD_ROLE:
+        take_role(units, (const struct record_role *)record);
         break;
     case RECORD_DRAIN:
         if (((const struct record_drain *)record)->one_rank) {
@@ -368,6 +380,7 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
     if (units) {
         units->rank_count = ranks;
         units->requests_max = options->requests_max;
+        units->role = options->role;
         if (options->experts) units->experts = *options->experts;
         units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);
         units->loads = arena_take_zeroed(arena, ranks * sizeof *units->loads);

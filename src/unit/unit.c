@@ -613,6 +613,10 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
     case RECORD_DRAIN:
         unit->draining = true;
         return STATUS_OK;
+    case RECORD_ROLE:
+        unit->options.role = ((const struct record_role *)record)->role;
+        unit->hello_sent = false;
+        return STATUS_OK;
     default:
         check(!"a kind that units take");
         return STATUS_INVALID;

@@ -10,8 +10,8 @@
  * Prefill and decode may be apart: a unit may be asked for the prompt and the first token alone and
  * let the KV blocks go to another unit, which has reserved pages for them (unit/handoff.h).
  *
- * Takes SUBMIT, CANCEL, CONTINUE, STEP_DONE, KV_DONE, DRAIN. Puts out UNIT_HELLO (once, with the
- * first step), RUN_STEP (at most one in flight), TOKENS, FINISHED (exactly one for each SUBMIT,
+ * Takes SUBMIT, CANCEL, CONTINUE, ROLE, STEP_DONE, KV_DONE, DRAIN. Puts out UNIT_HELLO (with the
+ * first step, and after a ROLE), RUN_STEP (at most one in flight), TOKENS, FINISHED (exactly one for each SUBMIT,
  * whatever happens), UNIT_LOAD, RESERVED, KV_EXPECT, KV_PUSH, KV_CANCEL.
  *
  * A step is formed only by step(), never by receive(): a host that hands over the records at hand
@@ -58,7 +58,7 @@ struct unit_options {
     const uint8_t *model_id; /* [32], as model_identity() gives it */
     const char *numerics_id; /* up to 31 bytes, as model_numerics_id() gives it */
     uint32_t rank_balance;   /* enum balance_method: which of several ranks gets a request */
-    uint32_t role;           /* enum unit_role, as the hello tells it */
+    uint32_t role;           /* enum unit_role, as the hello tells it until a ROLE */
     const int64_t *pids;     /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
                               * told */
     const char (*kv_addresses)[KV_ADDRESS_BYTES]; /* [as pids] where they take KV blocks; NULL:

@@ -137,6 +137,11 @@ static void *good_gone(void) {
 static void *good_drain(void) {
     return make(RECORD_DRAIN, sizeof(struct record_drain));
 }
+static void *good_role(void) {
+    struct record_role *r = make(RECORD_ROLE, sizeof *r);
+    r->role = UNIT_DECODE;
+    return r;
+}
 static void *good_begin(void) {
     return make(RECORD_STREAM_BEGIN, sizeof(struct record_stream_begin));
 }
@@ -258,7 +263,7 @@ static void *(*const good[])(void) = {
     good_to_unit,        good_continue, good_reserved,    good_experts,
     good_expect,         good_push,     good_kv_cancel,   good_kv_done,
     good_find,           good_found,    good_kv_load,     good_kv_loaded,
-    good_keep,           good_kept,     good_kv_hello,
+    good_keep,           good_kept,     good_kv_hello,    good_role,
 };
 
 /* There is a good example of every kind, so that no kind goes untested. */
@@ -527,7 +532,7 @@ static void what_may_not_be_carried_is_refused(void **state) {
                              kind == RECORD_FINISHED || kind == RECORD_UNIT_LOAD ||
                              kind == RECORD_RESERVED || kind == RECORD_EXPERTS;
             bool to_unit = kind == RECORD_SUBMIT || kind == RECORD_CANCEL ||
-                           kind == RECORD_CONTINUE || kind == RECORD_DRAIN;
+                           kind == RECORD_CONTINUE || kind == RECORD_DRAIN || kind == RECORD_ROLE;
             record = carry(to ? RECORD_TO_UNIT : RECORD_FROM_UNIT, inner);
             assert_int_equal(record_valid(record, record->bytes), to ? to_unit : from_unit);
         }

@@ -242,6 +242,60 @@ static void a_unit_that_reserves_nonsense_is_expelled(void **state) {
     close_empty(world);
 }
 
+static void assign(struct world *world, const char *wish, uint32_t http_status) {
+    uint32_t client = world_post(world, "/debug/fleet/role", wish);
+    world_settle(world);
+    assert_int_equal(world->clients[client].http_status, http_status);
+}
+
+/* Units that change places finish what they have as it was asked for; the next one is asked the
+ * new way. */
+static void units_may_change_places(void **state) {
+    (void)state;
+    struct world *world = open_apart(1);
+    struct request_id old, new;
+    uint32_t first = ask_and_begin(world, "", &old);
+    assign(world, "{\"unit\":1,\"role\":\"decode\"}", 200);
+    assign(world, "{\"unit\":2,\"role\":\"prefill\"}", 200);
+    assert_int_equal(world->roles, 2);
+    assert_int_equal(world->last_role, UNIT_PREFILL);
+    uint32_t report = world_get(world, "/debug/fleet"), second = ask(world, "");
+    assert_non_null(strstr(world->clients[report].data, "\"id\":1,\"role\":\"decode\""));
+    assert_asked(world, FIRST, SUBMIT_RESERVE);
+    new = world->last_submit->request;
+    tell_reserved(world, FIRST, new);
+    assert_asked(world, SECOND_UNIT, SUBMIT_PREFILL);
+    tell_tokens(world, FIRST, old, 0, ids, 1);
+    tell_handed_over(world, old, 0);
+    tell_tokens(world, SECOND_UNIT, old, 1, ids + 1, 5);
+    tell_finished(world, SECOND_UNIT, old, FINISH_LENGTH, 6);
+    assert_ids(world, first, ids, 6);
+    assign(world, "{\"unit\":1,\"role\":\"both\"}", 200); /* in the middle of it */
+    tell_tokens(world, SECOND_UNIT, new, 0, ids, 6);
+    tell_finished(world, SECOND_UNIT, new, FINISH_LENGTH, 6);
+    assert_ids(world, second, ids, 6);
+    uint32_t third = ask(world, "");
+    assert_asked(world, FIRST, SUBMIT_ANSWER);
+    tell_tokens(world, FIRST, world->last_submit->request, 0, ids, 6);
+    tell_finished(world, FIRST, world->last_submit->request, FINISH_LENGTH, 6);
+    assert_ids(world, third, ids, 6);
+    close_empty(world);
+}
+
+static void a_role_that_cannot_be_is_refused(void **state) {
+    (void)state;
+    struct world *world = open_apart(1);
+    join(world, THIRD); /* takes no blocks */
+    assign(world, "{\"unit\":3,\"role\":\"decode\"}", 409);
+    assign(world, "{\"unit\":3,\"role\":\"both\"}", 200);
+    assign(world, "{\"unit\":1,\"role\":\"all\"}", 400);
+    assign(world, "{\"unit\":1}", 400);
+    assign(world, "{\"role\":\"both\"}", 400);
+    assign(world, "{\"unit\":9,\"role\":\"both\"}", 404);
+    assert_int_equal(world->roles, 1);
+    close_empty(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_goes_to_one_and_its_answer_to_another),
@@ -253,6 +307,8 @@ int main(void) {
         cmocka_unit_test(a_client_that_leaves_frees_both),
         cmocka_unit_test(one_kind_alone_serves),
         cmocka_unit_test(a_unit_that_reserves_nonsense_is_expelled),
+        cmocka_unit_test(units_may_change_places),
+        cmocka_unit_test(a_role_that_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

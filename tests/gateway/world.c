@@ -311,6 +311,11 @@ static void carry_one(struct world *world, const struct record *record) {
         world->drains++;
         if (world->unit) enqueue(&world->to_unit, record);
         break;
+    case RECORD_ROLE:
+        world->roles++;
+        world->last_role = ((const struct record_role *)record)->role;
+        if (world->unit) enqueue(&world->to_unit, record);
+        break;
     case RECORD_TOKENIZE:
         enqueue(&world->to_tokenize, record);
         break;

@@ -24,7 +24,7 @@ struct world {
     struct rank_units *units;
     struct machine machine;
     struct step_plan *plans[RANKS];
-    uint32_t plan_count, steps, hellos, submitted;
+    uint32_t plan_count, steps, hellos, role, submitted;
     uint32_t received[REQUESTS], endings[REQUESTS], reasons[FINISH_REASON_COUNT];
     uint32_t rows_of_rank[RANKS];
     uint32_t masks, experts; /* records that came through */
@@ -87,6 +87,7 @@ static void drain(struct world *world) {
             assert_int_equal(hello->page_count, RANKS * options().page_count);
             assert_int_equal(hello->requests_max, RANKS * options().requests_max);
             world->hellos++;
+            world->role = hello->role;
         }
         if (record->kind == RECORD_UNIT_LOAD) {
             memcpy(&world->load, record, sizeof world->load);
@@ -219,6 +220,11 @@ static void test_spread(void **state) {
         assert_int_equal(world.received[i], NEW_TOKENS);
     assert_int_equal(world.reasons[FINISH_LENGTH], world.submitted);
     assert_int_equal(world.hellos, 1);
+    struct record_role role = {.record = {RECORD_VERSION, RECORD_ROLE, sizeof role},
+                               .role = UNIT_PREFILL};
+    send(&world, &role);
+    assert_int_equal(world.hellos, 2);
+    assert_int_equal(world.role, UNIT_PREFILL);
     assert_int_equal(world.load.output_tokens_total, world.submitted * NEW_TOKENS);
     assert_int_equal(world.load.requests_running + world.load.requests_waiting, 0);
     close_world(&world);

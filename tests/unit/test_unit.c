@@ -25,6 +25,12 @@ static void it_introduces_itself_once(void **state) {
     world_submit(world, 10, 3);
     world_run(world);
     assert_int_equal(world->hellos, 1);
+    struct record_role *role = world_make(RECORD_ROLE, sizeof *role);
+    role->role = UNIT_DECODE;
+    world_send(world, role);
+    world_run(world);
+    assert_int_equal(world->hellos, 2); /* ... and again when what it says has changed */
+    assert_int_equal(world->role, UNIT_DECODE);
     world_assert_empty(world);
     world_close(world);
 }

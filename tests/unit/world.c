@@ -176,6 +176,7 @@ void world_drain(struct world *world) {
             break;
         case RECORD_UNIT_HELLO:
             world->hellos++;
+            world->role = ((const struct record_unit_hello *)r)->role;
             break;
         case RECORD_UNIT_LOAD:
             world->load = *(const struct record_unit_load *)r;

@@ -41,7 +41,7 @@ struct world {
     uint32_t submitted;
     struct step_plan *plan; /* copy of the step in flight; NULL: none */
     struct record_unit_load load;
-    uint32_t hellos, page_count, fulls, hits;
+    uint32_t hellos, role, page_count, fulls, hits;
     double made_odds, right_odds; /* of drafts: that one is made, that it is right */
     double stop_odds;             /* that the engine chooses STOP_TOKEN */
     uint32_t draws;
