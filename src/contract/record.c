@@ -73,13 +73,24 @@ static bool client_request_valid(struct walk *walk, const struct record_client_r
     walk_tail(walk, record->path_bytes);
     walk_tail(walk, record->authorization_bytes);
     walk_tail(walk, record->body_bytes);
-    return record->method < HTTP_METHOD_COUNT && walk_ends(walk);
+    return record->method < HTTP_METHOD_COUNT && record->wants_receipt <= 1 &&
+           record->reserved == 0 && walk_ends(walk);
+}
+
+/* What may stand in a header's value. */
+static bool visible(const char *bytes, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (bytes[i] < ' ' || bytes[i] > '~') return false;
+    return true;
 }
 
 static bool respond_valid(struct walk *walk, const struct record_respond *record) {
     walk_tail(walk, record->body_bytes);
-    return record->http_status >= 200 && record->http_status <= 599 &&
-           record->content_type < CONTENT_TYPE_COUNT && walk_ends(walk);
+    walk_tail(walk, record->receipt_bytes);
+    return walk_ends(walk) && record->http_status >= 200 && record->http_status <= 599 &&
+           record->content_type < CONTENT_TYPE_COUNT && record->reserved == 0 &&
+           visible((const char *)record + respond_receipt_at(record->body_bytes),
+                   record->receipt_bytes);
 }
 
 static bool stream_data_valid(struct walk *walk, const struct record_stream_data *record) {
@@ -260,13 +271,19 @@ static bool hello_valid(struct walk *walk, const struct record_unit_hello *recor
            memchr(record->numerics_id, 0, sizeof record->numerics_id) != NULL;
 }
 
+static bool work_valid(const struct unit_work *work) {
+    return work->drafts_right <= work->drafts_made && work->rank < LIMIT_RANKS &&
+           work->reserved == 0 && work->queue_ns >= -1 && work->load_ns >= 0 &&
+           work->prefill_ns >= 0 && work->transfer_ns >= 0;
+}
+
 static bool tokens_valid(struct walk *walk, const struct record_tokens *record) {
     if (record->logprobs_each > STEP_ROW_LOGPROBS_MAX) return false;
     uint64_t logprob_count = (uint64_t)record->token_count * record->logprobs_each;
     walk_tail(walk, (uint64_t)record->token_count * sizeof(uint32_t));
     walk_tail(walk, logprob_count * sizeof(struct token_logprob));
     return walk_ends(walk) && request_valid(record->request) && record->token_count > 0 &&
-           record->reserved == 0 &&
+           record->reserved == 0 && work_valid(&record->work) &&
            logprobs_valid((const void *)(walk->start + tokens_logprobs_at(record->token_count)),
                           logprob_count);
 }
@@ -279,7 +296,7 @@ static bool load_valid(struct walk *walk, const struct record_unit_load *record)
 
 static bool finished_valid(struct walk *walk, const struct record_finished *record) {
     return request_valid(record->request) && record->reason < FINISH_REASON_COUNT &&
-           record->drafts_right <= record->drafts_made && walk_ends(walk);
+           work_valid(&record->work) && walk_ends(walk);
 }
 
 /* True if [index, index + count) lies within [0, total). */

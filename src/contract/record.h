@@ -125,6 +125,8 @@ struct record_client_request {
     uint32_t path_bytes;
     uint32_t authorization_bytes;
     uint32_t body_bytes;
+    uint32_t wants_receipt; /* 1: the header X-Fathom-Receipt asks for one */
+    uint32_t reserved;      /* zero */
 };
 
 struct record_client_gone {
@@ -149,7 +151,8 @@ enum content_type {
     CONTENT_TYPE_COUNT
 };
 
-/* A whole answer. Tail: body. */
+/* A whole answer. Tails: body; receipt, the value of the header X-Fathom-Receipt (one line of
+ * visible ASCII; 0 bytes: no such header). */
 struct record_respond {
     struct record record;
     struct connection_id connection;
@@ -157,7 +160,13 @@ struct record_respond {
     uint32_t content_type;        /* enum content_type */
     uint32_t retry_after_seconds; /* 0: no such header */
     uint32_t body_bytes;
+    uint32_t receipt_bytes;
+    uint32_t reserved; /* zero */
 };
+
+static inline size_t respond_receipt_at(uint32_t body_bytes) {
+    return record_tail(record_tail(sizeof(struct record_respond)) + body_bytes);
+}
 
 /* Head of a streamed answer (text/event-stream, status 200). */
 struct record_stream_begin {
@@ -268,6 +277,17 @@ enum submit_task {
 
 #define KV_ADDRESS_BYTES 64
 
+/* Whose cached blocks a request may find, and who may find those that it leaves behind: requests of
+ * equal salts, in every tier, since it enters the root of their keys (cache/block_key.h). The
+ * gateway derives it (gateway/accounts.h); zeros: of nobody in particular.
+ * 256 bits, as wide as the keys themselves: a salt stands for the secret that it is made from, and
+ * part of what it is made from may come from a client (cache_salt). With 64 bits, somebody who may
+ * try salts of his own at will would meet one of a million others' after 2^44 tries; with 256 the
+ * hash is what bounds it. */
+struct tenant_salt {
+    uint8_t bytes[32];
+};
+
 /* The way of a request's KV blocks from rank to rank. */
 struct kv_route {
     uint64_t ticket[2];             /* names the transfer, at both ends */
@@ -289,9 +309,9 @@ struct record_submit {
     int32_t priority; /* higher runs first */
     uint32_t bias_count;
     uint32_t resumed_count;
-    uint64_t tenant_salt;  /* cached blocks are found only by requests of the same salt */
-    uint32_t task;         /* enum submit_task; but for SUBMIT_ANSWER nothing is resumed */
-    uint32_t first_block;  /* SUBMIT_PREFILL: those before it the other unit has */
+    uint32_t task;        /* enum submit_task; but for SUBMIT_ANSWER nothing is resumed */
+    uint32_t first_block; /* SUBMIT_PREFILL: those before it the other unit has */
+    struct tenant_salt tenant;
     struct kv_route route; /* SUBMIT_ANSWER: zeros; SUBMIT_RESERVE: the ticket alone */
 };
 
@@ -367,6 +387,38 @@ static inline struct unit_rank *hello_ranks(const struct record_unit_hello *hell
     return (struct unit_rank *)record_tail_at(hello, sizeof *hello);
 }
 
+/* What a unit has done for a request so far, from its SUBMIT on. Each token of the prompt counts
+ * once, by where its KV rows first came from at this unit:
+ *
+ *   device + host + disk + transferred + computed = prompt   once the first token is chosen, else
+ * <= hit + miss = prompt                                      always
+ *
+ * A hit is a token that was valid in a tier when the request began to run, however it was then
+ * obtained: one that was faster computed than loaded is a hit, too, so device + host + disk <= hit.
+ * Both are settled with the first token. What an interruption or a failed transfer made it obtain
+ * once more is reloaded or recomputed, and nothing else. */
+struct unit_work {
+    uint32_t prompt_hit_tokens;
+    uint32_t prompt_miss_tokens;
+    uint32_t device_tokens;      /* in the unit's pages, from requests before */
+    uint32_t host_tokens;        /* loaded from the KV storage: its memory, */
+    uint32_t disk_tokens;        /* ... its files */
+    uint32_t transferred_tokens; /* from another unit, which computed the prompt */
+    uint32_t computed_tokens;
+    uint32_t reloaded_tokens;   /* of prompt and answer, likewise below */
+    uint32_t recomputed_tokens; /* also those of an answer that had been begun elsewhere */
+    uint32_t drafts_made;       /* tokens of the answer guessed ahead */
+    uint32_t drafts_right;      /* of them; the others cost time and nothing else */
+    uint32_t preemptions;       /* times that it lost its pages to others */
+    uint32_t rank;              /* of the unit */
+    uint32_t reserved;          /* zero */
+    int64_t queue_ns;    /* from its SUBMIT (RESERVE: its CONTINUE) to its first step, loading
+                          * and transfer apart; -1: it has had none */
+    int64_t load_ns;     /* of the KV storage, before its first step */
+    int64_t prefill_ns;  /* from its first step to its first token; 0: it has none */
+    int64_t transfer_ns; /* its CONTINUE had to wait for its blocks */
+};
+
 /* Newly chosen tokens, in order. Tails: uint32_t tokens[token_count];
  * struct token_logprob logprobs[token_count][logprobs_each]. */
 struct record_tokens {
@@ -376,6 +428,7 @@ struct record_tokens {
     uint32_t token_count;
     uint32_t logprobs_each; /* 0: not asked for; else the token's own, then the likeliest ones' */
     uint32_t reserved;      /* zero */
+    struct unit_work work;  /* these tokens included: all that is known if it is the last word */
 };
 
 static inline size_t tokens_logprobs_at(uint32_t token_count) {
@@ -403,13 +456,9 @@ enum finish_reason {
 struct record_finished {
     struct record record;
     struct request_id request;
-    uint32_t reason; /* enum finish_reason */
-    uint32_t prompt_hit_tokens;
-    uint32_t prompt_miss_tokens; /* hit + miss = prompt */
-    uint32_t output_tokens;      /* of the whole answer, resumed ones included */
-    uint32_t drafts_made;        /* tokens of the answer guessed ahead */
-    uint32_t drafts_right;       /* of them; the others cost time and nothing else */
-    int64_t queue_ns;            /* from SUBMIT to the first step that computes it; -1: none did */
+    uint32_t reason;        /* enum finish_reason */
+    uint32_t output_tokens; /* of the whole answer, resumed ones included */
+    struct unit_work work;
 };
 
 /* A RESERVE is done: blocks from first_block on are expected at that rank. */

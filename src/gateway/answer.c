@@ -503,9 +503,9 @@ static enum status end_request(struct gateway *gateway, struct request *request,
     struct api_error error = {0};
     bool last = others_done(request);
     request->reason = (uint8_t)record->reason;
-    request->prompt_hit_tokens = record->prompt_hit_tokens;
-    request->drafts_made = record->drafts_made;
-    request->drafts_right = record->drafts_right;
+    request->prompt_hit_tokens = record->work.prompt_hit_tokens;
+    request->drafts_made = record->work.drafts_made;
+    request->drafts_right = record->work.drafts_right;
     if (leader->client_gone) return STATUS_OK;
     if (outbox_room(&gateway->outbox) < end_bytes_max(request)) return STATUS_FULL;
     const char *finish = finish_of(request, record->reason, &error);
@@ -523,8 +523,8 @@ static enum status finish(struct gateway *gateway, struct request *request,
                           const struct record_finished *record, int64_t now_ns) {
     struct record_finished last = *record;
     if (request->hits_known) {
-        last.prompt_hit_tokens = request->prompt_hit_tokens;
-        last.prompt_miss_tokens = request->prompt_tokens - request->prompt_hit_tokens;
+        last.work.prompt_hit_tokens = request->prompt_hit_tokens;
+        last.work.prompt_miss_tokens = request->prompt_tokens - request->prompt_hit_tokens;
     }
     enum status status = end_request(gateway, request, &last);
     if (status) return status;
@@ -541,7 +541,7 @@ static enum status finish(struct gateway *gateway, struct request *request,
 static enum status prompt_finished(struct gateway *gateway, struct request *request,
                                    const struct record_finished *record, int64_t now_ns) {
     if (request->task == TASK_CONTINUED && !request->hits_known) {
-        request->prompt_hit_tokens = record->prompt_hit_tokens;
+        request->prompt_hit_tokens = record->work.prompt_hit_tokens;
         request->hits_known = true;
     }
     if (request->has_last_word) return finish(gateway, request, &request->last_word, now_ns);
@@ -564,7 +564,7 @@ enum status answer_finished(struct gateway *gateway, uint32_t unit,
                             const struct record_finished *record, int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
     if (!request || (request->unit != unit && request->prefill != unit)) return STATUS_OK;
-    if (record->prompt_hit_tokens > request->prompt_tokens) return STATUS_INVALID;
+    if (record->work.prompt_hit_tokens > request->prompt_tokens) return STATUS_INVALID;
     if (outbox_room(&gateway->outbox) < HANDOVER_CANCEL_BYTES) return STATUS_FULL;
     if (request->prefill == unit && request->unit != unit)
         return prompt_finished(gateway, request, record, now_ns);
@@ -581,9 +581,9 @@ enum status answer_finished(struct gateway *gateway, uint32_t unit,
 enum status answer_end(struct gateway *gateway, struct request *request, int64_t now_ns) {
     struct record_finished last = {.request = request->id,
                                    .reason = request->reason,
-                                   .prompt_miss_tokens = request->prompt_tokens,
                                    .output_tokens = request->output_tokens,
-                                   .queue_ns = -1};
+                                   .work.prompt_miss_tokens = request->prompt_tokens,
+                                   .work.queue_ns = -1};
     return finish(gateway, request, &last, now_ns);
 }
 

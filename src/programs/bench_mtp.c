@@ -333,8 +333,8 @@ static const struct step_plan *hear(struct run *run) {
             note_tokens(run, (const struct record_tokens *)r);
         } else if (r->kind == RECORD_FINISHED) {
             const struct record_finished *finished = (const struct record_finished *)r;
-            run->made += finished->drafts_made;
-            run->right += finished->drafts_right;
+            run->made += finished->work.drafts_made;
+            run->right += finished->work.drafts_right;
             run->refused += finished->reason >= FINISH_CANCELLED;
             run->ended++;
         } else if (r->kind == RECORD_RUN_STEP) {

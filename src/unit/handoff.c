@@ -2,6 +2,7 @@
 #include "unit/handoff.h"
 
 #include "base/check.h"
+#include "unit/account.h"
 #include "unit/pages.h"
 
 struct handoff {
@@ -83,6 +84,7 @@ static void go_on(struct unit *unit, struct unit_request *request, int64_t now_n
     if (!handoff->continued || handoff->open) return;
     unit->reserved_count--;
     unit->plan_wanted = unit->load_changed = true;
+    request->work.transfer_ns = now_ns - request->arrived_ns;
     if (!handoff->arrived) {
         pages_release(unit, request);
         request->state = REQUEST_WAITING;
@@ -93,7 +95,7 @@ static void go_on(struct unit *unit, struct unit_request *request, int64_t now_n
     bool one = request_known(request) == request->computed_count + 1;
     request->state = one ? REQUEST_DECODE : REQUEST_PREFILL;
     request->fresh = true;
-    request->queue_ns = now_ns - request->arrived_ns;
+    account_begins(request, now_ns);
     unit->running_count++;
 }
 
@@ -217,7 +219,9 @@ void handoff_done(struct unit *unit, struct unit_request *request, bool arrived,
     }
     if (handoff->task != SUBMIT_RESERVE) return;
     if (arrived) {
-        request->computed_count = request->computed_peak = request->prompt_count;
+        account_obtained(request, ACCOUNT_TRANSFERRED, request->computed_count,
+                         request->prompt_count);
+        request->computed_count = request->prompt_count;
         pages_share(unit, request);
     }
     go_on(unit, request, now_ns);

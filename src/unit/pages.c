@@ -2,11 +2,12 @@
 #include "unit/pages.h"
 
 #include "base/check.h"
+#include "unit/account.h"
 
 struct prefix_place pages_root(const struct unit *unit, const struct unit_request *request) {
     struct block_key_identity identity = {
         .numerics_id = {unit->numerics_id, strlen(unit->numerics_id)},
-        .tenant_salt = {(const char *)&request->tenant_salt, sizeof request->tenant_salt},
+        .tenant_salt = {(const char *)request->tenant.bytes, sizeof request->tenant.bytes},
     };
     memcpy(identity.model_id, unit->model_id, sizeof identity.model_id);
     return prefix_place_root(&identity);
@@ -40,7 +41,7 @@ struct pages_hit pages_look_up(const struct unit *unit, const struct unit_reques
 }
 
 uint32_t pages_find(const struct unit *unit, const struct record_submit *submit) {
-    const struct unit_request probe = {.tenant_salt = submit->tenant_salt};
+    const struct unit_request probe = {.tenant = submit->tenant};
     const uint32_t *tokens = record_tail_at(submit, sizeof *submit);
     uint32_t known = submit->prompt_count + submit->resumed_count;
     uint32_t node = PREFIX_NONE, found = 0;
@@ -68,11 +69,8 @@ void pages_attach(struct unit *unit, struct unit_request *request) {
     request->node = hit.node;
     request->page_count = request->shared_count = hit.block_count;
     request->computed_count = hit.block_count * KV_BLOCK_TOKENS;
-    if (request->started) return;
     request->started = true;
-    request->computed_peak = request->computed_count;
-    request->hit_tokens = request->computed_count < request->prompt_count ? request->computed_count
-                                                                          : request->prompt_count;
+    account_obtained(request, ACCOUNT_DEVICE, 0, request->computed_count);
 }
 
 /* Evicts until `wanted` pages are free; false, with nothing done, if that cannot be. */

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "policy/preempt.h"
+#include "unit/account.h"
 #include "unit/pages.h"
 #include "unit/tiers.h"
 
@@ -102,6 +103,7 @@ static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now
     request->state = REQUEST_WAITING;
     request->waits_since_ns = now_ns;
     item->phase = SCHEDULE_WAITING;
+    request->work.preemptions++;
     unit->running_count--;
     unit->waiting_count++;
     unit->preemptions_total++;
@@ -168,7 +170,7 @@ static void request_attach(struct unit *unit, struct unit_request *request, int6
     check(request->state == REQUEST_WAITING);
     pages_attach(unit, request);
     request->fresh = true;
-    if (request->queue_ns < 0) request->queue_ns = now_ns - request->arrived_ns;
+    account_begins(request, now_ns);
     request->state = REQUEST_PREFILL;
     unit->waiting_count--;
     unit->running_count++;

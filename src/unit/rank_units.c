@@ -107,7 +107,10 @@ static void take_record(struct rank_units *units, uint32_t rank, const struct re
     }
     case RECORD_FINISHED:
         map_remove(&units->rank_of, key_of(((const struct record_finished *)record)->request));
-        put(units, record);
+        ((struct record_finished *)put(units, record))->work.rank = rank;
+        return;
+    case RECORD_TOKENS:
+        ((struct record_tokens *)put(units, record))->work.rank = rank;
         return;
     case RECORD_RESERVED:
         ((struct record_reserved *)put(units, record))->rank = rank;

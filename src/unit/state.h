@@ -35,36 +35,35 @@ struct unit_request {
     uint32_t row_tokens;
     struct sampling sampling;
     int32_t priority;
-    uint64_t tenant_salt;
+    struct tenant_salt tenant;
     uint32_t prompt_count;
     uint32_t new_tokens_max;
     uint32_t tokens_here_max; /* of them, what this unit has to have room for */
     uint32_t resumed_count;   /* the answer's first tokens that came with the request */
     uint32_t output_count;    /* known tokens of the answer; the last of them is not computed yet */
     uint32_t computed_count;  /* leading tokens whose KV rows stand in its pages */
-    uint32_t computed_peak;   /* the most ever; below, tokens are computed again */
-    uint32_t hit_tokens;      /* of the prompt, found in the cache when it first started */
-    bool started;             /* it has been */
+    uint32_t computed_peak;   /* the most ever; below, tokens are obtained once more */
+    bool started;             /* it has looked for its prompt in the unit's pages */
     uint32_t stop_token_count;
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
     uint32_t bias_count;
     struct token_bias *biases; /* [bias_count] in arena */
     struct history history;    /* empty unless the sampling needs it */
     uint32_t *tokens;          /* [prompt_count + new_tokens_max] in arena: prompt, then answer */
-    uint8_t *block_prompt; /* [pages at most] in arena: of each block's tokens, the first so many
-                            * are computed in the form PROMPT, the others as GENERATED */
-    struct page_id *pages; /* [pages at most] in arena */
-    uint32_t page_count;   /* leased now; the first shared_count are cached blocks */
-    uint32_t shared_count; /* read-only: whole, in the prefix tree */
-    uint32_t node;         /* of the last shared block; PREFIX_NONE: none */
-    uint32_t drafts_made, drafts_right;
+    uint8_t *block_prompt;   /* [pages at most] in arena: of each block's tokens, the first so many
+                              * are computed in the form PROMPT, the others as GENERATED */
+    struct page_id *pages;   /* [pages at most] in arena */
+    uint32_t page_count;     /* leased now; the first shared_count are cached blocks */
+    uint32_t shared_count;   /* read-only: whole, in the prefix tree */
+    uint32_t node;           /* of the last shared block; PREFIX_NONE: none */
+    struct unit_work work;   /* unit/account.h keeps it */
     struct handoff *handoff; /* in arena; NULL: the whole answer is made here */
     struct tier_hit *tier;   /* in arena; NULL: nothing can come from the KV storage */
     int64_t turn;
     uint64_t arrival;
     int64_t arrived_ns;
     int64_t waits_since_ns; /* its arrival, or its last interruption */
-    int64_t queue_ns;       /* until its first step; -1: it has not begun */
+    int64_t began_ns;       /* its first step; set with work.queue_ns */
     struct arena arena;
 };
 

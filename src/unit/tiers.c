@@ -2,6 +2,7 @@
 #include "unit/tiers.h"
 
 #include "base/check.h"
+#include "unit/account.h"
 #include "unit/pages.h"
 
 #define LOADS_MAX 4      /* that begin with one plan */
@@ -83,8 +84,11 @@ void tiers_ask(struct unit *unit, struct unit_request *request) {
 void tiers_found(struct unit *unit, struct unit_request *request,
                  const struct record_kv_found *record) {
     struct tier_hit *tier = request->tier;
-    if (!tier || request->state != REQUEST_WAITING) return;
-    tier->found = record->blocks < tier->key_count ? record->blocks : tier->key_count;
+    if (!tier) return;
+    uint32_t found = record->blocks < tier->key_count ? record->blocks : tier->key_count;
+    account_found(request, found * KV_BLOCK_TOKENS);
+    if (request->state != REQUEST_WAITING) return;
+    tier->found = found;
     tier->host = record->host_blocks;
     unit->plan_wanted = true;
 }
@@ -198,18 +202,20 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
                       record->ns);
     unit->tiers.loaded_tokens_total[HOST] += host_tokens;
     unit->tiers.loaded_tokens_total[DISK] += tokens - host_tokens;
-    request->computed_count += tokens;
-    request->computed_peak = request->computed_count;
+    uint32_t from_disk = request->computed_count, end = from_disk + tokens;
+    if (record->blocks < tier->asked) account_missed(request, end);
+    /* Which of them came from memory the record does not say. */
+    account_obtained(request, ACCOUNT_DISK, from_disk, end - host_tokens);
+    account_obtained(request, ACCOUNT_HOST, end - host_tokens, end);
+    request->work.load_ns += record->ns;
+    request->computed_count = end;
     if (tokens) pages_share(unit, request);
-    request->hit_tokens = request->computed_count < request->prompt_count ? request->computed_count
-                                                                          : request->prompt_count;
-    if (request->cancelled) request->hit_tokens = 0; /* it never runs */
     unit->plan_wanted = unit->load_changed = true;
     unit->reserved_count--;
     unit->running_count++;
     request->state = REQUEST_PREFILL;
     request->fresh = true;
-    request->queue_ns = now_ns - request->arrived_ns;
+    if (!request->cancelled) account_begins(request, now_ns);
 }
 
 /* ---- keeping ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "policy/balance.h"
+#include "unit/account.h"
 #include "unit/handoff.h"
 #include "unit/pages.h"
 #include "unit/plan.h"
@@ -175,8 +176,8 @@ static void put_refused(struct unit *unit, const struct record_submit *submit, e
     struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
     finished->request = submit->request;
     finished->reason = admit_finish_reason(refusal);
-    finished->prompt_miss_tokens = submit->prompt_count;
-    finished->queue_ns = -1;
+    finished->work.prompt_miss_tokens = submit->prompt_count;
+    finished->work.queue_ns = -1;
 }
 
 static uint32_t slot_of(const struct unit *unit, const struct unit_request *request) {
@@ -189,12 +190,8 @@ void request_end(struct unit *unit, struct unit_request *request, enum finish_re
     struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
     finished->request = request->id;
     finished->reason = reason;
-    finished->prompt_hit_tokens = request->hit_tokens;
-    finished->prompt_miss_tokens = request->prompt_count - request->hit_tokens;
     finished->output_tokens = request->output_count;
-    finished->drafts_made = request->drafts_made;
-    finished->drafts_right = request->drafts_right;
-    finished->queue_ns = request->queue_ns;
+    finished->work = account_work(request);
     if (request->state == REQUEST_WAITING)
         unit->waiting_count--;
     else if (request->state != REQUEST_PARKED)
@@ -283,14 +280,14 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     request->resumed_count = request->output_count = submit->resumed_count;
     request->new_tokens_max = submit->new_tokens_max;
     request->tokens_here_max = need.new_tokens_max;
-    request->tenant_salt = submit->tenant_salt;
+    request->tenant = submit->tenant;
     request->node = PREFIX_NONE;
     double work_ns = step_cost_run_ns(&unit->cost, 0, known_count);
     request->turn =
         schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);
     request->arrival = unit->arrivals++;
     request->arrived_ns = request->waits_since_ns = now_ns;
-    request->queue_ns = -1;
+    request->work.queue_ns = -1;
     map_add(&unit->slots, key_of(request->id), slot);
     unit->held_count++;
     unit->waiting_count++;
@@ -393,13 +390,17 @@ static uint32_t count_wanted(const struct unit_request *request,
 }
 
 static void put_tokens(struct unit *unit, struct unit_request *request,
-                       const struct step_result *result, const struct step_result_row *row) {
+                       const struct step_result *result, const struct step_result_row *row,
+                       int64_t now_ns) {
     uint32_t count = count_wanted(request, row), each = row->logprobs_each;
+    if (request->output_count == request->resumed_count)
+        request->work.prefill_ns = now_ns - request->began_ns;
     struct record_tokens *tokens = unit_put(unit, RECORD_TOKENS, tokens_bytes(count, each));
     tokens->request = request->id;
     tokens->first_output_position = request->output_count;
     tokens->token_count = count;
     tokens->logprobs_each = each;
+    tokens->work = account_work(request);
     memcpy(record_tail_at(tokens, sizeof *tokens), row->tokens, count * sizeof *row->tokens);
     memcpy((char *)tokens + tokens_logprobs_at(count),
            step_result_logprobs(result) + row->logprob_index,
@@ -413,25 +414,12 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
     unit->output_tokens_total += count;
 }
 
-/* How many of positions [from, end) are those of tokens that came with the request as its answer's
- * first: they had been computed elsewhere. */
-static uint32_t count_resumed(const struct unit_request *request, uint32_t from, uint32_t end) {
-    uint32_t first = request->prompt_count, behind = first + request->resumed_count;
-    if (from > first) first = from;
-    if (end < behind) behind = end;
-    return behind > first ? behind - first : 0;
-}
-
-/* Counts tokens computed; those below the peak had been computed before an interruption. */
 static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
-    uint32_t from = request->computed_count, end = from + count;
-    uint32_t again = request->computed_peak > from ? request->computed_peak - from : 0;
-    if (again > count) again = count;
-    if (end > request->computed_peak) request->computed_peak = end;
-    uint32_t fresh = from + again, prompt_end = end;
-    if (prompt_end > request->prompt_count) prompt_end = request->prompt_count;
-    if (fresh < prompt_end) unit->prompt_tokens_total += prompt_end - fresh;
-    unit->recomputed_tokens_total += again + count_resumed(request, fresh, end);
+    uint32_t end = request->computed_count + count;
+    struct unit_work before = request->work;
+    account_obtained(request, ACCOUNT_COMPUTED, request->computed_count, end);
+    unit->prompt_tokens_total += request->work.computed_tokens - before.computed_tokens;
+    unit->recomputed_tokens_total += request->work.recomputed_tokens - before.recomputed_tokens;
     uint32_t known_blocks = request->shared_count;
     request->computed_count = end;
     pages_share(unit, request);
@@ -439,10 +427,11 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
 }
 
 static void row_done(struct unit *unit, struct unit_request *request,
-                     const struct step_result *result, const struct step_result_row *row) {
+                     const struct step_result *result, const struct step_result_row *row,
+                     int64_t now_ns) {
     uint32_t right = row->token_count ? row->token_count - 1 : 0;
-    request->drafts_made += row->draft_count;
-    request->drafts_right += right;
+    request->work.drafts_made += row->draft_count;
+    request->work.drafts_right += right;
     unit->drafts_total += row->draft_count;
     unit->drafts_right_total += right;
     tokens_computed(unit, request, request->row_tokens);
@@ -456,7 +445,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
     }
     check(row->token_count > 0);
     request->state = REQUEST_DECODE;
-    put_tokens(unit, request, result, row);
+    put_tokens(unit, request, result, row, now_ns);
     if (is_stop_token(request, request->tokens[request_known(request) - 1]))
         handoff_leave(unit, request, FINISH_STOP_TOKEN);
     else if (request->output_count == request->new_tokens_max)
@@ -510,7 +499,8 @@ static void observe_step(struct unit *unit, const struct step_result *result,
     speculate_observe(&unit->speculate, unit->work.answer_rows, made, right, alone_ns);
 }
 
-static enum status receive_step_done(struct unit *unit, const struct step_result *result) {
+static enum status receive_step_done(struct unit *unit, const struct step_result *result,
+                                     int64_t now_ns) {
     if (!unit_can_put(unit, reaction_bytes(&unit->options))) return STATUS_FULL;
     check(unit->step_row_count > 0 && result->step == unit->step);
     check(result->failed || result->row_count == unit->step_row_count);
@@ -529,7 +519,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
             continue;
         }
         check(rows[i].slot == unit->step_slots[i]);
-        row_done(unit, request, result, &rows[i]);
+        row_done(unit, request, result, &rows[i], now_ns);
     }
     unit->plan_wanted = unit->waiting_count + unit->running_count > 0;
     put_load(unit);
@@ -609,7 +599,7 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
         tiers_kept(unit, (const struct record_kv_kept *)record);
         return STATUS_OK;
     case RECORD_STEP_DONE:
-        return receive_step_done(unit, (const struct step_result *)record);
+        return receive_step_done(unit, (const struct step_result *)record, now_ns);
     case RECORD_DRAIN:
         unit->draining = true;
         return STATUS_OK;

@@ -36,9 +36,11 @@ static void *good_client_request(void) {
 }
 
 static void *good_respond(void) {
-    struct record_respond *r = make(RECORD_RESPOND, sizeof *r + 2);
+    struct record_respond *r = make(RECORD_RESPOND, respond_receipt_at(2) + 3);
     r->http_status = 200;
     r->body_bytes = 2;
+    r->receipt_bytes = 3;
+    memcpy((char *)r + respond_receipt_at(2), "{ }", 3);
     return r;
 }
 
@@ -343,7 +345,13 @@ static void fields_out_of_range_are_refused(void **state) {
     request = good_client_request();
     ((char *)request)[sizeof *request + 3] = 'x'; /* padding behind the path */
     assert_invalid(request);
+    request = good_client_request();
+    request->wants_receipt = 2;
+    assert_invalid(request);
     struct record_respond *respond = good_respond();
+    ((char *)respond)[respond_receipt_at(2) + 1] = '\n'; /* a header has one line */
+    assert_invalid(respond);
+    respond = good_respond();
     respond->http_status = 0;
     assert_invalid(respond);
     respond = good_respond();
@@ -378,6 +386,18 @@ static void fields_out_of_range_are_refused(void **state) {
     assert_invalid(tokens);
     struct record_finished *finished = good_finished();
     finished->reason = FINISH_REASON_COUNT;
+    assert_invalid(finished);
+    tokens = good_tokens();
+    tokens->work.drafts_right = 1;
+    assert_invalid(tokens);
+    finished = good_finished();
+    finished->work.queue_ns = -2;
+    assert_invalid(finished);
+    finished = good_finished();
+    finished->work.rank = LIMIT_RANKS;
+    assert_invalid(finished);
+    finished = good_finished();
+    finished->work.transfer_ns = -1;
     assert_invalid(finished);
     struct step_result *result = good_result();
     result->failed = 2;

@@ -96,7 +96,7 @@ void tell_finished(struct world *world, uint32_t unit, struct request_id id,
     record->request = id;
     record->reason = reason;
     record->output_tokens = count;
-    record->prompt_miss_tokens = 3;
+    record->work.prompt_miss_tokens = 3;
     tell(world, unit, record);
 }
 

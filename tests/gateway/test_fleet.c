@@ -299,7 +299,7 @@ static void units_that_lie_are_put_out(void **state) {
         if (lie == 4) {
             struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
             record->request = id;
-            record->prompt_hit_tokens = 4; /* of three */
+            record->work.prompt_hit_tokens = 4; /* of three */
             tell(world, unit, record);
         }
         assert_int_equal(world->last_unit.value, 3 - unit);

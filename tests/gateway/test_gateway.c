@@ -174,10 +174,10 @@ static void tell_finished(struct world *world, enum finish_reason reason) {
     struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
     record->request = world->last_submit->request;
     record->reason = reason;
-    record->prompt_miss_tokens = world->last_submit->prompt_count;
+    record->work.prompt_miss_tokens = world->last_submit->prompt_count;
     record->output_tokens = said;
-    record->drafts_made = said / 2; /* as if drafted ahead, all but one rightly */
-    record->drafts_right = said / 2 ? said / 2 - 1 : 0;
+    record->work.drafts_made = said / 2; /* as if drafted ahead, all but one rightly */
+    record->work.drafts_right = said / 2 ? said / 2 - 1 : 0;
     said = 0;
     world_tell_gateway(world, record);
     world_settle(world);
@@ -731,7 +731,7 @@ static void end_choice(struct world *world, uint32_t client, uint32_t choice,
     record->request = (struct request_id){.high = 0x1000 + client, .low = 77 + choice};
     record->reason = reason;
     record->output_tokens = count;
-    record->prompt_miss_tokens = 1;
+    record->work.prompt_miss_tokens = 1;
     world_tell_gateway(world, record);
     world_settle(world);
 }

@@ -35,8 +35,8 @@ static void tell_handed_over(struct world *world, struct request_id id, uint32_t
     record->request = id;
     record->reason = FINISH_HANDED_OVER;
     record->output_tokens = 1;
-    record->prompt_hit_tokens = hits;
-    record->prompt_miss_tokens = 3 - hits;
+    record->work.prompt_hit_tokens = hits;
+    record->work.prompt_miss_tokens = 3 - hits;
     tell(world, FIRST, record);
 }
 

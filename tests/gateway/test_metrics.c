@@ -164,13 +164,13 @@ static void a_life_is_counted(void **state) {
     for (int i = 0; i < 5; i++)
         metrics_count_tokens(&metrics, &answered, (30 + 10 * i) * MS);
     struct record_finished finished = {.reason = FINISH_LENGTH,
-                                       .prompt_hit_tokens = 64,
-                                       .prompt_miss_tokens = 36,
+                                       .work.prompt_hit_tokens = 64,
+                                       .work.prompt_miss_tokens = 36,
                                        .output_tokens = 5,
-                                       .queue_ns = 5 * MS};
+                                       .work.queue_ns = 5 * MS};
     metrics_count_end(&metrics, &answered, &finished, false, 71 * MS);
     finished = (struct record_finished){
-        .reason = FINISH_CANCELLED, .prompt_miss_tokens = 10, .queue_ns = -1};
+        .reason = FINISH_CANCELLED, .work.prompt_miss_tokens = 10, .work.queue_ns = -1};
     metrics_count_end(&metrics, &cancelled, &finished, false, 80 * MS);
     write(&metrics, &gauges);
     struct reader reader = {0};

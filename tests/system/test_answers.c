@@ -146,9 +146,9 @@ static void take(struct answers *answers, const struct record *record) {
         const struct record_finished *finished = (const void *)record;
         assert_true(finished->reason == FINISH_LENGTH || finished->reason == FINISH_STOP_TOKEN);
         answers->reasons[finished->request.low] = (enum finish_reason)finished->reason;
-        answers->drafts_made += finished->drafts_made;
-        answers->drafts_right += finished->drafts_right;
-        answers->hits[finished->request.low] = finished->prompt_hit_tokens;
+        answers->drafts_made += finished->work.drafts_made;
+        answers->drafts_right += finished->work.drafts_right;
+        answers->hits[finished->request.low] = finished->work.prompt_hit_tokens;
         answers->ended++;
     } else if (record->kind == RECORD_UNIT_LOAD) {
         answers->load = *(const struct record_unit_load *)record;

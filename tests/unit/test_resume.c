@@ -63,7 +63,7 @@ static void assert_resumes(const struct unit_options *options, const struct samp
     assert_int_equal(world->known[0].received, ANSWER);
     assert_int_equal(world->known[0].reason, FINISH_LENGTH);
     assert_memory_equal(world->known[0].tokens, whole->tokens, sizeof tokens);
-    assert_true(world->load.recomputed_tokens_total >= cut);
+    assert_true(world->load.recomputed_tokens_total + 1 >= cut);
     world_close(world);
 }
 
@@ -102,8 +102,11 @@ static void what_is_cached_is_found(void **state) {
     record->sampling.top_p = 1;
     memcpy(record_tail_at(record, sizeof *record), tokens, (PROMPT + ANSWER - 1) * 4);
     struct known *known = &world->known[0];
-    known->received--, known->endings = known->rows = 0, known->first_start = 0;
-    known->chain = 0;
+    *known = (struct known){.prompt_count = PROMPT,
+                            .new_tokens_max = ANSWER,
+                            .received = ANSWER - 1,
+                            .resumed_count = ANSWER - 1};
+    memcpy(known->tokens, tokens, sizeof tokens);
     for (uint32_t i = 0; i < PROMPT + ANSWER - 1; i++)
         known->chain =
             world_chain(known->chain, tokens[i], i < PROMPT ? TOKEN_PROMPT : TOKEN_GENERATED);

@@ -66,6 +66,27 @@ static struct known *known_of(struct world *world, struct request_id id) {
     return &world->known[id.low];
 }
 
+/* A unit's account of a request against what the engine saw of it: where a row began that nothing
+ * before had led to, its tokens came from elsewhere. */
+static void check_work(const struct known *known, const struct unit_work *work) {
+    uint32_t loaded = work->device_tokens + work->host_tokens + work->disk_tokens;
+    uint32_t had = loaded + work->transferred_tokens, hit = work->prompt_hit_tokens;
+    assert_int_equal(hit + work->prompt_miss_tokens, known->prompt_count);
+    assert_int_equal(work->computed_tokens, known->computed);
+    assert_int_equal(work->recomputed_tokens, known->again);
+    assert_true(had >= known->elsewhere && had + work->computed_tokens <= known->prompt_count);
+    if (work->queue_ns < 0) assert_int_equal(hit, 0);
+    if (work->queue_ns >= 0) assert_true(hit >= loaded && (hit == loaded || hit <= known->found));
+    if (!known->told) return;
+    assert_int_equal(had, known->elsewhere);
+    assert_int_equal(had + work->computed_tokens, known->prompt_count);
+    assert_int_equal(hit, known->told_work.prompt_hit_tokens);
+    assert_int_equal(work->computed_tokens, known->told_work.computed_tokens);
+    assert_true(work->reloaded_tokens >= known->told_work.reloaded_tokens);
+    assert_true(work->recomputed_tokens >= known->told_work.recomputed_tokens);
+    assert_true(work->prefill_ns == known->told_work.prefill_ns);
+}
+
 static void take_tokens(struct world *world, const struct record_tokens *record) {
     struct known *known = known_of(world, record->request);
     const uint32_t *tokens = record_tail_at(record, sizeof *record);
@@ -73,6 +94,9 @@ static void take_tokens(struct world *world, const struct record_tokens *record)
     assert_int_equal(known->endings, 0);
     assert_in_range(record->token_count, 1, 1 + LIMIT_DRAFTS);
     known->pairs += record->token_count == 2;
+    if (!known->told) known->told_work = record->work;
+    known->told = true;
+    check_work(known, &record->work);
     for (uint32_t i = 0; i < record->token_count; i++) {
         assert_int_equal(tokens[i],
                          engine_token(world, known->chain, record->request.low, known->received));
@@ -87,17 +111,12 @@ static void take_finished(struct world *world, const struct record_finished *rec
     known->reason = record->reason;
     assert_int_equal(known->endings, 1);
     assert_int_equal(record->output_tokens, known->received);
-    assert_int_equal(record->drafts_made, known->drafted);
-    assert_int_equal(record->drafts_right, known->right);
-    if (known->received && !known->reserved) assert_true(record->queue_ns >= 0);
-    if (record->reason == FINISH_REFUSED_QUEUE) assert_int_equal(record->queue_ns, -1);
-    assert_int_equal(record->prompt_hit_tokens + record->prompt_miss_tokens, known->prompt_count);
-    uint32_t hit = known->rows ? known->first_start : 0;
-    if (!known->reserved)
-        assert_int_equal(record->prompt_hit_tokens,
-                         hit < known->prompt_count ? hit : known->prompt_count);
-    assert_true(known->reserved || hit % KV_BLOCK_TOKENS == 0);
-    world->hits += record->prompt_hit_tokens;
+    assert_int_equal(record->work.drafts_made, known->drafted);
+    assert_int_equal(record->work.drafts_right, known->right);
+    if (known->received && !known->reserved) assert_true(record->work.queue_ns >= 0);
+    if (record->reason == FINISH_REFUSED_QUEUE) assert_int_equal(record->work.queue_ns, -1);
+    check_work(known, &record->work);
+    world->hits += record->work.prompt_hit_tokens;
     if (record->reason == FINISH_LENGTH) assert_int_equal(known->received, known->new_tokens_max);
     if (record->reason == FINISH_STOP_TOKEN)
         assert_int_equal(known->tokens[known->prompt_count + known->received - 1], STOP_TOKEN);
@@ -229,6 +248,7 @@ uint32_t world_submit_head(struct world *world, const struct record_submit *head
     *known = (struct known){.prompt_count = prompt_count,
                             .reserved = head->task == SUBMIT_RESERVE,
                             .received = head->resumed_count,
+                            .resumed_count = head->resumed_count,
                             .new_tokens_max = head->new_tokens_max};
     memcpy(known->tokens, tokens, token_count * sizeof *tokens);
     memcpy(record_tail_at(record, sizeof *record), tokens, token_count * sizeof *tokens);
@@ -353,6 +373,25 @@ static void draft_row(struct world *world, const struct step_plan *plan, const s
     known->next_first++;
 }
 
+static uint32_t overlap(uint32_t from, uint32_t end, uint32_t low, uint32_t high) {
+    if (from < low) from = low;
+    if (end > high) end = high;
+    return end > from ? end - from : 0;
+}
+
+/* The row's tokens and its right drafts are computed. The last of the tokens that came along had
+ * been chosen elsewhere, but not computed. */
+static void note_row(struct known *known, const struct step_row *row, uint32_t right) {
+    uint32_t from = row->first_position, end = from + row->token_count + right;
+    uint32_t prompt = known->prompt_count, resumed_end = prompt + known->resumed_count;
+    known->elsewhere += overlap(known->peak, from, 0, prompt);
+    if (from > known->peak) known->peak = from;
+    known->computed += overlap(known->peak, end, 0, prompt);
+    known->again += overlap(from, end, 0, known->peak);
+    if (known->resumed_count) known->again += overlap(known->peak, end, prompt, resumed_end - 1);
+    if (end > known->peak) known->peak = end;
+}
+
 /* Computes the plan in flight. */
 void world_complete(struct world *world, bool failed) {
     struct step_plan *plan = world->plan;
@@ -379,9 +418,12 @@ void world_complete(struct world *world, bool failed) {
         rows[i].slot = row->slot;
         rows[i].token_count = row->sample;
         known->next_first = row->first_position + row->token_count;
-        if (!row->sample) continue;
-        rows[i].tokens[0] = engine_token(world, chain, row->sampling.seed, row->output_position);
-        draft_row(world, plan, row, chain, &rows[i]);
+        if (row->sample) {
+            rows[i].tokens[0] =
+                engine_token(world, chain, row->sampling.seed, row->output_position);
+            draft_row(world, plan, row, chain, &rows[i]);
+        }
+        note_row(known, row, rows[i].token_count > 1);
     }
     world_send(world, result);
     free(plan);

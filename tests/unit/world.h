@@ -19,8 +19,12 @@ struct known {
     uint32_t drafted, right, pairs;
     enum finish_reason reason;
     bool cancelled;
-    bool reserved;  /* its prompt is computed elsewhere */
-    uint64_t chain; /* of all its known tokens, in their forms; 0: not known yet */
+    bool reserved;                 /* its prompt is computed elsewhere */
+    uint64_t chain;                /* of all its known tokens, in their forms; 0: not known yet */
+    uint32_t resumed_count, found; /* tokens that came along; that a storage has said it has */
+    uint32_t peak, elsewhere, computed, again; /* the account of its rows, as the engine saw them */
+    bool told;                                 /* its first token has come, with */
+    struct unit_work told_work;
     uint32_t tokens[TOKENS_MAX];
 };
 
