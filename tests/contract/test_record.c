@@ -334,6 +334,28 @@ static void experts_out_of_range_are_refused(void **state) {
     assert_invalid(experts);
 }
 
+static void what_units_say_of_requests_is_in_range(void **state) {
+    (void)state;
+    struct record_tokens *tokens = good_tokens();
+    tokens->token_count = 0;
+    assert_invalid(tokens);
+    struct record_finished *finished = good_finished();
+    finished->reason = FINISH_REASON_COUNT;
+    assert_invalid(finished);
+    tokens = good_tokens();
+    tokens->work.drafts_right = 1;
+    assert_invalid(tokens);
+    finished = good_finished();
+    finished->work.queue_ns = -2;
+    assert_invalid(finished);
+    finished = good_finished();
+    finished->work.rank = LIMIT_RANKS;
+    assert_invalid(finished);
+    finished = good_finished();
+    finished->work.transfer_ns = -1;
+    assert_invalid(finished);
+}
+
 static void fields_out_of_range_are_refused(void **state) {
     (void)state;
     struct record_client_request *request = good_client_request();
@@ -381,24 +403,6 @@ static void fields_out_of_range_are_refused(void **state) {
     hello = good_hello();
     hello->page_tokens = 32;
     assert_invalid(hello);
-    struct record_tokens *tokens = good_tokens();
-    tokens->token_count = 0;
-    assert_invalid(tokens);
-    struct record_finished *finished = good_finished();
-    finished->reason = FINISH_REASON_COUNT;
-    assert_invalid(finished);
-    tokens = good_tokens();
-    tokens->work.drafts_right = 1;
-    assert_invalid(tokens);
-    finished = good_finished();
-    finished->work.queue_ns = -2;
-    assert_invalid(finished);
-    finished = good_finished();
-    finished->work.rank = LIMIT_RANKS;
-    assert_invalid(finished);
-    finished = good_finished();
-    finished->work.transfer_ns = -1;
-    assert_invalid(finished);
     struct step_result *result = good_result();
     result->failed = 2;
     assert_invalid(result);
@@ -653,6 +657,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),
+        cmocka_unit_test(what_units_say_of_requests_is_in_range),
         cmocka_unit_test(fields_out_of_range_are_refused),
         cmocka_unit_test(experts_out_of_range_are_refused),
         cmocka_unit_test(a_dead_rank_is_one_rank),
