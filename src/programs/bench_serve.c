@@ -2,32 +2,36 @@
  * fathom bench serve: load on any OpenAI-style server, and what its clients see. Lengths and
  * arrivals are drawn from the seed, or come from a trace; everything is streamed.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/random.h"
 #include "base/tree.h"
 #include "host/file.h"
 #include "programs/bench.h"
 #include "programs/load.h"
 #include "programs/load_chart.h"
+#include "programs/load_ideal.h"
 #include "programs/load_report.h"
 #include "programs/load_trace.h"
 
 #define REQUESTS_MAX 10000000
 #define REQUESTS_PER_SECOND 1000 /* drawn for --seconds */
+#define IDEAL_BYTES 256          /* of its JSON */
 #define TRACE_BYTES_MAX ((size_t)1 << 30)
 
 struct serve_values {
     const char *endpoint, *prompts, *prompt_tokens, *output_tokens, *trace, *model_name, *token_ids,
         *extra, *chart;
     uint64_t requests, concurrency, seconds, leave_percent, warmup, seed, timeout, max_prompt,
-        max_output;
-    double rate, speed, temperature;
-    bool ignore_eos, json;
+        max_output, sample;
+    double rate, speed, scale_tokens, trace_rate, temperature;
+    bool ignore_eos, describe, json;
 };
 
 #define AT(field) .offset = offsetof(struct serve_values, field)
@@ -81,6 +85,27 @@ static const struct option serve_rows[] = {
      .minimum = 1e-6,
      .maximum = 1e9,
      AT(speed)},
+    {.name = "trace-rate",
+     .type = OPTION_NUMBER,
+     .help = "... or so that so many requests come a second on average, at its own moments",
+     .maximum = 1e6,
+     AT(trace_rate)},
+    {.name = "sample",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "play one of so many conversations of a trace: requests that share their second block "
+             "stay together",
+     .minimum = 1,
+     .maximum = 1 << 30,
+     AT(sample)},
+    {.name = "scale-tokens",
+     .type = OPTION_NUMBER,
+     .fallback = "1",
+     .help = "make a trace's prompts, shared blocks and answers so many times as long: 0.125 makes "
+             "64 tokens of a block of 512; then come --max-prompt and --max-output",
+     .minimum = 1.0 / LOAD_TRACE_BLOCK_TOKENS,
+     .maximum = 16,
+     AT(scale_tokens)},
     {.name = "max-prompt",
      .type = OPTION_COUNT,
      .help = "cut a trace's prompts to so many tokens; 0: leave them",
@@ -149,6 +174,10 @@ static const struct option serve_rows[] = {
      .type = OPTION_TEXT,
      .help = "draw what happened into this SVG file",
      AT(chart)},
+    {.name = "describe",
+     .type = OPTION_FLAG,
+     .help = "send nothing, print what would be sent, and what an endless cache would have of it",
+     AT(describe)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
 };
 
@@ -160,7 +189,6 @@ const struct option_table bench_serve_options = {
         "token, time per token, throughput.\nFails if a request does.",
     .options = serve_rows,
     .option_count = ARRAY_COUNT(serve_rows),
-    .positional_min = 1,
     .positional_max = 1,
 };
 
@@ -227,7 +255,7 @@ static uint32_t cut(uint32_t tokens, uint64_t max) {
     return max && tokens > max ? (uint32_t)max : tokens;
 }
 
-static enum status read_trace(struct plan *plan, const struct serve_values *values,
+static enum status take_trace(struct plan *plan, const struct serve_values *values,
                               struct error *error) {
     struct bytes text;
     enum status status = file_take(values->trace, TRACE_BYTES_MAX, &text, error);
@@ -235,19 +263,46 @@ static enum status read_trace(struct plan *plan, const struct serve_values *valu
     status = load_trace_read(text, values->trace, &plan->trace, error);
     free((void *)(uintptr_t)text.data);
     if (status) return status;
+    load_trace_sample(&plan->trace, values->sample, values->seed);
     plan->count = plan->trace.count;
     if (values->requests && values->requests < plan->count) plan->count = values->requests;
+    if (plan->count == 0)
+        return error_set(error, STATUS_INVALID, "--sample: none of the conversations is drawn");
+    return STATUS_OK;
+}
+
+/* So many tokens of a trace's `tokens`, whose blocks now have block_tokens. */
+static uint32_t scale(uint32_t tokens, uint32_t block_tokens, uint64_t max) {
+    uint64_t scaled =
+        ((uint64_t)tokens * block_tokens + LOAD_TRACE_BLOCK_TOKENS / 2) / LOAD_TRACE_BLOCK_TOKENS;
+    if (scaled > LOAD_TRACE_TOKENS_MAX) scaled = LOAD_TRACE_TOKENS_MAX;
+    return cut(scaled ? (uint32_t)scaled : 1, max);
+}
+
+/* How much faster than recorded. */
+static double speed_of(const struct plan *plan, const struct serve_values *values) {
+    double seconds = plan->trace.rows[plan->count - 1].arrival;
+    if (values->trace_rate <= 0 || seconds <= 0) return values->speed;
+    return values->trace_rate * seconds / (double)plan->count;
+}
+
+static enum status read_trace(struct plan *plan, const struct serve_values *values,
+                              struct error *error) {
+    enum status status = take_trace(plan, values, error);
+    if (status) return status;
     plan->requests = calloc(plan->count, sizeof *plan->requests);
     if (!plan->requests) return error_set(error, STATUS_NO_MEMORY, "no memory for the requests");
-    double poisson = 0;
+    uint32_t block_tokens = (uint32_t)lround(values->scale_tokens * LOAD_TRACE_BLOCK_TOKENS);
+    double poisson = 0, speed = speed_of(plan, values);
     for (size_t i = 0; i < plan->count; i++) {
         const struct load_trace_row *row = &plan->trace.rows[i];
         plan->requests[i] = (struct load_request){
-            .arrival = values->rate > 0 ? poisson : row->arrival / values->speed,
-            .prompt_tokens = cut(row->prompt_tokens, values->max_prompt),
-            .output_tokens = cut(row->output_tokens, values->max_output),
+            .arrival = values->rate > 0 ? poisson : row->arrival / speed,
+            .prompt_tokens = scale(row->prompt_tokens, block_tokens, values->max_prompt),
+            .output_tokens = scale(row->output_tokens, block_tokens, values->max_output),
             .blocks = row->block_count ? plan->trace.blocks + row->block_index : NULL,
             .block_count = row->block_count,
+            .block_tokens = block_tokens,
         };
         if (values->rate > 0)
             poisson -=
@@ -312,15 +367,63 @@ static enum status make_plan(struct plan *plan, const struct serve_values *value
     return STATUS_OK;
 }
 
+/* Members of a JSON object, with a comma behind. */
+static void write_ideal(const struct load_ideal *ideal, char *out, size_t room) {
+    snprintf(out, room,
+             "\"ideal\":{\"prompt_tokens\":%" PRIu64 ",\"output_tokens\":%" PRIu64
+             ",\"cached_tokens\":%" PRIu64 ",\"block_cached_tokens\":%" PRIu64 "},",
+             ideal->prompt_tokens, ideal->output_tokens, ideal->cached_tokens,
+             ideal->block_cached_tokens);
+}
+
+static double percent(uint64_t part, uint64_t whole) {
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void print_ideal(const struct load_ideal *ideal) {
+    printf("an endless cache would have %.1f %% of the prompts' tokens, %.1f %% in whole blocks of "
+           "%d\n",
+           percent(ideal->cached_tokens, ideal->prompt_tokens),
+           percent(ideal->block_cached_tokens, ideal->prompt_tokens), KV_BLOCK_TOKENS);
+}
+
+static enum status describe(const struct plan *plan, const struct serve_values *values,
+                            struct error *error) {
+    struct load_ideal ideal;
+    char members[IDEAL_BYTES];
+    enum status status = load_ideal_of(plan->requests, plan->count, KV_BLOCK_TOKENS, &ideal, error);
+    if (status) return status;
+    double seconds = plan->requests[plan->count - 1].arrival;
+    write_ideal(&ideal, members, sizeof members);
+    if (values->json) {
+        printf("{%s\"requests\":%zu,\"seconds\":%.6g}\n", members, plan->count, seconds);
+        return STATUS_OK;
+    }
+    printf("%zu requests in %.2f s, %" PRIu64 " tokens in, %" PRIu64 " out\n", plan->count, seconds,
+           ideal.prompt_tokens, ideal.output_tokens);
+    print_ideal(&ideal);
+    return STATUS_OK;
+}
+
 static enum status show(const struct plan *plan, const struct serve_values *values,
                         struct load_outcome *outcome, size_t *failed_out, struct error *error) {
     struct load_report report;
+    struct load_ideal ideal;
+    char members[IDEAL_BYTES] = "";
     enum status status = load_report_make(outcome, plan->count, &report, error);
+    if (!status && values->trace)
+        status = load_ideal_of(plan->requests, plan->count, KV_BLOCK_TOKENS, &ideal, error);
     if (status) return status;
+    if (values->trace) write_ideal(&ideal, members, sizeof members);
     if (values->json)
-        load_report_print_json(&report, outcome, &plan->options, "");
+        load_report_print_json(&report, outcome, &plan->options, members);
     else
         load_report_print(&report, outcome, &plan->options);
+    if (values->trace && !values->json) {
+        printf("%.1f %% of the prompts' tokens came from a cache; ",
+               percent(report.cached_tokens, report.prompt_tokens));
+        print_ideal(&ideal);
+    }
     *failed_out = report.failed;
     if (!values->chart) return STATUS_OK;
     char title[512];
@@ -341,13 +444,21 @@ int bench_serve(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&bench_serve_options, argc, argv, &values, &result, &exit_code))
         return exit_code;
-    enum status status = make_plan(&plan, &values, result.positional[0], &extra, &error);
+    const char *url = result.positional_count ? result.positional[0] : NULL;
+    if (!url && !values.describe)
+        return command_misused(&bench_serve_options, "the server's URL is needed");
+    enum status status = make_plan(&plan, &values, url, &extra, &error);
+    if (!status && values.describe) {
+        status = describe(&plan, &values, &error);
+        goto done;
+    }
     if (!status) status = load_run(&plan.options, plan.requests, plan.count, &outcome, &error);
     if (!status) plan.count = outcome.request_count;
     if (!status) status = show(&plan, &values, &outcome, &failed, &error);
     if (!status && failed)
         status = error_set(&error, STATUS_IO, "%zu of %zu requests to %s failed", failed,
-                           plan.count, result.positional[0]);
+                           plan.count, url);
+done:
     load_outcome_free(&outcome);
     load_trace_free(&plan.trace);
     free(plan.requests);

@@ -81,7 +81,9 @@ enum status load_answer_read(struct bytes data, void *memory, size_t memory_byte
         answer.output_tokens = (uint64_t)output;
         const struct tree *details = tree_member(usage, "prompt_tokens_details");
         int64_t cached = 0;
-        if (tree_get_integer(tree_member(details, "cached_tokens"), &cached) && cached > 0)
+        if ((tree_get_integer(tree_member(details, "cached_tokens"), &cached) ||
+             tree_get_integer(tree_member(usage, "prompt_cache_hit_tokens"), &cached)) &&
+            cached > 0)
             answer.cached_tokens = (uint64_t)cached;
     }
     *answer_out = answer;

@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/json_writer.h"
 #include "base/random.h"
-#include "programs/load_trace.h"
 
 #define BYTES_PER_TOKEN 12 /* the longest id, or word, and what stands between */
 
@@ -37,9 +36,9 @@ static uint32_t draw(uint64_t seed, uint64_t what, uint32_t place) {
 /* Of the token at `place`: from its block's id where it has one, else from the request's number. */
 static uint32_t draw_token(const struct load_options *options, const struct load_request *request,
                            uint64_t number, uint32_t place) {
-    uint32_t block = place / LOAD_TRACE_BLOCK_TOKENS;
+    uint32_t block = request->block_count ? place / request->block_tokens : 0;
     if (block < request->block_count)
-        return draw(options->seed + 1, request->blocks[block], place % LOAD_TRACE_BLOCK_TOKENS);
+        return draw(options->seed + 1, request->blocks[block], place % request->block_tokens);
     return draw(options->seed, number, place);
 }
 

@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/random.h"
 #include "base/tree.h"
 
 #define COLUMNS_MAX 64
 #define TREE_BYTES_PER_BYTE 64
+#define DRAW_SAMPLE 0x5A3B1E
 
 /* What is known while reading. */
 struct reading {
@@ -258,6 +260,27 @@ enum status load_trace_read(struct bytes text, const char *name, struct load_tra
         trace->has_arrivals = false; /* all at once: as fast as they are taken */
     *trace_out = *trace;
     return STATUS_OK;
+}
+
+static bool is_drawn(const struct load_trace *trace, size_t index, uint64_t one_in, uint64_t seed) {
+    const struct load_trace_row *row = &trace->rows[index];
+    uint64_t what = index;
+    if (row->block_count) what = trace->blocks[row->block_index + (row->block_count > 1)];
+    uint32_t counter[4] = {(uint32_t)what, (uint32_t)(what >> 32), DRAW_SAMPLE, 0}, out[4];
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    random_philox(counter, key, out);
+    return (((uint64_t)out[0] << 32) | out[1]) % one_in == 0;
+}
+
+void load_trace_sample(struct load_trace *trace, uint64_t one_in, uint64_t seed) {
+    size_t kept = 0;
+    if (one_in <= 1) return;
+    for (size_t i = 0; i < trace->count; i++)
+        if (is_drawn(trace, i, one_in, seed)) trace->rows[kept++] = trace->rows[i];
+    trace->count = kept;
+    double first = kept ? trace->rows[0].arrival : 0;
+    for (size_t i = 0; i < kept; i++)
+        trace->rows[i].arrival -= first;
 }
 
 void load_trace_free(struct load_trace *trace) {

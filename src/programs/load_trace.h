@@ -40,4 +40,10 @@ enum status load_trace_read(struct bytes text, const char *name, struct load_tra
                             struct error *error);
 void load_trace_free(struct load_trace *trace);
 
+/* Keeps one conversation of `one_in`, drawn from the seed, and moves the arrivals so that the first
+ * row comes at 0: requests that share their second block (many traces have one first block for all)
+ * stay together, so what they have in common is kept, too; those without blocks are drawn one by
+ * one. May leave none. */
+void load_trace_sample(struct load_trace *trace, uint64_t one_in, uint64_t seed);
+
 #endif

@@ -16,6 +16,7 @@ import xml.etree.ElementTree
 
 fathom = sys.argv[1]
 PATIENCE = 600
+EXCERPT = os.path.join(os.path.dirname(__file__), "mooncake_excerpt.jsonl")
 
 
 def bench(url, *options, code=0):
@@ -136,13 +137,33 @@ def traces_are_played(url):
         assert "c.svg" in bench(url, "--requests", "1", "--chart", folder + "/no/c.svg", code=1).stderr
 
 
+def scaled_traces_share_what_they_should(url):
+    """Asked one after the other, the hits are those of an endless cache of whole blocks, whatever the scale."""
+    for scale, seed in ((0.125, 3), (0.25, 4)):
+        played = ["--trace", EXCERPT, "--scale-tokens", str(scale), "--max-prompt", "700", "--max-output", "2",
+                  "--seed", str(seed)]
+        plan = json.loads(subprocess.run([fathom, "bench", "serve", "--describe", "--json", *played], check=True,
+                                         stdout=subprocess.PIPE).stdout)
+        assert plan["requests"] == 31 and 0 < plan["ideal"]["block_cached_tokens"], plan
+        result = figures(url, *played, "--concurrency", "1", "--trace-rate", "1000")
+        sane(result, 31)
+        assert result["ideal"] == plan["ideal"], (result, plan)
+        assert result["prompt_tokens"] == plan["ideal"]["prompt_tokens"], (result, plan)
+        assert result["cached_tokens"] == plan["ideal"]["block_cached_tokens"], result
+    half = json.loads(subprocess.run([fathom, "bench", "serve", "--describe", "--json", "--trace", EXCERPT, "--sample",
+                                      "2", "--trace-rate", "4"], check=True, stdout=subprocess.PIPE).stdout)
+    assert 4 < half["requests"] < 28 and abs(half["seconds"] - half["requests"] / 4) < 1e-3, half
+
+
 def mistakes_are_named(url):
     for options, words in (
             (["--prompt-tokens", "9:3"], "--prompt-tokens"), (["--output-tokens", "x"], "--output-tokens"),
             (["--token-ids", "5"], "--token-ids"), (["--extra", "[]"], "--extra"),
-            (["--trace", "/nowhere"], "/nowhere")):
+            (["--trace", "/nowhere"], "/nowhere"), (["--trace", EXCERPT, "--sample", "1000000000"], "--sample")):
         text = bench(url, *options, code=1).stderr
         assert words in text and text.count("\n") == 1, text
+    done = subprocess.run([fathom, "bench", "serve"], text=True, capture_output=True)
+    assert done.returncode == 2 and "URL" in done.stderr, done
     assert "TLS" in bench("https://localhost", code=1).stderr
     assert "port" in bench("http://localhost:x", code=1).stderr
     text = bench("http://127.0.0.1:1", code=1).stderr
@@ -161,6 +182,7 @@ def our_server():
         arrivals_come_at_their_rate(url)
         some_clients_leave(url)
         traces_are_played(url)
+        scaled_traces_share_what_they_should(url)
         mistakes_are_named(url)
     finally:
         server.terminate()

@@ -52,6 +52,11 @@ static void events_of_all_servers_are_understood(void **state) {
     assert_int_equal(usage.prompt_tokens, 9);
     assert_int_equal(usage.output_tokens, 3);
     assert_int_equal(usage.cached_tokens, 5);
+    /* As DeepSeek's own API says it. */
+    assert_int_equal(read_good("{\"choices\":[],\"usage\":{\"prompt_tokens\":9,"
+                               "\"completion_tokens\":3,\"prompt_cache_hit_tokens\":4}}")
+                         .cached_tokens,
+                     4);
     assert_true(read_good("[DONE]").done);
 }
 

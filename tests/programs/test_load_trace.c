@@ -127,6 +127,34 @@ static void bad_files_are_refused(void **state) {
     }
 }
 
+/* Conversations stay whole, whatever block all prompts begin with; about one in N is left, and the
+ * time begins with the first of them. */
+static void a_sample_keeps_conversations(void **state) {
+    (void)state;
+    enum { TALKS = 200, TURNS = 3, ONE_IN = 4 };
+    static char text[TALKS * TURNS * 128];
+    size_t at = 0;
+    for (int i = 0; i < TALKS * TURNS; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               "{\"timestamp\":%d,\"input_length\":1500,\"output_length\":1,"
+                               "\"hash_ids\":[0,%d,%d]}\n",
+                               1000 * i, 1 + i % TALKS, 1000 + i);
+    struct load_trace trace = read_good(text);
+    load_trace_sample(&trace, 1, 7);
+    assert_int_equal(trace.count, TALKS * TURNS);
+    load_trace_sample(&trace, ONE_IN, 7);
+    assert_int_equal(trace.count % TURNS, 0);
+    size_t talks = trace.count / TURNS;
+    assert_in_range(talks, TALKS / ONE_IN / 2, TALKS / ONE_IN * 2);
+    assert_true(trace.rows[0].arrival == 0);
+    for (size_t i = 0; i < trace.count; i++) {
+        const struct load_trace_row *row = &trace.rows[i], *first = &trace.rows[i % talks];
+        assert_int_equal(trace.blocks[row->block_index + 1], trace.blocks[first->block_index + 1]);
+        assert_true(row->arrival == first->arrival + (double)(i / talks * TALKS));
+    }
+    load_trace_free(&trace);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(azure_rows_are_read),
@@ -134,6 +162,7 @@ int main(void) {
         cmocka_unit_test(lengths_alone_are_enough),
         cmocka_unit_test(rows_that_come_at_once_have_no_arrivals),
         cmocka_unit_test(bad_files_are_refused),
+        cmocka_unit_test(a_sample_keeps_conversations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
