@@ -25,9 +25,11 @@ const char *load_body_path(const struct load_options *options) {
     return options->chat ? "/v1/chat/completions" : "/v1/completions";
 }
 
-/* 32 random bits for a place in a prompt. */
-static uint32_t draw(uint64_t seed, uint64_t what, uint32_t place) {
-    uint32_t counter[4] = {place, (uint32_t)what, (uint32_t)(what >> 32), 0x10AD};
+enum { DRAW_OWN = 0x10AD, DRAW_BLOCK = 0xB10C };
+
+/* 32 random bits for a place in a prompt, or in a shared block. */
+static uint32_t draw(uint64_t seed, uint32_t kind, uint64_t what, uint32_t place) {
+    uint32_t counter[4] = {place, (uint32_t)what, (uint32_t)(what >> 32), kind};
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, out[4];
     random_philox(counter, key, out);
     return out[0];
@@ -38,8 +40,9 @@ static uint32_t draw_token(const struct load_options *options, const struct load
                            uint64_t number, uint32_t place) {
     uint32_t block = request->block_count ? place / request->block_tokens : 0;
     if (block < request->block_count)
-        return draw(options->seed + 1, request->blocks[block], place % request->block_tokens);
-    return draw(options->seed, number, place);
+        return draw(options->seed, DRAW_BLOCK, request->blocks[block],
+                    place % request->block_tokens);
+    return draw(options->seed, DRAW_OWN, number, place);
 }
 
 static void write_prompt(struct json_writer *writer, const struct load_options *options,
