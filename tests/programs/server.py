@@ -77,8 +77,21 @@ class Server(Process):
 
     def units(self):
         """The pids of each unit's ranks."""
+        return [[rank["pid"] for rank in unit["ranks"]] for unit in self.fleet()["units"]]
+
+    def fleet(self):
         with self.open("/debug/fleet") as answer:
-            return [[rank["pid"] for rank in unit["ranks"]] for unit in json.load(answer)["units"]]
+            return json.load(answer)
+
+    def first_pid(self, role):
+        """Of rank 0 of the first unit that has this role."""
+        return next(unit["ranks"][0]["pid"] for unit in self.fleet()["units"] if unit["role"] == role)
+
+    def wait_for_units(self, count):
+        until = time.monotonic() + PATIENCE
+        while sum(unit["state"] == "serving" for unit in self.fleet()["units"]) < count:
+            assert time.monotonic() < until and self.process.poll() is None, self.said()
+            time.sleep(0.005)
 
     def no_page_is_held(self, patience=PATIENCE):
         until = time.monotonic() + patience

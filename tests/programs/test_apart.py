@@ -4,7 +4,6 @@
 between: every answer is the very one of a single process, short prompts and long ones, with a warm cache and a
 cold one, with one unit of each kind and with two of several ranks; nearly all requests are handed over; pages are
 all back. Then a prefill unit is killed in the middle of it, and a decode unit: no request is lost."""
-import json
 import os
 import signal
 import sys
@@ -20,25 +19,15 @@ for i in range(10):
     faults.ALL.append({"question": text + "How many steps?", "stream": i % 2 == 0, "seed": i, "temperature": 0.7})
 
 
-def fleet(server):
-    with server.open("/debug/fleet") as answer:
-        return json.load(answer)
-
-
-def pids(server, role):
-    return [unit["ranks"][0]["pid"] for unit in fleet(server)["units"] if unit["role"] == role]
-
-
 def serve_apart(wanted, *options):
     server = faults.Server(*options)
-    while len(fleet(server)["units"]) < sum(int(n) for o, n in zip(options, options[1:]) if o.endswith("-units")):
-        pass
-    before = fleet(server)["handed_over_total"]
+    server.wait_for_units(sum(int(n) for o, n in zip(options, options[1:]) if o.endswith("-units")))
+    before = server.fleet()["handed_over_total"]
     for cache in ("cold", "warm"):
         found = faults.ask_all(server, faults.Tokens())
         assert found == wanted, (options, cache, [(a, b) for a, b in zip(found, wanted) if a != b][:1])
     server.no_page_is_held()
-    handed = fleet(server)["handed_over_total"] - before
+    handed = server.fleet()["handed_over_total"] - before
     print("%s: %d of %d handed over" % (" ".join(options), handed, 2 * len(wanted)), flush=True)
     assert handed > len(wanted), handed
     return server
@@ -50,7 +39,7 @@ def main():
     alone.stop()
     server = serve_apart(wanted, "--prefill-units", "1", "--decode-units", "1")
     for role in ("prefill", "decode"):
-        faults.disturb(server, wanted, lambda: os.kill(pids(server, role)[0], signal.SIGKILL),
+        faults.disturb(server, wanted, lambda: os.kill(server.first_pid(role), signal.SIGKILL),
                        r"unit \d ended \(signal 9\)", "the %s unit killed" % role)
     server.stop()
     serve_apart(wanted, "--prefill-units", "2", "--prefill-ranks", PREFILL_RANKS, "--decode-units", "2",
