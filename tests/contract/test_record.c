@@ -339,6 +339,9 @@ static void what_units_say_of_requests_is_in_range(void **state) {
     struct record_tokens *tokens = good_tokens();
     tokens->token_count = 0;
     assert_invalid(tokens);
+    tokens = good_tokens();
+    tokens->logprobs_each = 4;
+    assert_invalid(tokens);
     struct record_finished *finished = good_finished();
     finished->reason = FINISH_REASON_COUNT;
     assert_invalid(finished);
@@ -421,9 +424,6 @@ static void fields_out_of_range_are_refused(void **state) {
     result = good_result();
     step_result_logprobs(result)[2].logprob = 0.5f;
     assert_invalid(result);
-    tokens = good_tokens();
-    tokens->logprobs_each = 4;
-    assert_invalid(tokens);
 }
 
 /* Whoever routes KV records looks for the rank at one place. */
