@@ -583,7 +583,7 @@ struct record_kv_done {
     struct record record;
     struct request_id request;
     uint32_t rank;
-    uint32_t arrived; /* 1: all of it, checked; 0: it failed, was late, or was cancelled */
+    uint32_t arrived;  /* 1: all of it, checked; 0: it failed, was late, or was cancelled */
     uint32_t blocks;   /* in: leading ones that are there with every row, checked; out: 0 */
     uint32_t reserved; /* zero */
 };

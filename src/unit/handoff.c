@@ -2,8 +2,12 @@
 #include "unit/handoff.h"
 
 #include "base/check.h"
+#include "policy/kv_path.h"
 #include "unit/account.h"
 #include "unit/pages.h"
+#include "unit/tiers.h"
+
+#define GIVE_UPS_MAX 8 /* at once */
 
 struct handoff {
     uint32_t task; /* enum submit_task */
@@ -13,8 +17,10 @@ struct handoff {
     uint32_t sent_count;
     bool open;            /* EXPECT or PUSH was said, and no KV_DONE has come */
     bool arrived, failed; /* it has */
-    bool continued;       /* the first tokens are here */
-    bool leaving;         /* ends with `reason` when the transfer does */
+    bool continued;       /* the first tokens are here, since: */
+    int64_t continued_ns;
+    int64_t give_up_ns; /* while `open`: then it is asked whether to wait on; MACHINE_NEVER: no */
+    bool leaving;       /* ends with `reason` when the transfer does */
     enum finish_reason reason;
 };
 
@@ -90,6 +96,7 @@ static void go_on(struct unit *unit, struct unit_request *request, int64_t now_n
         request->state = REQUEST_WAITING;
         request->waits_since_ns = now_ns;
         unit->waiting_count++;
+        tiers_ask(unit, request);
         return;
     }
     bool one = request_known(request) == request->computed_count + 1;
@@ -97,6 +104,19 @@ static void go_on(struct unit *unit, struct unit_request *request, int64_t now_n
     request->fresh = true;
     account_begins(request, now_ns);
     unit->running_count++;
+}
+
+/* Nothing but its blocks is missing: for how long are they waited for? */
+static bool wait_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    struct handoff *handoff = request->handoff;
+    struct kv_path_ask ask = {.under_way = true,
+                              .waited_ns = now_ns - handoff->continued_ns,
+                              .load = tiers_load_ask(unit, request, request->shared_count, 0)};
+    struct kv_path_choice choice = kv_path_choose(&ask);
+    if (choice.path != KV_PATH_WAIT) return false;
+    handoff->give_up_ns = now_ns + choice.wait_ns;
+    if (handoff->give_up_ns < unit->give_up_ns) unit->give_up_ns = handoff->give_up_ns;
+    return true;
 }
 
 void handoff_continue(struct unit *unit, struct unit_request *request,
@@ -120,6 +140,8 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
     request->resumed_count = record->token_count;
     request->arrived_ns = now_ns;
     handoff->continued = true;
+    handoff->continued_ns = now_ns;
+    if (handoff->open) (void)wait_on(unit, request, now_ns);
     go_on(unit, request, now_ns);
 }
 
@@ -204,12 +226,45 @@ void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_
     handoff->reason = reason;
 }
 
-void handoff_done(struct unit *unit, struct unit_request *request, bool arrived, int64_t now_ns) {
+size_t handoff_give_up_bytes_max(void) {
+    return GIVE_UPS_MAX * record_tail(sizeof(struct record_kv_cancel));
+}
+
+void handoff_give_up(struct unit *unit, int64_t now_ns) {
+    if (now_ns < unit->give_up_ns) return;
+    uint32_t given_up = 0;
+    unit->give_up_ns = MACHINE_NEVER;
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        struct unit_request *request = &unit->requests[slot];
+        struct handoff *handoff = request->handoff;
+        if (!handoff || !handoff->open || !handoff->continued || handoff->leaving) continue;
+        bool due = handoff->give_up_ns <= now_ns;
+        if (due && given_up < GIVE_UPS_MAX && !wait_on(unit, request, now_ns)) {
+            put_cancel(unit, request);
+            handoff->give_up_ns = MACHINE_NEVER;
+            given_up++;
+        }
+        if (handoff->give_up_ns < unit->give_up_ns) unit->give_up_ns = handoff->give_up_ns;
+    }
+}
+
+/* Blocks have come from the other unit, all or the first ones: they are known here. */
+static void take_blocks(struct unit *unit, struct unit_request *request,
+                        const struct record_kv_done *record) {
+    uint64_t tokens = ((uint64_t)request->shared_count + record->blocks) * KV_BLOCK_TOKENS;
+    if (record->arrived || tokens > request->prompt_count) tokens = request->prompt_count;
+    account_obtained(request, ACCOUNT_TRANSFERRED, request->computed_count, (uint32_t)tokens);
+    request->computed_count = (uint32_t)tokens;
+    request->handoff->arrived = tokens == request->prompt_count;
+    pages_share(unit, request);
+}
+
+void handoff_done(struct unit *unit, struct unit_request *request,
+                  const struct record_kv_done *record, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     check(handoff && handoff->open);
     handoff->open = false;
-    handoff->arrived = arrived;
-    handoff->failed = !arrived;
+    handoff->failed = !record->arrived;
     if (handoff->sent) page_table_release(&unit->pages, handoff->sent, handoff->sent_count);
     handoff->sent_count = 0;
     unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
@@ -218,11 +273,6 @@ void handoff_done(struct unit *unit, struct unit_request *request, bool arrived,
         return;
     }
     if (handoff->task != SUBMIT_RESERVE) return;
-    if (arrived) {
-        account_obtained(request, ACCOUNT_TRANSFERRED, request->computed_count,
-                         request->prompt_count);
-        request->computed_count = request->prompt_count;
-        pages_share(unit, request);
-    }
+    take_blocks(unit, request, record);
     go_on(unit, request, now_ns);
 }

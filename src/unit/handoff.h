@@ -4,9 +4,12 @@
  *
  *   decode unit    SUBMIT_RESERVE -> pages taken, RESERVED, KV_EXPECT; parked
  *                  CONTINUE (first tokens) and KV_DONE, in either order -> it decodes, or, where
- * the blocks failed to come, waits like an interrupted request and computes them itself prefill
- * unit   SUBMIT_PREFILL -> runs; KV_PUSH after each step that made blocks whole; with the first
- * token the last one; parked until KV_DONE -> FINISH_HANDED_OVER
+ *                  blocks failed to come, waits like an interrupted request: what arrived whole is
+ *                  cached, what the storage has may be loaded, the rest is computed
+ *                  after CONTINUE it waits for KV_DONE as long as policy/kv_path says, then
+ *                  KV_CANCEL
+ *   prefill unit   SUBMIT_PREFILL -> runs; KV_PUSH after each step that made blocks whole; with the
+ *                  first token the last one; parked until KV_DONE -> FINISH_HANDED_OVER
  *
  * Whoever transfers writes to a request's pages, or reads them, until it says KV_DONE; so a request
  * with an open transfer, however it ends, is parked until then and keeps its pages. Blocks that are
@@ -38,7 +41,13 @@ void handoff_push(struct unit *unit, struct unit_request *request);
 void handoff_over(struct unit *unit, struct unit_request *request);
 
 /* Its transfer is over. */
-void handoff_done(struct unit *unit, struct unit_request *request, bool arrived, int64_t now_ns);
+void handoff_done(struct unit *unit, struct unit_request *request,
+                  const struct record_kv_done *record, int64_t now_ns);
+
+/* Cancels transfers that are not worth waiting for any longer; their KV_DONE follows. To be called
+ * at unit->give_up_ns, with room for handoff_give_up_bytes_max(). */
+void handoff_give_up(struct unit *unit, int64_t now_ns);
+size_t handoff_give_up_bytes_max(void);
 
 /* The request ends: at once, or when its transfer has. */
 void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_reason reason);

@@ -102,6 +102,7 @@ static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now
     pages_release(unit, request);
     request->state = REQUEST_WAITING;
     request->waits_since_ns = now_ns;
+    tiers_ask_later(unit, request);
     item->phase = SCHEDULE_WAITING;
     request->work.preemptions++;
     unit->running_count--;

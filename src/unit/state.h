@@ -110,6 +110,7 @@ struct unit {
     uint64_t preemptions_total, recomputed_tokens_total, evicted_pages_total;
     uint64_t arrivals;
     struct tiers tiers;
+    int64_t give_up_ns; /* when a transfer may have been waited for long enough (unit/handoff.c) */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
 };
 

@@ -2,22 +2,26 @@
 #include "unit/tiers.h"
 
 #include "base/check.h"
+#include "policy/kv_path.h"
 #include "unit/account.h"
 #include "unit/pages.h"
 
 #define LOADS_MAX 4      /* that begin with one plan */
+#define ASKS_MAX 4       /* of those that were interrupted, likewise */
 #define COMPUTED_MAX 63  /* choices in a row; then one load, to see whether it has become faster */
 #define KEEPS_OF_A_ROW 2 /* its tokens, and a draft that was right */
 
 enum { DISK, HOST };
 
 struct tier_hit {
-    struct block_key *keys; /* [key_count] of the blocks before the last known token */
+    struct block_key *keys; /* [pages at most] of the blocks before the last known token */
     uint32_t key_count;
+    uint32_t finds;       /* FINDs without their FOUND: the last one counts */
     uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
     uint32_t first_block; /* of those being loaded */
     uint32_t asked;
-    bool loading, tried;
+    bool ask_due, tried, loading;
+    bool first_start; /* the load's: what it brings was there before the request came */
 };
 
 _Static_assert(sizeof(struct kv_key) == sizeof(struct block_key), "one name in two rooms");
@@ -31,7 +35,9 @@ size_t tiers_submit_bytes_max(const struct unit_options *options) {
 }
 
 size_t tiers_plan_bytes_max(const struct unit_options *options) {
-    return options->kv_storage ? LOADS_MAX * record_tail(kv_load_bytes(blocks_max(options))) : 0;
+    size_t find = record_tail(kv_find_bytes(blocks_max(options)));
+    size_t load = record_tail(kv_load_bytes(blocks_max(options)));
+    return options->kv_storage ? ASKS_MAX * find + LOADS_MAX * load : 0;
 }
 
 size_t tiers_step_bytes_max(const struct unit_options *options) {
@@ -58,36 +64,60 @@ static void set_forms(uint8_t forms[KV_BLOCK_TOKENS], uint32_t prompt_tokens) {
         forms[i] = i < prompt_tokens ? TOKEN_PROMPT : TOKEN_GENERATED;
 }
 
-void tiers_ask(struct unit *unit, struct unit_request *request) {
-    uint32_t count = (request_known(request) - 1) / KV_BLOCK_TOKENS;
-    if (!unit->options.kv_storage || !unit->options.prefix_cache || count == 0) return;
+/* NULL: nothing can come from the storage. */
+static struct tier_hit *open_tier(struct unit *unit, struct unit_request *request) {
+    if (!unit->options.kv_storage || !unit->options.prefix_cache) return NULL;
+    if (request->tier) return request->tier;
+    uint64_t blocks = admit_pages(request_need(request));
     struct tier_hit *tier = arena_take_zeroed(&request->arena, sizeof *tier);
-    struct block_key *keys = arena_take(&request->arena, count * sizeof *keys);
-    if (!tier || !keys) return; /* then without */
+    struct block_key *keys = arena_take(&request->arena, blocks * sizeof *keys);
+    if (!tier || !keys) return NULL; /* then without */
+    tier->keys = keys;
+    return request->tier = tier;
+}
+
+static void set_keys(const struct unit *unit, const struct unit_request *request) {
+    struct tier_hit *tier = request->tier;
     struct block_key key = root_of(unit, request);
-    for (uint32_t i = 0; i < count; i++) {
+    tier->key_count = (request_known(request) - 1) / KV_BLOCK_TOKENS;
+    for (uint32_t i = 0; i < tier->key_count; i++) {
         uint8_t forms[KV_BLOCK_TOKENS];
         set_forms(forms, request->block_prompt[i]);
         key = block_key_next(BLOCK_KEY_TRUE, &key, request->tokens + (size_t)i * KV_BLOCK_TOKENS,
                              forms);
-        keys[i] = key;
+        tier->keys[i] = key;
     }
-    tier->keys = keys;
-    tier->key_count = count;
-    request->tier = tier;
-    struct record_kv_find *find = unit_put(unit, RECORD_KV_FIND, kv_find_bytes(count));
+}
+
+void tiers_ask(struct unit *unit, struct unit_request *request) {
+    struct tier_hit *tier = open_tier(unit, request);
+    if (!tier) return;
+    set_keys(unit, request);
+    tier->found = tier->host = 0;
+    tier->ask_due = tier->tried = false;
+    if (tier->key_count == 0) return;
+    struct record_kv_find *find = unit_put(unit, RECORD_KV_FIND, kv_find_bytes(tier->key_count));
     find->request = request->id;
-    find->key_count = count;
-    memcpy(record_tail_at(find, sizeof *find), keys, count * sizeof *keys);
+    find->key_count = tier->key_count;
+    find->fresh = request->resumed_count > 0; /* it comes from a unit that ran a moment ago */
+    memcpy(record_tail_at(find, sizeof *find), tier->keys, tier->key_count * sizeof *tier->keys);
+    tier->finds++;
+}
+
+void tiers_ask_later(struct unit *unit, struct unit_request *request) {
+    struct tier_hit *tier = open_tier(unit, request);
+    if (!tier) return;
+    tier->found = tier->host = 0;
+    tier->ask_due = true;
 }
 
 void tiers_found(struct unit *unit, struct unit_request *request,
                  const struct record_kv_found *record) {
     struct tier_hit *tier = request->tier;
-    if (!tier) return;
+    if (!tier || tier->finds == 0 || --tier->finds > 0) return;
     uint32_t found = record->blocks < tier->key_count ? record->blocks : tier->key_count;
-    account_found(request, found * KV_BLOCK_TOKENS);
-    if (request->state != REQUEST_WAITING) return;
+    if (!request->started) account_found(request, found * KV_BLOCK_TOKENS);
+    if (request->state != REQUEST_WAITING || tier->ask_due) return;
     tier->found = found;
     tier->host = record->host_blocks;
     unit->plan_wanted = true;
@@ -100,32 +130,38 @@ static int tier_of(uint32_t blocks, uint32_t host_blocks) {
     return 2 * host_blocks > blocks ? HOST : DISK;
 }
 
-/* How many blocks behind the hit are to be loaded. */
-static uint32_t choose_blocks(struct unit *unit, const struct unit_request *request,
-                              const struct pages_hit *hit) {
-    const struct tier_hit *tier = request->tier;
+struct load_ask tiers_load_ask(const struct unit *unit, const struct unit_request *request,
+                               uint32_t first_block, uint32_t stored_blocks) {
     const struct unit_options *options = &unit->options;
-    uint32_t count = tier->found > hit->block_count ? tier->found - hit->block_count : 0;
-    bool another =
-        hit->block_count > 0 && /* found by its text, in other forms */
-        !block_key_equal(&unit->tree.nodes[hit->node].key, &tier->keys[hit->block_count - 1]);
-    if (count == 0 || another || options->kv_choice == KV_CHOICE_COMPUTE) return 0;
-    if (options->kv_choice == KV_CHOICE_LOAD) return count;
-    struct load_ask ask = {
-        .rate = &unit->tiers.rates[tier_of(tier->found, tier->host)],
+    const struct tier_hit *tier = request->tier;
+    return (struct load_ask){
+        .rate = &unit->tiers.rates[tier ? tier_of(tier->found, tier->host) : DISK],
         .cost = &unit->cost,
-        .first_block = hit->block_count,
-        .block_count = count,
+        .first_block = first_block,
+        .block_count = stored_blocks,
         .prompt_tokens = request_known(request),
         .chunk_tokens_max = options->chunk_tokens_max < options->step_tokens_max
                                 ? options->chunk_tokens_max
                                 : options->step_tokens_max,
         .block_bytes = options->page_bytes,
     };
-    struct load_choice choice = load_or_compute(&ask);
-    if (choice.load_blocks) {
+}
+
+/* How many blocks behind the hit are to be loaded. */
+static uint32_t choose_blocks(struct unit *unit, const struct unit_request *request,
+                              const struct pages_hit *hit) {
+    const struct tier_hit *tier = request->tier;
+    uint32_t count = tier->found > hit->block_count ? tier->found - hit->block_count : 0;
+    bool another =
+        hit->block_count > 0 && /* found by its text, in other forms */
+        !block_key_equal(&unit->tree.nodes[hit->node].key, &tier->keys[hit->block_count - 1]);
+    if (count == 0 || another || unit->options.kv_choice == KV_CHOICE_COMPUTE) return 0;
+    if (unit->options.kv_choice == KV_CHOICE_LOAD) return count;
+    struct kv_path_ask ask = {.load = tiers_load_ask(unit, request, hit->block_count, count)};
+    struct kv_path_choice choice = kv_path_choose(&ask);
+    if (choice.path == KV_PATH_LOAD) {
         unit->tiers.computed_instead = 0;
-        return choice.load_blocks;
+        return choice.load.load_blocks;
     }
     if (++unit->tiers.computed_instead <= COMPUTED_MAX) return 0;
     unit->tiers.computed_instead = 0;
@@ -154,6 +190,7 @@ static bool begin_load(struct unit *unit, struct unit_request *request, const st
     struct admit_house house = unit_rows_and_pages(unit);
     if (admit_start(pages - hit->block_count + hit->unleased_count, &house) != ADMIT_NOW)
         return false;
+    request->tier->first_start = !request->started;
     pages_attach(unit, request);
     bool claimed = pages_claim(unit, request, (uint32_t)pages);
     check(claimed);
@@ -165,14 +202,26 @@ static bool begin_load(struct unit *unit, struct unit_request *request, const st
     return true;
 }
 
+static void ask_again(struct unit *unit, uint32_t count) {
+    uint32_t asked = 0;
+    for (uint32_t i = 0; i < count && asked < ASKS_MAX; i++) {
+        const struct schedule_item *item = &unit->items[unit->order[i]];
+        struct unit_request *request = &unit->requests[item->slot];
+        if (item->phase != SCHEDULE_WAITING || !request->tier || !request->tier->ask_due) continue;
+        tiers_ask(unit, request);
+        asked++;
+    }
+}
+
 bool tiers_load(struct unit *unit, uint32_t count) {
     uint32_t begun = 0;
+    ask_again(unit, count);
     for (uint32_t i = 0; i < count && begun < LOADS_MAX; i++) {
         const struct schedule_item *item = &unit->items[unit->order[i]];
         struct unit_request *request = &unit->requests[item->slot];
         struct tier_hit *tier = request->tier;
         if (item->phase != SCHEDULE_WAITING) continue;
-        if (!tier || tier->tried || request->started || tier->found == 0) continue;
+        if (!tier || tier->tried || tier->found == 0) continue;
         struct pages_hit hit = pages_look_up(unit, request);
         uint32_t blocks = choose_blocks(unit, request, &hit);
         tier->tried = true; /* it is asked once: the choice is counted */
@@ -203,11 +252,11 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
     unit->tiers.loaded_tokens_total[HOST] += host_tokens;
     unit->tiers.loaded_tokens_total[DISK] += tokens - host_tokens;
     uint32_t from_disk = request->computed_count, end = from_disk + tokens;
-    if (record->blocks < tier->asked) account_missed(request, end);
+    if (tier->first_start && record->blocks < tier->asked) account_missed(request, end);
     /* Which of them came from memory the record does not say. */
     account_obtained(request, ACCOUNT_DISK, from_disk, end - host_tokens);
     account_obtained(request, ACCOUNT_HOST, end - host_tokens, end);
-    request->work.load_ns += record->ns;
+    if (request->work.queue_ns < 0) request->work.load_ns += record->ns;
     request->computed_count = end;
     if (tokens) pages_share(unit, request);
     unit->plan_wanted = unit->load_changed = true;

@@ -2,11 +2,15 @@
  * The tiers below a unit's pages: host memory and disk, which the host's KV storage keeps. A unit
  * only says what it wants:
  *
- *   a request comes   KV_FIND its blocks' keys -> KV_FOUND how many are there
+ *   a request comes,  KV_FIND the keys of all its whole blocks, of prompt and answer, each in its
+ *   or comes back     form -> KV_FOUND how many are there
  *   it could start    what pages and storage have is weighed against computing it
- *                     (policy/load_or_compute); then it is parked with its pages, KV_LOAD ->
- *                     KV_LOADED, and runs from behind what arrived
+ *                     (policy/kv_path); then it is parked with its pages, KV_LOAD -> KV_LOADED, and
+ *                     runs from behind what arrived
  *   blocks whole      KV_KEEP; their pages, and those before them, stay leased until KV_KEPT
+ *
+ * It comes back when it was interrupted, or when its blocks should have come from another unit and
+ * did not; what was stored before is then loaded like anything else.
  *
  * An answer that does not come in time is not waited for, but for KV_LOADED: until then somebody
  * writes to the pages, whatever becomes of the request.
@@ -24,8 +28,16 @@ size_t tiers_step_bytes_max(const struct unit_options *options);
 /* Memory of the longest request, in its arena. */
 size_t tiers_request_bytes_max(const struct unit_options *options);
 
-/* A request has come that computes its prompt here: asks what the storage has of it. */
+/* It waits to be computed: asks what the storage has of it. */
 void tiers_ask(struct unit *unit, struct unit_request *request);
+
+/* Likewise, with one of the next plans. */
+void tiers_ask_later(struct unit *unit, struct unit_request *request);
+
+/* For the choice of its blocks' way: `first_block` stand in pages, and so many behind them are
+ * stored. */
+struct load_ask tiers_load_ask(const struct unit *unit, const struct unit_request *request,
+                               uint32_t first_block, uint32_t stored_blocks);
 
 void tiers_found(struct unit *unit, struct unit_request *request,
                  const struct record_kv_found *record);

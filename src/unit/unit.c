@@ -28,8 +28,8 @@ static size_t reaction_bytes(const struct unit_options *options) {
 }
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
-    size_t step =
-        plan_bytes_max(options) + hello_bytes(1) + load_bytes(1) + tiers_plan_bytes_max(options);
+    size_t step = plan_bytes_max(options) + hello_bytes(1) + load_bytes(1) +
+                  tiers_plan_bytes_max(options) + handoff_give_up_bytes_max();
     size_t reaction = reaction_bytes(options);
     return round_up(step > reaction ? step : reaction, 16);
 }
@@ -138,6 +138,7 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
     struct unit *unit = arena_take_zeroed(arena, sizeof *unit);
     if (!unit) return error_set(error, STATUS_NO_MEMORY, "unit: not enough memory");
     unit->options = *options;
+    unit->give_up_ns = MACHINE_NEVER;
     if (!unit->options.chunk_tokens_max) unit->options.chunk_tokens_max = UINT32_MAX;
     if (!unit->options.tpot_stretch_percent) unit->options.tpot_stretch_percent = 150;
     if (!unit->options.prompt_patience_ns) unit->options.prompt_patience_ns = 1000000000;
@@ -351,7 +352,7 @@ static enum status receive_kv_done(struct unit *unit, const struct record_kv_don
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = request_of(unit, record->request);
     check(request); /* it stays for as long as its transfer does */
-    handoff_done(unit, request, record->arrived, now_ns);
+    handoff_done(unit, request, record, now_ns);
     return STATUS_OK;
 }
 
@@ -571,7 +572,9 @@ static bool has_work(const struct unit *unit) {
 
 static void unit_step(void *self, int64_t now_ns) {
     struct unit *unit = self;
-    if (!has_work(unit) || !unit_can_put(unit, outbox_bytes_min(&unit->options))) return;
+    if (!has_work(unit) && now_ns < unit->give_up_ns) return;
+    if (!unit_can_put(unit, outbox_bytes_min(&unit->options))) return;
+    handoff_give_up(unit, now_ns);
     if (!unit->hello_sent) put_hello(unit);
     if (unit->abandoned)
         end_all(unit);
@@ -613,9 +616,9 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
     }
 }
 
-/* Nothing here happens by time alone: either there is work now, or a record must come first. */
+/* Either there is work now, or a record must come first, unless a transfer takes too long. */
 static int64_t unit_next_wake_ns(const void *self) {
-    return has_work(self) ? 0 : MACHINE_NEVER;
+    return has_work(self) ? 0 : ((const struct unit *)self)->give_up_ns;
 }
 
 struct machine unit_machine(struct unit *unit) {

@@ -57,8 +57,7 @@ static void stored_blocks_are_loaded_where_that_is_faster(void **state) {
         struct kv_path_choice choice = kv_path_choose(&ask);
         assert_int_equal(choice.path, rows[i].path);
         assert_int_equal(choice.wait_ns, 0);
-        assert_int_equal(choice.load.load_blocks,
-                         choice.path == KV_PATH_LOAD ? rows[i].stored : 0);
+        assert_int_equal(choice.load.load_blocks, choice.path == KV_PATH_LOAD ? rows[i].stored : 0);
         assert_string_equal(kv_path_reason(&ask, &choice), rows[i].reason);
     }
 }

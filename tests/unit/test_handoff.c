@@ -137,10 +137,11 @@ static bool submit(struct pair *pair, const uint32_t *tokens, uint32_t prompt_co
     return !journey->refused;
 }
 
-static void tell(struct world *world, uint32_t number, bool arrived) {
+static void tell(struct world *world, uint32_t number, bool arrived, uint32_t blocks) {
     struct record_kv_done *record = world_make(RECORD_KV_DONE, sizeof *record);
     record->request.low = number;
     record->arrived = arrived;
+    record->blocks = blocks;
     world_send(world, record);
 }
 
@@ -164,7 +165,7 @@ static void travel(struct pair *pair, uint32_t number) {
     if (!journey->expected || journey->decode_done) {
         if (journey->pushing && !journey->prefill_done && (journey->named || journey->broken)) {
             journey->prefill_done = true;
-            tell(pair->prefill, number, false);
+            tell(pair->prefill, number, false, 0);
         }
         return;
     }
@@ -175,12 +176,12 @@ static void travel(struct pair *pair, uint32_t number) {
         spoil(pair, journey); /* until it says so, it may write anything */
         pair->broken++;
         journey->decode_done = true;
-        tell(pair->decode, number, false);
+        tell(pair->decode, number, false, 0);
     } else if (journey->named) {
         carry(pair, journey);
         journey->decode_done = journey->prefill_done = true;
-        tell(pair->decode, number, true);
-        tell(pair->prefill, number, true);
+        tell(pair->decode, number, true, journey->block_count - journey->first_block);
+        tell(pair->prefill, number, true, 0);
     }
 }
 
@@ -353,7 +354,7 @@ static void wrong_first_tokens_are_refused(void **state) {
     world_send(pair->decode, record);
     world_drain(pair->decode);
     assert_int_equal(pair->decode->known[0].endings, 0); /* its pages may still be written to */
-    tell(pair->decode, 0, true);
+    tell(pair->decode, 0, true, 2);
     world_drain(pair->decode);
     assert_int_equal(pair->decode->known[0].endings, 1);
     assert_int_equal(pair->decode->known[0].reason, FINISH_FAILED);

@@ -11,142 +11,10 @@
 
 #include <cmocka.h>
 
-#include "base/check.h"
-#include "base/random.h"
-#include "world.h"
+#include "storage.h"
 
-enum { BLOCKS_MAX = 4000, PENDING_MAX = 64 };
-
-struct stored {
-    struct kv_key key;
-    struct kv_row rows[KV_BLOCK_TOKENS];
-};
-
-struct storage {
-    struct stored blocks[BLOCKS_MAX];
-    uint32_t count;
-    struct record *pending[PENDING_MAX]; /* loads and keeps that have not been done */
-    struct kv_row kept[PENDING_MAX][24][KV_BLOCK_TOKENS]; /* what a keep's pages held when asked */
-    uint32_t pending_count;
-    uint64_t seed, draws;
-    double late_odds, lose_odds;
-    uint32_t finds, loads, loaded, keeps, dropped;
-};
-
-static double draw(struct storage *storage) {
-    return random_uniform(storage->seed, 3, (uint32_t)storage->draws++);
-}
-
-static struct stored *stored_of(struct storage *storage, const struct kv_key *key) {
-    for (uint32_t i = 0; i < storage->count; i++)
-        if (memcmp(&storage->blocks[i].key, key, sizeof *key) == 0) return &storage->blocks[i];
-    return NULL;
-}
-
-static void answer_find(struct world *world, const struct record_kv_find *find) {
-    struct storage *storage = world->context;
-    const struct kv_key *keys = record_tail_at(find, sizeof *find);
-    uint32_t blocks = 0;
-    while (blocks < find->key_count && stored_of(storage, &keys[blocks]))
-        blocks++;
-    world->known[find->request.low].found = blocks * KV_BLOCK_TOKENS;
-    struct record_kv_found *found = world_make(RECORD_KV_FOUND, sizeof *found);
-    found->request = find->request;
-    found->blocks = blocks;
-    found->host_blocks = blocks / 2;
-    world_send(world, found);
-    storage->finds++;
-}
-
-static void answer_load(struct world *world, const struct record_kv_load *load) {
-    struct storage *storage = world->context;
-    const struct kv_key *keys = record_tail_at(load, sizeof *load);
-    const struct page_id *pages =
-        (const void *)((const char *)load + kv_load_pages_at(load->block_count));
-    uint32_t blocks = 0;
-    for (; blocks < load->block_count && draw(storage) >= storage->lose_odds; blocks++)
-        memcpy(world->kv[pages[blocks].index], stored_of(storage, &keys[blocks])->rows,
-               sizeof world->kv[0]);
-    struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, sizeof *loaded);
-    loaded->request = load->request;
-    loaded->blocks = blocks;
-    loaded->host_blocks = blocks / 3;
-    loaded->ns = 10 + blocks;
-    world_send(world, loaded);
-    storage->loads++;
-    storage->loaded += blocks;
-}
-
-static void answer_keep(struct world *world, const struct record_kv_keep *keep, uint32_t slot) {
-    struct storage *storage = world->context;
-    const struct kv_key *keys = record_tail_at(keep, sizeof *keep);
-    const struct page_id *pages =
-        (const void *)((const char *)keep + kv_keep_pages_at(keep->block_count));
-    bool full = draw(storage) < storage->lose_odds;
-    if (keep->first_block == 0)
-        for (uint32_t i = 0; i < sizeof keys[0]; i++)
-            assert_int_equal(keys[0].bytes[i], 0);
-    for (uint32_t i = 0; i < keep->block_count; i++) {
-        assert_memory_equal(world->kv[pages[i].index], storage->kept[slot][i], sizeof world->kv[0]);
-        if (full || stored_of(storage, &keys[1 + i])) continue;
-        struct stored *stored = &storage->blocks[storage->count++];
-        assert_true(storage->count < BLOCKS_MAX);
-        stored->key = keys[1 + i];
-        memcpy(stored->rows, world->kv[pages[i].index], sizeof stored->rows);
-        storage->keeps++;
-    }
-    struct record_kv_kept *kept = world_make(RECORD_KV_KEPT, sizeof *kept);
-    kept->last_page = keep->last_page;
-    kept->dropped = full ? keep->block_count : 0;
-    kept->writable = !full;
-    storage->dropped += kept->dropped;
-    world_send(world, kept);
-}
-
-/* Each is noted; what a load will write to is spoilt at once. */
 static void take_other(struct world *world, const struct record *record) {
-    struct storage *storage = world->context;
-    uint32_t slot = storage->pending_count++;
-    assert_true(slot < PENDING_MAX);
-    storage->pending[slot] = malloc(record->bytes);
-    memcpy(storage->pending[slot], record, record->bytes);
-    if (record->kind == RECORD_KV_LOAD) {
-        const struct record_kv_load *load = (const void *)record;
-        const struct page_id *pages =
-            (const void *)((const char *)load + kv_load_pages_at(load->block_count));
-        for (uint32_t i = 0; i < load->block_count; i++)
-            memset(world->kv[pages[i].index], 0xEE, sizeof world->kv[0]);
-    }
-    if (record->kind != RECORD_KV_KEEP) return;
-    const struct record_kv_keep *keep = (const void *)record;
-    const struct page_id *pages =
-        (const void *)((const char *)keep + kv_keep_pages_at(keep->block_count));
-    for (uint32_t i = 0; i < keep->block_count; i++)
-        memcpy(storage->kept[slot][i], world->kv[pages[i].index], sizeof world->kv[0]);
-}
-
-static void do_pending(struct world *world, uint32_t slot) {
-    struct storage *storage = world->context;
-    struct record *record = storage->pending[slot];
-    switch (record->kind) {
-    case RECORD_KV_FIND:
-        answer_find(world, (const void *)record);
-        break;
-    case RECORD_KV_LOAD:
-        answer_load(world, (const void *)record);
-        break;
-    case RECORD_KV_KEEP:
-        answer_keep(world, (const void *)record, slot);
-        break;
-    default:
-        fail();
-    }
-    free(record);
-    for (uint32_t i = slot + 1; i < storage->pending_count; i++) {
-        storage->pending[i - 1] = storage->pending[i];
-        memcpy(storage->kept[i - 1], storage->kept[i], sizeof storage->kept[0]);
-    }
-    storage->pending_count--;
+    storage_take(world->context, world, record);
 }
 
 /* Until nothing is left to do, in any order. */
@@ -154,8 +22,8 @@ static void run(struct world *world) {
     struct storage *storage = world->context;
     for (int turn = 0; turn < 100000; turn++) {
         world_drain(world);
-        if (storage->pending_count && draw(storage) >= storage->late_odds) {
-            do_pending(world, (uint32_t)(draw(storage) * storage->pending_count));
+        if (storage->pending_count && storage_draw(storage) >= storage->late_odds) {
+            storage_do(storage, (uint32_t)(storage_draw(storage) * storage->pending_count));
             continue;
         }
         if (world->plan)
@@ -181,13 +49,6 @@ static struct world *open_above(struct storage *storage, enum kv_choice choice) 
     return world;
 }
 
-static struct storage *new_storage(uint64_t seed) {
-    struct storage *storage = calloc(1, sizeof *storage);
-    assert_non_null(storage);
-    storage->seed = seed;
-    return storage;
-}
-
 /* Four long prompts, twice; returns the hits. */
 static uint32_t ask_families(struct world *world) {
     for (uint32_t i = 0; i < 4; i++) {
@@ -200,7 +61,7 @@ static uint32_t ask_families(struct world *world) {
 
 static void what_one_keeps_another_loads(void **state) {
     (void)state;
-    struct storage *storage = new_storage(1);
+    struct storage *storage = storage_open(1);
     struct world *first = open_above(storage, KV_CHOICE_LOAD);
     assert_int_equal(ask_families(first), 0);
     assert_true(storage->keeps > 20 && storage->loads == 0);
@@ -227,7 +88,7 @@ static void what_one_keeps_another_loads(void **state) {
 
 static void another_tenant_finds_nothing(void **state) {
     (void)state;
-    struct storage *storage = new_storage(2);
+    struct storage *storage = storage_open(2);
     struct world *world = open_above(storage, KV_CHOICE_LOAD);
     uint32_t tokens[300];
     for (uint32_t i = 0; i < 300; i++)
@@ -248,7 +109,7 @@ static void another_tenant_finds_nothing(void **state) {
 /* Where the storage is late, a request is not kept waiting for what it might have. */
 static void nobody_waits_for_an_answer(void **state) {
     (void)state;
-    struct storage *storage = new_storage(3);
+    struct storage *storage = storage_open(3);
     struct world *world = open_above(storage, KV_CHOICE_LOAD);
     uint32_t number = world_submit(world, 200, 5);
     for (int turn = 0; turn < 100 && !world->known[number].endings; turn++) {
@@ -268,7 +129,7 @@ static void nobody_waits_for_an_answer(void **state) {
 /* Cancelled while its pages are written to: they are given back when that is over. */
 static void a_load_outlives_its_request(void **state) {
     (void)state;
-    struct storage *storage = new_storage(4);
+    struct storage *storage = storage_open(4);
     struct world *world = open_above(storage, KV_CHOICE_LOAD);
     world_submit_family(world, 5, 500, 4);
     run(world);
@@ -277,15 +138,15 @@ static void a_load_outlives_its_request(void **state) {
     uint32_t number = world_submit_family(world, 5, 500, 4);
     world_drain(world);
     assert_int_equal(storage->pending_count, 1);
-    do_pending(world, 0); /* found */
+    storage_do(storage, 0); /* found */
     world_step(world);
     world_drain(world);
-    assert_int_equal(storage->pending[0]->kind, RECORD_KV_LOAD);
+    assert_int_equal(storage->pending[0].record->kind, RECORD_KV_LOAD);
     world_cancel(world, number);
     world_drain(world);
     assert_int_equal(world->known[number].endings, 0);
     assert_true(world->load.pages_held > 0);
-    do_pending(world, 0);
+    storage_do(storage, 0);
     world_drain(world);
     assert_int_equal(world->known[number].endings, 1);
     run(world);
@@ -299,7 +160,7 @@ static void whatever_the_storage_does_the_answers_stay(void **state) {
     (void)state;
     uint32_t loaded = 0, dropped = 0;
     for (uint64_t seed = 1; seed <= 30; seed++) {
-        struct storage *storage = new_storage(seed);
+        struct storage *storage = storage_open(seed);
         storage->late_odds = 0.7;
         storage->lose_odds = seed % 2 ? 0.1 : 0;
         for (int life = 0; life < 2; life++) {
@@ -307,10 +168,10 @@ static void whatever_the_storage_does_the_answers_stay(void **state) {
                 open_above(storage, seed % 3 ? KV_CHOICE_LOAD : KV_CHOICE_MEASURED);
             for (uint32_t i = 0; i < 12; i++) {
                 for (uint32_t k = 0; k < 3; k++)
-                    world_submit_family(world, 1 + (uint32_t)(draw(storage) * 8),
-                                        100 + (uint32_t)(draw(storage) * 700), 20);
-                if (draw(storage) < 0.5)
-                    world_cancel(world, (uint32_t)(draw(storage) * world->submitted));
+                    world_submit_family(world, 1 + (uint32_t)(storage_draw(storage) * 8),
+                                        100 + (uint32_t)(storage_draw(storage) * 700), 20);
+                if (storage_draw(storage) < 0.5)
+                    world_cancel(world, (uint32_t)(storage_draw(storage) * world->submitted));
                 run(world);
             }
             world_assert_empty(world);

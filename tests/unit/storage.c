@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "storage.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+
+struct storage *storage_open(uint64_t seed) {
+    struct storage *storage = calloc(1, sizeof *storage);
+    assert_non_null(storage);
+    storage->seed = seed;
+    return storage;
+}
+
+double storage_draw(struct storage *storage) {
+    return random_uniform(storage->seed, 3, (uint32_t)storage->draws++);
+}
+
+static struct stored *stored_of(struct storage *storage, const struct kv_key *key) {
+    for (uint32_t i = 0; i < storage->count; i++)
+        if (memcmp(&storage->blocks[i].key, key, sizeof *key) == 0) return &storage->blocks[i];
+    return NULL;
+}
+
+static void answer_find(struct storage *storage, struct world *world,
+                        const struct record_kv_find *find) {
+    const struct kv_key *keys = record_tail_at(find, sizeof *find);
+    uint32_t blocks = 0;
+    while (blocks < find->key_count && stored_of(storage, &keys[blocks]))
+        blocks++;
+    world->known[find->request.low].found = blocks * KV_BLOCK_TOKENS;
+    struct record_kv_found *found = world_make(RECORD_KV_FOUND, sizeof *found);
+    found->request = find->request;
+    found->blocks = blocks;
+    found->host_blocks = blocks / 2;
+    world_send(world, found);
+    storage->finds++;
+    storage->fresh_finds += find->fresh;
+}
+
+static void answer_load(struct storage *storage, struct world *world,
+                        const struct record_kv_load *load) {
+    const struct kv_key *keys = record_tail_at(load, sizeof *load);
+    const struct page_id *pages =
+        (const void *)((const char *)load + kv_load_pages_at(load->block_count));
+    uint32_t blocks = 0;
+    for (; blocks < load->block_count && storage_draw(storage) >= storage->lose_odds; blocks++)
+        memcpy(world->kv[pages[blocks].index], stored_of(storage, &keys[blocks])->rows,
+               sizeof world->kv[0]);
+    struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, sizeof *loaded);
+    loaded->request = load->request;
+    loaded->blocks = blocks;
+    loaded->host_blocks = blocks / 3;
+    loaded->ns = 10 + blocks;
+    world_send(world, loaded);
+    storage->loads++;
+    storage->loaded += blocks;
+}
+
+static void answer_keep(struct storage *storage, const struct pending *pending) {
+    struct world *world = pending->world;
+    const struct record_kv_keep *keep = (const void *)pending->record;
+    const struct kv_key *keys = record_tail_at(keep, sizeof *keep);
+    const struct page_id *pages =
+        (const void *)((const char *)keep + kv_keep_pages_at(keep->block_count));
+    bool full = storage_draw(storage) < storage->lose_odds;
+    if (keep->first_block == 0)
+        for (uint32_t i = 0; i < sizeof keys[0]; i++)
+            assert_int_equal(keys[0].bytes[i], 0);
+    for (uint32_t i = 0; i < keep->block_count; i++) {
+        assert_memory_equal(world->kv[pages[i].index], pending->kept[i], sizeof world->kv[0]);
+        if (full || stored_of(storage, &keys[1 + i])) continue;
+        struct stored *stored = &storage->blocks[storage->count++];
+        assert_true(storage->count < STORED_MAX);
+        stored->key = keys[1 + i];
+        memcpy(stored->rows, world->kv[pages[i].index], sizeof stored->rows);
+        storage->keeps++;
+    }
+    struct record_kv_kept *kept = world_make(RECORD_KV_KEPT, sizeof *kept);
+    kept->last_page = keep->last_page;
+    kept->dropped = full ? keep->block_count : 0;
+    kept->writable = !full;
+    storage->dropped += kept->dropped;
+    world_send(world, kept);
+}
+
+/* Each is noted; what a load will write to is spoilt at once. */
+void storage_take(struct storage *storage, struct world *world, const struct record *record) {
+    assert_true(storage->pending_count < PENDING_MAX);
+    struct pending *pending = &storage->pending[storage->pending_count++];
+    pending->world = world;
+    pending->record = malloc(record->bytes);
+    memcpy(pending->record, record, record->bytes);
+    if (record->kind == RECORD_KV_LOAD) {
+        const struct record_kv_load *load = (const void *)record;
+        const struct page_id *pages =
+            (const void *)((const char *)load + kv_load_pages_at(load->block_count));
+        for (uint32_t i = 0; i < load->block_count; i++)
+            memset(world->kv[pages[i].index], 0xEE, sizeof world->kv[0]);
+    }
+    if (record->kind != RECORD_KV_KEEP) return;
+    const struct record_kv_keep *keep = (const void *)record;
+    const struct page_id *pages =
+        (const void *)((const char *)keep + kv_keep_pages_at(keep->block_count));
+    for (uint32_t i = 0; i < keep->block_count; i++)
+        memcpy(pending->kept[i], world->kv[pages[i].index], sizeof world->kv[0]);
+}
+
+void storage_do(struct storage *storage, uint32_t slot) {
+    struct pending *pending = &storage->pending[slot];
+    const struct record *record = pending->record;
+    switch (record->kind) {
+    case RECORD_KV_FIND:
+        answer_find(storage, pending->world, (const void *)record);
+        break;
+    case RECORD_KV_LOAD:
+        answer_load(storage, pending->world, (const void *)record);
+        break;
+    case RECORD_KV_KEEP:
+        answer_keep(storage, pending);
+        break;
+    default:
+        fail();
+    }
+    free(pending->record);
+    memmove(pending, pending + 1, (--storage->pending_count - slot) * sizeof *pending);
+}

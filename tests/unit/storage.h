@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An invented KV storage below the pages of one or several invented units: it answers when it is
+ * told to, in any order, forgets blocks if it is to, and spoils what it will write to as soon as it
+ * is asked. Units that share it load what others have kept.
+ */
+#ifndef TESTS_UNIT_STORAGE_H
+#define TESTS_UNIT_STORAGE_H
+
+#include "world.h"
+
+enum { STORED_MAX = 4000, PENDING_MAX = 64 };
+
+struct stored {
+    struct kv_key key;
+    struct kv_row rows[KV_BLOCK_TOKENS];
+};
+
+struct pending { /* what a unit has said and is not done */
+    struct world *world;
+    struct record *record;
+    struct kv_row kept[24][KV_BLOCK_TOKENS]; /* what a keep's pages held when asked */
+};
+
+struct storage {
+    struct stored blocks[STORED_MAX];
+    uint32_t count;
+    struct pending pending[PENDING_MAX];
+    uint32_t pending_count;
+    uint64_t seed, draws;
+    double late_odds; /* for the tests: that nothing is done in a turn */
+    double lose_odds; /* that a load ends before a block, that a keep is not taken */
+    uint32_t finds, fresh_finds, loads, loaded, keeps, dropped;
+};
+
+struct storage *storage_open(uint64_t seed);
+
+double storage_draw(struct storage *storage);
+
+/* Takes a FIND, a LOAD or a KEEP. */
+void storage_take(struct storage *storage, struct world *world, const struct record *record);
+
+/* Does pending[slot], and answers. */
+void storage_do(struct storage *storage, uint32_t slot);
+
+#endif
