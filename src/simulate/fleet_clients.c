@@ -38,11 +38,12 @@ static uint32_t below(const struct fleet_clients *clients, uint32_t draw, uint32
     return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
 }
 
-/* Prompts of four families begin alike. */
+/* Prompts of four families begin alike, for all tenants. */
 static uint32_t make_prompt(const struct fleet_clients *clients, uint32_t *prompt) {
     uint32_t count = 1 + below(clients, 0, FLEET_PROMPT_MAX - 1), family = below(clients, 1, 4);
+    uint32_t alike = 80 + below(clients, 11, FLEET_PROMPT_MAX);
     for (uint32_t i = 0; i < count; i++)
-        prompt[i] = 2 + (i < 140 ? family * 31 + i * 7 : clients->count * 17 + i) % 990;
+        prompt[i] = 2 + (i < alike ? family * 31 + i * 7 : clients->count * 17 + i) % 990;
     return count;
 }
 
@@ -56,14 +57,17 @@ static size_t make_body(struct fleet_clients *clients, struct fleet_client *clie
     bool logprobs = below(clients, 7, 5) == 0;
     client->stream = below(clients, 8, 2);
     client->choice_count = below(clients, 9, 4) ? 1 : 1 + below(clients, 10, FLEET_CHOICES_MAX);
+    client->tenant = 1 + below(clients, 12, 2);
+    client->prompt_count = count;
     char *out = clients->body;
     size_t used = format_text(
         out, BODY_BYTES,
         "{\"max_tokens\":%u,\"seed\":%u,\"n\":%u,\"stream\":%s,\"frequency_penalty\":%s,"
-        "\"min_tokens\":%u%s,\"prompt\":[",
+        "\"min_tokens\":%u%s%s,\"prompt\":[",
         answer_max, (unsigned)sampling.seed, client->choice_count,
         client->stream ? "true" : "false", sampling.frequency_penalty != 0 ? "0.5" : "0",
-        sampling.min_tokens, logprobs ? ",\"logprobs\":2" : "");
+        sampling.min_tokens, logprobs ? ",\"logprobs\":2" : "",
+        client->stream ? ",\"stream_options\":{\"include_usage\":true}" : "");
     for (uint32_t i = 0; i < count; i++)
         used += format_text(out + used, BODY_BYTES - used, i ? ",%u" : "%u", prompt[i]);
     used += format_text(out + used, BODY_BYTES - used, "]}");
@@ -101,6 +105,11 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients) {
     memcpy((char *)record + body_at, text, body_bytes);
     arena_clear(&clients->scratch);
     return &record->record;
+}
+
+uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t number) {
+    check(number < clients->count);
+    return clients->clients[number].tenant;
 }
 
 /* ---- hearing --------------------------------------------------------------------------------- */
@@ -155,6 +164,27 @@ static void take_choices(struct fleet_clients *clients, struct fleet_client *cli
     }
 }
 
+static int64_t number_in(const struct tree *object, const char *name) {
+    int64_t number = -1;
+    tree_get_integer(tree_member(object, name), &number);
+    return number;
+}
+
+/* Of a whole answer. */
+static void take_usage(struct fleet_clients *clients, struct fleet_client *client,
+                       const struct tree *usage) {
+    int64_t prompt = number_in(usage, "prompt_tokens"), told = 0;
+    int64_t hits = number_in(usage, "prompt_cache_hit_tokens");
+    if (prompt < 0) return; /* null */
+    for (uint32_t i = 0; i < client->choice_count; i++)
+        told += client->choices[i].count;
+    if (prompt != client->prompt_count || hits < 0 || hits > prompt ||
+        hits + number_in(usage, "prompt_cache_miss_tokens") != prompt)
+        fleet_clients_breach(clients, client, "its account of the prompt is wrong");
+    if (!client->cut && number_in(usage, "completion_tokens") != told)
+        fleet_clients_breach(clients, client, "its account of the answer is wrong");
+}
+
 static void take_json(struct fleet_clients *clients, struct fleet_client *client,
                       struct bytes text) {
     const struct tree *root;
@@ -170,6 +200,8 @@ static void take_json(struct fleet_clients *clients, struct fleet_client *client
         format_text(client->code, sizeof client->code, "%.*s", (int)code.count, code.data);
     }
     take_choices(clients, client, root);
+    if (!client->refused && tree_member(root, "usage"))
+        take_usage(clients, client, tree_member(root, "usage"));
 }
 
 /* Whole events; comments and the last word are no JSON. */

@@ -24,7 +24,10 @@ struct fleet_choice {
 
 struct fleet_client {
     uint64_t number;
-    bool stream, begun, ended, gone, refused, cut;
+    bool stream, begun, ended, refused, cut;
+    bool gone, abandoned; /* abandoned: by a gateway that died */
+    uint64_t tenant;
+    uint32_t prompt_count;
     uint32_t http_status;
     char code[32]; /* of the error */
     uint32_t choice_count;
@@ -48,6 +51,9 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients);
 
 /* A RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. */
 void fleet_clients_hear(struct fleet_clients *clients, const struct record *record);
+
+/* The salt of a client's account. */
+uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t number);
 
 /* "client 7: text" */
 void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_client *client,

@@ -9,13 +9,17 @@
 #define DRAFTS_RIGHT_OF 3 /* all but one draft in so many are right */
 
 size_t fleet_engine_bytes(uint32_t page_count) {
-    return (size_t)page_count * KV_BLOCK_TOKENS * sizeof(uint64_t) + 16;
+    return page_count * sizeof(struct fleet_page) + 16;
 }
 
 bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_t page_count) {
-    engine->page_count = page_count;
-    engine->rows = arena_take_zeroed(arena, fleet_engine_bytes(page_count) - 16);
-    return engine->rows != NULL;
+    *engine = (struct fleet_engine){.page_count = page_count};
+    engine->pages = arena_take_zeroed(arena, page_count * sizeof *engine->pages);
+    return engine->pages != NULL;
+}
+
+void fleet_engine_spoil(struct fleet_engine *engine) {
+    memset(engine->pages, 0xEE, engine->page_count * sizeof *engine->pages);
 }
 
 size_t fleet_engine_result_bytes(const struct step_plan *plan) {
@@ -31,9 +35,28 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 31;
 }
 
-/* A KV row behind another. */
-static uint64_t row_behind(uint64_t row, uint32_t token, uint32_t form) {
-    return mix(row * 3 + token * 2 + form + 1) | 1;
+uint64_t fleet_engine_checksum(const uint64_t *rows, uint32_t row_count) {
+    uint64_t sum = row_count;
+    for (uint32_t i = 0; i < row_count; i++)
+        sum = mix(sum ^ rows[i]);
+    return sum;
+}
+
+/* What a row is in a slice. */
+static uint64_t in_slice(uint64_t row, uint32_t slice) {
+    return row * (2 * slice + 3) + slice;
+}
+
+/* What the rows so far come to, with the one at `position`, which stands in all slices. */
+static uint64_t sum_with(uint64_t sum, uint64_t row, uint32_t position) {
+    for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
+        sum += in_slice(row, slice) * (2 * ((uint64_t)position * FLEET_SLICES + slice) + 1);
+    return sum;
+}
+
+/* The KV row of a token behind those. */
+static uint64_t row_behind(uint64_t sum, uint32_t token, uint32_t form) {
+    return mix(sum * 3 + token * 2 + form + 1) | 1;
 }
 
 /* What penalties would see. */
@@ -44,9 +67,9 @@ static uint64_t sum_history(const uint32_t *tokens, uint32_t count, uint32_t pro
     return sum;
 }
 
-static uint32_t choose(uint64_t row, const struct sampling *sampling, uint32_t position,
+static uint32_t choose(uint64_t sum, const struct sampling *sampling, uint32_t position,
                        uint64_t history, bool may_stop) {
-    uint64_t number = mix(row ^ mix(sampling->seed + 7) ^ mix(sampling->choice * 13 + 5) ^
+    uint64_t number = mix(sum ^ mix(sampling->seed + 7) ^ mix(sampling->choice * 13 + 5) ^
                           mix(position + 3) ^ history);
     if (may_stop && number % STOP_ODDS == 0) return FLEET_STOP_TOKEN;
     return 2 + (uint32_t)((number >> 20) % (FLEET_VOCAB - 2));
@@ -55,16 +78,16 @@ static uint32_t choose(uint64_t row, const struct sampling *sampling, uint32_t p
 uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
                              const struct sampling *sampling, uint32_t new_tokens_max,
                              uint32_t *tokens_out) {
-    uint64_t row = 0, history = prompt_count;
+    uint64_t sum = 0, history = prompt_count;
     for (uint32_t i = 0; i < prompt_count; i++) {
-        row = row_behind(row, prompt[i], TOKEN_PROMPT);
+        sum = sum_with(sum, row_behind(sum, prompt[i], TOKEN_PROMPT), i);
         history = mix(history + prompt[i] + 1);
     }
     for (uint32_t i = 0; i < new_tokens_max; i++) {
         uint64_t seen = sampling_needs_history(sampling) ? history : 0;
-        tokens_out[i] = choose(row, sampling, i, seen, i >= sampling->min_tokens);
+        tokens_out[i] = choose(sum, sampling, i, seen, i >= sampling->min_tokens);
         if (tokens_out[i] == FLEET_STOP_TOKEN) return i + 1;
-        row = row_behind(row, tokens_out[i], TOKEN_GENERATED);
+        sum = sum_with(sum, row_behind(sum, tokens_out[i], TOKEN_GENERATED), prompt_count + i);
         history = mix(history + tokens_out[i] + 1);
     }
     return new_tokens_max;
@@ -72,11 +95,35 @@ uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static uint64_t *row_at(struct fleet_engine *engine, const struct step_plan *plan,
-                        const struct step_row *row, uint32_t position) {
+static struct fleet_page *page_of(struct fleet_engine *engine, const struct step_plan *plan,
+                                  const struct step_row *row, uint32_t position) {
     uint32_t page = step_plan_pages(plan)[row->page_index + position / KV_BLOCK_TOKENS].index;
     check(page < engine->page_count);
-    return &engine->rows[(size_t)page * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS];
+    return &engine->pages[page];
+}
+
+static void write_row(struct fleet_engine *engine, const struct step_plan *plan,
+                      const struct step_row *row, uint32_t position, uint64_t value) {
+    struct fleet_page *page = page_of(engine, plan, row, position);
+    for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
+        page->rows[slice][position % KV_BLOCK_TOKENS] = in_slice(value, slice);
+}
+
+/* What the rows before the first of the step come to, as they stand in the pages. */
+static uint64_t read_rows(struct fleet_engine *engine, const struct step_plan *plan,
+                          const struct step_row *row, uint64_t salt) {
+    uint64_t sum = 0;
+    for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS) {
+        const struct fleet_page *page = page_of(engine, plan, row, first);
+        uint32_t count = row->first_position - first;
+        if (count > KV_BLOCK_TOKENS) count = KV_BLOCK_TOKENS;
+        engine->foreign_reads += page->salt != salt;
+        for (uint32_t i = 0; i < count; i++)
+            for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
+                sum +=
+                    page->rows[slice][i] * (2 * ((uint64_t)(first + i) * FLEET_SLICES + slice) + 1);
+    }
+    return sum;
 }
 
 static bool may_stop(const struct step_plan *plan, const struct step_row *row) {
@@ -99,56 +146,64 @@ static void tell_logprobs(const struct step_row *row, struct step_result *result
     result->logprob_count += out->token_count * out->logprobs_each;
 }
 
-/* The token behind `last`, a KV row, and perhaps one more behind a guess. */
+/* The token behind those that come to `sum`, and perhaps one more behind a guess. */
 static void sample(struct fleet_engine *engine, const struct step_plan *plan,
-                   const struct step_row *row, uint64_t last, struct step_result_row *out) {
+                   const struct step_row *row, uint64_t salt, uint64_t sum,
+                   struct step_result_row *out) {
     const uint32_t *tokens = step_plan_history(plan) + row->history_index;
     uint64_t history =
         row->history_count ? sum_history(tokens, row->history_count, row->history_prompt_count) : 0;
     bool stops = may_stop(plan, row);
     out->token_count = 1;
-    out->tokens[0] = choose(last, &row->sampling, row->output_position, history, stops);
+    out->tokens[0] = choose(sum, &row->sampling, row->output_position, history, stops);
     if (row->draft_count == 0) return;
-    uint32_t draft = mix(last) % DRAFTS_RIGHT_OF ? out->tokens[0] : 2;
-    uint64_t next = row_behind(last, draft, TOKEN_GENERATED);
-    *row_at(engine, plan, row, row->first_position + 1) = next;
+    uint32_t draft = mix(sum) % DRAFTS_RIGHT_OF ? out->tokens[0] : 2;
+    uint32_t position = row->first_position + 1;
+    uint64_t next = row_behind(sum, draft, TOKEN_GENERATED);
+    write_row(engine, plan, row, position, next);
+    page_of(engine, plan, row, position)->salt = salt;
     out->draft_count = 1;
     if (draft != out->tokens[0]) return;
     if (row->history_count) history = mix(history + draft + 1);
-    out->tokens[out->token_count++] =
-        choose(next, &row->sampling, row->output_position + 1, history, stops);
+    out->tokens[out->token_count++] = choose(sum_with(sum, next, position), &row->sampling,
+                                             row->output_position + 1, history, stops);
 }
 
-static void spoil(struct fleet_engine *engine, const struct step_plan *plan,
-                  const struct step_row *row) {
-    for (uint32_t i = 0; i < row->token_count + row->draft_count; i++)
-        *row_at(engine, plan, row, row->first_position + i) = 0;
+void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan) {
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        for (uint32_t t = 0; t < row->token_count + row->draft_count; t++)
+            write_row(engine, plan, row, row->first_position + t, plan->step);
+    }
 }
 
-void fleet_engine_run(struct fleet_engine *engine, const struct step_plan *plan, bool fails,
-                      struct step_result *result) {
+static void run_row(struct fleet_engine *engine, const struct step_plan *plan,
+                    const struct step_row *row, uint64_t salt, struct step_result_row *out) {
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    uint64_t sum = read_rows(engine, plan, row, salt);
+    for (uint32_t t = 0; t < row->token_count; t++) {
+        uint32_t position = row->first_position + t;
+        uint64_t value = row_behind(sum, tokens[t], row->form);
+        page_of(engine, plan, row, position)->salt = salt;
+        write_row(engine, plan, row, position, value);
+        sum = sum_with(sum, value, position);
+    }
+    out->slot = row->slot;
+    if (row->sample) sample(engine, plan, row, salt, sum, out);
+}
+
+void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
+                      const uint64_t *salts, bool fails, struct step_result *result) {
     memset(result, 0, fleet_engine_result_bytes(plan));
     result->record = (struct record){RECORD_VERSION, RECORD_STEP_DONE, 0};
     result->step = plan->step;
     result->rank = plan->rank;
     result->failed = fails;
     result->row_count = fails ? 0 : plan->row_count;
-    for (uint32_t i = 0; i < plan->row_count; i++) {
+    for (uint32_t i = 0; i < result->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
-        const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
-        uint64_t last =
-            row->first_position ? *row_at(engine, plan, row, row->first_position - 1) : 0;
-        if (fails) {
-            spoil(engine, plan, row);
-            continue;
-        }
-        for (uint32_t t = 0; t < row->token_count; t++) {
-            last = row_behind(last, tokens[t], row->form);
-            *row_at(engine, plan, row, row->first_position + t) = last;
-        }
         struct step_result_row *out = &step_result_rows(result)[i];
-        out->slot = row->slot;
-        if (row->sample) sample(engine, plan, row, last, out);
+        run_row(engine, plan, row, salts[i], out);
         tell_logprobs(row, result, out);
     }
     result->record.bytes = (uint32_t)step_result_bytes(result->row_count, result->logprob_count);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An engine that computes nothing but chains of numbers. A token's "KV row" is a number that
- * depends on every token before it and on the form in which each was computed; the next token
- * depends on that number, on the seed, the choice, the place in the answer, and on what penalties
- * would see. So an answer that goes on elsewhere with a token missing, doubled or computed in the
- * wrong form is another answer, and what the right one is can be told without any engine
+ * An engine that computes nothing but chains of numbers, on pages of numbers. A token's KV row is a
+ * number that depends on its form and on every row before it, as they stand in the pages now, in
+ * every slice; the next token depends on all of them, on the seed, the choice, the place in the
+ * answer, and on what penalties would see. So an answer that goes on elsewhere with a token
+ * missing, doubled or computed in the wrong form is another answer, and so is one that reads a page
+ * into which somebody else wrote. What the right one is can be told without any engine
  * (fleet_engine_answer).
+ *
+ * Tokens do not tell whose pages they were computed from where two tenants ask the same; so a page
+ * also says for which salt it was written, and who reads another's is counted.
  */
 #ifndef SIMULATE_FLEET_ENGINE_H
 #define SIMULATE_FLEET_ENGINE_H
@@ -12,11 +16,17 @@
 #include "base/arena.h"
 #include "contract/step_plan.h"
 
-enum { FLEET_VOCAB = 1000, FLEET_STOP_TOKEN = 1 };
+enum { FLEET_VOCAB = 1000, FLEET_STOP_TOKEN = 1, FLEET_SLICES = 3 };
+
+struct fleet_page { /* whatever was written last, whoever owns it */
+    uint64_t rows[FLEET_SLICES][KV_BLOCK_TOKENS];
+    uint64_t salt; /* of who wrote its first row */
+};
 
 struct fleet_engine {
-    uint64_t *rows; /* [pages][KV_BLOCK_TOKENS] what was written last, whoever owns the page */
+    struct fleet_page *pages; /* [page_count] */
     uint32_t page_count;
+    uint32_t foreign_reads; /* of another tenant's pages */
 };
 
 size_t fleet_engine_bytes(uint32_t page_count);
@@ -24,12 +34,22 @@ size_t fleet_engine_bytes(uint32_t page_count);
 /* False when the arena is out of memory. */
 bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_t page_count);
 
+/* Rows of a page's slice have this checksum. */
+uint64_t fleet_engine_checksum(const uint64_t *rows, uint32_t row_count);
+
 /* Bytes of the largest result of the plan. */
 size_t fleet_engine_result_bytes(const struct step_plan *plan);
 
-/* Runs the plan; `result` has room for the above. `fails`: it writes anything, and says so. */
-void fleet_engine_run(struct fleet_engine *engine, const struct step_plan *plan, bool fails,
-                      struct step_result *result);
+/* The step has begun: what it will write holds anything until it ends. */
+void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan);
+
+/* The step ends; `result` has room for the above. `salts` [row_count]: each row's tenant's.
+ * `fails`: it has written anything, and says so. */
+void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
+                      const uint64_t *salts, bool fails, struct step_result *result);
+
+/* Whatever stood in the pages is gone. */
+void fleet_engine_spoil(struct fleet_engine *engine);
 
 /* The whole answer to a prompt: at most new_tokens_max tokens, up to the stop token, which counts.
  * Returns how many. */

@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A fleet in virtual time: the real gateway and real units of several ranks, an engine of numbers
- * (simulate/fleet_engine), clients who know what they must be told (simulate/fleet_clients), and a
- * network that delays, cuts and loses. Until the healing, units die at any moment and come back as
- * others, freeze, lose their connection without dying, fail steps and are drained; a rank of a unit
- * dies in the middle of a step, and the others go on without it; clients leave at any moment. After
- * it everything must come to rest.
+ * (simulate/fleet_engine), the ways of KV blocks between ranks (fleet_carriers), a KV storage that
+ * all share (fleet_storage), clients who know what they must be told (fleet_clients), and a network
+ * that delays, cuts and loses. Units are combined, or of prefill and of decode.
+ *
+ * Until the healing, units die at any moment and come back as others, freeze, lose their connection
+ * without dying, fail steps and are drained; a rank of a unit dies in the middle of a step, and the
+ * others go on without it; the network between two units is cut; blocks on their way are lost,
+ * damaged, doubled and late; the disk fails, bits flip on it, and who dies leaves torn blocks; the
+ * gateway dies, and its clients are told nothing more; clients leave at any moment. After it
+ * everything must come to rest.
  *
  * What must hold, whatever the seed: every client is answered once and whole, by the tokens of an
- * undisturbed run, or is told why not; all tables and pages are free or cached at the end; and the
- * end comes. The same seed gives the same life.
+ * undisturbed run, or is told why not; hits and misses are the prompt; nobody reads another
+ * tenant's pages; at all times each page has one owner or is free, and no queue is longer than it
+ * may be; all tables and pages are free or cached at the end, and no transfer is open; and the end
+ * comes. The same seed gives the same life.
  */
 #ifndef SIMULATE_FLEET_WORLD_H
 #define SIMULATE_FLEET_WORLD_H
 
 #include "base/arena.h"
+#include "simulate/fleet_log.h"
 
 struct fleet_world_options {
     uint64_t seed;
     bool faults;
+    bool gateway_dies;
+    struct fleet_log *log; /* of the last things that happened */
 };
 
 enum fleet_refusal {
@@ -32,9 +42,15 @@ struct fleet_world_report {
     char breach[256];                             /* empty: all that must hold did */
     uint32_t asked, answered, refused, cut, left; /* clients; cut: some tokens, and a reason */
     uint32_t refused_by[FLEET_REFUSALS];
-    uint32_t deaths, freezes, cuts, failed_steps, drains, rank_deaths;
-    bool scarce;                    /* the gateway could not keep every answer's tokens */
-    uint64_t losses, resumed;       /* by the gateway's account */
+    uint32_t abandoned; /* ... by a gateway that died */
+    uint32_t deaths, freezes, cuts, failed_steps, drains, rank_deaths, gateway_deaths;
+    uint32_t network_cuts, disk_failures;
+    bool apart, stores;                    /* units have roles; a KV storage */
+    bool scarce;                           /* the gateway could not keep every answer's tokens */
+    uint64_t losses, resumed, handed_over; /* by the gateway's account */
+    uint64_t arrived, not_arrived;         /* transfers of KV blocks */
+    uint64_t late_slices;                  /* that came when nobody expected them any more */
+    uint64_t loaded, kept, dropped, refused_blocks; /* of the KV storage; refused: damaged */
     uint64_t preempted, recomputed; /* tokens; by the units' that were there at the end */
     uint64_t digest;                /* of all that the gateway said */
     int64_t rest_ns;                /* when nothing was left to do */

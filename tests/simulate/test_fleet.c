@@ -3,26 +3,53 @@
  * and 20 without; FATHOM_SEEDS="first count" asks for others.
  *
  * Bugs that were planted by hand, each found among the first 40 seeds: attempts not looked at, or
- * not counted up, so that a unit's last word on the first ended the second (2 of 40 seeds); requests
- * about to end that are forgotten with their unit (10); a resumed token computed in the form of a
- * prompt's (39).
+ * not counted up, so that a unit's last word on the first ended the second (2 of 40 seeds);
+ * requests about to end that are forgotten with their unit (10); a resumed token computed in the
+ * form of a prompt's (39).
  */
 #include "simulate/fleet_world.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
+
+enum { EVENTS_SHOWN = 80 };
 
 static struct arena arena;
 static void *memory;
 
+static struct fleet_log events;
+static unsigned long long seed_now;
+
+/* How to see it again, and what happened before. */
+static void tell_how(void) {
+    char line[FLEET_LOG_LINE_BYTES];
+    for (uint32_t back = EVENTS_SHOWN; back-- > 0;)
+        if (fleet_log_line(&events, back, line, sizeof line)) fprintf(stderr, "# %s\n", line);
+    fprintf(stderr, "# seed %llu; again: FATHOM_SEEDS=\"%llu 1\" build/tests/simulate/test_fleet\n",
+            seed_now, seed_now);
+}
+
+/* A check() within the machines. */
+static void on_abort(int signal_number) {
+    (void)signal_number;
+    tell_how();
+    _exit(1);
+}
+
 static struct fleet_world_report live(uint64_t seed, bool faults) {
-    struct fleet_world_options options = {.seed = seed, .faults = faults};
+    struct fleet_world_options options = {
+        .seed = seed, .faults = faults, .gateway_dies = true, .log = &events};
     struct fleet_world_report report;
+    seed_now = seed;
     fleet_world_run(&options, &arena, &report);
+    if (report.breach[0]) tell_how();
     if (report.breach[0]) fail_msg("seed %llu: %s", (unsigned long long)seed, report.breach);
     return report;
 }
@@ -55,6 +82,18 @@ static void every_answer_survives(void **state) {
         sum.losses += report.losses;
         sum.resumed += report.resumed;
         sum.preempted += report.preempted;
+        sum.abandoned += report.abandoned;
+        sum.gateway_deaths += report.gateway_deaths;
+        sum.network_cuts += report.network_cuts;
+        sum.disk_failures += report.disk_failures;
+        sum.handed_over += report.handed_over;
+        sum.arrived += report.arrived;
+        sum.not_arrived += report.not_arrived;
+        sum.late_slices += report.late_slices;
+        sum.loaded += report.loaded;
+        sum.kept += report.kept;
+        sum.dropped += report.dropped;
+        sum.refused_blocks += report.refused_blocks;
     }
     print_message("# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths, %u freezes, "
                   "%u cuts, %u failed steps, %u drains, %u dead ranks; %u losses, %u resumed, "
@@ -62,6 +101,13 @@ static void every_answer_survives(void **state) {
                   sum.asked, sum.answered, sum.refused, sum.cut, sum.left, sum.deaths, sum.freezes,
                   sum.cuts, sum.failed_steps, sum.drains, sum.rank_deaths, (unsigned)sum.losses,
                   (unsigned)sum.resumed, (unsigned)sum.preempted);
+    print_message("# apart: %u gateways died (%u clients abandoned), %u network cuts, %u disk "
+                  "failures; %u handed over, %u transfers arrived, %u did not, %u late slices; "
+                  "%u blocks kept, %u dropped, %u loaded, %u damaged\n",
+                  sum.gateway_deaths, sum.abandoned, sum.network_cuts, sum.disk_failures,
+                  (unsigned)sum.handed_over, (unsigned)sum.arrived, (unsigned)sum.not_arrived,
+                  (unsigned)sum.late_slices, (unsigned)sum.kept, (unsigned)sum.dropped,
+                  (unsigned)sum.loaded, (unsigned)sum.refused_blocks);
     print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
                   sum.refused_by[FLEET_QUEUE_FULL], sum.refused_by[FLEET_NO_MEMORY],
                   sum.refused_by[FLEET_NO_UNIT], sum.refused_by[FLEET_FAILED]);
@@ -69,7 +115,7 @@ static void every_answer_survives(void **state) {
     assert_true(sum.resumed > 1000 && sum.losses > 300 && sum.failed_steps > 100);
     assert_true(sum.rank_deaths > 50);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
-    assert_true(sum.answered > sum.asked * 8 / 10); /* most units are small, and often gone */
+    assert_true(sum.answered > sum.asked * 7 / 10); /* most units are small, and often gone */
 }
 
 static void without_faults_nothing_is_lost(void **state) {
@@ -95,6 +141,7 @@ static int open_memory(void **state) {
     memory = malloc(fleet_world_bytes());
     if (!memory) return 1;
     arena_over(&arena, memory, fleet_world_bytes());
+    signal(SIGABRT, on_abort);
     return 0;
 }
 

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The host of the gateway in virtual time. A gateway may die: its clients hear nothing more, its
+ * units cancel what it had and connect to the next one, which knows nothing of either.
+ */
+#include "gateway/gateway.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "gateway/request.h"
+#include "simulate/fleet_state.h"
+
+#define OPERATOR UINT32_MAX /* a connection to whose answers nobody listens */
+
+static void carry(struct world *world, const struct record_carried *carried) {
+    for (uint32_t i = 0; i < world->unit_count; i++) {
+        struct fleet_unit_host *unit = &world->units[i];
+        struct record *inner = carried_inner(carried);
+        if (!unit->up || unit->connection != carried->unit.value) continue;
+        if (inner->kind == RECORD_SUBMIT) { /* as the client's account */
+            struct record_submit *submit = (struct record_submit *)(void *)inner;
+            uint64_t salt = fleet_clients_tenant(&world->clients, submit->request.low / 64);
+            memcpy(submit->tenant.bytes, &salt, sizeof salt);
+        }
+        fleet_post_send(&unit->inbox, fleet_world_arrives(world, &unit->in_ns), unit->connection,
+                        inner);
+    }
+}
+
+static void drain(struct world *world) {
+    struct outbox *outbox = world->gateway_machine.outbox;
+    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+        check(record_valid(record, record->bytes));
+        for (uint32_t i = 0; i < record->bytes; i++)
+            world->report->digest =
+                (world->report->digest ^ (uint8_t)((const char *)record)[i]) * 0x100000001B3u;
+        if (record->kind == RECORD_TO_UNIT)
+            carry(world, (const struct record_carried *)record);
+        else if (((const struct record_stream_end *)record)->connection.value != OPERATOR)
+            fleet_clients_hear(&world->clients, record);
+    }
+    outbox_clear(outbox);
+}
+
+static void hand_over(struct world *world, const struct record *record) {
+    struct machine *machine = &world->gateway_machine;
+    enum status status = machine->receive(machine->self, record, world->now_ns);
+    if (status == STATUS_OK) return;
+    check(status == STATUS_FULL && machine->outbox->used > 0);
+    drain(world);
+    status = machine->receive(machine->self, record, world->now_ns);
+    check(status == STATUS_OK);
+}
+
+void fleet_gateway_ask_drain(struct world *world, const struct fleet_unit_host *unit) {
+    static const char path[] = "/debug/fleet/drain";
+    struct outbox box = {.memory = world->result, .capacity = RESULT_BYTES};
+    char body[32];
+    size_t bytes = format_text(body, sizeof body, "{\"unit\":%u}", unit->connection);
+    size_t path_at = record_tail(sizeof(struct record_client_request));
+    size_t body_at = record_tail(path_at + sizeof path - 1);
+    struct record_client_request *record = outbox_put(&box, RECORD_CLIENT_REQUEST, body_at + bytes);
+    record->connection.value = OPERATOR;
+    record->method = HTTP_POST;
+    record->path_bytes = sizeof path - 1;
+    record->body_bytes = (uint32_t)bytes;
+    memcpy((char *)record + path_at, path, sizeof path - 1);
+    memcpy((char *)record + body_at, body, bytes);
+    fleet_post_send(&world->inbox, world->now_ns, 0, &record->record);
+    world->report->drains++;
+}
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+static void ask(struct world *world) {
+    hand_over(world, fleet_clients_ask(&world->clients));
+    world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 400 * FLEET_MS);
+    if (world->ask_ns > ASKED_NS || world->clients.count == FLEET_CLIENTS_MAX)
+        world->ask_ns = MACHINE_NEVER;
+}
+
+/* One goes, or stops reading: then its host gives it up a while later. What was said to it until
+ * then is lost or arrives. */
+static void leave(struct world *world) {
+    struct fleet_clients *clients = &world->clients;
+    world->leave_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 6 * FLEET_SECOND);
+    if (clients->count == 0) return;
+    struct fleet_client *client = &clients->clients[fleet_dice_below(&world->dice, clients->count)];
+    if (client->ended || client->gone) return;
+    struct record_client_gone gone = {{RECORD_VERSION, RECORD_CLIENT_GONE, sizeof gone},
+                                      {client->number}};
+    hand_over(world, &gone.record);
+    drain(world);
+    client->gone = true;
+}
+
+/* ---- lives ----------------------------------------------------------------------------------- */
+
+void fleet_gateway_start(struct world *world) {
+    struct arena arena;
+    struct error error;
+    arena_over(&arena, world->gateway_memory, gateway_memory_bytes(world->gateway_options));
+    enum status status = gateway_create(&arena, world->gateway_options, &world->gateway, &error);
+    check(status == STATUS_OK);
+    world->gateway_machine = gateway_machine(world->gateway);
+    world->gateway_ns = MACHINE_NEVER;
+    world->inbox.used = 0;
+    fleet_log_add(world->log, world->now_ns, "gateway starts", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
+                  0, 0);
+}
+
+static void take_account(struct world *world) {
+    world->report->losses += world->gateway->fleet.losses_total;
+    world->report->resumed += world->gateway->resumed_total;
+    world->report->handed_over += world->gateway->handed_over_total;
+}
+
+void fleet_gateway_kill(struct world *world) {
+    struct fleet_clients *clients = &world->clients;
+    take_account(world);
+    world->gateway = NULL;
+    world->gateway_ns =
+        world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 3 * FLEET_SECOND);
+    for (uint32_t i = 0; i < clients->count; i++) {
+        struct fleet_client *client = &clients->clients[i];
+        if (client->ended || client->gone) continue;
+        client->gone = client->abandoned = true;
+    }
+    for (uint32_t i = 0; i < world->unit_count; i++)
+        if (world->units[i].up) fleet_units_cut(world, i, false);
+    world->inbox.used = 0;
+    world->report->gateway_deaths++;
+    fleet_log_add(world->log, world->now_ns, "gateway dies", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
+                  0, 0);
+}
+
+void fleet_gateway_run(struct world *world) {
+    const struct fleet_letter *letter;
+    if (world->gateway_ns <= world->now_ns) fleet_gateway_start(world);
+    if (!world->gateway) return;
+    if (world->ask_ns <= world->now_ns) ask(world);
+    if (world->leave_ns <= world->now_ns) leave(world);
+    while ((letter = fleet_post_at(&world->inbox, 0)) && letter->due_ns <= world->now_ns) {
+        hand_over(world, &letter->record);
+        fleet_post_drop(&world->inbox, 0);
+    }
+    drain(world);
+    world->gateway_machine.step(world->gateway_machine.self, world->now_ns);
+    drain(world);
+}
+
+int64_t fleet_gateway_wake_ns(const struct world *world) {
+    const struct machine *gateway = &world->gateway_machine;
+    if (!world->gateway) return world->gateway_ns;
+    int64_t wake_ns = fleet_earlier(world->ask_ns, gateway->next_wake_ns(gateway->self));
+    wake_ns = fleet_earlier(wake_ns, world->leave_ns);
+    return fleet_earlier(wake_ns, fleet_post_next_ns(&world->inbox));
+}
+
+void fleet_gateway_audit(struct world *world) {
+    const struct gateway *gateway = world->gateway;
+    if (!gateway) return;
+    gateway_audit(gateway);
+    if (gateway->queue.count > gateway->options.requests_max ||
+        gateway->held_count > gateway->options.requests_max)
+        fleet_world_breach(world, "the gateway's queue is longer than it may be");
+}
+
+void fleet_gateway_judge(struct world *world) {
+    take_account(world);
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (world->gateway->fleet.units[i].bound)
+            fleet_world_breach(world, "a unit at rest has requests bound");
+}

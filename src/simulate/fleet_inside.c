@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What can be seen of a simulated unit only from within: whose rows a step has, and that whoever
+ * writes to a page, or reads it, outside of steps, does so under a lease.
+ */
+#include "base/check.h"
+#include "simulate/fleet_state.h"
+#include "unit/state.h"
+
+void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan,
+                        uint64_t *salts_out) {
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        memcpy(&salts_out[i], unit->requests[step_plan_rows(plan)[i].slot].tenant.bytes,
+               sizeof salts_out[i]);
+}
+
+struct writers {
+    uint8_t count[FLEET_PAGES_MAX];
+};
+
+static const char *add_writer(const struct unit *unit, struct writers *writers, uint32_t page) {
+    if (unit->pages.pages[page].leases == 0) return "a page is written to that nobody owns";
+    if (unit->pages.pages[page].kept) return "a page is written to that is shared";
+    if (writers->count[page]++) return "two write to one page";
+    return NULL;
+}
+
+/* Rows of the step in flight. */
+static const char *add_steps(const struct unit *unit, struct writers *writers) {
+    const char *wrong = NULL;
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        if (request->state == REQUEST_FREE || !request->in_step) continue;
+        uint32_t first = request->computed_count / KV_BLOCK_TOKENS;
+        uint32_t last = (request->computed_count + request->row_tokens - 1) / KV_BLOCK_TOKENS;
+        for (uint32_t block = first; block <= last && !wrong; block++)
+            wrong = add_writer(unit, writers, request->pages[block].index);
+    }
+    return wrong;
+}
+
+const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32_t rank) {
+    const struct fleet_unit_host *host = &world->units[index];
+    const struct fleet_carrier *carrier = &world->carriers.places[index][rank];
+    const struct unit *unit = rank_units_unit(host->units, rank);
+    const struct unit_options *options = &unit->options;
+    struct writers writers = {{0}};
+    unit_audit(unit);
+    if (unit->held_count > options->requests_max) return "a unit holds more than it may";
+    const char *wrong = add_steps(unit, &writers);
+    for (uint32_t i = 0; i < carrier->journey_count && !carrier->dead && !wrong; i++) {
+        const struct fleet_journey *journey = &carrier->journeys[i];
+        for (uint32_t block = 0; block < journey->block_count && !wrong; block++) {
+            uint32_t page = journey->pages[block].index;
+            if (journey->side == TRANSFER_IN)
+                wrong = add_writer(unit, &writers, page);
+            else if (unit->pages.pages[page].leases == 0)
+                wrong = "a page is sent that nobody owns";
+        }
+    }
+    struct page_id pages[FLEET_STORAGE_KEYS_MAX];
+    bool writes;
+    for (uint32_t i = 0; i < world->storage.errand_count && !wrong; i++) {
+        uint32_t count = fleet_storage_pages(&world->storage, i, index, rank, pages, &writes);
+        for (uint32_t k = 0; k < count && !wrong && !host->dead[rank]; k++) {
+            if (writes)
+                wrong = add_writer(unit, &writers, pages[k].index);
+            else if (unit->pages.pages[pages[k].index].leases == 0)
+                wrong = "a page is stored that nobody owns";
+        }
+    }
+    return wrong;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The last things that happened in a simulated fleet, for whoever has to find out why it broke:
+ * numbers when they happen, text only when asked for.
+ */
+#ifndef SIMULATE_FLEET_LOG_H
+#define SIMULATE_FLEET_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "contract/ids.h"
+
+enum { FLEET_LOG_EVENTS = 512, FLEET_LOG_LINE_BYTES = 160, FLEET_LOG_NOWHERE = 255 };
+
+struct fleet_event {
+    int64_t now_ns;
+    const char *what; /* a literal */
+    uint8_t unit, rank;
+    uint32_t attempt;
+    uint64_t request; /* the client's number * 64 + choice; FLEET_LOG_NOBODY */
+    uint64_t a, b;
+};
+
+#define FLEET_LOG_NOBODY UINT64_MAX
+
+struct fleet_log {
+    struct fleet_event events[FLEET_LOG_EVENTS];
+    uint64_t count;
+};
+
+/* Of a record between a unit and its hosts, or the gateway. */
+const char *fleet_log_name(uint16_t kind);
+
+/* About no request. */
+void fleet_log_add(struct fleet_log *log, int64_t now_ns, const char *what, uint32_t unit,
+                   uint32_t rank, uint64_t a, uint64_t b);
+
+void fleet_log_request(struct fleet_log *log, int64_t now_ns, const char *what, uint32_t unit,
+                       uint32_t rank, struct request_id request, uint64_t a, uint64_t b);
+
+/* The line of the event that is `back` before the last one; 0: there is none. */
+size_t fleet_log_line(const struct fleet_log *log, uint32_t back, char *line, size_t line_bytes);
+
+#endif

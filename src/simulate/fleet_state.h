@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The inside of a simulated fleet: its units, its gateway, and what passes between them. The files
+ * around it: fleet_world (a life, and what must hold at its end), fleet_units (the units' host),
+ * fleet_gateway (the gateway's), fleet_faults, fleet_inside (what can be seen only within a unit).
+ */
+#ifndef SIMULATE_FLEET_STATE_H
+#define SIMULATE_FLEET_STATE_H
+
+#include "simulate/fleet_carriers.h"
+#include "simulate/fleet_clients.h"
+#include "simulate/fleet_post.h"
+#include "simulate/fleet_storage.h"
+#include "simulate/fleet_world.h"
+#include "unit/rank_units.h"
+
+#define HEALED_NS (20 * FLEET_SECOND) /* no fault behind it */
+#define ASKED_NS (24 * FLEET_SECOND)  /* no client behind it */
+#define REST_NS (300 * FLEET_SECOND)  /* nothing to do behind it */
+#define SIGN_NS (FLEET_SECOND / 2)
+
+enum { OPEN_MAX = 128, SAID_BYTES = 1024 };
+
+#define RESULT_BYTES ((size_t)256 << 10)
+
+struct fleet_submitted {
+    struct request_id id;
+    uint32_t prompt_count;
+    uint32_t connection; /* 0: its gateway is not told of it any more */
+};
+
+struct fleet_unit_host {
+    char *memory; /* of the machine and the engines of its present life */
+    struct rank_units *units;
+    struct machine machine;
+    struct fleet_engine engines[FLEET_RANKS_MAX];
+    struct fleet_post inbox;
+    struct fleet_post wires; /* to the hosts of its ranks' pages */
+    uint32_t role;           /* enum unit_role */
+    uint32_t life;
+    bool up, draining;
+    bool dead[FLEET_RANKS_MAX]; /* ranks whose unit goes on without them */
+    uint32_t dies; /* 1 + the rank that does not live to see the end of the next step */
+    bool failing;  /* the step in flight fails */
+    int64_t step_began_ns;
+    uint32_t connection;   /* 0: none */
+    int64_t in_ns, out_ns; /* when the last letter each way arrives */
+    int64_t wire_ns[FLEET_RANKS_MAX];
+    int64_t frozen_ns;                     /* until then it does nothing */
+    int64_t up_ns, connect_ns;             /* when that happens next; MACHINE_NEVER */
+    int64_t sign_ns;                       /* when it repeats its load */
+    struct fleet_submitted open[OPEN_MAX]; /* that it was given, and has not ended */
+    uint32_t open_count;
+    _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* the last ones */
+};
+
+struct world {
+    struct fleet_world_options options;
+    struct fleet_world_report *report;
+    struct fleet_log *log;
+    int64_t now_ns;
+    struct fleet_dice dice;
+    uint32_t connections, turns;
+    struct unit_options unit_options;
+    size_t unit_bytes;
+    uint32_t ranks, unit_count;
+    struct fleet_unit_host units[FLEET_UNITS_MAX];
+    struct fleet_carriers carriers;
+    struct fleet_storage storage;
+    struct gateway_options *gateway_options;
+    char *gateway_memory;
+    struct gateway *gateway; /* NULL: it is dead */
+    struct machine gateway_machine;
+    struct fleet_post inbox; /* of the gateway */
+    struct fleet_clients clients;
+    int64_t ask_ns, leave_ns, fault_ns; /* the next ones */
+    int64_t gateway_ns;                 /* a new one comes; MACHINE_NEVER */
+    char *result;                       /* [RESULT_BYTES] */
+};
+
+/* The first one is kept. */
+void fleet_world_breach(struct world *world, const char *text);
+
+/* When a letter that is sent now arrives: not before the last one. */
+int64_t fleet_world_arrives(struct world *world, int64_t *last_ns);
+
+static inline int64_t fleet_earlier(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- fleet_units.c --------------------------------------------------------------------------- */
+
+/* Does all that is due at the unit. */
+void fleet_units_run(struct world *world, uint32_t unit);
+int64_t fleet_units_wake_ns(const struct fleet_unit_host *unit);
+uint32_t fleet_units_held(const struct world *world, const struct fleet_unit_host *unit);
+
+/* True if no step is in flight and nothing is on the way to it or its pages' hosts. */
+bool fleet_units_quiet(const struct world *world, uint32_t unit);
+
+void fleet_units_kill(struct world *world, uint32_t unit);
+
+/* Its connection is gone, it is not. `heard`: the gateway's host hears of it. */
+void fleet_units_cut(struct world *world, uint32_t unit, bool heard);
+
+/* A record from the host of its pages or of the KV storage. */
+void fleet_units_hear(void *context, uint32_t unit, const struct record *record);
+struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t rank);
+
+/* ---- fleet_gateway.c ------------------------------------------------------------------------- */
+
+void fleet_gateway_start(struct world *world);
+void fleet_gateway_kill(struct world *world);
+void fleet_gateway_run(struct world *world);
+int64_t fleet_gateway_wake_ns(const struct world *world);
+
+/* An operator's wish: over the API, as any client's. */
+void fleet_gateway_ask_drain(struct world *world, const struct fleet_unit_host *unit);
+
+void fleet_gateway_audit(struct world *world);
+
+/* Nothing is left at the end. */
+void fleet_gateway_judge(struct world *world);
+
+/* ---- fleet_faults.c -------------------------------------------------------------------------- */
+
+void fleet_faults_strike(struct world *world);
+void fleet_faults_heal(struct world *world);
+
+/* ---- fleet_inside.c -------------------------------------------------------------------------- */
+
+/* The tenants of the plan's rows: salts_out[row_count]. */
+void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan, uint64_t *salts_out);
+
+/* Every page that somebody may write to or read has one owner, who knows of it. NULL, or what is
+ * wrong. */
+const char *fleet_inside_audit(const struct world *world, uint32_t unit, uint32_t rank);
+
+#endif

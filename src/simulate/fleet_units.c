@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The host of a unit in virtual time: what it says goes to the gateway, to its engine, to the hosts
+ * of its ranks' pages; a step takes a while, and what it writes is there only at its end.
+ */
+#include "base/check.h"
+#include "simulate/fleet_state.h"
+
+/* ---- to the gateway -------------------------------------------------------------------------- */
+
+static void send_link(struct world *world, enum record_kind kind, uint32_t connection,
+                      int64_t due_ns) {
+    struct record_unit_link link = {.record = {RECORD_VERSION, (uint16_t)kind, sizeof link},
+                                    .unit = {connection}};
+    fleet_post_send(&world->inbox, due_ns, connection, &link.record);
+}
+
+static void tell_gateway(struct world *world, struct fleet_unit_host *unit,
+                         const struct record *record) {
+    static const size_t most = 64 << 10;
+    if (!unit->connection) return;
+    check(record->bytes <= most);
+    struct outbox box = {.memory = world->result, .capacity = RESULT_BYTES};
+    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit->connection},
+                                     (enum record_kind)record->kind, record->bytes);
+    check(inner);
+    memcpy(inner, record, record->bytes);
+    check(record_valid(box.memory, box.used));
+    fleet_post_send(&world->inbox, fleet_world_arrives(world, &unit->out_ns), unit->connection,
+                    outbox_next(&box, NULL));
+}
+
+static void check_work(struct world *world, const struct unit_work *work, uint32_t prompt_count) {
+    uint32_t cached = work->device_tokens + work->host_tokens + work->disk_tokens;
+    uint32_t obtained = cached + work->transferred_tokens + work->computed_tokens;
+    if (work->prompt_hit_tokens + work->prompt_miss_tokens != prompt_count)
+        fleet_world_breach(world, "hits and misses are not the prompt");
+    if (work->prefill_ns ? obtained != prompt_count : obtained > prompt_count)
+        fleet_world_breach(world, "a prompt's tokens are not all accounted for");
+}
+
+/* The last word on a request, of which there is one. */
+static void take_finished(struct world *world, struct fleet_unit_host *unit,
+                          const struct record_finished *finished) {
+    for (uint32_t i = 0; i < unit->open_count; i++) {
+        struct fleet_submitted submitted = unit->open[i];
+        if (!request_id_equal(submitted.id, finished->request)) continue;
+        unit->open[i] = unit->open[--unit->open_count];
+        check_work(world, &finished->work, submitted.prompt_count);
+        return;
+    }
+    fleet_world_breach(world, "a unit ended a request that it does not have");
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static uint32_t index_of(const struct world *world, const struct fleet_unit_host *unit) {
+    return (uint32_t)(unit - world->units);
+}
+
+/* The plan waits in the unit's own inbox until its time has passed. */
+static void begin_step(struct world *world, struct fleet_unit_host *unit,
+                       const struct step_plan *plan, int64_t done_ns) {
+    check(fleet_engine_result_bytes(plan) <= RESULT_BYTES &&
+          record_valid(plan, plan->record.bytes));
+    if (!unit->dead[plan->rank]) fleet_engine_begin(&unit->engines[plan->rank], plan);
+    fleet_post_send(&unit->inbox, done_ns, 0, &plan->record);
+}
+
+static const struct record *end_step(struct world *world, struct fleet_unit_host *unit,
+                                     const struct step_plan *plan, int64_t due_ns) {
+    uint64_t salts[LIMIT_STEP_ROWS];
+    struct step_result *result = (struct step_result *)(void *)world->result;
+    struct fleet_engine *engine = &unit->engines[plan->rank];
+    fleet_inside_salts(rank_units_unit(unit->units, plan->rank), plan, salts);
+    fleet_engine_end(engine, plan, salts, unit->failing, result);
+    result->compute_ns = due_ns - unit->step_began_ns;
+    check(record_valid(result, result->record.bytes));
+    if (engine->foreign_reads) fleet_world_breach(world, "a tenant's page was read for another");
+    return &result->record;
+}
+
+/* The step that a rank dies in fails on all, and behind its news comes that of the death. Whatever
+ * stood in its pages is gone. */
+static void bury_rank(struct world *world, struct fleet_unit_host *unit, int64_t done_ns) {
+    uint32_t rank = unit->dies - 1;
+    struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain},
+                                 .one_rank = 1,
+                                 .rank = rank,
+                                 .dead = 1};
+    unit->dead[rank] = true;
+    fleet_engine_spoil(&unit->engines[rank]);
+    fleet_carriers_bury(&world->carriers, index_of(world, unit), rank, world->now_ns);
+    fleet_log_add(world->log, world->now_ns, "rank dies", index_of(world, unit), rank, 0, 0);
+    unit->dies = 0;
+    world->report->rank_deaths++;
+    fleet_post_send(&unit->inbox, done_ns, 0, &drain.record);
+}
+
+/* ---- what a unit says ------------------------------------------------------------------------ */
+
+static void say(char *said, const struct record *record) {
+    check(record->bytes <= SAID_BYTES);
+    memcpy(said, record, record->bytes);
+}
+
+/* Rank 0's pages are the unit's own process's, the others' a wire away. */
+static void tell_pages(struct world *world, struct fleet_unit_host *unit,
+                       const struct record *record) {
+    uint32_t rank = record_kv_rank(record);
+    check(rank < world->ranks && record_valid(record, record->bytes));
+    int64_t due_ns = world->now_ns;
+    if (rank) due_ns += fleet_dice_time(&world->dice, FLEET_MS / 100, 2 * FLEET_MS);
+    if (due_ns < unit->wire_ns[rank]) due_ns = unit->wire_ns[rank];
+    unit->wire_ns[rank] = due_ns;
+    fleet_post_send(&unit->wires, due_ns, rank, record);
+}
+
+static void deliver_to_pages(struct world *world, struct fleet_unit_host *unit) {
+    const struct fleet_letter *letter;
+    uint32_t index = index_of(world, unit);
+    while ((letter = fleet_post_at(&unit->wires, 0)) && letter->due_ns <= world->now_ns) {
+        uint16_t kind = letter->record.kind;
+        if (kind == RECORD_KV_EXPECT || kind == RECORD_KV_PUSH || kind == RECORD_KV_CANCEL)
+            fleet_carriers_take(&world->carriers, index, letter->connection, &letter->record,
+                                world->now_ns);
+        else
+            fleet_storage_take(&world->storage, index, letter->connection, &letter->record,
+                               world->now_ns);
+        fleet_post_drop(&unit->wires, 0);
+    }
+}
+
+static void log_said(struct world *world, const struct fleet_unit_host *unit,
+                     const struct record *record) {
+    const struct record_finished *finished = (const void *)record;
+    const struct record_tokens *tokens = (const void *)record;
+    bool ends = record->kind == RECORD_FINISHED;
+    if (!ends && record->kind != RECORD_TOKENS && record->kind != RECORD_RESERVED) return;
+    fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
+                      index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record),
+                      ends ? finished->reason : tokens->first_output_position,
+                      ends ? finished->work.prompt_hit_tokens : tokens->token_count);
+}
+
+static void drain(struct world *world, struct fleet_unit_host *unit) {
+    struct outbox *outbox = unit->machine.outbox;
+    struct fleet_dice *dice = &world->dice;
+    int64_t done_ns = world->now_ns + fleet_dice_time(dice, 2 * FLEET_MS, 30 * FLEET_MS);
+    bool faulty = world->options.faults && world->now_ns < HEALED_NS, stepped = false;
+    bool fails = (faulty && fleet_dice_below(dice, 400) == 0) || unit->dies;
+    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+        if (record_is_kv(record)) {
+            fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
+                              index_of(world, unit), record_kv_rank(record), record_request(record),
+                              0, 0);
+            tell_pages(world, unit, record);
+            continue;
+        }
+        switch (record->kind) {
+        case RECORD_RUN_STEP:
+            begin_step(world, unit, (const struct step_plan *)record, done_ns);
+            stepped = true;
+            continue;
+        case RECORD_UNIT_HELLO:
+            say(unit->hello, record);
+            break;
+        case RECORD_UNIT_LOAD:
+            say(unit->load, record);
+            unit->sign_ns = world->now_ns + SIGN_NS;
+            break;
+        case RECORD_FINISHED:
+            take_finished(world, unit, (const struct record_finished *)record);
+            break;
+        case RECORD_DRAIN: /* its experts go to the others */
+            continue;
+        default:
+            check(record->kind == RECORD_TOKENS || record->kind == RECORD_RESERVED);
+        }
+        log_said(world, unit, record);
+        tell_gateway(world, unit, record);
+    }
+    outbox_clear(outbox);
+    if (!stepped) return;
+    unit->step_began_ns = world->now_ns;
+    unit->failing = fails;
+    world->report->failed_steps += fails;
+    if (unit->dies) bury_rank(world, unit, done_ns);
+}
+
+/* ---- what a unit hears ----------------------------------------------------------------------- */
+
+static void hand_over(struct world *world, struct fleet_unit_host *unit,
+                      const struct record *record) {
+    struct machine *machine = &unit->machine;
+    enum status status = machine->receive(machine->self, record, world->now_ns);
+    if (status == STATUS_OK) return;
+    check(status == STATUS_FULL && machine->outbox->used > 0);
+    drain(world, unit);
+    status = machine->receive(machine->self, record, world->now_ns);
+    check(status == STATUS_OK); /* an empty outbox takes anything */
+}
+
+static void note_submit(struct fleet_unit_host *unit, const struct fleet_letter *letter) {
+    const struct record_submit *submit = (const void *)&letter->record;
+    check(unit->open_count < OPEN_MAX);
+    unit->open[unit->open_count++] =
+        (struct fleet_submitted){submit->request, submit->prompt_count, letter->connection};
+}
+
+static void deliver(struct world *world, struct fleet_unit_host *unit) {
+    const struct fleet_letter *letter;
+    while ((letter = fleet_post_at(&unit->inbox, 0)) && letter->due_ns <= world->now_ns) {
+        const struct record *record = &letter->record;
+        bool heard = letter->connection == 0 || letter->connection == unit->connection;
+        if (heard && record->kind == RECORD_SUBMIT) note_submit(unit, letter);
+        if (heard && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
+                      record->kind == RECORD_CONTINUE))
+            fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
+                              index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record), 0,
+                              0);
+        if (heard && record->kind == RECORD_DRAIN)
+            unit->draining |= !((const struct record_drain *)(const void *)record)->one_rank;
+        if (heard && record->kind == RECORD_RUN_STEP) {
+            const struct step_plan *plan = (const void *)record;
+            hand_over(world, unit, end_step(world, unit, plan, letter->due_ns));
+        } else if (heard) {
+            hand_over(world, unit, record);
+        }
+        fleet_post_drop(&unit->inbox, 0);
+    }
+}
+
+void fleet_units_hear(void *context, uint32_t unit, const struct record *record) {
+    struct world *world = context;
+    struct fleet_unit_host *host = &world->units[unit];
+    uint32_t rank = record_kv_rank(record);
+    int64_t due_ns = world->now_ns;
+    check(host->up && record_valid(record, record->bytes));
+    if (rank) due_ns += fleet_dice_time(&world->dice, FLEET_MS / 100, 2 * FLEET_MS);
+    fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind), unit, rank,
+                      record_request(record),
+                      ((const struct record_kv *)(const void *)record)->value, 0);
+    fleet_post_send(&host->inbox, due_ns, 0, record);
+}
+
+struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t rank) {
+    struct world *world = context;
+    return world->units[unit].dead[rank] ? NULL : &world->units[unit].engines[rank];
+}
+
+/* ---- lives ----------------------------------------------------------------------------------- */
+
+static void start(struct world *world, struct fleet_unit_host *unit) {
+    struct arena arena;
+    struct error error;
+    uint32_t index = index_of(world, unit);
+    char addresses[FLEET_RANKS_MAX][KV_ADDRESS_BYTES];
+    struct unit_options options = world->unit_options;
+    unit->life++;
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        fleet_carriers_address((struct fleet_place){(uint8_t)index, (uint8_t)rank, unit->life},
+                               addresses[rank]);
+    options.role = unit->role;
+    options.kv_addresses = (const char(*)[KV_ADDRESS_BYTES])addresses;
+    arena_over(&arena, unit->memory, world->unit_bytes);
+    enum status status = rank_units_create(&arena, &options, world->ranks, &unit->units, &error);
+    check(status == STATUS_OK);
+    unit->machine = rank_units_machine(unit->units);
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        bool opened =
+            fleet_engine_open(&unit->engines[rank], &arena, world->unit_options.page_count);
+        check(opened);
+        fleet_carriers_start(&world->carriers,
+                             (struct fleet_place){(uint8_t)index, (uint8_t)rank, unit->life},
+                             &unit->engines[rank]);
+    }
+    unit->inbox.used = unit->wires.used = 0;
+    unit->open_count = 0;
+    unit->up = true;
+    unit->draining = false;
+    unit->dies = 0;
+    memset(unit->dead, 0, sizeof unit->dead);
+    unit->up_ns = MACHINE_NEVER;
+    unit->sign_ns = world->now_ns + SIGN_NS;
+    memset(unit->hello, 0, sizeof unit->hello);
+    memset(unit->load, 0, sizeof unit->load);
+    unit->connect_ns = world->now_ns;
+    fleet_log_add(world->log, world->now_ns, "unit starts", index, FLEET_LOG_NOWHERE, unit->life,
+                  unit->role);
+}
+
+static void connect(struct world *world, struct fleet_unit_host *unit) {
+    const struct record *hello = (const struct record *)(void *)unit->hello;
+    if (!world->gateway) { /* again when there is one */
+        unit->connect_ns = world->gateway_ns + FLEET_MS;
+        return;
+    }
+    unit->connect_ns = MACHINE_NEVER;
+    unit->connection = ++world->connections;
+    unit->in_ns = unit->out_ns = 0;
+    send_link(world, RECORD_UNIT_JOINED, unit->connection,
+              fleet_world_arrives(world, &unit->out_ns));
+    if (hello->bytes == 0) return; /* it will say it */
+    tell_gateway(world, unit, hello);
+    tell_gateway(world, unit, (const struct record *)(void *)unit->load);
+}
+
+/* The gateway's host hears of it late; what was on the way is lost from some moment on. */
+static void disconnect(struct world *world, struct fleet_unit_host *unit) {
+    struct fleet_dice *dice = &world->dice;
+    if (!unit->connection) return;
+    int64_t heard_ns = world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND / 2);
+    fleet_post_lose(&world->inbox, unit->connection,
+                    world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_MS));
+    if (heard_ns < unit->out_ns) heard_ns = unit->out_ns;
+    send_link(world, RECORD_UNIT_LOST, unit->connection, heard_ns);
+    unit->connection = 0;
+}
+
+void fleet_units_kill(struct world *world, uint32_t index) {
+    struct fleet_unit_host *unit = &world->units[index];
+    disconnect(world, unit);
+    fleet_carriers_stop(&world->carriers, index, world->now_ns);
+    fleet_storage_stop(&world->storage, index);
+    unit->up = false;
+    unit->frozen_ns = 0;
+    unit->connect_ns = MACHINE_NEVER;
+    unit->up_ns =
+        world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 8 * FLEET_SECOND);
+    world->report->deaths++;
+    fleet_log_add(world->log, world->now_ns, "unit dies", index, FLEET_LOG_NOWHERE, 0, 0);
+}
+
+/* What the connection submitted is cancelled; the unit goes on, and connects again. */
+void fleet_units_cut(struct world *world, uint32_t index, bool heard) {
+    struct fleet_unit_host *unit = &world->units[index];
+    if (heard) disconnect(world, unit);
+    unit->connection = 0;
+    for (uint32_t i = 0; i < unit->open_count; i++) {
+        struct record_cancel cancel = {{RECORD_VERSION, RECORD_CANCEL, sizeof cancel},
+                                       unit->open[i].id};
+        if (unit->open[i].connection)
+            fleet_post_send(&unit->inbox, world->now_ns, 0, &cancel.record);
+        unit->open[i].connection = 0;
+    }
+    unit->connect_ns =
+        world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 20, 2 * FLEET_SECOND);
+    fleet_log_add(world->log, world->now_ns, "unit loses its gateway", index, FLEET_LOG_NOWHERE, 0,
+                  0);
+}
+
+uint32_t fleet_units_held(const struct world *world, const struct fleet_unit_host *unit) {
+    uint32_t held = 0;
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        held += unit_request_count(rank_units_unit(unit->units, rank));
+    return held;
+}
+
+bool fleet_units_quiet(const struct world *world, uint32_t index) {
+    const struct fleet_unit_host *unit = &world->units[index];
+    const struct fleet_letter *letter;
+    for (uint32_t at = 0; (letter = fleet_post_at(&unit->inbox, at)); at += letter->bytes)
+        if (letter->record.kind == RECORD_RUN_STEP || record_is_kv(&letter->record)) return false;
+    return unit->wires.used == 0 && fleet_carriers_open_count(&world->carriers, index) == 0 &&
+           fleet_storage_open_count(&world->storage, index) == 0;
+}
+
+void fleet_units_run(struct world *world, uint32_t index) {
+    struct fleet_unit_host *unit = &world->units[index];
+    if (unit->up_ns <= world->now_ns) start(world, unit);
+    if (!unit->up || unit->frozen_ns > world->now_ns) return;
+    if (unit->connect_ns <= world->now_ns) connect(world, unit);
+    deliver(world, unit);
+    drain(world, unit);
+    unit->machine.step(unit->machine.self, world->now_ns);
+    drain(world, unit);
+    deliver_to_pages(world, unit);
+    if (unit->sign_ns <= world->now_ns) {
+        unit->sign_ns = world->now_ns + SIGN_NS;
+        const struct record *load = (const struct record *)(void *)unit->load;
+        if (load->bytes) tell_gateway(world, unit, load);
+    }
+    if (unit->draining && fleet_units_held(world, unit) == 0) /* it may go */
+        fleet_units_kill(world, index);
+}
+
+int64_t fleet_units_wake_ns(const struct fleet_unit_host *unit) {
+    if (!unit->up) return unit->up_ns;
+    int64_t wake_ns = fleet_earlier(unit->connect_ns, unit->sign_ns);
+    wake_ns = fleet_earlier(wake_ns, unit->machine.next_wake_ns(unit->machine.self));
+    wake_ns = fleet_earlier(wake_ns, fleet_post_next_ns(&unit->inbox));
+    wake_ns = fleet_earlier(wake_ns, fleet_post_next_ns(&unit->wires));
+    return wake_ns > unit->frozen_ns ? wake_ns : unit->frozen_ns;
+}
