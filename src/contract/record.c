@@ -169,6 +169,9 @@ static bool blocks_valid(struct walk *walk, uint32_t first_block, uint32_t token
 
 static bool kv_push_valid(struct walk *walk, const struct record_kv_push *record) {
     return address_valid(record->route.address) && record->last <= 1 && record->first <= 1 &&
+           record->making_count <= record->page_count && record->reserved == 0 &&
+           (record->making_count == 0) == (record->step == 0) &&
+           (record->making_count == 0 || !record->last) &&
            blocks_valid(walk, record->first_block, record->token_count, record->page_count);
 }
 

@@ -554,9 +554,11 @@ struct record_kv_expect {
     uint32_t page_count;
 };
 
-/* Blocks that may leave: they stand in these pages, and nobody writes to them until KV_DONE. A
- * request's pushes go on where the one before ended; with the last one (it may bring no page) all
- * have been named. Tail as of KV_EXPECT. */
+/* Blocks that may leave: they stand in these pages, and nobody writes to them until KV_DONE; but
+ * the last making_count of them are only written by the coming step, layer by layer, and count when
+ * that step is done: then the request's next push comes, or else a KV_CANCEL. A request's pushes go
+ * on where the one before ended; with the last one (it may bring no page) all have been named, and
+ * stand. Tail as of KV_EXPECT. */
 struct record_kv_push {
     struct record record;
     struct request_id request;
@@ -567,6 +569,9 @@ struct record_kv_push {
     uint32_t page_count;
     uint32_t last;  /* 1 */
     uint32_t first; /* 1: none has been said of this request before */
+    uint32_t making_count;
+    uint32_t reserved; /* zero */
+    uint64_t step;     /* that writes them; 0: none */
 };
 
 /* The transfer is not wanted any more; KV_DONE follows all the same. */

@@ -15,6 +15,7 @@
 
 struct engine_cpu {
     struct model *model;
+    struct step_progress *progress;
     float *logits;         /* [step_rows_max * (1 + LIMIT_DRAFTS)][vocab] */
     float *sample_scratch; /* [2 * vocab] */
     float *adjusted;       /* [vocab] a row's logits with penalties and biases */
@@ -27,10 +28,13 @@ enum status engine_cpu_open(const struct model_options *options, struct engine_c
     struct engine_cpu *engine = calloc(1, sizeof *engine);
     if (!engine) return error_set(error, STATUS_NO_MEMORY, "no memory for the engine");
     enum status status = model_open(options, &engine->model, error);
+    if (status == STATUS_OK) status = step_progress_open(&engine->progress, error);
     if (status != STATUS_OK) {
         engine_cpu_close(engine);
         return status;
     }
+    struct model_follower follower = step_progress_follower(engine->progress);
+    model_set_follower(engine->model, &follower);
     size_t vocab = model_shape(engine->model)->vocab;
     engine->rows_max = options->step_rows_max;
     engine->logits = malloc((size_t)engine->rows_max * (1 + LIMIT_DRAFTS) * vocab * sizeof(float));
@@ -49,6 +53,7 @@ enum status engine_cpu_open(const struct model_options *options, struct engine_c
 void engine_cpu_close(struct engine_cpu *engine) {
     if (!engine) return;
     model_close(engine->model);
+    step_progress_close(engine->progress);
     free(engine->logits);
     free(engine->sample_scratch);
     free(engine->adjusted);
@@ -58,6 +63,10 @@ void engine_cpu_close(struct engine_cpu *engine) {
 
 struct model *engine_cpu_model(const struct engine_cpu *engine) {
     return engine->model;
+}
+
+struct step_progress *engine_cpu_progress(const struct engine_cpu *engine) {
+    return engine->progress;
 }
 
 /* True if [index, index + count) lies within [0, total). */

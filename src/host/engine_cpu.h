@@ -6,7 +6,7 @@
 #ifndef HOST_ENGINE_CPU_H
 #define HOST_ENGINE_CPU_H
 
-#include "model/model.h"
+#include "host/step_progress.h"
 
 struct engine_cpu;
 
@@ -16,6 +16,9 @@ void engine_cpu_close(struct engine_cpu *engine);
 
 /* What it runs: for the unit's hello and its page count. */
 struct model *engine_cpu_model(const struct engine_cpu *engine);
+
+/* How far its steps are; lives as long as the engine. */
+struct step_progress *engine_cpu_progress(const struct engine_cpu *engine);
 
 /* What a result of so many rows needs at most. */
 size_t engine_cpu_result_bytes(uint32_t rows_max);

@@ -16,18 +16,20 @@ struct journey {
     struct transfer_ticket ticket;
     enum transfer_side side;
     bool failed; /* it has no ticket; its end is still to be told */
-    /* Out: the blocks named so far, those of them that are in the transport's hands, slice by
-     * slice.
-     */
-    uint32_t first_block, block_count, token_count, pushed_slices;
-    struct page_id *pages; /* [block_count]; in: all */
-    bool named, finished;  /* all blocks; and the transport knows it */
+    uint32_t first_block, block_count, token_count;
+    struct page_id *pages; /* [block_count]; in: all; out: those named so far */
+    /* Out: the first whole_count blocks stand, the others are being written by `step`. Blocks are
+     * handed to the transport in parts, slice by slice: of the part [part_first, part_end) the
+     * first part_pushed slices of all blocks, and the next slice of those before part_at. */
+    uint32_t whole_count, part_first, part_end, part_pushed, part_at;
+    uint64_t step;
+    bool named, finished; /* all blocks; and the transport knows it */
 };
 
 struct kv_carrier {
     struct kv_carrier_options options;
-    struct event *readable;
-    struct journey *journeys; /* [count] */
+    struct event *readable, *progress; /* of the transport, of the engine */
+    struct journey *journeys;          /* [count] */
     uint32_t count, capacity;
 };
 
@@ -122,24 +124,72 @@ static void note_pages(struct kv_carrier *carrier, const struct journey *journey
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* Hands over as much as the transport takes; it calls again when it has room. */
-static void push_on(struct kv_carrier *carrier, struct journey *journey) {
+/* How many of the part's slices may be read. */
+static uint32_t part_slices(const struct kv_carrier *carrier, const struct journey *journey) {
+    uint32_t all = carrier->options.pages->slice_count;
+    if (journey->part_end <= journey->whole_count) return all;
+    if (!carrier->options.progress) return 0;
+    uint32_t written = step_progress_written(carrier->options.progress, journey->step);
+    return written < all ? written : all;
+}
+
+static bool part_is_done(const struct kv_carrier *carrier, const struct journey *journey) {
+    return journey->part_first == journey->part_end ||
+           journey->part_pushed == carrier->options.pages->slice_count;
+}
+
+/* The next part is what stands already, or what is being made. */
+static void next_part(struct journey *journey) {
+    bool stands = journey->part_end < journey->whole_count;
+    journey->part_first = journey->part_at = journey->part_end;
+    journey->part_end = stands ? journey->whole_count : journey->block_count;
+    journey->part_pushed = 0;
+}
+
+static enum status push_slice(struct kv_carrier *carrier, struct journey *journey) {
     const struct kv_pages *pages = carrier->options.pages;
-    uint32_t all = journey->block_count * pages->slice_count;
-    while (journey->pushed_slices < all) {
-        uint32_t block = journey->pushed_slices / pages->slice_count;
-        uint32_t slice = journey->pushed_slices % pages->slice_count;
-        enum status status = kv_transport_push(
-            carrier->options.transport, journey->ticket, block, slice,
-            kv_pages_slice(pages, journey->pages[block].index, slice), rows_of(journey, block));
-        if (status == STATUS_FULL) return;
-        if (status) break; /* it has ended, and says so */
-        journey->pushed_slices++;
+    uint32_t block = journey->part_at, slice = journey->part_pushed;
+    enum status status = kv_transport_push(
+        carrier->options.transport, journey->ticket, block, slice,
+        kv_pages_slice(pages, journey->pages[block].index, slice), rows_of(journey, block));
+    if (status) return status;
+    if (++journey->part_at < journey->part_end) return STATUS_OK;
+    journey->part_at = journey->part_first;
+    journey->part_pushed++;
+    return STATUS_OK;
+}
+
+/* Hands over as much as is written and the transport takes, which calls again when it has room. */
+static void push_on(struct kv_carrier *carrier, struct journey *journey) {
+    for (;;) {
+        if (part_is_done(carrier, journey)) {
+            if (journey->part_end == journey->block_count) break;
+            next_part(journey);
+        }
+        if (journey->part_pushed >= part_slices(carrier, journey)) return;
+        if (push_slice(carrier, journey)) return; /* full; or it has ended, and says so */
     }
     if (!journey->named || journey->finished) return;
     journey->finished = true;
     if (kv_transport_finish(carrier->options.transport, journey->ticket, NULL, 0))
         return; /* likewise */
+}
+
+/* True if it waits for the engine. */
+static bool follows(const struct kv_carrier *carrier, const struct journey *journey) {
+    bool all = journey->part_end == journey->block_count && part_is_done(carrier, journey);
+    return journey->side == TRANSFER_OUT && journey->whole_count < journey->block_count && !all;
+}
+
+/* All that can go on now. The engine wakes us while blocks are being made that are not all in the
+ * transport's hands; what it has written before it knew that is looked at behind it. */
+static void push_all(struct kv_carrier *carrier) {
+    bool follow = false;
+    for (uint32_t i = 0; i < carrier->count && carrier->options.progress; i++)
+        follow |= follows(carrier, &carrier->journeys[i]);
+    if (carrier->options.progress) step_progress_watch(carrier->options.progress, follow);
+    for (uint32_t i = 0; i < carrier->count; i++)
+        if (carrier->journeys[i].side == TRANSFER_OUT) push_on(carrier, &carrier->journeys[i]);
 }
 
 static void push(struct kv_carrier *carrier, const struct record_kv_push *record) {
@@ -159,8 +209,10 @@ static void push(struct kv_carrier *carrier, const struct record_kv_push *record
     }
     journey->token_count = record->token_count;
     add_pages(journey, record_tail_at(record, sizeof *record), record->page_count);
+    journey->whole_count = journey->block_count - record->making_count;
+    journey->step = record->step;
     journey->named = record->last;
-    push_on(carrier, journey);
+    push_all(carrier);
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
@@ -205,18 +257,34 @@ static void on_readable(evutil_socket_t file, short what, void *context) {
         if (ended.side == TRANSFER_IN) note_pages(carrier, journey, ended.blocks);
         end(carrier, journey, arrived, ended.blocks);
     }
-    for (uint32_t i = 0; i < carrier->count; i++)
-        if (carrier->journeys[i].side == TRANSFER_OUT) push_on(carrier, &carrier->journeys[i]);
+    push_all(carrier);
+}
+
+static void on_progress(evutil_socket_t file, short what, void *context) {
+    struct kv_carrier *carrier = context;
+    step_progress_hush(carrier->options.progress);
+    push_all(carrier);
+}
+
+static struct event *listen_to(struct kv_carrier *carrier, struct event_base *base, int file,
+                               event_callback_fn call) {
+    struct event *event = event_new(base, file, EV_READ | EV_PERSIST, call, carrier);
+    if (event && event_add(event, NULL) == 0) return event;
+    if (event) event_free(event);
+    return NULL;
 }
 
 enum status kv_carrier_open(const struct kv_carrier_options *options, struct event_base *base,
                             struct kv_carrier **carrier_out, struct error *error) {
     struct kv_carrier *carrier = calloc(1, sizeof *carrier);
     if (carrier) {
+        struct step_progress *progress = options->progress;
         carrier->options = *options;
-        carrier->readable = event_new(base, kv_transport_file(options->transport),
-                                      EV_READ | EV_PERSIST, on_readable, carrier);
-        if (carrier->readable && event_add(carrier->readable, NULL) == 0) {
+        carrier->readable =
+            listen_to(carrier, base, kv_transport_file(options->transport), on_readable);
+        if (progress)
+            carrier->progress = listen_to(carrier, base, step_progress_file(progress), on_progress);
+        if (carrier->readable && (carrier->progress || !progress)) {
             *carrier_out = carrier;
             return STATUS_OK;
         }
@@ -230,6 +298,7 @@ void kv_carrier_close(struct kv_carrier *carrier) {
     for (uint32_t i = 0; i < carrier->count; i++)
         free(carrier->journeys[i].pages);
     if (carrier->readable) event_free(carrier->readable);
+    if (carrier->progress) event_free(carrier->progress);
     free(carrier->journeys);
     free(carrier);
 }

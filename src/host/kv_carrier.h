@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a unit says of its KV blocks' travels, done: KV_EXPECT, KV_PUSH and KV_CANCEL become calls
  * of a KV transport (host/kv_transport.h) on one rank's pages, and a ticket's end becomes KV_DONE.
+ * Blocks that a step is making leave layer by layer, as the engine says that they are written; only
+ * when the unit has named them all, after that step, is the transfer finished and counts.
  *
  * Each request has at most one transfer at a rank, in or out. It begins with its EXPECT or its
  * first PUSH and ends with exactly one KV_DONE; what is said of it after that is too late and left
@@ -11,6 +13,7 @@
 
 #include "contract/record.h"
 #include "host/kv_transport.h"
+#include "host/step_progress.h"
 
 struct event_base;
 struct kv_carrier;
@@ -18,7 +21,9 @@ struct kv_carrier;
 struct kv_carrier_options {
     struct kv_transport *transport; /* over these pages; both must outlive the carrier */
     const struct kv_pages *pages;
-    int64_t transfer_ns_max; /* a ticket ends so long after it was opened, at the latest */
+    struct step_progress *progress; /* of the engine that writes them; NULL: blocks that a step is
+                                     * making leave when it is done */
+    int64_t transfer_ns_max;        /* a ticket ends so long after it was opened, at the latest */
     void *context;
     void (*say)(void *context, const struct record *record); /* KV_DONE */
 };

@@ -28,9 +28,10 @@ static enum status seat_open(struct seat *seat, const struct kv_fabric_options *
                              void (*say)(void *context, const struct record *record),
                              struct error *error) {
     struct kv_transport_options transport = kv_transport_defaults();
-    transport.pages = model_kv_pages(options->model);
-    transport.model_id = model_identity(options->model);
-    transport.numerics_id = model_numerics_id(options->model);
+    struct model *model = engine_cpu_model(options->engine);
+    transport.pages = model_kv_pages(model);
+    transport.model_id = model_identity(model);
+    transport.numerics_id = model_numerics_id(model);
     transport.host = options->host;
     transport.bytes_per_second = options->bytes_per_second;
     enum status status = kv_transport_open(&transport, &seat->transport, error);
@@ -38,6 +39,7 @@ static enum status seat_open(struct seat *seat, const struct kv_fabric_options *
     struct kv_carrier_options carrier = {
         .transport = seat->transport,
         .pages = transport.pages,
+        .progress = engine_cpu_progress(options->engine),
         .transfer_ns_max = (int64_t)(options->seconds_max * 1e9),
         .context = context,
         .say = say,

@@ -10,14 +10,14 @@
 #define HOST_KV_FABRIC_H
 
 #include "contract/record.h"
-#include "model/model.h"
+#include "host/engine_cpu.h"
 
 struct event_base;
 struct kv_fabric;
 struct kv_agent;
 
 struct kv_fabric_options {
-    struct model *model; /* this rank's; outlives it */
+    const struct engine_cpu *engine; /* this rank's; outlives it */
     const char *host;    /* numeric address where other units reach this rank's transport */
     const char *control; /* the wire between the ranks; NULL: there is one rank */
     uint32_t rank;

@@ -526,7 +526,7 @@ static void worker_open(struct worker *worker, struct setup *setup) {
     options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
     opened.status = (uint32_t)seat_open(&worker->seat, options, setup->engine, &opened.error);
     if (opened.status == STATUS_OK && beside.opened)
-        opened.status = (uint32_t)beside.opened(beside.context, worker->seat.model, options->rank,
+        opened.status = (uint32_t)beside.opened(beside.context, worker->seat.engine, options->rank,
                                                 &opened.error);
     if (opened.status == STATUS_OK) {
         worker->result = calloc(1, engine_cpu_result_bytes(options->step_rows_max));

@@ -82,7 +82,8 @@ enum status rank_group_write_trace(struct rank_group *group, const struct trace 
  * themselves. Said before rank_group_work. */
 struct rank_group_side {
     void *context;
-    enum status (*opened)(void *context, struct model *model, uint32_t rank, struct error *error);
+    enum status (*opened)(void *context, const struct engine_cpu *engine, uint32_t rank,
+                          struct error *error);
     void (*closing)(void *context);
 };
 void rank_group_beside(const struct rank_group_side *side);

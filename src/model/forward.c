@@ -164,6 +164,11 @@ static enum status check_probe(const struct model *model, const struct step_plan
     return STATUS_OK;
 }
 
+void forward_tell(const struct model *model, const struct step_plan *plan, uint32_t slices) {
+    if (model->follower.written && plan->row_count)
+        model->follower.written(model->follower.context, plan->step, slices);
+}
+
 enum status model_check_plan(const struct model *model, const struct step_plan *plan,
                              struct error *error) {
     return plan_check(model, plan, error);
@@ -181,12 +186,13 @@ enum status model_step(struct model *model, const struct step_plan *plan, float 
     rope_prepare(model->shape, batch);
     forward_tokens(model, embed, model, batch->token_count);
     stages_set_lanes(model, (enum overlap_kind)plan->overlap);
-    stages_run(model, (enum overlap_kind)plan->overlap, probe);
+    stages_run(model, plan, probe);
     note_pages(model, plan);
     run_head(model, plan, logits);
     if (mtp) {
         forward_tokens(model, keep_output, model, batch->token_count);
         draft_follow(model, plan);
+        forward_tell(model, plan, model->kv.slice_count);
     }
     if (probe && probe->mtp_argmax) probe_mtp(model, probe);
     return STATUS_OK;

@@ -163,6 +163,7 @@ struct model {
     uint32_t lane_count; /* of the last step's schedule */
     struct exchange_link link;
     const struct model_trace *trace;
+    struct model_follower follower; /* written: NULL if nobody follows */
     struct draft draft;
     struct moves moves;
     uint32_t *slot_tokens; /* [weights.slot_count] tokens computed since they were last taken */
@@ -203,9 +204,12 @@ void moves_progress(struct model *model);
 /* Lets all lanes' communication, and experts on their way, move on. */
 void forward_progress(struct model *model);
 
+/* The plan's KV rows are written in so many slices. */
+void forward_tell(const struct model *model, const struct step_plan *plan, uint32_t slices);
+
 /* The step's layers, by its schedule; see contract/overlap.h. */
 void stages_set_lanes(struct model *model, enum overlap_kind kind);
-void stages_run(struct model *model, enum overlap_kind kind, const struct model_probe *probe);
+void stages_run(struct model *model, const struct step_plan *plan, const struct model_probe *probe);
 /* One layer alone, without lanes. */
 void stages_run_layer(const struct pass *pass);
 

@@ -193,6 +193,10 @@ void model_close(struct model *model) {
     free(model);
 }
 
+void model_set_follower(struct model *model, const struct model_follower *follower) {
+    model->follower = follower ? *follower : (struct model_follower){.written = NULL};
+}
+
 void model_set_link(struct model *model, double gbps, double us) {
     model->link.ns_per_byte = gbps > 0 ? 8 / gbps : 0;
     model->link.latency_ns = (int64_t)(us * 1e3);

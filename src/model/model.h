@@ -32,6 +32,14 @@ struct model_trace {
                 const struct exchange_transfer *ended);
 };
 
+/* Told, by the thread that runs the step, how far the KV rows of its plan are written. */
+struct model_follower {
+    void *context;
+    /* Slices 0..slices-1 of all rows stand in their pages, for good: once for each count from 1 to
+     * the blocks' slices, in order. Not for plans without rows. */
+    void (*written)(void *context, uint64_t step, uint32_t slices);
+};
+
 struct model_options {
     const char *directory;
     enum activations activations;
@@ -77,6 +85,9 @@ void model_close(struct model *model);
 
 /* From the next step on; see struct model_options. */
 void model_set_link(struct model *model, double gbps, double us);
+
+/* Between two steps; copied. NULL: nobody follows. */
+void model_set_follower(struct model *model, const struct model_follower *follower);
 
 /* From the next step on: replicas of an expert are split for each batch by what all ranks' tokens
  * chose (policy/split_tokens), instead of taking turns. All ranks alike; only for schedules that

@@ -134,12 +134,23 @@ static void probe_routing(const struct pass *pass, const struct model_probe *pro
 
 struct walk {
     struct model *model;
+    const struct step_plan *plan;
     const struct overlap *overlap;
     const struct model_probe *probe;
+    uint32_t written[OVERLAP_LANES]; /* leading layers whose KV rows the lane has written */
+    uint32_t told;                   /* ... and all lanes have */
 };
 
+/* A lane writes its rows layer by layer, each time by one; so does the slowest of all. */
+static void tell_written(struct walk *walk, uint32_t lane) {
+    walk->written[lane]++;
+    for (uint32_t i = 0; i < walk->overlap->lane_count; i++)
+        if (walk->written[i] == walk->told) return;
+    forward_tell(walk->model, walk->plan, ++walk->told);
+}
+
 /* The time since begin_traced is the stage's. */
-static void run_row(const struct walk *walk, enum stage stage, uint32_t index, uint32_t layer) {
+static void run_row(struct walk *walk, enum stage stage, uint32_t index, uint32_t layer) {
     struct model *model = walk->model;
     struct lane *lane = &model->lanes[index];
     bool whole = walk->overlap->lane_count == 1;
@@ -150,10 +161,11 @@ static void run_row(const struct walk *walk, enum stage stage, uint32_t index, u
                         .layer = &model->weights.layers[layer],
                         .slice = layer};
     run_traced(&pass, stage, index);
+    if (stage == STAGE_ATTENTION_0) tell_written(walk, index);
     if (stage == STAGE_COMBINE) probe_routing(&pass, walk->probe, whole ? 0 : lane->first);
 }
 
-static void run_in_order(const struct walk *walk) {
+static void run_in_order(struct walk *walk) {
     const struct overlap *overlap = walk->overlap;
     uint32_t layers = walk->model->shape->layers;
     for (uint32_t at = 0; at <= layers; at++) /* at layer at - 1 */
@@ -186,7 +198,7 @@ static uint32_t next_lane(const struct walk *walk, struct overlap_place *places)
     return next;
 }
 
-static void run_by_urgency(const struct walk *walk) {
+static void run_by_urgency(struct walk *walk) {
     struct overlap_place places[OVERLAP_LANES] = {{0}};
     uint32_t layers = walk->model->shape->layers;
     for (uint32_t left = walk->overlap->lane_count * layers * STAGE_COUNT; left > 0; left--) {
@@ -200,7 +212,11 @@ static void run_by_urgency(const struct walk *walk) {
     }
 }
 
-void stages_run(struct model *model, enum overlap_kind kind, const struct model_probe *probe) {
-    struct walk walk = {.model = model, .overlap = overlap_of(kind), .probe = probe};
+void stages_run(struct model *model, const struct step_plan *plan,
+                const struct model_probe *probe) {
+    struct walk walk = {.model = model,
+                        .plan = plan,
+                        .overlap = overlap_of((enum overlap_kind)plan->overlap),
+                        .probe = probe};
     (walk.overlap->urgency ? run_by_urgency : run_in_order)(&walk);
 }

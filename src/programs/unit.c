@@ -118,10 +118,10 @@ struct beside {
     struct kv_agent *agent;
 };
 
-static enum status beside_opened(void *context, struct model *model, uint32_t rank,
+static enum status beside_opened(void *context, const struct engine_cpu *engine, uint32_t rank,
                                  struct error *error) {
     struct beside *beside = context;
-    beside->kv.model = model;
+    beside->kv.engine = engine;
     beside->kv.rank = rank;
     return kv_agent_open(&beside->kv, &beside->agent, error);
 }

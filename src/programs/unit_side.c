@@ -228,7 +228,7 @@ static void tell_unit(void *context, const struct record *record) {
 static enum status open_fabric(struct unit_side *side, const struct kv_fabric_options *kv,
                                struct error *error) {
     struct kv_fabric_options options = *kv;
-    options.model = rank_group_model(side->group);
+    options.engine = rank_group_engine(side->group);
     options.rank_count = rank_group_count(side->group);
     options.context = side;
     options.say = tell_unit;

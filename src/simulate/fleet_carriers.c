@@ -348,12 +348,12 @@ static void push(struct fleet_carriers *carriers, struct fleet_place place,
     }
     check(record->first_block == journey->first_block + journey->block_count);
     journey->token_count = record->token_count;
-    uint32_t from = journey->block_count;
     add_pages(journey, record_tail_at(record, sizeof *record), record->page_count);
     journey->named = record->last;
-    for (uint32_t block = from; block < journey->block_count; block++)
+    uint32_t whole = journey->block_count - record->making_count;
+    for (; journey->sent_blocks < whole; journey->sent_blocks++)
         for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
-            send_slice(carriers, place, journey, block, slice, now_ns);
+            send_slice(carriers, place, journey, journey->sent_blocks, slice, now_ns);
     if (!journey->named || journey->finished) return;
     journey->finished = true;
     send_finish(carriers, place, journey->ticket, now_ns);

@@ -30,7 +30,8 @@ struct fleet_journey { /* a request's transfer, at one of its ends */
     struct request_id request;
     struct transfer_ticket ticket;
     enum transfer_side side;
-    uint32_t first_block, block_count, token_count, pushed_slices;
+    uint32_t first_block, block_count, token_count;
+    uint32_t sent_blocks; /* out: those that are being made are sent when their step is done */
     struct page_id pages[FLEET_PROMPT_BLOCKS_MAX];
     bool named, finished;
 };

@@ -13,8 +13,11 @@ struct handoff {
     uint32_t task; /* enum submit_task */
     uint32_t first_block;
     struct kv_route route;
-    struct page_id *sent; /* [prompt's blocks] each leased until the transfer ends */
+    struct page_id *sent; /* [prompt's blocks] named, each leased until the transfer ends */
     uint32_t sent_count;
+    uint32_t whole_count;  /* of sent: the others are only being made */
+    struct page_id *twins; /* [prompt's blocks] leased likewise, see handoff_made */
+    uint32_t twin_count;
     bool open;            /* EXPECT or PUSH was said, and no KV_DONE has come */
     bool arrived, failed; /* it has */
     bool continued;       /* the first tokens are here, since: */
@@ -34,6 +37,11 @@ size_t handoff_bytes_max(const struct unit_options *options) {
            record_tail(sizeof(struct record_kv_cancel));
 }
 
+size_t handoff_plan_bytes_max(const struct unit_options *options) {
+    uint32_t pages = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+    return record_tail(kv_push_bytes(pages));
+}
+
 bool handoff_open(struct unit_request *request, const struct record_submit *submit) {
     if (submit->task == SUBMIT_ANSWER) return true;
     struct handoff *handoff = arena_take_zeroed(&request->arena, sizeof *handoff);
@@ -44,8 +52,10 @@ bool handoff_open(struct unit_request *request, const struct record_submit *subm
     request->handoff = handoff;
     if (submit->task == SUBMIT_RESERVE) return true;
     size_t blocks = divide_up(submit->prompt_count, KV_BLOCK_TOKENS);
-    handoff->sent = arena_take(&request->arena, blocks * sizeof *handoff->sent);
-    return handoff->sent != NULL;
+    handoff->sent = arena_take(&request->arena, 2 * blocks * sizeof *handoff->sent);
+    if (!handoff->sent) return false;
+    handoff->twins = handoff->sent + blocks;
+    return true;
 }
 
 /* ---- the side that decodes ------------------------------------------------------------------ */
@@ -152,9 +162,11 @@ static bool may_push(const struct unit_request *request) {
     return handoff && handoff->task == SUBMIT_PREFILL && !handoff->failed;
 }
 
-/* Names blocks before `end` that have not been. Those that the other unit has are leased with them:
- * no block stays cached whose chain is broken. */
-static void put_push(struct unit *unit, struct unit_request *request, uint32_t end, bool last) {
+/* Names blocks before `end` that have not been; those from `whole` on are being made by the step
+ * that was planned last. Those that the other unit has are leased with them: no block stays cached
+ * whose chain is broken. */
+static void put_push(struct unit *unit, struct unit_request *request, uint32_t whole, uint32_t end,
+                     bool last) {
     struct handoff *handoff = request->handoff;
     uint32_t first = handoff->sent_count;
     if (first < handoff->first_block) first = handoff->first_block;
@@ -167,29 +179,46 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t e
     push->page_count = count;
     push->last = last;
     push->first = !handoff->open;
+    push->making_count = end - (whole > first ? whole : first);
+    push->step = push->making_count ? unit->step : 0;
     memcpy(record_tail_at(push, sizeof *push), request->pages + first,
            count * sizeof *request->pages);
     for (; handoff->sent_count < end; handoff->sent_count++) {
         handoff->sent[handoff->sent_count] = request->pages[handoff->sent_count];
         page_table_lease(&unit->pages, handoff->sent[handoff->sent_count]);
     }
+    if (whole > handoff->whole_count) handoff->whole_count = whole;
     handoff->open = true;
 }
 
 void handoff_push(struct unit *unit, struct unit_request *request) {
-    uint32_t whole = request->computed_count / KV_BLOCK_TOKENS;
+    uint32_t reach = request->computed_count + request->row_tokens;
+    uint32_t end = reach < request->prompt_count ? reach / KV_BLOCK_TOKENS : prompt_blocks(request);
     if (!may_push(request)) return;
-    if (whole > request->handoff->sent_count && whole > request->handoff->first_block)
-        put_push(unit, request, whole, false);
+    if (end > request->handoff->sent_count && end > request->handoff->first_block)
+        put_push(unit, request, request->computed_count / KV_BLOCK_TOKENS, end, false);
+}
+
+void handoff_made(struct unit *unit, struct unit_request *request) {
+    struct handoff *handoff = request->handoff;
+    if (!may_push(request)) return;
+    for (; handoff->whole_count < handoff->sent_count; handoff->whole_count++) {
+        struct page_id page = request->pages[handoff->whole_count];
+        if (page.index == handoff->sent[handoff->whole_count].index) continue;
+        page_table_lease(&unit->pages, page);
+        handoff->twins[handoff->twin_count++] = page;
+    }
 }
 
 void handoff_over(struct unit *unit, struct unit_request *request) {
-    if (may_push(request)) put_push(unit, request, prompt_blocks(request), true);
+    uint32_t blocks = prompt_blocks(request);
+    if (may_push(request)) put_push(unit, request, blocks, blocks, true);
     handoff_leave(unit, request, FINISH_HANDED_OVER);
 }
 
 uint32_t handoff_sent_count(const struct unit_request *request) {
-    return request->handoff && request->handoff->sent ? request->handoff->sent_count : 0;
+    const struct handoff *handoff = request->handoff;
+    return handoff ? handoff->sent_count + handoff->twin_count : 0;
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -265,8 +294,9 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     check(handoff && handoff->open);
     handoff->open = false;
     handoff->failed = !record->arrived;
-    if (handoff->sent) page_table_release(&unit->pages, handoff->sent, handoff->sent_count);
-    handoff->sent_count = 0;
+    page_table_release(&unit->pages, handoff->sent, handoff->sent_count);
+    page_table_release(&unit->pages, handoff->twins, handoff->twin_count);
+    handoff->sent_count = handoff->whole_count = handoff->twin_count = 0;
     unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
     if (handoff->leaving) {
         request_end(unit, request, handoff->reason);

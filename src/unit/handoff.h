@@ -8,8 +8,9 @@
  *                  cached, what the storage has may be loaded, the rest is computed
  *                  after CONTINUE it waits for KV_DONE as long as policy/kv_path says, then
  *                  KV_CANCEL
- *   prefill unit   SUBMIT_PREFILL -> runs; KV_PUSH after each step that made blocks whole; with the
- *                  first token the last one; parked until KV_DONE -> FINISH_HANDED_OVER
+ *   prefill unit   SUBMIT_PREFILL -> runs; KV_PUSH with each step that will make blocks whole: they
+ *                  leave layer by layer while it computes; with the first token the last one;
+ *                  parked until KV_DONE -> FINISH_HANDED_OVER
  *
  * Whoever transfers writes to a request's pages, or reads them, until it says KV_DONE; so a request
  * with an open transfer, however it ends, is parked until then and keeps its pages. Blocks that are
@@ -20,8 +21,10 @@
 
 #include "unit/state.h"
 
-/* What a SUBMIT and a reservation may put out at once, and a row of a step. */
+/* What a SUBMIT and a reservation may put out at once, and a row of a step that is done. */
 size_t handoff_bytes_max(const struct unit_options *options);
+/* ... and a row that is planned. */
+size_t handoff_plan_bytes_max(const struct unit_options *options);
 
 /* Takes what the SUBMIT says of the transfer, if there is to be one; false when memory is out. */
 bool handoff_open(struct unit_request *request, const struct record_submit *submit);
@@ -34,8 +37,12 @@ bool handoff_reserve(struct unit *unit, struct unit_request *request);
 void handoff_continue(struct unit *unit, struct unit_request *request,
                       const struct record_continue *record, int64_t now_ns);
 
-/* Names the blocks that have become whole since the last time. */
+/* A step with a row of it has been planned: names the blocks that this will make whole. */
 void handoff_push(struct unit *unit, struct unit_request *request);
+
+/* The step is done. Where another request had made an equal block first, the request has gone over
+ * to that one: it is leased, too, as long as the block that was sent. */
+void handoff_made(struct unit *unit, struct unit_request *request);
 
 /* The prompt's answer goes on elsewhere: its last blocks are named, and it leaves. */
 void handoff_over(struct unit *unit, struct unit_request *request);

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "policy/preempt.h"
 #include "unit/account.h"
+#include "unit/handoff.h"
 #include "unit/pages.h"
 #include "unit/tiers.h"
 
@@ -374,4 +375,6 @@ void plan_step(struct unit *unit, int64_t now_ns) {
     spend_prompt_ns(unit, row_count);
     start_requests(unit, row_count, now_ns);
     put_plan(unit, row_count);
+    for (uint32_t i = 0; i < row_count; i++)
+        handoff_push(unit, &unit->requests[unit->step_slots[i]]);
 }

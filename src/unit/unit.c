@@ -29,7 +29,8 @@ static size_t reaction_bytes(const struct unit_options *options) {
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
     size_t step = plan_bytes_max(options) + hello_bytes(1) + load_bytes(1) +
-                  tiers_plan_bytes_max(options) + handoff_give_up_bytes_max();
+                  tiers_plan_bytes_max(options) + handoff_give_up_bytes_max() +
+                  options->step_rows_max * handoff_plan_bytes_max(options);
     size_t reaction = reaction_bytes(options);
     return round_up(step > reaction ? step : reaction, 16);
 }
@@ -436,14 +437,12 @@ static void row_done(struct unit *unit, struct unit_request *request,
     unit->drafts_total += row->draft_count;
     unit->drafts_right_total += right;
     tokens_computed(unit, request, request->row_tokens);
+    handoff_made(unit, request);
     if (request->cancelled) {
         handoff_leave(unit, request, FINISH_CANCELLED);
         return;
     }
-    if (request->computed_count < request_known(request)) {
-        handoff_push(unit, request);
-        return;
-    }
+    if (request->computed_count < request_known(request)) return;
     check(row->token_count > 0);
     request->state = REQUEST_DECODE;
     put_tokens(unit, request, result, row, now_ns);
