@@ -555,10 +555,10 @@ struct record_kv_expect {
 };
 
 /* Blocks that may leave: they stand in these pages, and nobody writes to them until KV_DONE; but
- * the last making_count of them are only written by the coming step, layer by layer, and count when
- * that step is done: then the request's next push comes, or else a KV_CANCEL. A request's pushes go
- * on where the one before ended; with the last one (it may bring no page) all have been named, and
- * stand. Tail as of KV_EXPECT. */
+ * the last making_count of them are only written by the coming step, layer by layer. When it is done
+ * the request's next push comes, or, if it failed, a KV_CANCEL. A request's pushes go on where the
+ * one before ended; with the last one (it may bring no page) all have been named, and stand. Tail
+ * as of KV_EXPECT. */
 struct record_kv_push {
     struct record record;
     struct request_id request;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Step and slices share a word, so that they are read together. Watching and writing cross each
- * other in the sequentially consistent order: either the writer sees the watch and wakes, or the
- * watcher, who looks after switching it on, sees what was written.
+ * Step and slices share a word, so that they are read together. The step before is written first:
+ * who sees a new step sees that it followed this one. Watching and writing cross each other in the
+ * sequentially consistent order: either the writer sees the watch and wakes, or the watcher, who
+ * looks after switching it on, sees what was written.
  */
 #include "host/step_progress.h"
 
@@ -20,6 +21,7 @@ _Static_assert(LIMIT_LAYERS < 1 << SLICE_BITS, "slices and the step share a word
 
 struct step_progress {
     _Atomic uint64_t written; /* step << SLICE_BITS | slices */
+    _Atomic uint64_t before;  /* the step that wrote before it */
     atomic_bool watched;
     int file; /* eventfd */
 };
@@ -47,7 +49,8 @@ void step_progress_close(struct step_progress *progress) {
 
 static void written(void *context, uint64_t step, uint32_t slices) {
     struct step_progress *progress = context;
-    uint64_t one = 1;
+    uint64_t one = 1, last = atomic_load(&progress->written) >> SLICE_BITS;
+    if (last != step) atomic_store(&progress->before, last);
     atomic_store(&progress->written, step << SLICE_BITS | slices);
     if (atomic_load(&progress->watched))
         check(write(progress->file, &one, sizeof one) == sizeof one);
@@ -59,7 +62,7 @@ struct model_follower step_progress_follower(struct step_progress *progress) {
 
 uint32_t step_progress_written(const struct step_progress *progress, uint64_t step) {
     uint64_t now = atomic_load(&progress->written), at = now >> SLICE_BITS;
-    if (at != step) return at > step ? UINT32_MAX : 0;
+    if (at != step) return atomic_load(&progress->before) == step ? UINT32_MAX : 0;
     return (uint32_t)(now & ((1 << SLICE_BITS) - 1));
 }
 

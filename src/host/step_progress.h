@@ -20,8 +20,9 @@ void step_progress_close(struct step_progress *progress);
 /* For model_set_follower. */
 struct model_follower step_progress_follower(struct step_progress *progress);
 
-/* Slices of that step that are written; UINT32_MAX once a later step has begun to write: then it is
- * over, if it ever began (a step that fails writes nothing). */
+/* Slices of that step that are written; UINT32_MAX, all of them, when another has begun to write
+ * after it. Of earlier steps nothing is known any more: 0, as of later ones, and of one that
+ * failed. */
 uint32_t step_progress_written(const struct step_progress *progress, uint64_t step);
 
 /* From now on the file becomes readable whenever more is written, or no more. Ask

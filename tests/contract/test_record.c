@@ -511,6 +511,18 @@ static void handing_over_is_checked(void **state) {
     struct record_kv_push *push = good_push();
     push->first_block = UINT32_MAX;
     assert_invalid(push);
+    push = good_push();
+    push->making_count = 2; /* of one */
+    push->step = 5;
+    push->last = 0;
+    assert_invalid(push);
+    push->making_count = 1;
+    assert_true(record_valid(&push->record, push->record.bytes));
+    push->step = 0; /* by no step */
+    assert_invalid(push);
+    push->step = 5;
+    push->last = 1; /* all are to stand */
+    assert_invalid(push);
     struct record_unit_hello *hello = good_hello();
     memset(hello_ranks(hello)[1].kv_address, 'x', KV_ADDRESS_BYTES);
     assert_invalid(hello);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A prompt computed by one unit, its answer made by another: the tokens are those of one unit that
  * does both, whatever hits either has, however late or damaged the blocks come, whoever is
- * cancelled when; every page is back at the end, and nobody touches a page whose transfer is open.
+ * cancelled when, also in the middle of a step, or fails; every page is back at the end, and nobody
+ * touches a page whose transfer is open. Blocks are named with the step that makes them.
  * Two units in worlds of their own, and between them a carrier that copies KV rows when it likes.
  */
 #include <setjmp.h>
@@ -36,8 +37,9 @@ struct pair {
     struct journey journeys[PAIRS_MAX];
     uint32_t count;
     uint64_t seed, draws;
-    double break_odds, cancel_odds;
-    uint32_t broken, handed;
+    double break_odds, cancel_odds, fail_odds;
+    uint32_t broken, handed, failed;
+    uint32_t named_making, named_standing; /* blocks */
 };
 
 static double draw(struct pair *pair) {
@@ -61,13 +63,39 @@ static void take_expect(struct pair *pair, const struct record_kv_expect *record
     journey->block_count = record->first_block + record->page_count;
 }
 
+/* One row of the plan writes to these pages, all that it needs, and nobody else does. */
+static void check_row(const struct step_plan *plan, const struct page_id *making, uint32_t count) {
+    uint32_t writers = 0;
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        const struct page_id *pages = step_plan_pages(plan) + row->page_index;
+        uint32_t first = row->first_position / KV_BLOCK_TOKENS;
+        while (first < row->page_count && pages[first].index != making[0].index)
+            first++; /* an interrupted one makes again what has been named before */
+        if (first == row->page_count) continue;
+        writers++;
+        assert_true(count <= row->page_count - first);
+        assert_memory_equal(pages + first, making, count * sizeof *making);
+    }
+    assert_int_equal(writers, 1);
+}
+
 static void take_push(struct pair *pair, const struct record_kv_push *record) {
     struct journey *journey = journey_of(pair, record->request);
     const struct page_id *pages = record_tail_at(record, sizeof *record);
     assert_false(journey->named);
     assert_string_equal(record->route.address, "there");
+    assert_int_equal(record->first, !journey->pushing);
     journey->pushing = true;
     journey->named = record->last;
+    uint32_t standing = record->page_count - record->making_count;
+    pair->named_making += record->making_count;
+    pair->named_standing += standing;
+    if (record->making_count) { /* by the very step that was planned with it */
+        assert_non_null(pair->prefill->plan);
+        assert_int_equal(record->step, pair->prefill->plan->step);
+        check_row(pair->prefill->plan, pages + standing, record->making_count);
+    }
     for (uint32_t i = 0; i < record->page_count; i++) {
         assert_false(journey->have[record->first_block + i]);
         journey->have[record->first_block + i] = true;
@@ -211,9 +239,11 @@ static void go_between(struct pair *pair, uint32_t number) {
     world_send(pair->decode, record);
 }
 
-static void turn(struct world *world) {
+static void turn(struct pair *pair, struct world *world) {
     world_drain(world);
-    if (world->plan) world_complete(world, false);
+    bool fails = world->plan && draw(pair) < pair->fail_odds;
+    pair->failed += fails;
+    if (world->plan) world_complete(world, fails);
     world_drain(world);
     world_step(world);
     world_drain(world);
@@ -225,8 +255,8 @@ static bool idle(const struct world *world) {
 
 static void run(struct pair *pair) {
     for (int i = 0; i < 100000; i++) {
-        turn(pair->prefill);
-        turn(pair->decode);
+        turn(pair, pair->prefill);
+        turn(pair, pair->decode);
         for (uint32_t number = 0; number < pair->count; number++) {
             go_between(pair, number);
             travel(pair, number);
@@ -236,9 +266,11 @@ static void run(struct pair *pair) {
             if (!first->endings && !first->cancelled) world_cancel(pair->prefill, number);
             if (!then->endings && !then->cancelled) world_cancel(pair->decode, number);
         }
-        if (idle(pair->prefill) && idle(pair->decode)) return;
+        if (idle(pair->prefill) && idle(pair->decode)) break;
+        assert_true(i < 99999);
     }
-    fail();
+    turn(pair, pair->prefill); /* their last load reports */
+    turn(pair, pair->decode);
 }
 
 static void make_prompt(struct pair *pair, uint32_t *tokens, uint32_t count) {
@@ -266,11 +298,13 @@ static struct unit_options options_of(uint64_t seed, uint32_t way) {
 }
 
 /* The world asserts every token against the undisturbed sequence's. */
-static void live(uint64_t seed, double break_odds, double cancel_odds, uint32_t *handed) {
+static void live(uint64_t seed, double break_odds, double cancel_odds, double fail_odds,
+                 uint32_t *handed) {
     struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
     struct pair *pair = pair_open(seed, &prefill, &decode);
     pair->break_odds = break_odds;
     pair->cancel_odds = cancel_odds;
+    pair->fail_odds = fail_odds;
     for (uint32_t round = 0; round < 6; round++) {
         for (uint32_t i = 0; i < 5; i++) {
             uint32_t tokens[400], count = 1 + (uint32_t)(draw(pair) * 300);
@@ -280,7 +314,10 @@ static void live(uint64_t seed, double break_odds, double cancel_odds, uint32_t 
         run(pair);
     }
     assert_empty(pair);
-    for (uint32_t i = 0; i < pair->count && cancel_odds == 0; i++) {
+    assert_true(pair->named_making > 0);
+    assert_true(pair->named_standing == 0 || prefill.prefix_cache);
+    assert_true((pair->failed > 0) == (fail_odds > 0));
+    for (uint32_t i = 0; i < pair->count && cancel_odds + fail_odds == 0; i++) {
         const struct known *first = &pair->prefill->known[i], *then = &pair->decode->known[i];
         if (pair->journeys[i].refused) continue;
         if (first->reason != FINISH_HANDED_OVER) continue;
@@ -295,7 +332,7 @@ static void answers_go_on_elsewhere(void **state) {
     (void)state;
     uint32_t handed = 0;
     for (uint64_t seed = 0; seed < 64; seed++)
-        live(seed, 0, 0, &handed);
+        live(seed, 0, 0, 0, &handed);
     assert_true(handed > 500);
 }
 
@@ -303,7 +340,7 @@ static void blocks_that_fail_to_come_are_computed(void **state) {
     (void)state;
     uint32_t handed = 0;
     for (uint64_t seed = 0; seed < 64; seed++)
-        live(seed, 0.2, 0, &handed);
+        live(seed, 0.2, 0, 0, &handed);
     assert_true(handed > 500);
 }
 
@@ -311,7 +348,15 @@ static void cancelled_ones_leave_nothing(void **state) {
     (void)state;
     uint32_t handed = 0;
     for (uint64_t seed = 0; seed < 64; seed++)
-        live(seed, 0.05, 0.02, &handed);
+        live(seed, 0.05, 0.02, 0, &handed);
+    assert_true(handed > 100);
+}
+
+static void failed_steps_leave_nothing(void **state) {
+    (void)state;
+    uint32_t handed = 0;
+    for (uint64_t seed = 0; seed < 64; seed++)
+        live(seed, 0.05, 0.01, 0.05, &handed);
     assert_true(handed > 100);
 }
 
@@ -367,6 +412,7 @@ int main(void) {
         cmocka_unit_test(answers_go_on_elsewhere),
         cmocka_unit_test(blocks_that_fail_to_come_are_computed),
         cmocka_unit_test(cancelled_ones_leave_nothing),
+        cmocka_unit_test(failed_steps_leave_nothing),
         cmocka_unit_test(what_arrives_is_not_computed_again),
         cmocka_unit_test(wrong_first_tokens_are_refused),
     };
