@@ -53,7 +53,7 @@ static void hand_over(struct world *world, const struct record *record) {
 
 void fleet_gateway_ask_drain(struct world *world, const struct fleet_unit_host *unit) {
     static const char path[] = "/debug/fleet/drain";
-    struct outbox box = {.memory = world->result, .capacity = RESULT_BYTES};
+    struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
     char body[32];
     size_t bytes = format_text(body, sizeof body, "{\"unit\":%u}", unit->connection);
     size_t path_at = record_tail(sizeof(struct record_client_request));

@@ -74,7 +74,8 @@ struct world {
     struct fleet_clients clients;
     int64_t ask_ns, leave_ns, fault_ns; /* the next ones */
     int64_t gateway_ns;                 /* a new one comes; MACHINE_NEVER */
-    char *result;                       /* [RESULT_BYTES] */
+    char *result;                       /* [RESULT_BYTES] of a step, until the unit has taken it */
+    char *envelope;                     /* [RESULT_BYTES] what is carried */
 };
 
 /* The first one is kept. */

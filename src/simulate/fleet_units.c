@@ -19,7 +19,7 @@ static void tell_gateway(struct world *world, struct fleet_unit_host *unit,
     static const size_t most = 64 << 10;
     if (!unit->connection) return;
     check(record->bytes <= most);
-    struct outbox box = {.memory = world->result, .capacity = RESULT_BYTES};
+    struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
     void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit->connection},
                                      (enum record_kind)record->kind, record->bytes);
     check(inner);

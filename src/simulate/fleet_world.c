@@ -163,7 +163,7 @@ size_t fleet_world_bytes(void) {
     return sizeof(struct world) + sizeof gateway + gateway_memory_bytes(&gateway) +
            fleet_clients_bytes() + fleet_carriers_bytes() + fleet_storage_bytes() +
            FLEET_UNITS_MAX * unit_bytes_max(FLEET_RANKS_MAX, &unit) +
-           (2 * FLEET_UNITS_MAX + 1) * FLEET_POST_BYTES + RESULT_BYTES + 4096;
+           (2 * FLEET_UNITS_MAX + 1) * FLEET_POST_BYTES + 2 * RESULT_BYTES + 4096;
 }
 
 static void open_units(struct world *world, struct arena *arena) {
@@ -195,11 +195,12 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     choose_gateway_options(world);
     world->gateway_memory = arena_take(arena, gateway_memory_bytes(world->gateway_options));
     world->result = arena_take(arena, RESULT_BYTES);
+    world->envelope = arena_take(arena, RESULT_BYTES);
     bool opened = fleet_clients_open(&world->clients, arena, options->seed) &&
                   fleet_carriers_open(&world->carriers, arena, options->seed) &&
                   fleet_storage_open(&world->storage, arena, options->seed) &&
                   fleet_post_open(&world->inbox, arena);
-    check(world->gateway_memory && world->result && opened);
+    check(world->gateway_memory && world->result && world->envelope && opened);
     choose_hosts(world);
     open_units(world, arena);
     world->fault_ns = options->faults ? FLEET_SECOND : MACHINE_NEVER;
