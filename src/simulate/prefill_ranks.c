@@ -12,7 +12,7 @@
 #include "simulate/hardware.h"
 #include "simulate/ranks.h"
 
-#define QUEUE_LOOK 256 /* prompts of the queue that are looked at in a step */
+#define QUEUE_LOOK_A_RANK 64 /* prompts of the queue that are looked at in a step, for each rank */
 
 struct prompt {
     uint32_t rank, next;   /* the rank's list: index of the next one, or NONE */
@@ -130,7 +130,7 @@ static void bind_late(struct world *world) {
     uint32_t kept = 0, taken = 0;
     for (uint32_t r = 0; r < world->options->rank_count; r++)
         view_rank(world, r);
-    for (; taken < world->queued && taken < QUEUE_LOOK; taken++) {
+    for (; taken < world->queued && taken < QUEUE_LOOK_A_RANK * world->options->rank_count; taken++) {
         uint32_t index = world->queue[taken];
         const struct ranks_request *request = &world->requests[index];
         find_hits(world, request);
