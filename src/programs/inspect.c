@@ -19,6 +19,7 @@ static int inspect_options(int argc, char **argv);
 
 static const struct command_subject subjects[] = {
     {"cpu", "kernel levels, threads, caches, memory", inspect_cpu, &inspect_cpu_options},
+    {"gpu", "the GPUs of this machine and their limits", inspect_gpu, &inspect_gpu_options},
     {"model", "a checkpoint's shape, sizes, memory per rank", inspect_model,
      &inspect_model_options},
     {"options", "every option of every command", inspect_options, &inspect_options_options},

@@ -8,9 +8,11 @@
 #include "base/options.h"
 
 int inspect_cpu(int argc, char **argv);
+int inspect_gpu(int argc, char **argv);
 int inspect_model(int argc, char **argv);
 
 extern const struct option_table inspect_cpu_options;
+extern const struct option_table inspect_gpu_options;
 extern const struct option_table inspect_model_options;
 
 #endif

@@ -55,6 +55,10 @@ def main():
     expect(["inspect", "frob"], 2, r"\A\Z", "no subject named 'frob'")
     expect(["inspect", "cpu", "--cpu-mask", "c"], 0, r"(?s)levels available +c\b.*level chosen +c \(.*threads +\d+ of"
            r".*memory +[\d.]+ [KMGT]iB", r"\A\Z")
+    if run("inspect", "gpu")[0] == 0:  # a build with CUDA, and a GPU
+        expect(["inspect", "gpu"], 0, r"(?s)gpu 0.*compute capability.*libraries", r"\A\Z")
+    else:
+        expect(["inspect", "gpu"], 1, r"\A\Z", r"-Dcuda=enabled|CUDA says '")
     expect(["inspect", "cpu", "--cpu-mask", "mmx"], 2, r"\A\Z", "one of auto|c|avx2|avx512|avx512bf16")
     expect(["bench"], 2, r"\A\Z", "usage: fathom bench SUBJECT")
     expect(["bench", "frob"], 2, r"\A\Z", "no subject named 'frob'")
