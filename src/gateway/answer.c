@@ -84,6 +84,7 @@ struct event { /* arguments of the reply_writers below */
     const struct api_piece *piece;
     const char *finish;
     const struct api_usage *usage;
+    struct bytes receipt;
     const struct api_error *error;
 };
 
@@ -105,7 +106,7 @@ static void write_finish(struct json_writer *writer, const void *context) {
 
 static void write_done(struct json_writer *writer, const void *context) {
     const struct event *event = context;
-    api_response_done(writer, &event->request->answer, event->usage);
+    api_response_done(writer, &event->request->answer, event->usage, event->receipt);
 }
 
 static void write_failed(struct json_writer *writer, const void *context) {
@@ -292,6 +293,7 @@ static bool is_credible(const struct gateway *gateway, const struct request *req
     const struct sampling *sampling = &request->sampling;
     uint32_t each = sampling->flags & SAMPLING_LOGPROBS ? 1 + sampling->top_logprobs : 0;
     const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    if (!receipt_is_credible(&record->work, request->prompt_tokens)) return false;
     if (record->first_output_position > request->output_tokens || record->logprobs_each != each ||
         (uint64_t)record->first_output_position + record->token_count > request->new_tokens_max)
         return false;
@@ -335,6 +337,9 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     if (request->stream) room += REPLY_FRAME_BYTES + start_bytes_max(request) + said;
     check(room <= gateway->outbox.capacity);
     if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
+    enum receipt_part part = request->prefill == unit ? RECEIPT_PROMPT : RECEIPT_ANSWER;
+    receipt_hear(&request->receipt, part, &record->work);
+    receipt_settle(&request->receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     dispatch_progress(gateway, request, unit);
     if (request->stream) {
@@ -393,6 +398,11 @@ static const char *finish_of(const struct request *request, enum finish_reason r
     return NULL;
 }
 
+const char *answer_finish(const struct request *request) {
+    struct api_error none;
+    return finish_of(request, (enum finish_reason)request->reason, &none);
+}
+
 /* What the token stream still holds back. */
 static struct pieces flush(struct gateway *gateway, struct request *request) {
     struct pieces pieces = open_pieces(gateway, 3 * TOKEN_STREAM_HELD_MAX);
@@ -414,13 +424,15 @@ static void end_choice(struct gateway *gateway, struct request *request, const c
 /* ... and of all, when the last choice has ended. */
 static struct api_usage usage_of(const struct request *leader) {
     /* Tokens beyond a stop string, computed before the unit heard of it, are not the client's. */
-    struct api_usage usage = {.prompt_tokens = leader->prompt_tokens,
-                              .prompt_hit_tokens = leader->prompt_hit_tokens};
+    struct api_usage usage = {.prompt_tokens = leader->prompt_tokens};
     for (uint32_t i = 0; i < leader->choice_count; i++) {
-        usage.completion_tokens += leader->choices[i]->output_tokens;
-        usage.reasoning_tokens += leader->choices[i]->words.reasoning_tokens;
-        usage.drafts_made += leader->choices[i]->drafts_made;
-        usage.drafts_right += leader->choices[i]->drafts_right;
+        const struct request *choice = leader->choices[i];
+        struct unit_work work = receipt_total(&choice->receipt, choice->prompt_tokens);
+        if (i == 0) usage.prompt_hit_tokens = work.prompt_hit_tokens;
+        usage.completion_tokens += choice->output_tokens;
+        usage.reasoning_tokens += choice->words.reasoning_tokens;
+        usage.drafts_made += work.drafts_made;
+        usage.drafts_right += work.drafts_right;
     }
     return usage;
 }
@@ -429,20 +441,26 @@ static void write_whole(struct json_writer *writer, const void *context) {
     const struct event *event = context;
     const struct request *leader = event->request;
     struct api_choice choices[LIMIT_CHOICES];
-    struct api_error none;
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         const struct request *choice = leader->choices[i];
-        choices[i] = (struct api_choice){&choice->text, &choice->tokens,
-                                         finish_of(choice, choice->reason, &none)};
+        choices[i] = (struct api_choice){&choice->text, &choice->tokens, answer_finish(choice)};
     }
     api_response_whole(writer, &leader->answer, choices, leader->choice_count, event->usage);
+}
+
+/* Empty if nobody asked for it. */
+static struct bytes receipt_of(struct gateway *gateway, const struct request *leader) {
+    if (!leader->wants_receipt) return BYTES_LITERAL("");
+    arena_clear(&gateway->scratch);
+    return receipt_text(gateway, leader);
 }
 
 static enum status end_whole(struct gateway *gateway, struct request *leader) {
     struct reply reply = {.connection = leader->connection,
                           .endpoint = request_endpoint(leader),
                           .http_status = 200,
-                          .content_type = CONTENT_JSON};
+                          .content_type = CONTENT_JSON,
+                          .receipt = receipt_of(gateway, leader)};
     struct api_usage usage = usage_of(leader);
     struct event event = {.request = leader, .usage = &usage};
     return reply_whole(gateway, &reply, write_whole, &event);
@@ -465,7 +483,8 @@ static enum status end_all(struct gateway *gateway, struct request *leader) {
     if (leader->no_answer) return end_failed(gateway, leader);
     if (!leader->stream) return end_whole(gateway, leader);
     struct api_usage usage = usage_of(leader);
-    struct event event = {.request = leader, .usage = &usage};
+    struct event event = {
+        .request = leader, .usage = &usage, .receipt = receipt_of(gateway, leader)};
     say(gateway, leader, write_done, &event); /* end_request has made sure of room */
     return reply_end(gateway, leader);
 }
@@ -491,21 +510,20 @@ static size_t end_bytes_max(const struct request *request) {
     size_t bytes = request->leader->choice_count * HANDOVER_CANCEL_BYTES;
     if (request->stream)
         bytes += 2 * REPLY_FRAME_BYTES + start_bytes_max(request) +
-                 ESCAPED_PER_BYTE * 3 * TOKEN_STREAM_HELD_MAX;
+                 ESCAPED_PER_BYTE * 3 * TOKEN_STREAM_HELD_MAX +
+                 request->leader->choice_count * RECEIPT_BYTES_MAX;
     return bytes;
 }
 
 /* One choice has ended; the last one to end ends the request. Nothing that is not undone by being
  * done again comes before the last STATUS_FULL. */
 static enum status end_request(struct gateway *gateway, struct request *request,
-                               const struct record_finished *record) {
+                               const struct record_finished *record, int64_t now_ns) {
     struct request *leader = request->leader;
     struct api_error error = {0};
     bool last = others_done(request);
     request->reason = (uint8_t)record->reason;
-    request->prompt_hit_tokens = record->work.prompt_hit_tokens;
-    request->drafts_made = record->work.drafts_made;
-    request->drafts_right = record->work.drafts_right;
+    request->receipt.ended_ns = now_ns;
     if (leader->client_gone) return STATUS_OK;
     if (outbox_room(&gateway->outbox) < end_bytes_max(request)) return STATUS_FULL;
     const char *finish = finish_of(request, record->reason, &error);
@@ -522,11 +540,8 @@ static enum status end_request(struct gateway *gateway, struct request *request,
 static enum status finish(struct gateway *gateway, struct request *request,
                           const struct record_finished *record, int64_t now_ns) {
     struct record_finished last = *record;
-    if (request->hits_known) {
-        last.work.prompt_hit_tokens = request->prompt_hit_tokens;
-        last.work.prompt_miss_tokens = request->prompt_tokens - request->prompt_hit_tokens;
-    }
-    enum status status = end_request(gateway, request, &last);
+    last.work = receipt_total(&request->receipt, request->prompt_tokens);
+    enum status status = end_request(gateway, request, &last, now_ns);
     if (status) return status;
     dispatch_part(gateway, request);
     dispatch_remove(gateway, request);
@@ -540,10 +555,6 @@ static enum status finish(struct gateway *gateway, struct request *request,
 /* The unit that computed the prompt has left the request. */
 static enum status prompt_finished(struct gateway *gateway, struct request *request,
                                    const struct record_finished *record, int64_t now_ns) {
-    if (request->task == TASK_CONTINUED && !request->hits_known) {
-        request->prompt_hit_tokens = record->work.prompt_hit_tokens;
-        request->hits_known = true;
-    }
     if (request->has_last_word) return finish(gateway, request, &request->last_word, now_ns);
     if (request->task == TASK_CONTINUED || request->state == REQUEST_ENDING) {
         handover_part(gateway, request);
@@ -564,8 +575,10 @@ enum status answer_finished(struct gateway *gateway, uint32_t unit,
                             const struct record_finished *record, int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
     if (!request || (request->unit != unit && request->prefill != unit)) return STATUS_OK;
-    if (record->work.prompt_hit_tokens > request->prompt_tokens) return STATUS_INVALID;
+    if (!receipt_is_credible(&record->work, request->prompt_tokens)) return STATUS_INVALID;
     if (outbox_room(&gateway->outbox) < HANDOVER_CANCEL_BYTES) return STATUS_FULL;
+    receipt_hear(&request->receipt, request->unit == unit ? RECEIPT_ANSWER : RECEIPT_PROMPT,
+                 &record->work);
     if (request->prefill == unit && request->unit != unit)
         return prompt_finished(gateway, request, record, now_ns);
     if (dispatch_retry(gateway, request, unit, (enum finish_reason)record->reason, now_ns))
@@ -579,11 +592,8 @@ enum status answer_finished(struct gateway *gateway, uint32_t unit,
 }
 
 enum status answer_end(struct gateway *gateway, struct request *request, int64_t now_ns) {
-    struct record_finished last = {.request = request->id,
-                                   .reason = request->reason,
-                                   .output_tokens = request->output_tokens,
-                                   .work.prompt_miss_tokens = request->prompt_tokens,
-                                   .work.queue_ns = -1};
+    struct record_finished last = {
+        .request = request->id, .reason = request->reason, .output_tokens = request->output_tokens};
     return finish(gateway, request, &last, now_ns);
 }
 

@@ -19,6 +19,9 @@ enum status answer_finished(struct gateway *gateway, uint32_t unit,
  * STATUS_FULL: not done. */
 enum status answer_end(struct gateway *gateway, struct request *request, int64_t now_ns) MUST_USE;
 
+/* The finish reason of an answer that has ended, as clients are told it. */
+const char *answer_finish(const struct request *request);
+
 /* The client has closed its connection. */
 enum status answer_client_gone(struct gateway *gateway,
                                const struct record_client_gone *record) MUST_USE;

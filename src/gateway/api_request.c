@@ -532,6 +532,7 @@ bool api_request_parse(struct arena *arena, enum api_endpoint endpoint, struct b
                 read_stops(&reader, &request) && read_stream(&reader, &request) &&
                 read_flag(&reader, reader.root, "ignore_eos", &request.ignore_eos) &&
                 read_flag(&reader, reader.root, "return_token_ids", &request.return_token_ids) &&
+                read_flag(&reader, reader.root, "return_receipt", &request.return_receipt) &&
                 read_echo(&reader, &request);
     if (read) *out = request;
     return read;

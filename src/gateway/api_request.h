@@ -36,6 +36,7 @@ struct api_request {
     bool echo;          /* the answer begins with the prompt */
     bool ignore_eos;
     bool return_token_ids;
+    bool return_receipt;
     uint32_t choice_count; /* n, at least 1 */
     const struct token_bias *biases;
     uint32_t bias_count;

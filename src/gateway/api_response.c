@@ -168,12 +168,21 @@ void api_response_finish(struct json_writer *writer, const struct api_answer *an
 }
 
 void api_response_done(struct json_writer *writer, const struct api_answer *answer,
-                       const struct api_usage *usage) {
+                       const struct api_usage *usage, struct bytes receipt) {
     if (answer->include_usage) {
         json_writer_text(writer, "data: ");
         write_head(writer, answer, true);
         json_writer_text(writer, "\"choices\":[],");
         write_usage(writer, usage);
+        json_writer_text(writer, "}\n\n");
+    }
+    if (receipt.count) {
+        json_writer_text(writer, "data: ");
+        write_head(writer, answer, true);
+        json_writer_text(writer, answer->include_usage
+                                     ? "\"choices\":[],\"usage\":null,\"receipt\":"
+                                     : "\"choices\":[],\"receipt\":");
+        json_writer_bytes(writer, receipt);
         json_writer_text(writer, "}\n\n");
     }
     json_writer_text(writer, DONE);

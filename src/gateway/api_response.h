@@ -64,9 +64,9 @@ void api_response_delta(struct json_writer *writer, const struct api_answer *ans
 void api_response_finish(struct json_writer *writer, const struct api_answer *answer,
                          uint32_t choice, const char *finish);
 
-/* The last events of all: usage if it was asked for, [DONE]. */
+/* The last events of all: usage if it was asked for, the receipt (JSON; empty: none), [DONE]. */
 void api_response_done(struct json_writer *writer, const struct api_answer *answer,
-                       const struct api_usage *usage);
+                       const struct api_usage *usage, struct bytes receipt);
 
 /* A stream that has begun and then fails without an answer. */
 void api_response_failed(struct json_writer *writer, const struct api_error *error);

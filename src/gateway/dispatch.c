@@ -66,6 +66,7 @@ void dispatch_progress(struct gateway *gateway, struct request *request, uint32_
 
 void dispatch_part(struct gateway *gateway, struct request *request) {
     handover_part(gateway, request);
+    receipt_leave(gateway, request, RECEIPT_ANSWER);
     request->task = TASK_ANSWER;
     request->has_last_word = false;
     if (request->unit == FLEET_NONE) return;
@@ -101,6 +102,7 @@ struct record_submit *dispatch_put_submit(struct gateway *gateway, const struct 
     submit->prompt_count = request->prompt_tokens;
     submit->resumed_count = resumed;
     submit->new_tokens_max = request->new_tokens_max;
+    submit->tenant = leader->tenant;
     submit->stop_token_count = leader->stop_token_count;
     submit->bias_count = leader->bias_count;
     uint32_t *tokens = record_tail_at(submit, sizeof *submit);
@@ -118,6 +120,7 @@ static void bind(struct gateway *gateway, struct request *request, uint32_t unit
     dispatch_remove(gateway, request);
     request->unit = unit;
     request->state = REQUEST_SUBMITTED;
+    request->receipt.attempts++;
     request->promised_pages = pages;
     gateway->fleet.units[unit].promised_pages += pages;
     gateway->fleet.units[unit].bound++;

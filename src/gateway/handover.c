@@ -28,6 +28,7 @@ void handover_bind(struct gateway *gateway, struct request *request, uint32_t pr
 void handover_part(struct gateway *gateway, struct request *request) {
     if (request->prefill == FLEET_NONE) return;
     struct fleet_unit *unit = &gateway->fleet.units[request->prefill];
+    receipt_leave(gateway, request, RECEIPT_PROMPT);
     unit->promised_pages -= request->prefill_pages;
     unit->bound--;
     request->prefill_pages = 0;

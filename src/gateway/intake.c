@@ -283,6 +283,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
     enum status status = fill_sampling(gateway, request, parsed, record, error);
     if (status) return status;
     request->stream = parsed->stream;
+    request->wants_receipt = parsed->return_receipt || record->wants_receipt;
     request->new_tokens_max = parsed->new_tokens_max;
     request->answer = (struct api_answer){
         .endpoint = parsed->endpoint,

@@ -4,7 +4,7 @@
 #include "base/check.h"
 
 size_t reply_text_bytes_max(const struct gateway *gateway) {
-    return gateway->outbox.capacity - 2 * REPLY_FRAME_BYTES;
+    return gateway->outbox.capacity - 2 * REPLY_FRAME_BYTES - LIMIT_CHOICES * RECEIPT_BYTES_MAX;
 }
 
 static size_t measure(reply_writer *write, const void *context) {
@@ -29,13 +29,18 @@ static void *put(struct gateway *gateway, enum record_kind kind, size_t bytes) {
 enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,
                         const void *context) {
     size_t body_bytes = measure(write, context);
-    struct record_respond *respond = put(gateway, RECORD_RESPOND, sizeof *respond + body_bytes);
+    size_t receipt_at = respond_receipt_at((uint32_t)body_bytes);
+    struct record_respond *respond =
+        put(gateway, RECORD_RESPOND, receipt_at + reply->receipt.count);
     if (!respond) return STATUS_FULL;
     respond->connection = reply->connection;
     respond->http_status = reply->http_status;
     respond->content_type = reply->content_type;
     respond->retry_after_seconds = reply->retry_after_seconds;
     respond->body_bytes = (uint32_t)body_bytes;
+    respond->receipt_bytes = (uint32_t)reply->receipt.count;
+    if (reply->receipt.count)
+        memcpy((char *)respond + receipt_at, reply->receipt.data, reply->receipt.count);
     write_tail(write, context, record_tail_at(respond, sizeof *respond), body_bytes);
     metrics_count_answer(&gateway->metrics, reply->endpoint, reply->http_status);
     return STATUS_OK;

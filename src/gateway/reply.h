@@ -16,6 +16,7 @@ struct reply {
     uint32_t http_status;
     enum content_type content_type;
     uint32_t retry_after_seconds;
+    struct bytes receipt; /* for its header; empty: none */
 };
 
 /* RESPOND, and counts the answer. */
@@ -39,7 +40,7 @@ enum status reply_end(struct gateway *gateway, const struct request *request) MU
 /* Bytes of events around the text: enough for all but the text itself of four events. */
 #define REPLY_FRAME_BYTES ((size_t)16 << 10)
 
-/* The longest answer, written as JSON, that a RESPOND can carry. */
+/* The longest answer, written as JSON, that a RESPOND can carry beside its receipts. */
 size_t reply_text_bytes_max(const struct gateway *gateway);
 
 #endif

@@ -23,6 +23,7 @@
 #include "gateway/fleet.h"
 #include "gateway/gateway.h"
 #include "gateway/metrics.h"
+#include "gateway/receipt.h"
 
 enum request_state {
     REQUEST_FREE,
@@ -69,7 +70,6 @@ struct request {
     uint32_t prefill;        /* the unit that computes its prompt for `unit`; FLEET_NONE */
     uint64_t prefill_pages;  /* promised there */
     struct record_finished last_word;
-    bool hits_known;         /* from the unit that computed the prompt */
     uint64_t promised_pages; /* at its unit */
     uint64_t arrival;
     int64_t waits_since_ns;
@@ -87,9 +87,11 @@ struct request {
     const struct token_bias *biases; /* leader: [bias_count] in arena */
     uint32_t bias_count;
     uint32_t new_tokens_max; /* 0: the default */
-    uint32_t prompt_tokens, prompt_hit_tokens, output_tokens;
+    uint32_t prompt_tokens, output_tokens;
     uint32_t last_token; /* of the answer so far */
-    uint32_t drafts_made, drafts_right;
+    struct receipt receipt;
+    bool wants_receipt; /* leader: the client asked for it */
+    struct tenant_salt tenant;
     struct metrics_times times;
     struct token_stream words;
     struct answer_text text;          /* stream: only what is echoed */

@@ -131,6 +131,8 @@ static struct http_refusal read_header(struct bytes name, struct bytes value,
         head->origin = value;
     } else if (is_named(name, "if-none-match")) {
         head->if_none_match = value;
+    } else if (is_named(name, "x-fathom-receipt")) {
+        head->wants_receipt = value.count && !is_named(value, "0") && !is_named(value, "false");
     }
     return accepted;
 }

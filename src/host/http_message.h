@@ -27,6 +27,7 @@ struct http_head {
     bool chunked; /* the body comes in chunks; else it is body_bytes long */
     bool expects_continue;
     uint64_t body_bytes;
+    bool wants_receipt; /* X-Fathom-Receipt is there and not 0 or false */
     struct bytes authorization, origin, if_none_match; /* data NULL: absent */
 };
 

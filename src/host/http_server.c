@@ -228,7 +228,9 @@ static struct evbuffer *begin_answer(struct connection *connection, uint32_t sta
     else if (connection->head.minor_version == 0)
         evbuffer_add_printf(out, "Connection: keep-alive\r\n");
     if (server->options.allow_origin)
-        evbuffer_add_printf(out, "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n",
+        evbuffer_add_printf(out,
+                            "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
+                            "Access-Control-Expose-Headers: X-Fathom-Receipt\r\n",
                             server->options.allow_origin);
     return out;
 }
@@ -332,6 +334,7 @@ static struct record_client_request *make_request(struct connection *connection)
         .path_bytes = (uint32_t)head->path.count,
         .authorization_bytes = (uint32_t)head->authorization.count,
         .body_bytes = (uint32_t)connection->body_bytes,
+        .wants_receipt = head->wants_receipt,
     };
     check(getrandom(request->random, sizeof request->random, 0) == sizeof request->random);
     memcpy((char *)request + path_at, head->path.data, head->path.count);
@@ -630,6 +633,9 @@ static void respond(struct http_server *server, const struct record_respond *ans
     evbuffer_add_printf(out, "Cache-Control: no-store\r\n");
     if (answer->retry_after_seconds)
         evbuffer_add_printf(out, "Retry-After: %" PRIu32 "\r\n", answer->retry_after_seconds);
+    if (answer->receipt_bytes)
+        evbuffer_add_printf(out, "X-Fathom-Receipt: %.*s\r\n", (int)answer->receipt_bytes,
+                            (const char *)answer + respond_receipt_at(answer->body_bytes));
     end_answer_with(connection, out, types[answer->content_type],
                     tail_of(&answer->record, sizeof *answer, answer->body_bytes));
     flush_answer(connection);

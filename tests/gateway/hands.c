@@ -86,6 +86,7 @@ void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint3
     record->request = id;
     record->first_output_position = first;
     record->token_count = count;
+    record->work.prompt_miss_tokens = 3;
     memcpy(record_tail_at(record, sizeof *record), tokens, count * sizeof *tokens);
     tell(world, unit, record);
 }

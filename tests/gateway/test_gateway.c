@@ -141,6 +141,7 @@ static void tell_ids(struct world *world, const uint32_t *ids, uint32_t count) {
     record->request = world->last_submit->request;
     record->first_output_position = said;
     record->token_count = count;
+    record->work.prompt_miss_tokens = world->last_submit->prompt_count;
     memcpy(record_tail_at(record, sizeof *record), ids, count * sizeof *ids);
     said += count;
     world_tell_gateway(world, record);
@@ -649,7 +650,7 @@ static void waiting_streams_are_kept_alive(void **state) {
 static void endless_answers_are_cut(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
-    world->gateway_machine.outbox->capacity = 38000; /* 5,232 bytes of answer */
+    world->gateway_machine.outbox->capacity = 70768; /* 5,232 bytes of answer */
     uint32_t client = ask(world, COMPLETIONS, "{\"prompt\":\"a\"}");
     for (int i = 0; i < 2000 && world->cancels == 0; i++)
         tell_text(world, "words and words ", true);
@@ -716,6 +717,7 @@ static void tell_choice(struct world *world, uint32_t client, uint32_t choice, u
     record->request = (struct request_id){.high = 0x1000 + client, .low = 77 + choice};
     record->first_output_position = position;
     record->token_count = count;
+    record->work.prompt_miss_tokens = world->last_submit->prompt_count;
     record->logprobs_each = each;
     memcpy(record_tail_at(record, sizeof *record), ids, count * sizeof *ids);
     for (uint32_t i = 0; i < count * each; i++)
@@ -731,7 +733,7 @@ static void end_choice(struct world *world, uint32_t client, uint32_t choice,
     record->request = (struct request_id){.high = 0x1000 + client, .low = 77 + choice};
     record->reason = reason;
     record->output_tokens = count;
-    record->work.prompt_miss_tokens = 1;
+    record->work.prompt_miss_tokens = world->last_submit->prompt_count;
     world_tell_gateway(world, record);
     world_settle(world);
 }

@@ -147,7 +147,7 @@ void world_close(struct world *world) {
     while (world->to_tokenize)
         dequeue(&world->to_tokenize);
     for (uint32_t i = 0; i < world->client_count; i++)
-        free(world->clients[i].data);
+        free(world->clients[i].data), free(world->clients[i].receipt);
     if (world->tokenizer) tokenizer_close(world->tokenizer);
     while (world->memory_count)
         free(world->memories[--world->memory_count]);
@@ -160,7 +160,9 @@ void world_close(struct world *world) {
 uint32_t world_request(struct world *world, enum http_method method, const char *path,
                        const char *body, size_t body_bytes) {
     size_t path_bytes = strlen(path), path_at = record_tail(sizeof(struct record_client_request));
-    size_t body_at = record_tail(path_at + path_bytes);
+    size_t key_at = record_tail(path_at + path_bytes);
+    size_t key_bytes = world->authorization ? strlen(world->authorization) : 0;
+    size_t body_at = record_tail(key_at + key_bytes);
     struct record_client_request *record = make(RECORD_CLIENT_REQUEST, body_at + body_bytes);
     uint32_t client = world->client_count++;
     check(client < WORLD_CLIENTS_MAX);
@@ -172,7 +174,10 @@ uint32_t world_request(struct world *world, enum http_method method, const char 
     record->method = method;
     record->path_bytes = (uint32_t)path_bytes;
     record->body_bytes = (uint32_t)body_bytes;
+    record->authorization_bytes = (uint32_t)key_bytes;
+    record->wants_receipt = world->wants_receipts;
     memcpy((char *)record + path_at, path, path_bytes);
+    if (key_bytes) memcpy((char *)record + key_at, world->authorization, key_bytes);
     if (body_bytes) memcpy((char *)record + body_at, body, body_bytes);
     world_tell_gateway(world, record);
     return client;
@@ -221,6 +226,10 @@ static void say_to_client(struct world *world, const struct record *record) {
         client->content_type = respond->content_type;
         client->retry_after_seconds = respond->retry_after_seconds;
         hear(client, record, sizeof *respond, respond->body_bytes);
+        if (respond->receipt_bytes)
+            client->receipt =
+                strndup((const char *)record + respond_receipt_at(respond->body_bytes),
+                        respond->receipt_bytes);
         break;
     case RECORD_STREAM_BEGIN:
         assert_false(client->begun);

@@ -17,6 +17,7 @@ struct client {
     uint64_t asked_at_ns;
     char *data; /* body, or the stream's bytes so far; terminated */
     size_t count;
+    char *receipt; /* its header's value, terminated; NULL: none */
 };
 
 struct parcel; /* a record on its way */
@@ -42,6 +43,8 @@ struct world {
     struct unit_id last_unit; /* the unit that was spoken to last */
     uint32_t fulls;           /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
+    bool wants_receipts;               /* requests have the header that asks for them */
+    const char *authorization;         /* ... this header; NULL: none */
     int64_t now_ns;
     void *memories[8];
     uint32_t memory_count;

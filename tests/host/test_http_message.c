@@ -31,6 +31,7 @@ static void reads_a_request(void **state) {
     assert_int_equal(read_status("POST /v1/chat/completions?x=1 HTTP/1.1\r\nhOST: a:1\r\n"
                                  "Authorization:\t Bearer key \r\nContent-Length: 12\r\n"
                                  "Origin: http://b\r\nIf-None-Match: \"t\"\r\n"
+                                 "x-fathom-RECEIPT: 1\r\n"
                                  "Expect: 100-Continue\r\n\r\n"),
                      0);
     assert_int_equal(head.verb, HTTP_VERB_POST);
@@ -40,6 +41,9 @@ static void reads_a_request(void **state) {
     assert_slice(head.if_none_match, "\"t\"");
     assert_int_equal(head.body_bytes, 12);
     assert_true(head.keep_alive && head.expects_continue && !head.chunked);
+    assert_true(head.wants_receipt);
+    read_status("GET / HTTP/1.1\r\nHost: a\r\nX-Fathom-Receipt: 0\r\n\r\n");
+    assert_false(head.wants_receipt);
 }
 
 static void knows_when_the_connection_stays(void **state) {

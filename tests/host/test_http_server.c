@@ -162,6 +162,8 @@ static struct connection_id take_request(void) {
     return id;
 }
 
+static const char *receipt = ""; /* of the next answers */
+
 static void perform(enum record_kind kind, struct connection_id id, uint32_t status,
                     const char *text) {
     static char memory[1 << 17];
@@ -169,8 +171,11 @@ static void perform(enum record_kind kind, struct connection_id id, uint32_t sta
     size_t count = strlen(text), fixed;
     struct record *record;
     if (kind == RECORD_RESPOND) {
-        struct record_respond *respond =
-            outbox_put(&outbox, kind, record_tail(fixed = sizeof *respond) + count);
+        size_t receipt_at = respond_receipt_at((uint32_t)count), receipt_bytes = strlen(receipt);
+        struct record_respond *respond = outbox_put(&outbox, kind, receipt_at + receipt_bytes);
+        fixed = sizeof *respond;
+        respond->receipt_bytes = (uint32_t)receipt_bytes;
+        memcpy((char *)respond + receipt_at, receipt, receipt_bytes);
         respond->http_status = status;
         respond->body_bytes = (uint32_t)count;
         record = &respond->record;
@@ -224,6 +229,21 @@ static void a_request_becomes_a_record(void **state) {
     say(client, POST "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
     assert_int_equal(first_request()->body_bytes, 3);
     assert_true(first_request()->connection.value != first.value);
+    close(client);
+}
+
+static void a_receipt_is_a_header(void **state) {
+    int client = connect_client();
+    say(client, POST "x-fathom-receipt: 1\r\nContent-Length: 2\r\n\r\n{}");
+    assert_int_equal(first_request()->wants_receipt, 1);
+    receipt = "{\"request\":\"7\"}";
+    perform(RECORD_RESPOND, take_request(), 200, "{ }");
+    receipt = "";
+    assert_non_null(strstr(hear(client, "{ }"), "\r\nX-Fathom-Receipt: {\"request\":\"7\"}\r\n"));
+    say(client, POST "Content-Length: 2\r\n\r\n{}");
+    assert_int_equal(first_request()->wants_receipt, 0);
+    perform(RECORD_RESPOND, take_request(), 200, "{\"\"}");
+    assert_null(strstr(hear(client, "{\"\"}"), "X-Fathom-Receipt"));
     close(client);
 }
 
@@ -438,6 +458,7 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_server, close_server)
     const struct CMUnitTest tests[] = {
         CASE(a_request_becomes_a_record),
+        CASE(a_receipt_is_a_header),
         CASE(streams_in_chunks_and_keeps_the_connection),
         CASE(streams_to_http_1_0_until_the_end),
         CASE(notices_a_client_that_leaves),
