@@ -127,19 +127,25 @@ class Fleet:
     """A gateway, and units by the names of their roles: "prefill", "decode". Whoever was killed is started again, at
     the same address, by its name."""
 
-    def __init__(self, *unit_options, roles=("prefill", "decode"), address="tcp://127.0.0.1:*"):
+    gateway_options = ["--listen", "tcp://127.0.0.1:*"]
+
+    def __init__(self, *unit_options):
         self.unit_options = ["--kv-memory", "24MiB", "--threads", "1", *unit_options]
         self.units = {}
-        self.gateway = Process("gateway", "--listen", address, "--port", "0")
+        self.gateway = Process("gateway", "--port", "0", *self.gateway_options)
         self.address = self.gateway.wait_for(r"units connect to (\S+)").group(1)
         self.url = self.gateway.wait_for_url()
-        for role in roles:
+        for role in ("prefill", "decode"):
             self.start_unit(role)
         self.wait_for_units()
 
+    def unit_place(self, name):
+        """What comes before its command line, and options for where it is."""
+        return (), ["--connect", self.address, "--kv-listen", "127.0.0.1"]
+
     def start_unit(self, name):
-        self.units[name] = Process("unit", "--connect", self.address, "--role", name.split("-")[0], "--kv-listen",
-                                   "127.0.0.1", *self.unit_options)
+        wrap, options = self.unit_place(name)
+        self.units[name] = Process("unit", "--role", name, *options, *self.unit_options, wrap=wrap)
 
     def kill_unit(self, name):
         """The others go on, and the gateway knows."""
