@@ -7,8 +7,11 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -153,6 +156,34 @@ static enum status failed(struct error *error, const char *what, ucs_status_t st
                      ucs_status_string(status));
 }
 
+/* The interface that has this address; "" if none does. */
+static void find_interface(const struct sockaddr_storage *address, char name[IF_NAMESIZE]) {
+    struct ifaddrs *all;
+    name[0] = 0;
+    if (getifaddrs(&all)) return;
+    for (struct ifaddrs *one = all; one && !name[0]; one = one->ifa_next) {
+        if (!one->ifa_addr || one->ifa_addr->sa_family != address->ss_family) continue;
+        bool six = address->ss_family == AF_INET6;
+        const void *theirs = six ? (void *)&((struct sockaddr_in6 *)one->ifa_addr)->sin6_addr
+                                 : (void *)&((struct sockaddr_in *)one->ifa_addr)->sin_addr;
+        const void *ours = six ? (void *)&((struct sockaddr_in6 *)address)->sin6_addr
+                               : (void *)&((struct sockaddr_in *)address)->sin_addr;
+        if (memcmp(theirs, ours, six ? sizeof(struct in6_addr) : sizeof(struct in_addr)) == 0)
+            format_text(name, IF_NAMESIZE, "%s", one->ifa_name);
+    }
+    freeifaddrs(all);
+}
+
+/* Over TCP, UCX would connect every interface of ours with every one of the peer's, also where no
+ * way leads from one to the other. RDMA devices have other names, and the operator may know better.
+ */
+static ucs_status_t choose_interface(const struct kv_transport *transport, ucp_config_t *config) {
+    char name[IF_NAMESIZE];
+    if (has_rdma() || getenv("UCX_NET_DEVICES")) return UCS_OK;
+    find_interface(&transport->host, name);
+    return name[0] ? ucp_config_modify(config, "NET_DEVICES", name) : UCS_OK;
+}
+
 static enum status open_worker(struct kv_transport *transport, struct error *error) {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                            .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
@@ -163,6 +194,7 @@ static enum status open_worker(struct kv_transport *transport, struct error *err
     if (status != UCS_OK) return failed(error, "read UCX's configuration", status);
     status = ucp_config_modify(config, "TCP_TX_SEG_SIZE", TCP_SEGMENT);
     if (status == UCS_OK) status = ucp_config_modify(config, "TCP_RX_SEG_SIZE", TCP_SEGMENT);
+    if (status == UCS_OK) status = choose_interface(transport, config);
     if (status == UCS_OK) status = ucp_init(&params, config, &transport->context);
     ucp_config_release(config);
     if (status != UCS_OK) return failed(error, "start UCX", status);
@@ -205,14 +237,11 @@ static enum status parse_host(const char *host, uint16_t port, struct sockaddr_s
 }
 
 static enum status open_listener(struct kv_transport *transport, struct error *error) {
-    struct sockaddr_storage address;
-    socklen_t bytes;
     const char *host = transport->options.host;
-    enum status parsed = parse_host(host, transport->options.port, &address, &bytes, error);
-    if (parsed != STATUS_OK) return parsed;
     ucp_listener_params_t params = {
         .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
-        .sockaddr = {.addr = (const struct sockaddr *)&address, .addrlen = bytes},
+        .sockaddr = {.addr = (const struct sockaddr *)&transport->host,
+                     .addrlen = transport->host_bytes},
         .conn_handler = {.cb = kv_transport_link_accept, .arg = transport},
     };
     ucs_status_t status = ucp_listener_create(transport->worker, &params, &transport->listener);
@@ -283,7 +312,9 @@ enum status kv_transport_open(const struct kv_transport_options *options,
     pthread_once(&once, install_tongue);
     write_hello(transport);
     in_transport = true; /* UCX speaks of devices that it does not find */
-    enum status status = open_ledger(transport, error);
+    enum status status =
+        parse_host(options->host, options->port, &transport->host, &transport->host_bytes, error);
+    if (status == STATUS_OK) status = open_ledger(transport, error);
     if (status == STATUS_OK) status = open_worker(transport, error);
     if (status == STATUS_OK) status = open_listener(transport, error);
     in_transport = false;

@@ -84,6 +84,8 @@ struct kv_transport {
     struct kv_transport_options options;
     struct kv_pages pages;
     struct kv_wire_hello hello;
+    struct sockaddr_storage host;
+    socklen_t host_bytes;
     char address[KV_ADDRESS_BYTES];
     void *ledger_memory;
     pthread_t thread;
