@@ -476,6 +476,11 @@ struct unit_rank_load {
     uint32_t requests_parked; /* their KV blocks are on the way, in or out */
 };
 
+/* Reasons for which a unit of several ranks binds a request to one, or lets it wait: as many as
+ * policy/balance_prefill and policy/balance_decode have. */
+#define LOAD_PREFILL_REASONS 5
+#define LOAD_DECODE_REASONS 4
+
 /* Load report, after each step and on change; a unit's host repeats the last one as a sign of life.
  * KV pages: free + held + cached = total, always. Counts are sums over the ranks and what waits for
  * one. Tail: struct unit_rank_load ranks[rank_count]. */
@@ -500,10 +505,12 @@ struct record_unit_load {
     uint64_t drafts_right_total;
     uint64_t loaded_disk_tokens_total; /* of prompts, from the KV storage */
     uint64_t loaded_host_tokens_total;
-    uint64_t kept_blocks_total;    /* given to the storage */
-    uint64_t dropped_blocks_total; /* it did not take for want of room */
-    uint32_t kv_storage;           /* enum kv_storage_state */
-    uint32_t reserved;             /* zero */
+    uint64_t kept_blocks_total;                           /* given to the storage */
+    uint64_t dropped_blocks_total;                        /* it did not take for want of room */
+    uint64_t prefill_choices_total[LOAD_PREFILL_REASONS]; /* by reason; a request that waits */
+    uint64_t decode_choices_total[LOAD_DECODE_REASONS];   /* counts once for each */
+    uint32_t kv_storage;                                  /* enum kv_storage_state */
+    uint32_t reserved;                                    /* zero */
 };
 
 enum kv_storage_state { KV_STORAGE_NONE, KV_STORAGE_ON, KV_STORAGE_READ_ONLY, KV_STORAGE_COUNT };

@@ -6,6 +6,8 @@
 #include "base/tree.h"
 #include "gateway/dispatch.h"
 #include "gateway/reply.h"
+#include "policy/balance_decode.h"
+#include "policy/balance_prefill.h"
 #include "policy/rebalance.h"
 
 #define RANKS_TOLD_MAX 2048 /* in one report, which has to fit the smallest outbox */
@@ -65,6 +67,23 @@ static void write_rank(struct json_writer *writer, const struct fleet_unit *unit
     json_writer_text(writer, "}");
 }
 
+/* How often a unit of several ranks chose for each reason. */
+static void write_choices(struct json_writer *writer, const struct record_unit_load *load) {
+    json_writer_text(writer, ",\"prefill_choices\":{");
+    for (uint32_t i = 0; i < LOAD_PREFILL_REASONS; i++) {
+        if (i) json_writer_text(writer, ",");
+        json_writer_string(writer, bytes_of(prefill_reason_name((enum prefill_reason)i)));
+        write_member(writer, ":", load->prefill_choices_total[i]);
+    }
+    json_writer_text(writer, "},\"decode_choices\":{");
+    for (uint32_t i = 0; i < LOAD_DECODE_REASONS; i++) {
+        if (i) json_writer_text(writer, ",");
+        json_writer_string(writer, bytes_of(decode_reason_name((enum decode_reason)i)));
+        write_member(writer, ":", load->decode_choices_total[i]);
+    }
+    json_writer_text(writer, "}");
+}
+
 static void write_unit(struct json_writer *writer, const struct fleet_unit *unit,
                        uint32_t *ranks_told) {
     static const char digits[] = "0123456789abcdef";
@@ -92,6 +111,7 @@ static void write_unit(struct json_writer *writer, const struct fleet_unit *unit
     format_text(milliseconds, sizeof milliseconds, "%.3f", (double)unit->load.last_step_ns / 1e6);
     json_writer_text(writer, ",\"last_step_ms\":");
     json_writer_text(writer, milliseconds);
+    write_choices(writer, &unit->load);
     json_writer_text(writer, "}");
 }
 

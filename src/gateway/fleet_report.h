@@ -4,7 +4,8 @@
  *   {"units":[{"id","role","state":"joining|serving|draining|silent|refused","model","numerics",
  *     "ranks":[{"pid","requests_waiting","requests_running","requests_parked","kv_pages":{...}}],
  *     "requests_bound","requests_waiting","requests_running",
- *     "kv_pages":{"free","held","cached","total"},"steps_total","last_step_ms"}],
+ *     "kv_pages":{"free","held","cached","total"},"steps_total","last_step_ms",
+ *     "prefill_choices":{reason: times},"decode_choices":{reason: times}}],
  *    "queue","requests","resumed_total","lost_units_total"}
  *
  * POST /debug/fleet/drain with {"unit":id}: that unit takes nothing new and finishes what it has.

@@ -22,6 +22,11 @@ static uint64_t need_tokens(struct admit_need need) {
     return (uint64_t)need.prompt_tokens + need.new_tokens_max;
 }
 
+struct admit_need admit_need_of(const struct record_submit *submit) {
+    uint32_t new_tokens = submit->task == SUBMIT_PREFILL ? 1 : submit->new_tokens_max;
+    return (struct admit_need){submit->prompt_count, new_tokens};
+}
+
 uint64_t admit_pages(struct admit_need need) {
     return (need_tokens(need) + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
 }

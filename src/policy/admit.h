@@ -36,6 +36,9 @@ struct admit_need {
     uint32_t new_tokens_max;
 };
 
+/* Of a unit that is asked for it: an answer is only begun where the prompt alone is computed. */
+struct admit_need admit_need_of(const struct record_submit *submit);
+
 /* KV pages that prompt and longest answer take. */
 uint64_t admit_pages(struct admit_need need);
 

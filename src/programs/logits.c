@@ -165,7 +165,7 @@ static enum status run_step(struct study *study, const struct solo_row *rows, ui
 }
 
 static enum status run_prompts(struct study *study, struct error *error) {
-    static struct solo_row rows[RANKS_MAX];
+    static struct solo_row rows[LIMIT_RANKS];
     enum status status = STATUS_OK;
     for (uint32_t count; status == STATUS_OK && (count = form_step(study, rows)) > 0;)
         status = run_step(study, rows, count, error);

@@ -328,7 +328,7 @@ enum status rank_job_write_trace(const struct rank_job_values *values, struct ra
 }
 
 void rank_job_print_json(const struct rank_job_values *values, struct rank_group *group) {
-    static struct rank_report reports[RANKS_MAX];
+    static struct rank_report reports[LIMIT_RANKS];
     if (values->ranks <= 1) return;
     rank_group_report(group, reports);
     for (uint32_t rank = 0; rank < rank_group_count(group); rank++) {

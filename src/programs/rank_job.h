@@ -12,8 +12,6 @@
 #include "host/rebalancer.h"
 #include "programs/command.h"
 
-#define RANKS_MAX 1024
-
 struct rank_job_values {
     uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;
     const char *placement, *replica_choice, *rebalance_from;
@@ -32,7 +30,7 @@ struct rank_job_values {
      .help = "processes that share the experts and the sequences; never changes a result",         \
      .offset = offsetof(owner, job.ranks),                                                         \
      .minimum = 1,                                                                                 \
-     .maximum = RANKS_MAX},                                                                        \
+     .maximum = LIMIT_RANKS},                                                                        \
         {.name = "redundant-experts",                                                              \
          .type = OPTION_COUNT,                                                                     \
          .help = "among ranks: slots for replicas of experts, at least so many in each layer",     \

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "policy/balance.h"
 #include "policy/evict_pages.h"
 #include "policy/speculate.h"
 
@@ -158,6 +159,13 @@ static enum kv_choice kv_choice(const struct unit_side_values *values) {
     return strcmp(values->kv_load, "never") == 0 ? KV_CHOICE_COMPUTE : KV_CHOICE_MEASURED;
 }
 
+static enum balance_method rank_balance(const struct unit_side_values *values) {
+    enum balance_method method = BALANCE_WORK;
+    while (strcmp(values->rank_balance, balance_method_name(method)) != 0)
+        method++;
+    return method;
+}
+
 static enum status open_tier(struct unit_side *side, struct error *error) {
     const struct unit_side_values *values = side->values;
     struct kv_store_options options = {
@@ -197,6 +205,8 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .kv_storage = side->tier != NULL,
         .kv_choice = kv_choice(values),
         .page_bytes = model_page_bytes(model),
+        .rank_balance = rank_balance(values),
+        .bind_on_arrival = strcmp(values->rank_binding, "arrival") == 0,
         .model_id = model_identity(model),
         .numerics_id = model_numerics_id(model),
         .pids = side->pids,

@@ -16,7 +16,7 @@
 struct unit_side_values {
     uint64_t kv_memory, max_context, max_batch_tokens, max_batch_rows, queue, tpot_stretch;
     double tpot_target_ms, prompt_patience, priority_seconds;
-    const char *evict, *mtp, *rebalance;
+    const char *rank_balance, *rank_binding, *evict, *mtp, *rebalance;
     const char *kv_dir, *kv_load;
     uint64_t kv_disk, kv_host, kv_write_rate;
     double rebalance_seconds;
@@ -99,6 +99,20 @@ struct unit_side_values {
          .help = "requests that may wait; further ones are told to try again later",               \
          .maximum = LIMIT_UNIT_REQUESTS,                                                           \
          .offset = offsetof(owner, unit.queue)},                                                   \
+        {.name = "rank-balance",                                                                   \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "work",                                                                       \
+         .choices = "work|round-robin|least-requests|least-tokens|power-of-two",                   \
+         .help = "among ranks: which one computes a request: where it is done first, or a "        \
+                 "simpler way, to compare with",                                                   \
+         .offset = offsetof(owner, unit.rank_balance)},                                            \
+        {.name = "rank-binding",                                                                   \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "late",                                                                       \
+         .choices = "late|arrival",                                                                \
+         .help = "among ranks: when that is decided: when a rank is about to take a request, or "  \
+                 "as soon as it comes; simpler ways always do the latter",                         \
+         .offset = offsetof(owner, unit.rank_binding)},                                            \
         {.name = "prefix-cache",                                                                   \
          .type = OPTION_FLAG,                                                                      \
          .fallback = "true",                                                                       \

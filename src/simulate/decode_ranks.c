@@ -237,7 +237,7 @@ static void sort_order(uint32_t *order, uint32_t *room, uint32_t count, const in
 
 static bool open_world(struct world *world, uint32_t count, struct arena *arena) {
     uint32_t ranks = world->options->rank_count, places = world->options->requests_max;
-    check(ranks > 0 && ranks <= RANKS_MAX && places > 0);
+    check(ranks > 0 && ranks <= LIMIT_RANKS && places > 0);
     world->answers = arena_take_zeroed(arena, count * sizeof *world->answers);
     world->order = arena_take(arena, count * sizeof *world->order);
     world->waiting = arena_take(arena, count * sizeof *world->waiting);

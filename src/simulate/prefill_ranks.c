@@ -308,7 +308,7 @@ static bool has_work(const struct world *world) {
 static bool open_world(struct world *world, struct arena *arena) {
     const struct ranks_options *options = world->options;
     uint32_t ranks = options->rank_count, count = world->count;
-    check(ranks > 0 && ranks <= RANKS_MAX && options->step_tokens >= 4 * KV_BLOCK_TOKENS);
+    check(ranks > 0 && ranks <= LIMIT_RANKS && options->step_tokens >= 4 * KV_BLOCK_TOKENS);
     world->prompts = arena_take_zeroed(arena, count * sizeof *world->prompts);
     world->queue = arena_take(arena, count * sizeof *world->queue);
     world->ranks = arena_take_zeroed(arena, ranks * sizeof *world->ranks);

@@ -10,9 +10,9 @@
 #define SIMULATE_RANKS_H
 
 #include "base/arena.h"
+#include "base/limits.h"
 #include "policy/balance.h"
 
-#define RANKS_MAX 1024
 #define RANKS_BLOCK_TOKENS 512 /* of a trace's prompt blocks */
 
 struct ranks_request {

@@ -8,11 +8,21 @@
 #include "base/map.h"
 #include "contract/step_plan.h"
 #include "policy/admit.h"
+#include "policy/balance_decode.h"
 #include "policy/balance_prefill.h"
+#include "unit/waiting_line.h"
 
 #include <string.h>
 
 #define REQUEST_TOKENS 64 /* of a prompt: as much as a request's steps to come weigh */
+#define REQUEST_PAGES 4   /* of a step's answers: as much as one's rows weigh beside its context */
+#define PATIENCE_NS 1000000000
+#define LOOKS_MAX 32        /* at those that wait, for one step */
+#define IN_LINE LIMIT_RANKS /* instead of a rank: it has none yet */
+
+_Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
+                   LOAD_DECODE_REASONS == DECODE_REASON_COUNT,
+               "a load report counts all reasons");
 
 struct rank_unit {
     struct unit *unit;
@@ -30,12 +40,19 @@ struct rank_units {
     struct balance_rank *loads;
     struct prefill_rank *prefills;
     struct prefill_hit *hits;
+    struct decode_rank *decodes;
+    struct waiting_line line;
+    struct predict_length lengths;
+    struct admit_house house; /* of a rank: its limits; of all: what is held */
+    uint64_t prefill_choices[PREFILL_REASON_COUNT], decode_choices[DECODE_REASON_COUNT];
+    int64_t patience_ns, retry_ns; /* the first one's in the line that ends */
+    bool line_wanted;              /* something has changed since the line was walked */
     enum balance_method method;
+    bool on_arrival;
     uint64_t choices;
     uint32_t rank_count;
-    uint32_t requests_max; /* of one rank */
-    uint32_t missing;      /* STEP_DONEs that have not come back */
-    struct map rank_of;    /* request id -> rank */
+    uint32_t missing;   /* STEP_DONEs that have not come back */
+    struct map rank_of; /* request id -> rank, or IN_LINE */
     struct outbox outbox;
     struct record_unit_hello hello;
     uint32_t hellos; /* units that have said hello */
@@ -89,6 +106,11 @@ static void take_hello(struct rank_units *units, uint32_t rank,
     if (units->experts.ranks) put(units, &units->experts.record);
 }
 
+static void learn_length(struct rank_units *units, const struct record_finished *finished) {
+    if (finished->reason == FINISH_STOP_TOKEN || finished->reason == FINISH_LENGTH)
+        predict_length_learn(&units->lengths, finished->output_tokens);
+}
+
 static void take_record(struct rank_units *units, uint32_t rank, const struct record *record) {
     switch ((enum record_kind)record->kind) {
     case RECORD_UNIT_HELLO:
@@ -106,6 +128,7 @@ static void take_record(struct rank_units *units, uint32_t rank, const struct re
         return;
     }
     case RECORD_FINISHED:
+        learn_length(units, (const struct record_finished *)record);
         map_remove(&units->rank_of, key_of(((const struct record_finished *)record)->request));
         ((struct record_finished *)put(units, record))->work.rank = rank;
         return;
@@ -135,6 +158,9 @@ static void put_load(struct rank_units *units) {
         if (!units->ranks[rank].has_load) return; /* the first ones come together */
     struct record_unit_load *all = put_kind(units, RECORD_UNIT_LOAD, load_bytes(units->rank_count));
     all->rank_count = units->rank_count;
+    all->requests_waiting = units->line.count;
+    memcpy(all->prefill_choices_total, units->prefill_choices, sizeof units->prefill_choices);
+    memcpy(all->decode_choices_total, units->decode_choices, sizeof units->decode_choices);
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct record_unit_load *load = &units->ranks[rank].load;
         all->requests_waiting += load->requests_waiting;
@@ -167,58 +193,98 @@ static void put_load(struct rank_units *units) {
  */
 
 static bool has_room(const struct rank_units *units) {
-    return outbox_room(&units->outbox) >= units->ranks[0].machine.outbox->capacity +
-                                              load_bytes(units->rank_count) +
-                                              hello_bytes(units->rank_count) +
-                                              sizeof(struct record_experts);
+    return outbox_room(&units->outbox) >=
+           units->ranks[0].machine.outbox->capacity + load_bytes(units->rank_count) +
+               hello_bytes(units->rank_count) + sizeof(struct record_experts);
+}
+
+/* What the ranks have to offer a prompt of that turn; true if any has room. */
+static bool view_prefills(struct rank_units *units, int64_t turn) {
+    bool any = false;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        const struct rank_unit *of = &units->ranks[rank];
+        struct unit_offer offer = unit_offer(of->unit, turn, &units->lengths);
+        bool takes = offer.requests < units->house.requests_max && !of->masked;
+        uint32_t room = offer.rows < units->house.rows_max ? offer.room_tokens : 0;
+        if (units->on_arrival) room = 1;
+        units->prefills[rank] = (struct prefill_rank){
+            .room_tokens = takes ? room : 0,
+            .pages_free = offer.pages_available,
+            .bound_ns = of->masked
+                            ? 1e300 /* nobody is to wait for it */
+                            : (double)offer.tokens_ahead + REQUEST_TOKENS * (double)offer.requests};
+        any |= units->prefills[rank].room_tokens > 0;
+    }
+    return any;
+}
+
+/* ... and what they have of the prompt. */
+static void view_hits(struct rank_units *units, const struct record_submit *submit) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        uint32_t cached = unit_hit_tokens(units->ranks[rank].unit, submit);
+        units->hits[rank] = (struct prefill_hit){.cached_tokens = cached};
+        units->prefills[rank].pages_free += cached / KV_BLOCK_TOKENS;
+    }
 }
 
 /* Where the prompt would be done first: what waits there is ahead of it, what the rank's cache
  * holds need not be computed. In tokens rather than times, which do not exist before the first
- * step; a rank has pages for it, if any has. */
-static uint32_t choose_by_work(struct rank_units *units, const struct record_submit *submit) {
+ * step. */
+static struct prefill_choice choose_by_work(struct rank_units *units,
+                                            const struct record_submit *submit, int64_t turn,
+                                            bool patient) {
     static const struct prefill_costs costs = {.token_ns = 1, .attended_ns = 1.0 / 8192};
     uint32_t known = submit->prompt_count + submit->resumed_count;
-    struct admit_need pages = {submit->prompt_count, submit->new_tokens_max};
     struct prefill_need need = {.prompt_tokens = known,
-                                .page_count = (uint32_t)admit_start_pages(pages, known)};
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        struct unit_offer offer = unit_offer(units->ranks[rank].unit, submit);
-        bool takes = offer.requests < units->requests_max && !units->ranks[rank].masked;
-        units->prefills[rank] = (struct prefill_rank){
-            .room_tokens = takes,
-            .pages_free = offer.pages_available + offer.hit_tokens / KV_BLOCK_TOKENS,
-            .bound_ns = (double)offer.tokens_ahead + REQUEST_TOKENS * (double)offer.requests};
-        units->hits[rank] = (struct prefill_hit){.cached_tokens = offer.hit_tokens};
-    }
+                                .page_count =
+                                    (uint32_t)admit_start_pages(admit_need_of(submit), known),
+                                .patient = patient};
+    if (!view_prefills(units, turn))
+        return (struct prefill_choice){BALANCE_NO_RANK, PREFILL_WAITS_ROOM, 0};
+    view_hits(units, submit);
     struct prefill_choice choice =
         balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
-    need.page_count = 0; /* then it waits for pages */
-    if (choice.reason == PREFILL_WAITS_PAGES)
-        choice = balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
-    return choice.rank;
+    if (!units->on_arrival || choice.reason != PREFILL_WAITS_PAGES) return choice;
+    need.page_count = 0; /* then it waits for pages there */
+    return balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
 }
 
-static uint32_t choose_simply(struct rank_units *units, const struct record_submit *submit) {
+static uint32_t choose_simply(struct rank_units *units) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        struct unit_offer offer = unit_offer(units->ranks[rank].unit, submit);
-        units->loads[rank] = (struct balance_rank){.requests = offer.requests,
-                                                   .tokens = offer.tokens_ahead,
-                                                   .takes = offer.requests < units->requests_max &&
-                                                            !units->ranks[rank].masked};
+        struct unit_offer offer = unit_offer(units->ranks[rank].unit, INT64_MAX, &units->lengths);
+        bool takes = offer.requests < units->house.requests_max && !units->ranks[rank].masked;
+        units->loads[rank] = (struct balance_rank){offer.requests, offer.tokens_ahead, takes};
     }
     return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
 }
 
-static uint32_t choose_rank(struct rank_units *units, const struct record_submit *submit) {
-    uint32_t known = map_find(&units->rank_of, key_of(submit->request));
-    if (known != MAP_NONE) return known;
-    uint32_t rank = units->method == BALANCE_WORK ? choose_by_work(units, submit)
-                                                  : choose_simply(units, submit);
-    for (uint32_t other = 0; rank == BALANCE_NO_RANK; other++) /* the first that may will refuse */
-        if (!units->ranks[other].masked || other + 1 == units->rank_count) rank = other;
-    map_add(&units->rank_of, key_of(submit->request), rank);
-    return rank;
+/* Who will make the answer to a prompt that is computed elsewhere. */
+static uint32_t choose_to_reserve(struct rank_units *units, const struct record_submit *submit) {
+    static const struct decode_costs costs = {.request_ns = REQUEST_PAGES, .page_ns = 1};
+    uint32_t grows = predict_length_left(&units->lengths, 1, submit->new_tokens_max);
+    struct decode_need need = {
+        .page_count = (uint32_t)admit_start_pages(admit_need_of(submit), submit->prompt_count + 1),
+        .pages_expected = grows / KV_BLOCK_TOKENS};
+    if (units->method != BALANCE_WORK) return choose_simply(units);
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        struct unit_offer offer = unit_offer(units->ranks[rank].unit, INT64_MAX, &units->lengths);
+        units->decodes[rank] = (struct decode_rank){
+            .requests = offer.rows,
+            .requests_max = units->ranks[rank].masked ? 0 : units->house.rows_max,
+            .pages_total = units->house.page_count,
+            .pages_held = offer.pages_held,
+            .pages_expected = offer.pages_expected};
+    }
+    struct decode_choice choice = balance_decode(&costs, &need, units->decodes, units->rank_count);
+    units->decode_choices[choice.reason]++;
+    return choice.rank;
+}
+
+static uint32_t choose_on_arrival(struct rank_units *units, const struct record_submit *submit) {
+    if (units->method != BALANCE_WORK) return choose_simply(units);
+    struct prefill_choice choice = choose_by_work(units, submit, INT64_MAX, false);
+    units->prefill_choices[choice.reason]++;
+    return choice.rank;
 }
 
 static void pass_on(struct rank_units *units, uint32_t rank, const struct record *record,
@@ -227,6 +293,126 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
     enum status status = machine->receive(machine->self, record, now_ns);
     check(status == STATUS_OK); /* its outbox is empty */
     drain(units, rank);
+}
+
+/* ---- those that belong to no rank yet -------------------------------------------------------- */
+
+static void put_end(struct rank_units *units, const struct record_submit *submit,
+                    enum finish_reason reason) {
+    struct record_finished *finished = put_kind(units, RECORD_FINISHED, sizeof *finished);
+    finished->request = submit->request;
+    finished->reason = reason;
+    finished->output_tokens = submit->resumed_count;
+    finished->work.prompt_miss_tokens = submit->prompt_count;
+    finished->work.queue_ns = -1;
+}
+
+static void leave_line(struct rank_units *units, uint32_t place, enum finish_reason reason) {
+    struct request_id id = waiting_line_at(&units->line, place)->submit->request;
+    put_end(units, waiting_line_at(&units->line, place)->submit, reason);
+    waiting_line_remove(&units->line, place);
+    map_remove(&units->rank_of, key_of(id));
+    units->load_changed = true;
+}
+
+static bool any_takes(const struct rank_units *units) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        if (!units->ranks[rank].masked) return true;
+    return false;
+}
+
+/* May it come in? The limits are those of a rank, the places those of all that take. */
+static enum admit judge(const struct rank_units *units, const struct record_submit *submit) {
+    struct admit_house house = units->house;
+    house.requests_held = units->line.count;
+    house.requests_max = 0;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        if (units->ranks[rank].masked) continue;
+        house.requests_held += unit_request_count(units->ranks[rank].unit);
+        house.requests_max += units->house.requests_max;
+    }
+    house.pages_available = house.page_count;
+    house.draining |= !any_takes(units);
+    return admit_arrival(admit_need_of(submit), &house);
+}
+
+/* The unit counts from the request's arrival. */
+static void bind(struct rank_units *units, uint32_t place, uint32_t rank) {
+    struct waiting_request *request = waiting_line_at(&units->line, place);
+    map_remove(&units->rank_of, key_of(request->submit->request));
+    map_add(&units->rank_of, key_of(request->submit->request), rank);
+    pass_on(units, rank, &request->submit->record, request->arrived_ns);
+    waiting_line_remove(&units->line, place);
+    units->load_changed = true;
+}
+
+/* Those whose turn it is, to ranks whose next step has room for them. Who waits for a rank that
+ * caches its prompt, or for pages, lets others pass for as long as it is patient. */
+static void walk_line(struct rank_units *units, int64_t now_ns) {
+    uint32_t place = 0;
+    units->line_wanted = false;
+    units->retry_ns = MACHINE_NEVER;
+    for (uint32_t looks = 0; place < units->line.count && looks < LOOKS_MAX; looks++) {
+        struct waiting_request *request = waiting_line_at(&units->line, place);
+        int64_t patient_until_ns = request->arrived_ns + units->patience_ns;
+        bool patient = now_ns < patient_until_ns;
+        if (!has_room(units)) break;
+        if (!any_takes(units)) {
+            leave_line(units, place, FINISH_REFUSED_DRAINING);
+            continue;
+        }
+        struct prefill_choice choice =
+            choose_by_work(units, request->submit, request->turn, patient);
+        if (choice.reason != request->reason) units->prefill_choices[choice.reason]++;
+        request->reason = choice.reason;
+        if (choice.rank != BALANCE_NO_RANK) {
+            bind(units, place, choice.rank);
+            continue;
+        }
+        if (choice.reason == PREFILL_WAITS_ROOM) break; /* nor has any for those behind */
+        if (choice.reason == PREFILL_WAITS_PAGES && !patient) break;
+        if (patient && patient_until_ns < units->retry_ns) units->retry_ns = patient_until_ns;
+        place++;
+    }
+    units->line_wanted = units->outbox.used > 0 && units->line.count > 0;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void take_submit(struct rank_units *units, const struct record_submit *submit,
+                        int64_t now_ns) {
+    uint32_t rank = map_find(&units->rank_of, key_of(submit->request));
+    if (rank != MAP_NONE) return; /* a repeat */
+    enum admit admit = judge(units, submit);
+    enum finish_reason reason =
+        admit_refuses(admit) ? admit_finish_reason(admit) : FINISH_REFUSED_QUEUE;
+    if (admit_refuses(admit)) {
+        put_end(units, submit, reason);
+    } else if (submit->task == SUBMIT_RESERVE || units->on_arrival) {
+        rank = submit->task == SUBMIT_RESERVE ? choose_to_reserve(units, submit)
+                                              : choose_on_arrival(units, submit);
+        if (rank == BALANCE_NO_RANK) {
+            put_end(units, submit, reason);
+            return;
+        }
+        map_add(&units->rank_of, key_of(submit->request), rank);
+        pass_on(units, rank, &submit->record, now_ns);
+    } else if (waiting_line_add(&units->line, submit,
+                                unit_turn(units->ranks[0].unit, submit, now_ns), now_ns)) {
+        map_add(&units->rank_of, key_of(submit->request), IN_LINE);
+        units->load_changed = true;
+    } else {
+        put_end(units, submit, reason);
+    }
+}
+
+/* Of one request that is held; it may be in the line still. */
+static void take_about(struct rank_units *units, const struct record *record, int64_t now_ns) {
+    struct request_id id = record_request(record);
+    uint32_t rank = map_find(&units->rank_of, key_of(id));
+    if (rank < units->rank_count) pass_on(units, rank, record, now_ns);
+    if (rank == IN_LINE && record->kind == RECORD_CANCEL)
+        leave_line(units, waiting_line_find(&units->line, id), FINISH_CANCELLED);
 }
 
 static void take_result(struct rank_units *units, const struct step_result *result,
@@ -256,19 +442,18 @@ static enum status units_receive(void *self, const struct record *record, int64_
     struct rank_units *units = self;
     uint32_t rank;
     if (!has_room(units)) return STATUS_FULL;
+    units->line_wanted = units->line.count > 0 || record->kind == RECORD_SUBMIT;
     switch ((enum record_kind)record->kind) {
     case RECORD_SUBMIT:
-        rank = choose_rank(units, (const struct record_submit *)record);
-        pass_on(units, rank, record, now_ns);
+        take_submit(units, (const struct record_submit *)record, now_ns);
         break;
     case RECORD_CANCEL:
     case RECORD_CONTINUE:
-        rank = map_find(&units->rank_of, key_of(record_request(record)));
-        if (rank != MAP_NONE) pass_on(units, rank, record, now_ns);
-        break;
     case RECORD_KV_DONE:
     case RECORD_KV_FOUND:
     case RECORD_KV_LOADED:
+        take_about(units, record, now_ns);
+        break;
     case RECORD_KV_KEPT:
         rank = record_kv_rank(record);
         check(rank < units->rank_count);
@@ -288,8 +473,7 @@ static enum status units_receive(void *self, const struct record *record, int64_
             mask(units, (const struct record_drain *)record);
             break;
         }
-        for (rank = 0; rank < units->rank_count; rank++)
-            pass_on(units, rank, record, now_ns);
+        units->house.draining = true; /* who is in the line still goes to a rank */
         break;
     default:
         check(!"a kind that units take");
@@ -332,6 +516,8 @@ static void units_step(void *self, int64_t now_ns) {
     struct rank_units *units = self;
     bool any = false;
     if (units->outbox.used || units->missing) return; /* all plans of a step go out together */
+    walk_line(units, now_ns);
+    if (units->outbox.used) return; /* what binding brought goes out first */
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         struct machine *machine = &units->ranks[rank].machine;
         machine->step(machine->self, now_ns);
@@ -344,7 +530,8 @@ static void units_step(void *self, int64_t now_ns) {
 
 static int64_t units_next_wake_ns(const void *self) {
     const struct rank_units *units = self;
-    int64_t earliest = MACHINE_NEVER;
+    int64_t earliest = units->missing ? MACHINE_NEVER : units->retry_ns;
+    if (units->line_wanted && !units->missing) return 0;
     for (uint32_t rank = 0; rank < units->rank_count && !units->missing; rank++) {
         const struct machine *machine = &units->ranks[rank].machine;
         int64_t wake_ns = machine->next_wake_ns(machine->self);
@@ -371,8 +558,10 @@ size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t rank
     size_t outbox =
         ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) + own_bytes(ranks) + 16;
     return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank) +
-                    sizeof(struct prefill_rank) + sizeof(struct prefill_hit)) +
-           sizeof(struct rank_units) + map_bytes(ranks * options->requests_max + 1) + outbox + 256;
+                    sizeof(struct prefill_rank) + sizeof(struct prefill_hit) +
+                    sizeof(struct decode_rank)) +
+           waiting_line_bytes(options, ranks * options->requests_max) + sizeof(struct rank_units) +
+           map_bytes(ranks * options->requests_max + 1) + outbox + 256;
 }
 
 enum status rank_units_create(struct arena *arena, const struct unit_options *options,
@@ -382,13 +571,22 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
     check(ranks > 0 && ranks <= LIMIT_RANKS);
     if (units) {
         units->rank_count = ranks;
-        units->requests_max = options->requests_max;
+        units->house = (struct admit_house){.context_tokens_max = options->context_tokens_max,
+                                            .page_count = options->page_count,
+                                            .requests_max = options->requests_max,
+                                            .rows_max = options->step_rows_max};
+        units->patience_ns =
+            options->prompt_patience_ns ? options->prompt_patience_ns : PATIENCE_NS;
+        units->retry_ns = MACHINE_NEVER;
+        units->on_arrival =
+            ranks == 1 || options->bind_on_arrival || options->rank_balance != BALANCE_WORK;
         units->role = options->role;
         if (options->experts) units->experts = *options->experts;
         units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);
         units->loads = arena_take_zeroed(arena, ranks * sizeof *units->loads);
         units->prefills = arena_take_zeroed(arena, ranks * sizeof *units->prefills);
         units->hits = arena_take_zeroed(arena, ranks * sizeof *units->hits);
+        units->decodes = arena_take_zeroed(arena, ranks * sizeof *units->decodes);
         units->method = (enum balance_method)options->rank_balance;
     }
     for (uint32_t i = 0; status == STATUS_OK && units && units->ranks && i < ranks; i++) {
@@ -399,7 +597,9 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
         if (status == STATUS_OK) units->ranks[i].machine = unit_machine(units->ranks[i].unit);
     }
     if (status != STATUS_OK) return status;
-    if (units && units->ranks && units->loads && units->prefills && units->hits &&
+    if (units && units->ranks && units->loads && units->prefills && units->hits && units->decodes &&
+        waiting_line_open(&units->line, arena, options, ranks * options->requests_max) ==
+            STATUS_OK &&
         map_open(&units->rank_of, arena, ranks * options->requests_max + 1) == STATUS_OK) {
         units->outbox.capacity = (uint32_t)outbox_bytes(units);
         units->outbox.memory = arena_take(arena, units->outbox.capacity);

@@ -243,18 +243,12 @@ static bool take_sampling(struct unit_request *request, const struct record_subm
                         submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
 }
 
-/* An answer is only begun where the prompt alone is computed. */
-static struct admit_need submit_need(const struct record_submit *submit) {
-    uint32_t new_tokens = submit->task == SUBMIT_PREFILL ? 1 : submit->new_tokens_max;
-    return (struct admit_need){submit->prompt_count, new_tokens};
-}
-
 /* Copies the submission into a free slot; false when the prompts' memory is out. */
 static bool request_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
     uint32_t slot = unit->free_slots[unit->options.requests_max - unit->held_count - 1];
     struct unit_request *request = &unit->requests[slot];
     check(request->state == REQUEST_FREE);
-    struct admit_need need = submit_need(submit);
+    struct admit_need need = admit_need_of(submit);
     uint64_t page_count = admit_pages(need);
     uint32_t known_count = submit->prompt_count + submit->resumed_count;
     request->tokens = arena_take(
@@ -284,9 +278,7 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     request->tokens_here_max = need.new_tokens_max;
     request->tenant = submit->tenant;
     request->node = PREFIX_NONE;
-    double work_ns = step_cost_run_ns(&unit->cost, 0, known_count);
-    request->turn =
-        schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);
+    request->turn = unit_turn(unit, submit, now_ns);
     request->arrival = unit->arrivals++;
     request->arrived_ns = request->waits_since_ns = now_ns;
     request->work.queue_ns = -1;
@@ -314,7 +306,7 @@ static enum status receive_submit(struct unit *unit, const struct record_submit 
     if (map_find(&unit->slots, key_of(submit->request)) != MAP_NONE)
         return STATUS_OK; /* a repeat */
     struct admit_house house = house_of(unit);
-    enum admit admit = admit_arrival(submit_need(submit), &house);
+    enum admit admit = admit_arrival(admit_need_of(submit), &house);
     if (submit->task == SUBMIT_RESERVE && admit == ADMIT_WAIT_TURN) admit = ADMIT_REFUSE_QUEUE;
     if (!admit_refuses(admit) && !request_begin(unit, submit, now_ns)) admit = ADMIT_REFUSE_QUEUE;
     if (admit_refuses(admit)) {
@@ -632,16 +624,46 @@ uint32_t unit_request_count(const struct unit *unit) {
     return unit->held_count;
 }
 
-struct unit_offer unit_offer(const struct unit *unit, const struct record_submit *submit) {
-    struct unit_offer offer = {.hit_tokens = pages_find(unit, submit),
-                               .pages_available = unit->pages.free_count + unit->pages.cached_count,
-                               .requests = unit->held_count};
+/* What a request that runs, or will, has yet to grow by. */
+static uint32_t pages_expected(const struct unit_request *request,
+                               const struct predict_length *lengths) {
+    uint32_t left = request->tokens_here_max - request->output_count;
+    return predict_length_left(lengths, request->output_count, left) / KV_BLOCK_TOKENS;
+}
+
+struct unit_offer unit_offer(const struct unit *unit, int64_t turn,
+                             const struct predict_length *lengths) {
+    uint32_t most = unit->options.step_tokens_max, share = most / 4 * 3;
+    uint64_t taken = 0, promised = 0;
+    struct unit_offer offer = {.requests = unit->held_count,
+                               .pages_held = unit->pages.held_count,
+                               .rows = unit->running_count + unit->reserved_count +
+                                       unit->waiting_count};
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
-        if (request->state == REQUEST_WAITING || request->state == REQUEST_PREFILL)
-            offer.tokens_ahead += request_known(request) - request->computed_count;
+        if (request->state == REQUEST_FREE) continue;
+        offer.pages_expected += pages_expected(request, lengths);
+        taken += request->state == REQUEST_DECODE;
+        if (request->state == REQUEST_WAITING)
+            promised += admit_start_pages(request_need(request), request_known(request));
+        if (request->state != REQUEST_WAITING && request->state != REQUEST_PREFILL) continue;
+        uint32_t left = request_known(request) - request->computed_count;
+        offer.tokens_ahead += left;
+        if (request->turn <= turn) taken += left < share ? left : share;
     }
+    uint64_t available = unit->pages.free_count + unit->pages.cached_count;
+    offer.pages_available = available > promised ? (uint32_t)(available - promised) : 0;
+    offer.room_tokens = taken < most ? most - (uint32_t)taken : 0;
     return offer;
+}
+
+uint32_t unit_hit_tokens(const struct unit *unit, const struct record_submit *submit) {
+    return pages_find(unit, submit);
+}
+
+int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
+    double work_ns = step_cost_run_ns(&unit->cost, 0, submit->prompt_count + submit->resumed_count);
+    return schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);
 }
 
 bool unit_step_in_flight(const struct unit *unit) {

@@ -23,6 +23,7 @@
 
 #include "base/arena.h"
 #include "contract/machine.h"
+#include "policy/predict_length.h"
 
 struct unit;
 
@@ -58,6 +59,7 @@ struct unit_options {
     const uint8_t *model_id; /* [32], as model_identity() gives it */
     const char *numerics_id; /* up to 31 bytes, as model_numerics_id() gives it */
     uint32_t rank_balance;   /* enum balance_method: which of several ranks gets a request */
+    bool bind_on_arrival;    /* ... as soon as it comes, not when a rank is about to take it */
     uint32_t role;           /* enum unit_role, as the hello tells it until a ROLE */
     const int64_t *pids;     /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
                               * told */
@@ -86,14 +88,24 @@ void unit_abandon(struct unit *unit);
 /* Requests it holds, waiting and running; a drained unit may stop at 0. */
 uint32_t unit_request_count(const struct unit *unit);
 
-/* What giving it a request would mean, for the choice among ranks. */
+/* What giving it a request of that turn would mean, for the choice among ranks. */
 struct unit_offer {
-    uint32_t hit_tokens;      /* of the request's, in the prefix cache */
-    uint32_t pages_available; /* free, or cached and unleased */
-    uint32_t requests;        /* held */
-    uint64_t tokens_ahead;    /* theirs that are known and not computed yet */
+    uint32_t pages_available; /* free, or cached and unleased, and not what those that wait take */
+    uint32_t pages_held;
+    uint32_t pages_expected; /* by which its answers will grow */
+    uint32_t requests;       /* held */
+    uint32_t rows;           /* that run, or are about to */
+    uint32_t room_tokens;    /* of its next step, behind those that go before the request */
+    uint64_t tokens_ahead;   /* of all requests, known and not computed yet */
 };
-struct unit_offer unit_offer(const struct unit *unit, const struct record_submit *submit);
+struct unit_offer unit_offer(const struct unit *unit, int64_t turn,
+                             const struct predict_length *lengths);
+
+/* Of the request's tokens, in the prefix cache. */
+uint32_t unit_hit_tokens(const struct unit *unit, const struct record_submit *submit);
+
+/* Its place in the line (policy/schedule.h), if it came at that time. */
+int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns);
 
 /* True while a RUN_STEP waits for its STEP_DONE. */
 bool unit_step_in_flight(const struct unit *unit);

@@ -14,7 +14,8 @@
 
 #include "base/random.h"
 #include "contract/step_plan.h"
-#include "policy/balance.h"
+#include "policy/balance_decode.h"
+#include "policy/balance_prefill.h"
 #include "unit/rank_units.h"
 
 enum { RANKS = 3, REQUESTS = 60, VOCAB = 500, NEW_TOKENS = 9, PROMPT_MAX = 150 };
@@ -237,20 +238,27 @@ static void test_prefixes(void **state) {
     open_world(&world, &unit);
     for (uint32_t family = 0; family < RANKS; family++)
         submit_of(&world, family, 140);
+    step(&world);
     for (uint32_t rank = 0; rank < RANKS; rank++)
         assert_int_equal(held_by(&world, rank), 1); /* nothing is cached: they spread */
+    complete(&world, false);
     run(&world);
     for (uint32_t turn = 0; turn < 2 * RANKS; turn++) {
         uint32_t family = (turn * 2 + 1) % RANKS;
         submit_of(&world, family, 141 + turn);
+        step(&world);
         assert_int_equal(held_by(&world, family), 1);
+        complete(&world, false);
         run(&world);
     }
     for (uint32_t i = 0; i < 9; i++)
         submit_of(&world, 1, 150);
+    step(&world);
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        assert_in_range(held_by(&world, rank), 2, 5);
+        assert_in_range(held_by(&world, rank), 1, 5);
+    complete(&world, false);
     run(&world);
+    assert_true(world.load.prefill_choices_total[PREFILL_BOUND] >= RANKS);
     close_world(&world);
 }
 
@@ -289,6 +297,7 @@ static void test_random_lives(void **state) {
         struct world world;
         struct unit_options unit = options();
         unit.speculate = life % 2;
+        unit.bind_on_arrival = life % 3 == 0;
         open_world(&world, &unit);
         for (uint32_t turn = 0; turn < 400; turn++) {
             uint32_t what = (uint32_t)(random_uniform(life, 0, turn) * 10);
@@ -353,12 +362,109 @@ static void test_masked(void **state) {
     assert_int_equal(world.reasons[FINISH_REFUSED_QUEUE], 1);
     assert_int_equal(unit_request_count(rank_units_unit(world.units, 1)), 1);
     mask(&world, 1, true);
-    submit(&world);
-    assert_int_equal(unit_request_count(rank_units_unit(world.units, 1)), 2);
+    complete(&world, false);
+    step(&world);
+    assert_true(unit_request_count(rank_units_unit(world.units, 1)) > 1);
     send(&world, &experts);
     assert_true(world.masks == 2 && world.experts == world.hellos + 1);
     run(&world);
     close_world(&world);
+}
+
+static uint32_t held_by_all(const struct world *world) {
+    uint32_t held = 0;
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        held += held_by(world, rank);
+    return held;
+}
+
+/* Who comes belongs to no rank until one is about to take it; it may leave before. */
+static void test_late(void **state) {
+    struct world world;
+    struct unit_options unit = options();
+    open_world(&world, &unit);
+    for (uint32_t i = 0; i < RANKS; i++)
+        submit_of(&world, i, 100);
+    assert_int_equal(held_by_all(&world), 0);
+    step(&world);
+    assert_int_equal(held_by_all(&world), RANKS);
+    for (uint32_t i = 0; i < 2 * RANKS; i++)
+        submit_of(&world, i, 30 + i);
+    submit_of(&world, 0, 150);
+    step(&world); /* one is out */
+    assert_int_equal(held_by_all(&world), RANKS);
+    assert_int_equal(world.load.requests_waiting, 2 * RANKS + 1);
+    cancel(&world, RANKS);
+    assert_int_equal(world.reasons[FINISH_CANCELLED], 1);
+    assert_int_equal(world.load.requests_waiting, 2 * RANKS);
+    struct record_drain record = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof record}};
+    send(&world, &record); /* who is in line is served all the same */
+    complete(&world, false);
+    step(&world);
+    assert_true(held_by_all(&world) > RANKS + 3);
+    complete(&world, false);
+    run(&world);
+    assert_int_equal(world.reasons[FINISH_LENGTH], 3 * RANKS);
+    assert_int_equal(world.load.requests_waiting, 0);
+    close_world(&world);
+}
+
+/* The line is for those that some rank may take. */
+static void test_nobody_takes(void **state) {
+    struct world world;
+    struct unit_options unit = options();
+    open_world(&world, &unit);
+    for (uint32_t i = 0; i < 2 * RANKS; i++)
+        submit_of(&world, i, 10);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        mask(&world, rank, false);
+    run(&world);
+    submit(&world);
+    assert_int_equal(world.reasons[FINISH_REFUSED_DRAINING], 2 * RANKS + 1);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        world.rows_of_rank[rank] = 1; /* as they should: none of them worked */
+    close_world(&world);
+}
+
+static void reserve(struct world *world, uint32_t prompt_count, uint32_t new_tokens) {
+    struct {
+        struct record_submit submit;
+        uint32_t tokens[PROMPT_MAX + 2];
+    } record = {.submit = {.prompt_count = prompt_count,
+                           .new_tokens_max = new_tokens,
+                           .task = SUBMIT_RESERVE,
+                           .route = {.ticket = {1, world->submitted}},
+                           .sampling = {.top_p = 1}}};
+    record.submit.request.low = world->submitted++;
+    record.submit.record =
+        (struct record){RECORD_VERSION, RECORD_SUBMIT, (uint32_t)submit_bytes(prompt_count, 0, 0)};
+    for (uint32_t i = 0; i < prompt_count; i++)
+        record.tokens[i] = (world->submitted + i) % VOCAB;
+    assert_true(record_valid(&record, record.submit.record.bytes));
+    send(world, &record);
+}
+
+/* Answers whose prompts come from elsewhere: equal KV pages rather than equal counts, and none
+ * where there is no room. */
+static void test_reserve(void **state) {
+    struct world world;
+    struct unit_options unit = options();
+    open_world(&world, &unit);
+    reserve(&world, 150, 9); /* 4 pages with the first token's: as much as two small ones */
+    for (uint32_t i = 0; i < 4; i++)
+        reserve(&world, 20, 9);
+    assert_int_equal(held_by(&world, 0), 1);
+    assert_int_equal(held_by(&world, 1), 2);
+    assert_int_equal(held_by(&world, 2), 2);
+    for (uint32_t i = 0; i < 3 * 4 - 5; i++)
+        reserve(&world, 20, 9);
+    assert_int_equal(world.reasons[FINISH_REFUSED_QUEUE], 0);
+    reserve(&world, 20, 9); /* as many rows as may run */
+    assert_int_equal(world.reasons[FINISH_REFUSED_QUEUE], 1);
+    step(&world);
+    assert_int_equal(world.load.decode_choices_total[DECODE_BOUND], 12);
+    assert_int_equal(world.load.decode_choices_total[DECODE_WAITS_ROWS], 1);
+    free(world.memory);
 }
 
 int main(void) {
@@ -366,6 +472,7 @@ int main(void) {
         cmocka_unit_test(test_spread),         cmocka_unit_test(test_prefixes),
         cmocka_unit_test(test_simple_methods), cmocka_unit_test(test_one_works),
         cmocka_unit_test(test_random_lives),   cmocka_unit_test(test_full),
-        cmocka_unit_test(test_masked)};
+        cmocka_unit_test(test_masked),         cmocka_unit_test(test_late),
+        cmocka_unit_test(test_nobody_takes),   cmocka_unit_test(test_reserve)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

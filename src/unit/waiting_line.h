@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The requests that have come to a unit of several ranks and belong to none yet, in turn
+ * (policy/schedule.h): first those that go first. Keeps each SUBMIT as it came. Bounded in number
+ * and in bytes. Who leaves for which rank is unit/rank_units' business.
+ */
+#ifndef UNIT_WAITING_LINE_H
+#define UNIT_WAITING_LINE_H
+
+#include "unit/unit.h"
+
+struct waiting_request {
+    struct record_submit *submit; /* in arena, whole */
+    int64_t turn;
+    int64_t arrived_ns;
+    uint32_t reason; /* why it was last left waiting: enum prefill_reason */
+    struct arena arena;
+};
+
+struct waiting_line {
+    struct waiting_request *requests; /* [capacity] slots */
+    uint32_t *order; /* [capacity] slots in turn, the first `count`; then free ones */
+    uint32_t count, capacity;
+    struct pool pool;
+};
+
+/* Arena bytes that suffice for waiting_line_open. */
+size_t waiting_line_bytes(const struct unit_options *options, uint32_t capacity);
+
+enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
+                              const struct unit_options *options, uint32_t capacity) MUST_USE;
+
+/* Behind those of the same turn. False: no place, or no memory. */
+bool waiting_line_add(struct waiting_line *line, const struct record_submit *submit, int64_t turn,
+                      int64_t now_ns);
+
+/* The one at a place, 0 the first; until the next call that changes the line. */
+struct waiting_request *waiting_line_at(const struct waiting_line *line, uint32_t place);
+
+/* Its place, < count; it must be there. */
+uint32_t waiting_line_find(const struct waiting_line *line, struct request_id id);
+
+void waiting_line_remove(struct waiting_line *line, uint32_t place);
+
+#endif
