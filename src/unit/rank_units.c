@@ -17,7 +17,8 @@
 #define REQUEST_TOKENS 64 /* of a prompt: as much as a request's steps to come weigh */
 #define REQUEST_PAGES 4   /* of a step's answers: as much as one's rows weigh beside its context */
 #define PATIENCE_NS 1000000000
-#define LOOKS_MAX 32        /* at those that wait, for one step */
+#define LOOKS_OF_RANK                                                                              \
+    16 /* at those that wait, for one step: twice as many as a gateway lets wait */
 #define IN_LINE LIMIT_RANKS /* instead of a rank: it has none yet */
 
 _Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
@@ -352,7 +353,8 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
     uint32_t place = 0;
     units->line_wanted = false;
     units->retry_ns = MACHINE_NEVER;
-    for (uint32_t looks = 0; place < units->line.count && looks < LOOKS_MAX; looks++) {
+    for (uint32_t looks = 0; place < units->line.count && looks < LOOKS_OF_RANK * units->rank_count;
+         looks++) {
         struct waiting_request *request = waiting_line_at(&units->line, place);
         int64_t patient_until_ns = request->arrived_ns + units->patience_ns;
         bool patient = now_ns < patient_until_ns;
