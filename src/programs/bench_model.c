@@ -16,7 +16,6 @@
 #include "programs/model_run.h"
 #include "programs/rank_job.h"
 
-#define BATCHES_MAX 16
 #define RUNS_MAX 99
 
 struct bench_values {
@@ -80,16 +79,16 @@ const struct option_table bench_model_options = {
 
 struct bench {
     struct bench_values values;
-    uint32_t *batches, batch_count, batch_max;
+    struct model_run_sizes batches;
     struct solo *solo;
     const struct shape *shape;
     const struct kernels *kernels;
     struct machine_limits limits;
-    float *logits;    /* [batch_max][vocab] */
+    float *logits;    /* [batches.largest][vocab] */
     uint32_t *tokens; /* [prompt + gen] */
     double load_seconds, prefill_seconds;
     uint64_t load_rss_bytes, peak_rss_bytes; /* the latter before the limits are measured */
-    double step_seconds[BATCHES_MAX];
+    double step_seconds[MODEL_RUN_SIZES_MAX];
 };
 
 /* Multiply-adds per token, times two, without core attention. */
@@ -196,8 +195,8 @@ static enum status measure_decode(struct bench *bench, uint32_t batch, double *s
 static enum status measure(struct bench *bench, struct error *error) {
     uint32_t filled = 1; /* measuring the prompt leaves sequence 0 as fill_prompts would */
     enum status status = measure_prefill(bench, error);
-    for (uint32_t i = 0; status == STATUS_OK && i < bench->batch_count; i++) {
-        uint32_t batch = bench->batches[i];
+    for (uint32_t i = 0; status == STATUS_OK && i < bench->batches.count; i++) {
+        uint32_t batch = bench->batches.values[i];
         if (batch > filled) {
             status = fill_prompts(bench, filled, batch, error);
             filled = batch;
@@ -224,7 +223,7 @@ static uint64_t peak_rss_bytes(void) {
 }
 
 static enum status open_model(struct bench *bench, struct error *error) {
-    struct solo_options options = {.sequences = bench->batch_max,
+    struct solo_options options = {.sequences = bench->batches.largest,
                                    .schedule = bench->values.run.schedule};
     enum status status = model_run_options(&bench->values.run, &options.model, error);
     if (status == STATUS_OK) status = kernels_select(options.model.level, &bench->kernels, error);
@@ -233,45 +232,29 @@ static enum status open_model(struct bench *bench, struct error *error) {
     if (status != STATUS_OK) return status;
     options.context_max = (uint32_t)(bench->values.prompt + bench->values.gen);
     options.model.step_tokens_max = (uint32_t)bench->values.step_tokens;
-    if (options.model.step_tokens_max < bench->batch_max)
-        options.model.step_tokens_max = bench->batch_max;
+    if (options.model.step_tokens_max < bench->batches.largest)
+        options.model.step_tokens_max = bench->batches.largest;
     double start = machine_limits_now();
     status = model_run_open(&options, &bench->solo, error);
     if (status != STATUS_OK) return status;
     bench->load_seconds = machine_limits_now() - start;
     bench->load_rss_bytes = peak_rss_bytes();
     bench->shape = model_shape(solo_model(bench->solo));
-    bench->logits = malloc((size_t)bench->batch_max * bench->shape->vocab * sizeof(float));
+    bench->logits = malloc((size_t)bench->batches.largest * bench->shape->vocab * sizeof(float));
     bench->tokens = malloc(options.context_max * sizeof(uint32_t));
     if (bench->logits && bench->tokens) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY, "no memory for the logits");
 }
 
-static enum status read_batches(struct bench *bench, struct error *error) {
-    enum status status =
-        model_run_tokens(bench->values.batch, &bench->batches, &bench->batch_count, error);
-    if (status != STATUS_OK || bench->batch_count > BATCHES_MAX)
-        return error_set(error, STATUS_INVALID,
-                         "--batch: expected up to %d numbers with commas between, found '%s'",
-                         BATCHES_MAX, bench->values.batch);
-    for (uint32_t i = 0; i < bench->batch_count; i++) {
-        if (bench->batches[i] == 0 || bench->batches[i] > LIMIT_STEP_ROWS)
-            return error_set(error, STATUS_INVALID, "--batch: %u is not in 1..%d",
-                             bench->batches[i], LIMIT_STEP_ROWS);
-        if (bench->batches[i] > bench->batch_max) bench->batch_max = bench->batches[i];
-    }
-    return STATUS_OK;
-}
-
 /* Share of the memory's bandwidth, and of the arithmetic, that a decode step uses. */
 static double decode_of_read(const struct bench *bench, uint32_t index) {
-    return model_step_bytes(solo_model(bench->solo), bench->batches[index]) /
+    return model_step_bytes(solo_model(bench->solo), bench->batches.values[index]) /
            bench->step_seconds[index] / bench->limits.read_bytes;
 }
 
 static double decode_of_flops(const struct bench *bench, uint32_t index) {
-    return linear_operations(bench->shape) * bench->batches[index] / bench->step_seconds[index] /
-           peak_flops(bench);
+    return linear_operations(bench->shape) * bench->batches.values[index] /
+           bench->step_seconds[index] / peak_flops(bench);
 }
 
 static void print_json(const struct bench *bench) {
@@ -289,11 +272,12 @@ static void print_json(const struct bench *bench) {
     printf(" \"prefill\":{\"tokens\":%.0f,\"tokens_per_second\":%.5g,\"ttft_seconds\":%.4g,"
            "\"of_flops\":%.3f},\n \"decode\":[",
            prompt, prompt / bench->prefill_seconds, bench->prefill_seconds, of_flops);
-    for (uint32_t i = 0; i < bench->batch_count; i++)
+    for (uint32_t i = 0; i < bench->batches.count; i++)
         printf("%s{\"batch\":%u,\"tokens_per_second\":%.5g,\"step_seconds\":%.4g,\"of_read\":%.3f,"
                "\"of_flops\":%.3f}",
-               i ? ",\n  " : "", bench->batches[i], bench->batches[i] / bench->step_seconds[i],
-               bench->step_seconds[i], decode_of_read(bench, i), decode_of_flops(bench, i));
+               i ? ",\n  " : "", bench->batches.values[i],
+               bench->batches.values[i] / bench->step_seconds[i], bench->step_seconds[i],
+               decode_of_read(bench, i), decode_of_flops(bench, i));
     printf("]");
     rank_job_print_json(&bench->values.job, solo_group(bench->solo));
     printf("}\n");
@@ -313,23 +297,24 @@ static void print_table(const struct bench *bench) {
         prompt, prompt / bench->prefill_seconds, bench->prefill_seconds,
         100 * prefill_operations(bench->shape, prompt) / bench->prefill_seconds /
             peak_flops(bench));
-    for (uint32_t i = 0; i < bench->batch_count; i++)
+    for (uint32_t i = 0; i < bench->batches.count; i++)
         printf("decode batch %-3u %8.1f tokens/s, step %7.2f ms, %3.0f%% of the bandwidth, %3.0f%% "
                "of the arithmetic\n",
-               bench->batches[i], bench->batches[i] / bench->step_seconds[i],
+               bench->batches.values[i], bench->batches.values[i] / bench->step_seconds[i],
                bench->step_seconds[i] * 1e3, 100 * decode_of_read(bench, i),
                100 * decode_of_flops(bench, i));
 }
 
 int bench_model(int argc, char **argv) {
-    struct bench bench = {.batch_count = 0};
+    struct bench bench = {.logits = NULL};
     struct option_result result;
     struct error error = {.text = ""};
     int exit_code;
     if (!command_begin(&bench_model_options, argc, argv, &bench.values, &result, &exit_code))
         return exit_code;
     if (rank_job_begin(&bench_model_options, &bench.values.job, &exit_code)) return exit_code;
-    enum status status = read_batches(&bench, &error);
+    enum status status =
+        model_run_sizes_read("--batch", bench.values.batch, &bench.batches, &error);
     if (status == STATUS_OK) status = open_model(&bench, &error);
     if (status == STATUS_OK) status = measure(&bench, &error);
     bench.peak_rss_bytes = peak_rss_bytes();
@@ -338,7 +323,6 @@ int bench_model(int argc, char **argv) {
     if (status == STATUS_OK) status = measure_limits(&bench, &error);
     if (status == STATUS_OK) (bench.values.json ? print_json : print_table)(&bench);
     solo_close(bench.solo);
-    free(bench.batches);
     free(bench.logits);
     free(bench.tokens);
     return status == STATUS_OK ? command_end(&bench_model_options)

@@ -22,7 +22,6 @@
 #include "programs/model_run.h"
 #include "unit/unit.h"
 
-#define STREAMS_MAX 16 /* measurements */
 #define RUNS_MAX 99
 #define QUESTION_BYTES 4096
 #define QUESTION_TOKENS 1024
@@ -98,13 +97,13 @@ struct figures {          /* of one number of streams */
 
 struct bench {
     struct mtp_values values;
-    uint32_t *streams, streams_count, streams_max;
+    struct model_run_sizes streams;
     struct engine_cpu *engine;
     struct model_text text;
     struct step_result *result;
     struct question *questions;
     uint32_t question_count, context_max;
-    struct figures figures[STREAMS_MAX];
+    struct figures figures[MODEL_RUN_SIZES_MAX];
 };
 
 static const struct model *model_of(const struct bench *bench) {
@@ -268,7 +267,7 @@ struct run {
 };
 
 static uint32_t step_tokens(const struct bench *bench) {
-    return 512 + (1 + LIMIT_DRAFTS) * bench->streams_max;
+    return 512 + (1 + LIMIT_DRAFTS) * bench->streams.largest;
 }
 
 static enum status open_run(struct run *run, enum speculate_mode mode, struct error *error) {
@@ -403,7 +402,7 @@ static enum status measure_once(struct bench *bench, uint32_t streams, bool draf
 static enum status measure(struct bench *bench, uint32_t index, struct error *error) {
     double rates[2][RUNS_MAX];
     uint64_t made = 0, right = 0, answers = 0;
-    uint32_t runs = (uint32_t)bench->values.runs, streams = bench->streams[index];
+    uint32_t runs = (uint32_t)bench->values.runs, streams = bench->streams.values[index];
     for (uint32_t i = 0; i < 2 * runs; i++) {
         bool drafts = (i ^ i >> 1) & 1;
         struct run run;
@@ -434,7 +433,7 @@ static enum status open_bench(struct bench *bench, struct error *error) {
     if (status) return status;
     options.kv_bytes = bench->values.kv_memory;
     options.step_tokens_max = step_tokens(bench);
-    options.step_rows_max = bench->streams_max;
+    options.step_rows_max = bench->streams.largest;
     options.mtp = options.mtp_required = true;
     model_run_progress_begin(&progress, &options);
     status = engine_cpu_open(&options, &bench->engine, error);
@@ -448,20 +447,11 @@ static enum status open_bench(struct bench *bench, struct error *error) {
 
 static enum status read_streams(struct bench *bench, struct error *error) {
     enum status status =
-        model_run_tokens(bench->values.streams, &bench->streams, &bench->streams_count, error);
-    if (status || bench->streams_count > STREAMS_MAX)
-        return error_set(error, STATUS_INVALID,
-                         "--streams: expected up to %d numbers with commas between, found '%s'",
-                         STREAMS_MAX, bench->values.streams);
-    for (uint32_t i = 0; i < bench->streams_count; i++) {
-        uint32_t streams = bench->streams[i];
-        if (streams == 0 || streams > LIMIT_STEP_ROWS || streams > bench->values.questions)
-            return error_set(error, STATUS_INVALID,
-                             "--streams: %u is not in 1..%d, or more than --questions", streams,
-                             LIMIT_STEP_ROWS);
-        if (streams > bench->streams_max) bench->streams_max = streams;
-    }
-    return STATUS_OK;
+        model_run_sizes_read("--streams", bench->values.streams, &bench->streams, error);
+    if (!status && bench->streams.largest > bench->values.questions)
+        return error_set(error, STATUS_INVALID, "--streams: %u are more than --questions",
+                         bench->streams.largest);
+    return status;
 }
 
 static void print_head(const struct bench *bench) {
@@ -477,13 +467,13 @@ static void print_figures(const struct bench *bench, uint32_t index) {
                   "\"with_tokens_per_second\":%.5g,\"speedup\":%.4f,\"byte_bound\":%.4f}"
                 : "%s%3u streams: %5.1f%% of the drafts right, %8.1f tokens/s without, %8.1f "
                   "with: %.2f times as fast (the bytes allow %.2f)\n",
-           json && index ? ",\n " : "", bench->streams[index], f->right * (json ? 1 : 100),
+           json && index ? ",\n " : "", bench->streams.values[index], f->right * (json ? 1 : 100),
            f->per_second[0], f->per_second[1], f->per_second[1] / f->per_second[0], f->bound);
     fflush(stdout);
 }
 
 int bench_mtp(int argc, char **argv) {
-    struct bench bench = {.streams_count = 0};
+    struct bench bench = {.result = NULL};
     struct option_result result;
     struct error error = {.text = ""};
     int exit_code;
@@ -492,7 +482,7 @@ int bench_mtp(int argc, char **argv) {
     enum status status = read_streams(&bench, &error);
     if (!status) status = open_bench(&bench, &error);
     if (!status) print_head(&bench);
-    for (uint32_t i = 0; i < bench.streams_count && !status; i++) {
+    for (uint32_t i = 0; i < bench.streams.count && !status; i++) {
         status = measure(&bench, i, &error);
         if (!status) print_figures(&bench, i);
     }
@@ -500,7 +490,6 @@ int bench_mtp(int argc, char **argv) {
     for (uint32_t i = 0; bench.questions && i < bench.question_count; i++)
         free(bench.questions[i].tokens);
     free(bench.questions);
-    free(bench.streams);
     free(bench.result);
     model_text_close(&bench.text);
     engine_cpu_close(bench.engine);

@@ -27,7 +27,6 @@
 #include "programs/model_run.h"
 #include "programs/rank_job.h"
 
-#define BATCHES_MAX 16
 #define RUNS_MAX 99
 #define WARM_RUNS 2
 #define LEARN_RUNS 3  /* of a schedule, which the automatic choice needs */
@@ -88,12 +87,13 @@ const struct option_table bench_overlap_options = {
 
 struct bench {
     struct overlap_values values;
-    uint32_t *batches, batch_count, batch_max, ranks;
+    struct model_run_sizes batches; /* none: the prompt alone */
+    uint32_t ranks;
     struct solo *solo;
     uint32_t vocab;
     uint32_t *tokens;      /* [prompt] */
-    float *logits;         /* [ranks * batch_max][vocab] */
-    struct solo_row *rows; /* [ranks * batch_max] */
+    float *logits;         /* [ranks * batches.largest][vocab] */
+    struct solo_row *rows; /* [ranks * batches.largest] */
     struct rank_report *reports;
     double gbps, us;
     uint32_t printed;
@@ -369,7 +369,7 @@ static void print_end(const struct bench *bench) {
         return;
     }
     if (!bench->measured) return;
-    if (bench->batches[0]) {
+    if (bench->batches.count) {
         print_crossover("decode-five-stage", bench->five_stage);
         print_crossover("the best schedule", bench->any);
     }
@@ -379,41 +379,40 @@ static void print_end(const struct bench *bench) {
 
 static enum status fill_contexts(struct bench *bench, struct error *error) {
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; !status && i < bench->ranks * bench->batch_max; i++) {
+    for (uint32_t i = 0; !status && i < bench->ranks * bench->batches.largest; i++) {
         solo_reset(bench->solo, i);
         status = solo_prefill(bench->solo, i, bench->tokens, CONTEXT, 0, bench->logits, error);
     }
     return status;
 }
 
+static enum status read_batches(struct bench *bench, struct error *error) {
+    struct model_run_sizes *batches = &bench->batches;
+    *batches = (struct model_run_sizes){.count = 0, .largest = 1};
+    if (!strcmp(bench->values.batch, "0")) return STATUS_OK;
+    enum status status = model_run_sizes_read("--batch", bench->values.batch, batches, error);
+    for (uint32_t i = 1; !status && i < batches->count; i++)
+        if (batches->values[i] <= batches->values[i - 1])
+            status = error_set(error, STATUS_INVALID, "--batch: %u after %u; sizes ascend",
+                               batches->values[i], batches->values[i - 1]);
+    return status;
+}
+
 static enum status open_bench(struct bench *bench, struct error *error) {
     struct solo_options options = {.schedule = "sequential"};
-    enum status status =
-        model_run_tokens(bench->values.batch, &bench->batches, &bench->batch_count, error);
+    enum status status = read_batches(bench, error);
     if (!status) status = model_run_options(&bench->values.run, &options.model, error);
     if (!status) status = rank_job_options(&bench->values.job, &options.model, error);
     options.rebalance = rank_job_rebalance(&bench->values.job);
     if (status) return status;
-    if (bench->batch_count > BATCHES_MAX)
-        return error_set(error, STATUS_INVALID, "--batch: at most %d numbers", BATCHES_MAX);
-    bench->batch_max = 1;
-    for (uint32_t i = 0; i < bench->batch_count; i++) {
-        bool none = bench->batches[i] == 0 && bench->batch_count == 1;
-        if ((!none && bench->batches[i] == 0) || bench->batches[i] > LIMIT_STEP_ROWS)
-            return error_set(error, STATUS_INVALID, "--batch: %u is not in 1..%d, nor a single 0",
-                             bench->batches[i], LIMIT_STEP_ROWS);
-        if (i && bench->batches[i] <= bench->batches[i - 1])
-            return error_set(error, STATUS_INVALID, "--batch: %u after %u; sizes ascend",
-                             bench->batches[i], bench->batches[i - 1]);
-        if (bench->batches[i] > bench->batch_max) bench->batch_max = bench->batches[i];
-    }
     bench->ranks = (uint32_t)bench->values.job.ranks;
     bench->gbps = bench->values.job.link_gbps;
     bench->us = bench->values.job.link_us;
     uint32_t prompt = (uint32_t)bench->values.prompt;
-    options.sequences = bench->ranks * bench->batch_max;
+    options.sequences = bench->ranks * bench->batches.largest;
     options.context_max = prompt > 2 * CONTEXT ? prompt : 2 * CONTEXT;
-    options.model.step_tokens_max = prompt > bench->batch_max ? prompt : bench->batch_max;
+    options.model.step_tokens_max =
+        prompt > bench->batches.largest ? prompt : bench->batches.largest;
     status = model_run_open(&options, &bench->solo, error);
     if (status) return status;
     bench->vocab = model_shape(solo_model(bench->solo))->vocab;
@@ -429,7 +428,7 @@ static enum status open_bench(struct bench *bench, struct error *error) {
 }
 
 int bench_overlap(int argc, char **argv) {
-    struct bench bench = {.batch_count = 0};
+    struct bench bench = {.solo = NULL};
     struct option_result result;
     struct error error = {.text = ""};
     int exit_code;
@@ -441,10 +440,9 @@ int bench_overlap(int argc, char **argv) {
     enum status status = open_bench(&bench, &error);
     if (!status && bench.values.json) printf("{\"runs\":[");
     if (!status) status = compare(&bench, 0, &error);
-    bool decodes = !status && bench.batches[0] != 0;
-    if (decodes) status = fill_contexts(&bench, &error);
-    for (uint32_t i = 0; !status && decodes && i < bench.batch_count; i++)
-        status = compare(&bench, bench.batches[i], &error);
+    if (!status && bench.batches.count) status = fill_contexts(&bench, &error);
+    for (uint32_t i = 0; !status && i < bench.batches.count; i++)
+        status = compare(&bench, bench.batches.values[i], &error);
     if (!status) print_end(&bench);
     if (!status) status = rank_job_write_trace(&bench.values.job, solo_group(bench.solo), &error);
     if (!status && bench.values.json) {
@@ -452,7 +450,6 @@ int bench_overlap(int argc, char **argv) {
         printf("}\n");
     }
     solo_close(bench.solo);
-    free(bench.batches);
     free(bench.tokens);
     free(bench.logits);
     free(bench.rows);

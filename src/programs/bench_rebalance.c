@@ -26,7 +26,6 @@
 #define RUNS_MAX 99
 #define STEPS_MAX 512
 #define CONTEXT 64u /* tokens of a decoding sequence at first */
-#define BATCHES_MAX 16
 #define COUNTED_STEPS 8
 
 struct rebalance_values {
@@ -91,7 +90,8 @@ const struct option_table bench_rebalance_options = {
 
 struct bench {
     struct rebalance_values values;
-    uint32_t *batches, batch_count, sequences_max, ranks;
+    struct model_run_sizes batches;
+    uint32_t sequences_max, ranks;
     struct solo *solo;
     struct rebalancer *rebalancer;
     uint32_t vocab, *tokens;
@@ -314,8 +314,8 @@ static enum status compare_all_replicas(struct bench *bench, struct error *error
     if (has_replicas && !bench->values.json)
         printf("replicas by turns and by flow\n  %8s %12s %12s %10s %14s %12s\n", "batch",
                "turns ms", "flow ms", "flow/turns", "max/mean turns", "flow");
-    for (uint32_t i = 0; !status && has_replicas && i < bench->batch_count; i++)
-        status = compare_replicas(bench, bench->batches[i], i == 0, error);
+    for (uint32_t i = 0; !status && has_replicas && i < bench->batches.count; i++)
+        status = compare_replicas(bench, bench->batches.values[i], i == 0, error);
     if (bench->values.json) printf("]");
     return status;
 }
@@ -339,29 +339,17 @@ static enum status take_memory(struct bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status check_batches(struct bench *bench, struct error *error) {
-    enum status status =
-        model_run_tokens(bench->values.batch, &bench->batches, &bench->batch_count, error);
-    if (status) return status;
-    bench->sequences_max = (uint32_t)bench->values.sequences;
-    if (bench->batch_count > BATCHES_MAX)
-        return error_set(error, STATUS_INVALID, "--batch: at most %d numbers", BATCHES_MAX);
-    for (uint32_t i = 0; i < bench->batch_count; i++) {
-        if (bench->batches[i] == 0 || bench->batches[i] > LIMIT_STEP_ROWS)
-            return error_set(error, STATUS_INVALID, "--batch: %u is not in 1..%d",
-                             bench->batches[i], LIMIT_STEP_ROWS);
-        if (bench->batches[i] > bench->sequences_max) bench->sequences_max = bench->batches[i];
-    }
-    return STATUS_OK;
-}
-
 static enum status open_bench(struct bench *bench, struct error *error) {
     struct solo_options options = {.schedule = "sequential"};
-    enum status status = check_batches(bench, error);
+    enum status status =
+        model_run_sizes_read("--batch", bench->values.batch, &bench->batches, error);
     if (!status) status = model_run_options(&bench->values.run, &options.model, error);
     if (!status) status = rank_job_options(&bench->values.job, &options.model, error);
     if (status) return status;
     bench->ranks = (uint32_t)bench->values.job.ranks;
+    bench->sequences_max = (uint32_t)bench->values.sequences;
+    if (bench->sequences_max < bench->batches.largest)
+        bench->sequences_max = bench->batches.largest;
     options.rebalance = rank_job_rebalance(&bench->values.job);
     options.sequences = bench->ranks * bench->sequences_max;
     options.context_max = 3 * CONTEXT;
@@ -377,7 +365,7 @@ static enum status open_bench(struct bench *bench, struct error *error) {
 }
 
 int bench_rebalance(int argc, char **argv) {
-    struct bench bench = {.batch_count = 0};
+    struct bench bench = {.solo = NULL};
     struct option_result result;
     struct error error = {.text = ""};
     int exit_code;
@@ -397,7 +385,6 @@ int bench_rebalance(int argc, char **argv) {
         printf("}\n");
     }
     solo_close(bench.solo);
-    free(bench.batches);
     free(bench.tokens);
     free(bench.logits);
     free(bench.rows);

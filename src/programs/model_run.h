@@ -80,6 +80,16 @@ enum status model_run_open(struct solo_options *options, struct solo **solo_out,
 enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *count_out,
                              struct error *error) MUST_USE;
 
+/* How many sequences step together, in each of some measurements: "1,4,16". */
+#define MODEL_RUN_SIZES_MAX 16
+struct model_run_sizes {
+    uint32_t values[MODEL_RUN_SIZES_MAX]; /* [count], each in 1..LIMIT_STEP_ROWS */
+    uint32_t count, largest;
+};
+/* `option` is what the text was given for. */
+enum status model_run_sizes_read(const char *option, const char *text,
+                                 struct model_run_sizes *sizes_out, struct error *error) MUST_USE;
+
 /* Several prompts: "5,9;7,8,3". */
 struct model_run_prompts {
     uint32_t count, longest;
