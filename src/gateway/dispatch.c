@@ -8,7 +8,7 @@
 #include "policy/admit.h"
 
 #define LOSSES_MAX 8                  /* units that a request may lose without a token in between */
-#define RETRIES_MAX 3                 /* times that units may fail or refuse it, likewise */
+#define RETRIES_MAX 3                 /* times that units may fail it, and refuse it, likewise */
 #define RETRY_NS ((int64_t)500000000) /* before the same unit is tried again; doubles each time */
 
 /* ---- the queue ------------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ void dispatch_progress(struct gateway *gateway, struct request *request, uint32_
     uint64_t *promised = unit == request->unit ? &request->promised_pages : &request->prefill_pages;
     gateway->fleet.units[unit].promised_pages -= *promised;
     *promised = 0;
-    request->losses = request->retries = 0;
+    request->losses = request->retries = request->refusals = 0;
     gateway->queue.wanted = true;
 }
 
@@ -124,7 +124,8 @@ static void bind(struct gateway *gateway, struct request *request, uint32_t unit
     request->promised_pages = pages;
     gateway->fleet.units[unit].promised_pages += pages;
     gateway->fleet.units[unit].bound++;
-    gateway->resumed_total += request->losses || request->retries || request->output_tokens;
+    gateway->resumed_total +=
+        request->losses || request->retries || request->refusals || request->output_tokens;
 }
 
 /* ---- again ----------------------------------------------------------------------------------- */
@@ -179,14 +180,15 @@ static bool wait_for_room(struct gateway *gateway, struct request *request, uint
 bool dispatch_retry(struct gateway *gateway, struct request *request, uint32_t unit,
                     enum finish_reason reason, int64_t now_ns) {
     if (wait_for_room(gateway, request, unit, reason, now_ns)) return true;
-    if (request->state != REQUEST_SUBMITTED || request->retries >= RETRIES_MAX) return false;
+    bool refused = reason == FINISH_REFUSED_DRAINING || reason == FINISH_REFUSED_QUEUE;
+    uint8_t *count = refused ? &request->refusals : &request->retries;
+    if (request->state != REQUEST_SUBMITTED || *count >= RETRIES_MAX) return false;
     bool again = reason == FINISH_REFUSED_DRAINING && !gateway->draining;
     if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].draining = true;
-    if (reason == FINISH_REFUSED_DRAINING || reason == FINISH_REFUSED_QUEUE)
-        again |= others_serve(gateway, unit);
+    if (refused) again |= others_serve(gateway, unit);
     if (!again && reason != FINISH_FAILED) return false;
     request->shunned = unit;
-    request->retry_ns = now_ns + (RETRY_NS << request->retries++);
+    request->retry_ns = now_ns + (RETRY_NS << (*count)++);
     if (request->prefill != FLEET_NONE) handover_cancel(gateway, request); /* at the other one */
     send_again(gateway, request, now_ns);
     return true;

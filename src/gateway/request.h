@@ -60,15 +60,15 @@ struct request {
     bool has_bos; /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct connection_id connection;
-    struct request_id id;    /* at the unit; its attempt counts the units that had it before */
-    uint32_t unit;           /* in the fleet's table; FLEET_NONE: no unit has it */
-    uint32_t shunned;        /* the unit that failed it last; FLEET_NONE */
-    int64_t retry_ns;        /* may be tried there again */
-    uint8_t losses, retries; /* since its last token */
-    uint8_t task;            /* enum request_task (gateway/handover.h) */
-    bool has_last_word;      /* its unit has ended, the one that computed its prompt has not */
-    uint32_t prefill;        /* the unit that computes its prompt for `unit`; FLEET_NONE */
-    uint64_t prefill_pages;  /* promised there */
+    struct request_id id; /* at the unit; its attempt counts the units that had it before */
+    uint32_t unit;        /* in the fleet's table; FLEET_NONE: no unit has it */
+    uint32_t shunned;     /* the unit that failed it last; FLEET_NONE */
+    int64_t retry_ns;     /* may be tried there again */
+    uint8_t losses, retries, refusals; /* since its last token */
+    uint8_t task;                      /* enum request_task (gateway/handover.h) */
+    bool has_last_word;     /* its unit has ended, the one that computed its prompt has not */
+    uint32_t prefill;       /* the unit that computes its prompt for `unit`; FLEET_NONE */
+    uint64_t prefill_pages; /* promised there */
     struct record_finished last_word;
     uint64_t promised_pages; /* at its unit */
     uint64_t arrival;

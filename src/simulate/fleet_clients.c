@@ -138,6 +138,7 @@ static void take_finish(struct fleet_clients *clients, struct fleet_client *clie
     choice->finished = true;
     if (bytes_equal(reason, BYTES_LITERAL("insufficient_system_resource"))) {
         client->cut = true;
+        if (!clients->scarce) fleet_clients_breach(clients, client, "given up");
         return;
     }
     if (!bytes_equal(reason, bytes_of(stops ? "stop" : "length")))
@@ -198,6 +199,8 @@ static void take_json(struct fleet_clients *clients, struct fleet_client *client
     if (tree_get_string(tree_member(tree_member(root, "error"), "code"), &code)) {
         client->refused = true;
         format_text(client->code, sizeof client->code, "%.*s", (int)code.count, code.data);
+        if (bytes_equal(code, BYTES_LITERAL("engine_failed")) && !clients->scarce)
+            fleet_clients_breach(clients, client, "given up before its first token");
     }
     take_choices(clients, client, root);
     if (!client->refused && tree_member(root, "usage"))

@@ -36,6 +36,7 @@ struct fleet_client {
 
 struct fleet_clients {
     uint64_t seed;
+    bool scarce;                  /* the gateway may lack memory to let answers go on elsewhere */
     struct fleet_client *clients; /* [FLEET_CLIENTS_MAX] */
     uint32_t count;
     char *body;           /* scratch of one request */

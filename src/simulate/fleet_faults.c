@@ -24,7 +24,7 @@ static void freeze(struct world *world, uint32_t index) {
 /* What a unit has. */
 static void strike_unit(struct world *world, uint32_t index) {
     struct fleet_unit_host *unit = &world->units[index];
-    uint32_t what = fleet_dice_below(&world->dice, 13);
+    uint32_t what = fleet_dice_below(&world->dice, 14);
     if (!unit->up) return;
     if (what < 4) {
         fleet_units_kill(world, index);
@@ -35,8 +35,10 @@ static void strike_unit(struct world *world, uint32_t index) {
         world->report->cuts++;
     } else if (what < 12) {
         doom_rank(world, unit);
-    } else if (unit->connection) {
+    } else if (unit->connection && what == 12) {
         fleet_gateway_ask_drain(world, unit);
+    } else if (unit->connection) {
+        fleet_gateway_ask_role(world, unit);
     }
 }
 

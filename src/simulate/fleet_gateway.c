@@ -51,22 +51,36 @@ static void hand_over(struct world *world, const struct record *record) {
     check(status == STATUS_OK);
 }
 
-void fleet_gateway_ask_drain(struct world *world, const struct fleet_unit_host *unit) {
-    static const char path[] = "/debug/fleet/drain";
+/* An operator's wish: over the API, as any client's. */
+static void ask_operator(struct world *world, const char *path, const char *body) {
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
-    char body[32];
-    size_t bytes = format_text(body, sizeof body, "{\"unit\":%u}", unit->connection);
+    size_t path_bytes = strlen(path), bytes = strlen(body);
     size_t path_at = record_tail(sizeof(struct record_client_request));
-    size_t body_at = record_tail(path_at + sizeof path - 1);
+    size_t body_at = record_tail(path_at + path_bytes);
     struct record_client_request *record = outbox_put(&box, RECORD_CLIENT_REQUEST, body_at + bytes);
     record->connection.value = OPERATOR;
     record->method = HTTP_POST;
-    record->path_bytes = sizeof path - 1;
+    record->path_bytes = (uint32_t)path_bytes;
     record->body_bytes = (uint32_t)bytes;
-    memcpy((char *)record + path_at, path, sizeof path - 1);
+    memcpy((char *)record + path_at, path, path_bytes);
     memcpy((char *)record + body_at, body, bytes);
     fleet_post_send(&world->inbox, world->now_ns, 0, &record->record);
+}
+
+void fleet_gateway_ask_drain(struct world *world, const struct fleet_unit_host *unit) {
+    char body[64];
+    format_text(body, sizeof body, "{\"unit\":%u}", unit->connection);
+    ask_operator(world, "/debug/fleet/drain", body);
     world->report->drains++;
+}
+
+void fleet_gateway_ask_role(struct world *world, const struct fleet_unit_host *unit) {
+    static const char *const names[UNIT_ROLE_COUNT] = {"both", "prefill", "decode"};
+    char body[64];
+    format_text(body, sizeof body, "{\"unit\":%u,\"role\":\"%s\"}", unit->connection,
+                names[fleet_dice_below(&world->dice, UNIT_ROLE_COUNT)]);
+    ask_operator(world, "/debug/fleet/role", body);
+    world->report->roles++;
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -78,19 +92,36 @@ static void ask(struct world *world) {
         world->ask_ns = MACHINE_NEVER;
 }
 
-/* One goes, or stops reading: then its host gives it up a while later. What was said to it until
- * then is lost or arrives. */
+static void lose_client(struct world *world, struct fleet_client *client) {
+    if (client->ended || client->gone) return;
+    struct record_client_gone gone = {{RECORD_VERSION, RECORD_CLIENT_GONE, sizeof gone},
+                                      {client->number}};
+    hand_over(world, &gone.record);
+    drain(world); /* what was said before it left is lost, or arrives */
+    client->gone = true;
+    fleet_log_add(world->log, world->now_ns, "client goes", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
+                  client->number, 0);
+}
+
+/* One goes, or stops reading: then its host buffers what it is told, and gives it up a while later.
+ */
 static void leave(struct world *world) {
     struct fleet_clients *clients = &world->clients;
     world->leave_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 6 * FLEET_SECOND);
     if (clients->count == 0) return;
     struct fleet_client *client = &clients->clients[fleet_dice_below(&world->dice, clients->count)];
-    if (client->ended || client->gone) return;
-    struct record_client_gone gone = {{RECORD_VERSION, RECORD_CLIENT_GONE, sizeof gone},
-                                      {client->number}};
-    hand_over(world, &gone.record);
-    drain(world);
-    client->gone = true;
+    if (fleet_dice_below(&world->dice, 2) || world->stall_ns != MACHINE_NEVER) {
+        lose_client(world, client);
+    } else {
+        world->stalled = client;
+        world->stall_ns =
+            world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 10 * FLEET_SECOND);
+    }
+}
+
+static void give_up_stalled(struct world *world) {
+    world->stall_ns = MACHINE_NEVER;
+    lose_client(world, world->stalled);
 }
 
 /* ---- lives ----------------------------------------------------------------------------------- */
@@ -139,6 +170,7 @@ void fleet_gateway_run(struct world *world) {
     if (!world->gateway) return;
     if (world->ask_ns <= world->now_ns) ask(world);
     if (world->leave_ns <= world->now_ns) leave(world);
+    if (world->stall_ns <= world->now_ns) give_up_stalled(world);
     while ((letter = fleet_post_at(&world->inbox, 0)) && letter->due_ns <= world->now_ns) {
         hand_over(world, &letter->record);
         fleet_post_drop(&world->inbox, 0);
@@ -152,7 +184,7 @@ int64_t fleet_gateway_wake_ns(const struct world *world) {
     const struct machine *gateway = &world->gateway_machine;
     if (!world->gateway) return world->gateway_ns;
     int64_t wake_ns = fleet_earlier(world->ask_ns, gateway->next_wake_ns(gateway->self));
-    wake_ns = fleet_earlier(wake_ns, world->leave_ns);
+    wake_ns = fleet_earlier(wake_ns, fleet_earlier(world->leave_ns, world->stall_ns));
     return fleet_earlier(wake_ns, fleet_post_next_ns(&world->inbox));
 }
 

@@ -10,7 +10,7 @@
 
 #include "contract/ids.h"
 
-enum { FLEET_LOG_EVENTS = 512, FLEET_LOG_LINE_BYTES = 160, FLEET_LOG_NOWHERE = 255 };
+enum { FLEET_LOG_EVENTS = 4096, FLEET_LOG_LINE_BYTES = 160, FLEET_LOG_NOWHERE = 255 };
 
 struct fleet_event {
     int64_t now_ns;

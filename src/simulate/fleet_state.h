@@ -73,9 +73,11 @@ struct world {
     struct fleet_post inbox; /* of the gateway */
     struct fleet_clients clients;
     int64_t ask_ns, leave_ns, fault_ns; /* the next ones */
-    int64_t gateway_ns;                 /* a new one comes; MACHINE_NEVER */
-    char *result;                       /* [RESULT_BYTES] of a step, until the unit has taken it */
-    char *envelope;                     /* [RESULT_BYTES] what is carried */
+    struct fleet_client *stalled;       /* does not read, and is given up at stall_ns */
+    int64_t stall_ns;
+    int64_t gateway_ns; /* a new one comes; MACHINE_NEVER */
+    char *result;       /* [RESULT_BYTES] of a step, until the unit has taken it */
+    char *envelope;     /* [RESULT_BYTES] what is carried */
 };
 
 /* The first one is kept. */
@@ -114,8 +116,9 @@ void fleet_gateway_kill(struct world *world);
 void fleet_gateway_run(struct world *world);
 int64_t fleet_gateway_wake_ns(const struct world *world);
 
-/* An operator's wish: over the API, as any client's. */
+/* An operator's wishes: that the unit takes nothing new, or another role. */
 void fleet_gateway_ask_drain(struct world *world, const struct fleet_unit_host *unit);
+void fleet_gateway_ask_role(struct world *world, const struct fleet_unit_host *unit);
 
 void fleet_gateway_audit(struct world *world);
 
