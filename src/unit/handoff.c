@@ -282,6 +282,7 @@ static void take_blocks(struct unit *unit, struct unit_request *request,
                         const struct record_kv_done *record) {
     uint64_t tokens = ((uint64_t)request->shared_count + record->blocks) * KV_BLOCK_TOKENS;
     if (record->arrived || tokens > request->prompt_count) tokens = request->prompt_count;
+    if (tokens < request->prompt_count && !unit->options.prefix_cache) return; /* no use */
     account_obtained(request, ACCOUNT_TRANSFERRED, request->computed_count, (uint32_t)tokens);
     request->computed_count = (uint32_t)tokens;
     request->handoff->arrived = tokens == request->prompt_count;

@@ -20,7 +20,8 @@ struct tier_hit {
     uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
     uint32_t first_block; /* of those being loaded */
     uint32_t asked;
-    bool ask_due, tried, loading;
+    uint32_t tried_hit; /* the choice was made when pages had so many; again, if fewer have */
+    bool ask_due, loading;
     bool first_start; /* the load's: what it brings was there before the request came */
 };
 
@@ -94,7 +95,8 @@ void tiers_ask(struct unit *unit, struct unit_request *request) {
     if (!tier) return;
     set_keys(unit, request);
     tier->found = tier->host = 0;
-    tier->ask_due = tier->tried = false;
+    tier->tried_hit = UINT32_MAX;
+    tier->ask_due = false;
     if (tier->key_count == 0) return;
     struct record_kv_find *find = unit_put(unit, RECORD_KV_FIND, kv_find_bytes(tier->key_count));
     find->request = request->id;
@@ -214,23 +216,20 @@ static void ask_again(struct unit *unit, uint32_t count) {
 }
 
 bool tiers_load(struct unit *unit, uint32_t count) {
-    uint32_t begun = 0;
+    uint32_t begun = 0, looked_up = 0;
     ask_again(unit, count);
-    for (uint32_t i = 0; i < count && begun < LOADS_MAX; i++) {
+    for (uint32_t i = 0; i < count && looked_up < LOADS_MAX; i++) {
         const struct schedule_item *item = &unit->items[unit->order[i]];
         struct unit_request *request = &unit->requests[item->slot];
         struct tier_hit *tier = request->tier;
-        if (item->phase != SCHEDULE_WAITING) continue;
-        if (!tier || tier->tried || tier->found == 0) continue;
+        if (item->phase != SCHEDULE_WAITING || !tier || tier->found == 0) continue;
+        looked_up++;
         struct pages_hit hit = pages_look_up(unit, request);
+        if (hit.block_count >= tier->tried_hit) continue; /* asked once: the choice is counted */
         uint32_t blocks = choose_blocks(unit, request, &hit);
-        tier->tried = true; /* it is asked once: the choice is counted */
-        if (blocks == 0) continue;
-        if (!begin_load(unit, request, &hit, blocks)) {
-            tier->tried = false;
-            break;
-        }
-        begun++;
+        if (blocks && !begin_load(unit, request, &hit, blocks)) break;
+        tier->tried_hit = hit.block_count;
+        begun += blocks > 0;
     }
     return begun > 0;
 }

@@ -52,6 +52,8 @@ static void answer_load(struct storage *storage, struct world *world,
     for (; blocks < load->block_count && storage_draw(storage) >= storage->lose_odds; blocks++)
         memcpy(world->kv[pages[blocks].index], stored_of(storage, &keys[blocks])->rows,
                sizeof world->kv[0]);
+    world_note_rows(world, (uint32_t)load->request.low,
+                    (load->first_block + blocks) * KV_BLOCK_TOKENS);
     struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, sizeof *loaded);
     loaded->request = load->request;
     loaded->blocks = blocks;

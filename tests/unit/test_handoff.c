@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A prompt computed by one unit, its answer made by another: the tokens are those of one unit that
- * does both, whatever hits either has, however late or damaged the blocks come, whoever is
- * cancelled when, also in the middle of a step, or fails; every page is back at the end, and nobody
- * touches a page whose transfer is open. Blocks are named with the step that makes them.
+ * does both, whatever hits either has, however late or damaged the blocks come, all or the first
+ * ones, whoever is cancelled when, also in the middle of a step, or fails, with a storage as the
+ * second way and without; every page is back at the end, and nobody touches a page whose transfer
+ * is open. Blocks are named with the step that makes them.
  * Two units in worlds of their own, and between them a carrier that copies KV rows when it likes.
  */
 #include <setjmp.h>
@@ -14,8 +15,9 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "policy/kv_path.h"
 #include "policy/speculate.h"
-#include "world.h"
+#include "storage.h"
 
 enum { PAIRS_MAX = 60 };
 
@@ -38,8 +40,11 @@ struct pair {
     uint32_t count;
     uint64_t seed, draws;
     double break_odds, cancel_odds, fail_odds;
-    uint32_t broken, handed, failed;
+    uint32_t broken, handed, failed, partial;
     uint32_t named_making, named_standing; /* blocks */
+    bool prefill_caches, caches;           /* the first unit, the second */
+    struct storage *storage;               /* NULL: none */
+    int64_t turn_ns;                       /* that a turn takes */
 };
 
 static double draw(struct pair *pair) {
@@ -119,6 +124,11 @@ static void take_other(struct world *world, const struct record *record) {
     case RECORD_KV_CANCEL:
         journey_of(pair, ((const struct record_kv_cancel *)record)->request)->broken = true;
         break;
+    case RECORD_KV_FIND:
+    case RECORD_KV_LOAD:
+    case RECORD_KV_KEEP:
+        storage_take(pair->storage, world, record);
+        break;
     default:
         fail();
     }
@@ -130,6 +140,8 @@ static struct pair *pair_open(uint64_t seed, const struct unit_options *prefill,
     pair->seed = seed;
     pair->prefill = world_open(prefill);
     pair->decode = world_open(decode);
+    pair->prefill_caches = prefill->prefix_cache;
+    pair->caches = decode->prefix_cache;
     pair->prefill->other = pair->decode->other = take_other;
     pair->prefill->context = pair->decode->context = pair;
     return pair;
@@ -138,6 +150,7 @@ static struct pair *pair_open(uint64_t seed, const struct unit_options *prefill,
 static void pair_close(struct pair *pair) {
     world_close(pair->prefill);
     world_close(pair->decode);
+    free(pair->storage);
     free(pair);
 }
 
@@ -165,6 +178,16 @@ static bool submit(struct pair *pair, const uint32_t *tokens, uint32_t prompt_co
     return !journey->refused;
 }
 
+/* So many blocks have come. They count if the request goes on and, where they are not all, if there
+ * is a cache to put them into. */
+static void note_rows(struct pair *pair, uint32_t number, uint32_t blocks) {
+    const struct known *known = &pair->decode->known[number];
+    uint32_t tokens = (pair->journeys[number].first_block + blocks) * KV_BLOCK_TOKENS;
+    if (tokens > known->prompt_count) tokens = known->prompt_count;
+    if (known->cancelled || (tokens < known->prompt_count && !pair->caches)) return;
+    world_note_rows(pair->decode, number, tokens);
+}
+
 static void tell(struct world *world, uint32_t number, bool arrived, uint32_t blocks) {
     struct record_kv_done *record = world_make(RECORD_KV_DONE, sizeof *record);
     record->request.low = number;
@@ -174,17 +197,44 @@ static void tell(struct world *world, uint32_t number, bool arrived, uint32_t bl
 }
 
 /* What the engine wrote in one world's page stands in the other's. */
-static void carry(struct pair *pair, const struct journey *journey) {
-    for (uint32_t block = journey->first_block; block < journey->block_count; block++) {
+static void carry(struct pair *pair, const struct journey *journey, uint32_t end) {
+    for (uint32_t block = journey->first_block; block < end; block++) {
         assert_true(journey->have[block]);
         memcpy(pair->decode->kv[journey->to[block].index],
                pair->prefill->kv[journey->from[block].index], sizeof pair->decode->kv[0]);
     }
 }
 
-static void spoil(struct pair *pair, const struct journey *journey) {
-    for (uint32_t block = journey->first_block; block < journey->block_count; block++)
+static void spoil(struct pair *pair, const struct journey *journey, uint32_t first) {
+    for (uint32_t block = first; block < journey->block_count; block++)
         memset(pair->decode->kv[journey->to[block].index], 0, sizeof pair->decode->kv[0]);
+}
+
+/* The end of the leading blocks that were named and have been made. */
+static uint32_t made_end(const struct pair *pair, uint32_t number) {
+    const struct journey *journey = &pair->journeys[number];
+    const struct known *known = &pair->prefill->known[number];
+    uint64_t chain = 0;
+    for (uint32_t i = 0; i < known->prompt_count; i++) {
+        uint32_t block = i / KV_BLOCK_TOKENS;
+        chain = world_chain(chain, known->tokens[i], TOKEN_PROMPT);
+        if (block < journey->first_block) continue;
+        if (!journey->have[block]) return block;
+        uint32_t page = journey->from[block].index;
+        if (pair->prefill->kv[page][i % KV_BLOCK_TOKENS].chain != chain) return block;
+    }
+    return journey->block_count;
+}
+
+/* The first ones of those are there, maybe all, but not the word that they are. */
+static uint32_t carry_some(struct pair *pair, uint32_t number) {
+    const struct journey *journey = &pair->journeys[number];
+    uint32_t end = journey->prefill_done ? journey->first_block : made_end(pair, number);
+    end -= (uint32_t)(draw(pair) * (end - journey->first_block + 1));
+    carry(pair, journey, end);
+    spoil(pair, journey, end); /* until it says so, it may write anything */
+    pair->partial += end > journey->first_block;
+    return end - journey->first_block;
 }
 
 /* The carrier's turn for one request: it may dawdle, and it may fail. */
@@ -201,13 +251,15 @@ static void travel(struct pair *pair, uint32_t number) {
     bool ended = pair->prefill->known[number].endings > 0 && !journey->named;
     if (draw(pair) < 0.5) return;
     if (journey->broken || ended) {
-        spoil(pair, journey); /* until it says so, it may write anything */
+        uint32_t blocks = carry_some(pair, number);
         pair->broken++;
         journey->decode_done = true;
-        tell(pair->decode, number, false, 0);
+        note_rows(pair, number, blocks);
+        tell(pair->decode, number, false, blocks);
     } else if (journey->named) {
-        carry(pair, journey);
+        carry(pair, journey, journey->block_count);
         journey->decode_done = journey->prefill_done = true;
+        note_rows(pair, number, journey->block_count);
         tell(pair->decode, number, true, journey->block_count - journey->first_block);
         tell(pair->prefill, number, true, 0);
     }
@@ -240,7 +292,11 @@ static void go_between(struct pair *pair, uint32_t number) {
 }
 
 static void turn(struct pair *pair, struct world *world) {
+    struct storage *storage = pair->storage;
+    world->now_ns += pair->turn_ns;
     world_drain(world);
+    while (storage && storage->pending_count && storage_draw(storage) >= storage->late_odds)
+        storage_do(storage, (uint32_t)(storage_draw(storage) * storage->pending_count));
     bool fails = world->plan && draw(pair) < pair->fail_odds;
     pair->failed += fails;
     if (world->plan) world_complete(world, fails);
@@ -266,7 +322,8 @@ static void run(struct pair *pair) {
             if (!first->endings && !first->cancelled) world_cancel(pair->prefill, number);
             if (!then->endings && !then->cancelled) world_cancel(pair->decode, number);
         }
-        if (idle(pair->prefill) && idle(pair->decode)) break;
+        bool stored = !pair->storage || pair->storage->pending_count == 0;
+        if (stored && idle(pair->prefill) && idle(pair->decode)) break;
         assert_true(i < 99999);
     }
     turn(pair, pair->prefill); /* their last load reports */
@@ -298,10 +355,7 @@ static struct unit_options options_of(uint64_t seed, uint32_t way) {
 }
 
 /* The world asserts every token against the undisturbed sequence's. */
-static void live(uint64_t seed, double break_odds, double cancel_odds, double fail_odds,
-                 uint32_t *handed) {
-    struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
-    struct pair *pair = pair_open(seed, &prefill, &decode);
+static void live_in(struct pair *pair, double break_odds, double cancel_odds, double fail_odds) {
     pair->break_odds = break_odds;
     pair->cancel_odds = cancel_odds;
     pair->fail_odds = fail_odds;
@@ -315,7 +369,7 @@ static void live(uint64_t seed, double break_odds, double cancel_odds, double fa
     }
     assert_empty(pair);
     assert_true(pair->named_making > 0);
-    assert_true(pair->named_standing == 0 || prefill.prefix_cache);
+    assert_true(pair->named_standing == 0 || pair->prefill_caches);
     assert_true((pair->failed > 0) == (fail_odds > 0));
     for (uint32_t i = 0; i < pair->count && cancel_odds + fail_odds == 0; i++) {
         const struct known *first = &pair->prefill->known[i], *then = &pair->decode->known[i];
@@ -324,6 +378,13 @@ static void live(uint64_t seed, double break_odds, double cancel_odds, double fa
         assert_true(then->reason == FINISH_LENGTH || then->reason == FINISH_STOP_TOKEN);
         assert_true(then->reason != FINISH_LENGTH || then->received == then->new_tokens_max);
     }
+}
+
+static void live(uint64_t seed, double break_odds, double cancel_odds, double fail_odds,
+                 uint32_t *handed) {
+    struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
+    struct pair *pair = pair_open(seed, &prefill, &decode);
+    live_in(pair, break_odds, cancel_odds, fail_odds);
     *handed += pair->handed;
     pair_close(pair);
 }
@@ -358,6 +419,120 @@ static void failed_steps_leave_nothing(void **state) {
     for (uint64_t seed = 0; seed < 64; seed++)
         live(seed, 0.05, 0.01, 0.05, &handed);
     assert_true(handed > 100);
+}
+
+/* The storage has all of a prompt, some, or nothing, answers late, loses blocks when it is to give
+ * them, and the transport loses all but the first ones; with few pages, cancellations on top. */
+static void the_storage_is_the_second_way(void **state) {
+    (void)state;
+    uint32_t handed = 0, partial = 0, loaded = 0, fresh = 0;
+    for (uint64_t seed = 0; seed < 64; seed++) {
+        struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
+        decode.prefix_cache = prefill.prefix_cache = decode.kv_storage = true;
+        prefill.kv_storage = seed % 4 > 0; /* else nobody has stored anything but answers */
+        decode.kv_choice = prefill.kv_choice = seed % 3 ? KV_CHOICE_LOAD : KV_CHOICE_MEASURED;
+        decode.page_bytes = prefill.page_bytes = 1000;
+        struct pair *pair = pair_open(seed, &prefill, &decode);
+        pair->storage = storage_open(seed);
+        pair->storage->late_odds = seed % 2 ? 0.3 : 0;
+        pair->storage->lose_odds = seed % 5 ? 0 : 0.2;
+        live_in(pair, 0.3, seed % 8 == 7 ? 0.02 : 0, seed % 16 == 3 ? 0.05 : 0);
+        handed += pair->handed;
+        partial += pair->partial;
+        loaded += pair->storage->loaded;
+        fresh += pair->storage->fresh_finds;
+        pair_close(pair);
+    }
+    assert_true(handed > 400 && partial > 100 && loaded > 300 && fresh > 200);
+}
+
+/* The transport dawdles; its end is not waited for, and what it does then hurts nobody. */
+static void slow_transfers_are_given_up(void **state) {
+    (void)state;
+    uint32_t handed = 0, broken = 0;
+    for (uint64_t seed = 0; seed < 64; seed++) {
+        struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
+        struct pair *pair = pair_open(seed, &prefill, &decode);
+        pair->turn_ns = KV_PATH_WAIT_NS_MIN / 2;
+        live_in(pair, 0, 0, 0); /* nothing but a KV_CANCEL breaks a transfer */
+        handed += pair->handed;
+        broken += pair->broken;
+        pair_close(pair);
+    }
+    assert_true(handed > 500 && broken > 20);
+}
+
+static struct pair *pair_with_storage(enum kv_choice choice) {
+    struct unit_options options = world_options();
+    options.prefix_cache = options.kv_storage = true;
+    options.kv_choice = choice;
+    options.page_bytes = 1000;
+    struct pair *pair = pair_open(1, &options, &options);
+    pair->storage = storage_open(1);
+    pair->prefill->stop_odds = pair->decode->stop_odds = 0;
+    return pair;
+}
+
+/* Until the first unit has named all blocks of request 0, and the storage has what it keeps. */
+static void compute_prompt(struct pair *pair) {
+    uint32_t tokens[200];
+    for (uint32_t i = 0; i < 200; i++)
+        tokens[i] = (i * 7 + 1) % VOCAB;
+    assert_true(submit(pair, tokens, 200, 40));
+    while (!pair->journeys[0].named) {
+        turn(pair, pair->prefill);
+    }
+    turn(pair, pair->prefill);
+    assert_int_equal(pair->storage->count, 3); /* the last block is not whole */
+}
+
+/* The first blocks of request 0 have come, then the transfer failed. */
+static void fail_transfer(struct pair *pair, uint32_t came) {
+    struct journey *journey = &pair->journeys[0];
+    carry(pair, journey, came);
+    spoil(pair, journey, came);
+    journey->decode_done = true;
+    note_rows(pair, 0, came);
+    tell(pair->decode, 0, false, came);
+}
+
+/* Nothing came, or one block of four, and the storage has none, some, or all that are whole: the
+ * unit's first row begins behind what it could have, and the account says where that came from. */
+static void what_is_stored_is_not_computed_again(void **state) {
+    (void)state;
+    for (uint32_t came = 0; came < 2; came++)
+        for (uint32_t stored = 0; stored < 4; stored++) {
+            struct pair *pair = pair_with_storage(KV_CHOICE_LOAD);
+            compute_prompt(pair);
+            pair->storage->count = stored;
+            fail_transfer(pair, came);
+            run(pair);
+            uint32_t had = came > stored ? came : stored;
+            const struct known *known = &pair->decode->known[0];
+            const struct unit_work *work = &known->told_work;
+            assert_int_equal(known->first_start, had * KV_BLOCK_TOKENS);
+            assert_int_equal(known->received, 40);
+            assert_int_equal(work->transferred_tokens, came * KV_BLOCK_TOKENS);
+            assert_int_equal(work->disk_tokens + work->host_tokens, (had - came) * KV_BLOCK_TOKENS);
+            assert_int_equal(work->computed_tokens, 200 - had * KV_BLOCK_TOKENS);
+            assert_int_equal(pair->storage->fresh_finds, 1);
+            assert_empty(pair);
+            pair_close(pair);
+        }
+}
+
+/* All blocks are there, but not the word that they are: as good as arrived. */
+static void a_lost_last_word_costs_nothing(void **state) {
+    (void)state;
+    struct pair *pair = pair_with_storage(KV_CHOICE_LOAD);
+    compute_prompt(pair);
+    fail_transfer(pair, 4);
+    run(pair);
+    assert_int_equal(pair->decode->known[0].first_start, 200);
+    assert_int_equal(pair->decode->known[0].told_work.transferred_tokens, 200);
+    assert_int_equal(pair->storage->loads, 0);
+    assert_empty(pair);
+    pair_close(pair);
 }
 
 /* A step that computes a handed-over request again would show: the decode unit's first row begins
@@ -413,6 +588,10 @@ int main(void) {
         cmocka_unit_test(blocks_that_fail_to_come_are_computed),
         cmocka_unit_test(cancelled_ones_leave_nothing),
         cmocka_unit_test(failed_steps_leave_nothing),
+        cmocka_unit_test(the_storage_is_the_second_way),
+        cmocka_unit_test(slow_transfers_are_given_up),
+        cmocka_unit_test(what_is_stored_is_not_computed_again),
+        cmocka_unit_test(a_lost_last_word_costs_nothing),
         cmocka_unit_test(what_arrives_is_not_computed_again),
         cmocka_unit_test(wrong_first_tokens_are_refused),
     };

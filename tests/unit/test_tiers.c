@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "policy/speculate.h"
 #include "storage.h"
 
 static void take_other(struct world *world, const struct record *record) {
@@ -155,6 +156,77 @@ static void a_load_outlives_its_request(void **state) {
     free(storage);
 }
 
+static uint64_t reloaded(const struct world *world) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < world->submitted; i++)
+        sum += world->known[i].work.reloaded_tokens;
+    return sum;
+}
+
+/* Answers that grow until pages run out: who lost its pages loads what it had, of its answer, too,
+ * which was kept block by block; the tokens are those of whoever computes all of it again. */
+static void interrupted_requests_load_what_they_had(void **state) {
+    (void)state;
+    uint64_t recomputed[2] = {0}, loaded[2] = {0}, preemptions = 0;
+    for (uint32_t way = 0; way < 2; way++)
+        for (uint32_t life = 0; life < 10; life++) {
+            struct storage *storage = storage_open(life);
+            struct unit_options options = world_options();
+            options.page_count = 14;
+            options.prefix_cache = true;
+            options.speculate = life % 2 ? SPECULATE_ALWAYS : SPECULATE_NEVER;
+            options.kv_storage = true;
+            options.kv_choice = way ? KV_CHOICE_LOAD : KV_CHOICE_COMPUTE;
+            options.page_bytes = 1000;
+            struct world *world = world_open(&options);
+            world->other = take_other;
+            world->context = storage;
+            world->stop_odds = 0;
+            for (uint32_t i = 0; i < 6; i++)
+                world_submit(world, 100 + 20 * life, 600);
+            run(world);
+            world_assert_empty(world);
+            preemptions += world->load.preemptions_total;
+            recomputed[way] += world->load.recomputed_tokens_total;
+            loaded[way] += reloaded(world);
+            world_close(world);
+            free(storage);
+        }
+    assert_true(preemptions > 40);
+    assert_int_equal(loaded[0], 0);
+    assert_true(loaded[1] > 5000 && recomputed[1] < recomputed[0] / 3);
+}
+
+/* A unit is lost with all its pages; another one that shares the storage goes on from the last
+ * whole block, be it of the answer, and is told to look for what was stored a moment ago. */
+static void another_unit_loads_an_answers_blocks(void **state) {
+    (void)state;
+    struct storage *storage = storage_open(5);
+    struct world *first = open_above(storage, KV_CHOICE_LOAD);
+    first->stop_odds = 0;
+    world_submit_family(first, 3, 200, 300);
+    run(first);
+    struct known known = first->known[0];
+    world_close(first);
+    for (uint32_t cut = 1; cut < 300; cut += 37) {
+        struct world *second = open_above(storage, KV_CHOICE_LOAD);
+        uint32_t finds = storage->fresh_finds, whole = (200 + cut - 1) / KV_BLOCK_TOKENS;
+        second->stop_odds = 0;
+        world_submit_resumed(second, &(struct sampling){.top_p = 1}, known.tokens, 200, cut, 300);
+        run(second);
+        assert_int_equal(storage->fresh_finds, finds + 1);
+        assert_int_equal(second->known[0].first_start, whole * KV_BLOCK_TOKENS);
+        assert_memory_equal(second->known[0].tokens, known.tokens, 500 * sizeof(uint32_t));
+        const struct unit_work *work = &second->known[0].work;
+        assert_int_equal(work->prompt_hit_tokens, whole < 4 ? 192 : 200);
+        assert_int_equal(work->recomputed_tokens,
+                         200 + cut - 1 - whole * KV_BLOCK_TOKENS - (whole < 4 ? 200 - 192 : 0));
+        world_assert_empty(second);
+        world_close(second);
+    }
+    free(storage);
+}
+
 /* Many requests, a slow and forgetful storage, few pages. */
 static void whatever_the_storage_does_the_answers_stay(void **state) {
     (void)state;
@@ -190,6 +262,8 @@ int main(void) {
         cmocka_unit_test(another_tenant_finds_nothing),
         cmocka_unit_test(nobody_waits_for_an_answer),
         cmocka_unit_test(a_load_outlives_its_request),
+        cmocka_unit_test(interrupted_requests_load_what_they_had),
+        cmocka_unit_test(another_unit_loads_an_answers_blocks),
         cmocka_unit_test(whatever_the_storage_does_the_answers_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,7 @@ static void take_finished(struct world *world, const struct record_finished *rec
     if (known->received && !known->reserved) assert_true(record->work.queue_ns >= 0);
     if (record->reason == FINISH_REFUSED_QUEUE) assert_int_equal(record->work.queue_ns, -1);
     check_work(known, &record->work);
+    known->work = record->work;
     world->hits += record->work.prompt_hit_tokens;
     if (record->reason == FINISH_LENGTH) assert_int_equal(known->received, known->new_tokens_max);
     if (record->reason == FINISH_STOP_TOKEN)
@@ -379,13 +380,19 @@ static uint32_t overlap(uint32_t from, uint32_t end, uint32_t low, uint32_t high
     return end > from ? end - from : 0;
 }
 
+void world_note_rows(struct world *world, uint32_t number, uint32_t token_count) {
+    struct known *known = &world->known[number];
+    known->elsewhere += overlap(known->peak, token_count, 0, known->prompt_count);
+    if (token_count > known->peak) known->peak = token_count;
+}
+
 /* The row's tokens and its right drafts are computed. The last of the tokens that came along had
  * been chosen elsewhere, but not computed. */
-static void note_row(struct known *known, const struct step_row *row, uint32_t right) {
+static void note_row(struct world *world, const struct step_row *row, uint32_t right) {
+    struct known *known = &world->known[row->sampling.seed];
     uint32_t from = row->first_position, end = from + row->token_count + right;
     uint32_t prompt = known->prompt_count, resumed_end = prompt + known->resumed_count;
-    known->elsewhere += overlap(known->peak, from, 0, prompt);
-    if (from > known->peak) known->peak = from;
+    world_note_rows(world, (uint32_t)row->sampling.seed, from);
     known->computed += overlap(known->peak, end, 0, prompt);
     known->again += overlap(from, end, 0, known->peak);
     if (known->resumed_count) known->again += overlap(known->peak, end, prompt, resumed_end - 1);
@@ -423,7 +430,7 @@ void world_complete(struct world *world, bool failed) {
                 engine_token(world, chain, row->sampling.seed, row->output_position);
             draft_row(world, plan, row, chain, &rows[i]);
         }
-        note_row(known, row, rows[i].token_count > 1);
+        note_row(world, row, rows[i].token_count > 1);
     }
     world_send(world, result);
     free(plan);

@@ -22,6 +22,7 @@ struct known {
     bool reserved;                 /* its prompt is computed elsewhere */
     uint64_t chain;                /* of all its known tokens, in their forms; 0: not known yet */
     uint32_t resumed_count, found; /* tokens that came along; that a storage has said it has */
+    struct unit_work work;         /* when it ended */
     uint32_t peak, elsewhere, computed, again; /* the account of its rows, as the engine saw them */
     bool told;                                 /* its first token has come, with */
     struct unit_work told_work;
@@ -69,6 +70,9 @@ void world_drain(struct world *world);
 
 /* Hands a record over; where the outbox is full, drains it first. */
 void world_send(struct world *world, const void *record);
+
+/* Leading tokens of a request stand in its pages though no row has made them. */
+void world_note_rows(struct world *world, uint32_t number, uint32_t token_count);
 
 /* A record in a memory that the next one takes over. */
 void *world_make(enum record_kind kind, size_t bytes);
