@@ -297,6 +297,47 @@ static struct balance_units_need need_of(const struct request *request) {
     };
 }
 
+/* Of the tenant. The keys are the gateway's own: nothing but a choice of units hangs on them. */
+static void make_prefix_keys(struct gateway *gateway, struct request *leader) {
+    uint32_t count = (leader->prompt_tokens - 1) / KV_BLOCK_TOKENS;
+    if (!gateway->options.prefix_affinity || leader->prefix_keys || count == 0) return;
+    uint64_t *keys = arena_take(&leader->arena, count * sizeof *keys);
+    if (!keys) return; /* then without */
+    prefix_affinity_keys(0, leader->prompt, count, keys);
+    leader->prefix_keys = keys;
+    leader->prefix_key_count = count;
+}
+
+/* hits_out[LIMIT_FLEET_UNITS]: what each unit need not compute of the prompt, as far as is known
+ * here; what another one computed counts a little less where units share a storage. */
+static void find_hits(struct gateway *gateway, struct request *request,
+                      struct balance_units_need *need, uint32_t *hits_out) {
+    struct request *leader = request->leader;
+    make_prefix_keys(gateway, leader);
+    if (!leader->prefix_keys) return;
+    uint32_t known = prefix_affinity_find(&gateway->affinity, leader->prefix_keys,
+                                          leader->prefix_key_count, hits_out);
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        bool loads = gateway->fleet.units[i].load.kv_storage != KV_STORAGE_NONE;
+        double more = loads ? BALANCE_UNITS_LOADED * (known - hits_out[i]) : 0;
+        hits_out[i] = hits_out[i] * KV_BLOCK_TOKENS + (uint32_t)(more * KV_BLOCK_TOKENS);
+    }
+    need->prompt_tokens = request->prompt_tokens;
+    need->hit_tokens = hits_out;
+}
+
+/* Notes the reason, and what the unit will have of the prompt. */
+static void note_choice(struct gateway *gateway, struct request *request,
+                        const struct units_choice *choice) {
+    const struct request *leader = request->leader;
+    if (request->choice_reason != 1 + choice->reason || choice->unit != BALANCE_NO_RANK)
+        gateway->unit_choices[choice->reason]++;
+    request->choice_reason = (uint8_t)(1 + choice->reason);
+    if (choice->unit != BALANCE_NO_RANK && leader->prefix_keys)
+        prefix_affinity_note(&gateway->affinity, choice->unit, leader->prefix_keys,
+                             leader->prefix_key_count);
+}
+
 /* Two units: the one that makes the answer is asked first whether it has room. */
 static enum outcome place_at_two(struct gateway *gateway, struct request *request,
                                  const struct balance_unit *units) {
@@ -308,6 +349,8 @@ static enum outcome place_at_two(struct gateway *gateway, struct request *reques
     prefill.page_count = prefill.start_pages =
         admit_pages((struct admit_need){request->prompt_tokens, 1});
     struct units_choice second = balance_units(&need, units, LIMIT_FLEET_UNITS);
+    uint32_t hits[LIMIT_FLEET_UNITS];
+    find_hits(gateway, request, &prefill, hits);
     struct units_choice first = balance_units(&prefill, units, LIMIT_FLEET_UNITS);
     if (second.reason == UNITS_WAITS_SIZE || first.reason == UNITS_WAITS_SIZE)
         return OUTCOME_NOT_FOR_TWO;
@@ -315,6 +358,7 @@ static enum outcome place_at_two(struct gateway *gateway, struct request *reques
     if (outbox_room(&gateway->outbox) < dispatch_submit_bytes(request)) return OUTCOME_NO_ROOM;
     bind(gateway, request, second.unit, need.start_pages);
     handover_bind(gateway, request, first.unit);
+    note_choice(gateway, request, &first);
     request->task = TASK_RESERVING;
     struct record_submit *submit =
         dispatch_put_submit(gateway, request, request->unit, SUBMIT_RESERVE);
@@ -330,6 +374,8 @@ static enum outcome place(struct gateway *gateway, struct request *request,
         enum outcome outcome = place_at_two(gateway, request, units);
         if (outcome != OUTCOME_NOT_FOR_TWO) return outcome;
     }
+    uint32_t hits[LIMIT_FLEET_UNITS];
+    find_hits(gateway, request, &need, hits);
     struct units_choice choice = balance_units(&need, units, LIMIT_FLEET_UNITS);
     if (choice.unit != BALANCE_NO_RANK && choice.unit == request->shunned &&
         now_ns < request->retry_ns) {
@@ -340,9 +386,11 @@ static enum outcome place(struct gateway *gateway, struct request *request,
     if (choice.unit != BALANCE_NO_RANK) {
         if (outbox_room(&gateway->outbox) < dispatch_submit_bytes(request)) return OUTCOME_NO_ROOM;
         bind(gateway, request, choice.unit, need.start_pages);
+        note_choice(gateway, request, &choice);
         dispatch_put_submit(gateway, request, request->unit, SUBMIT_ANSWER);
         return OUTCOME_BOUND;
     }
+    note_choice(gateway, request, &choice);
     if (choice.reason == UNITS_WAITS_ROOM) return OUTCOME_ALL_FULL;
     if (now_ns < gives_up_ns(gateway, request, choice.reason == UNITS_WAITS_SIZE))
         return OUTCOME_WENT_ON;

@@ -124,7 +124,13 @@ static void write_report(struct json_writer *writer, const void *context) {
         if (told++) json_writer_text(writer, ",");
         write_unit(writer, &gateway->fleet.units[i], &ranks_told);
     }
-    write_member(writer, "],\"queue\":", gateway->queue.count);
+    json_writer_text(writer, "],\"unit_choices\":{");
+    for (uint32_t i = 0; i < UNITS_REASON_COUNT; i++) {
+        if (i) json_writer_text(writer, ",");
+        json_writer_string(writer, bytes_of(units_reason_name((enum units_reason)i)));
+        write_member(writer, ":", gateway->unit_choices[i]);
+    }
+    write_member(writer, "},\"queue\":", gateway->queue.count);
     write_member(writer, ",\"requests\":", gateway->held_count);
     write_member(writer, ",\"resumed_total\":", gateway->resumed_total);
     write_member(writer, ",\"handed_over_total\":", gateway->handed_over_total);

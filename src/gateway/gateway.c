@@ -19,6 +19,7 @@
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
 #define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
 #define MODEL_NAME_BYTES_MAX 256
+#define AFFINITY_BLOCKS (1u << 16) /* 4 million tokens of prompts */
 
 static struct gateway_options with_defaults(const struct gateway_options *given) {
     struct gateway_options options = *given;
@@ -47,7 +48,7 @@ size_t gateway_memory_bytes(const struct gateway_options *options) {
     size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
     return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes + scratch_bytes(&full) +
            tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request +
-           fleet_bytes() + 512;
+           fleet_bytes() + prefix_affinity_bytes(full.prefix_affinity ? AFFINITY_BLOCKS : 0) + 512;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -105,6 +106,8 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
         if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
     }
     enum status status = fleet_open(&gateway->fleet, arena);
+    if (!status && o->prefix_affinity)
+        status = prefix_affinity_open(&gateway->affinity, arena, AFFINITY_BLOCKS);
     if (!status) status = map_open(&gateway->by_id, arena, o->requests_max);
     return status ? status : map_open(&gateway->by_connection, arena, o->requests_max);
 }
@@ -203,6 +206,7 @@ static enum status receive_client_request(struct gateway *gateway,
 static void receive_hello(struct gateway *gateway, uint32_t unit,
                           const struct record_unit_hello *hello) {
     if (!fleet_hello(&gateway->fleet, unit, hello, gateway->held_count == 0)) return;
+    prefix_affinity_welcome(&gateway->affinity, unit, hello->page_count);
     gateway->queue.wanted = true;
     if (gateway->fingerprint[0] && gateway->held_count) return; /* answers point to it */
     format_text(gateway->fingerprint, sizeof gateway->fingerprint, "fathom-%s-%s",

@@ -18,6 +18,7 @@
 #define GATEWAY_REQUEST_H
 
 #include "base/map.h"
+#include "cache/prefix_affinity.h"
 #include "contract/machine.h"
 #include "gateway/api_response.h"
 #include "gateway/fleet.h"
@@ -80,7 +81,10 @@ struct request {
     uint32_t choice_count;                  /* leader */
     struct api_answer answer;               /* its id is the leader's */
     struct sampling sampling;
-    const uint32_t *prompt;     /* leader: [prompt_tokens] in arena */
+    const uint32_t *prompt;      /* leader: [prompt_tokens] in arena */
+    const uint64_t *prefix_keys; /* leader: [prefix_key_count] of its leading blocks, in arena */
+    uint32_t prefix_key_count;
+    uint8_t choice_reason; /* 1 + enum units_reason, of the last choice of a unit; 0: none yet */
     uint32_t stop_token_count;  /* leader */
     uint32_t model_stops_count; /* leader: of them, at the start, are the model's */
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
@@ -124,7 +128,10 @@ struct gateway {
     struct tokenizer_scratch *tokenizer_scratch;
     struct metrics metrics;
     struct fleet fleet;
+    struct prefix_affinity affinity; /* which unit has which prompts' beginnings */
     struct request_queue queue;
+    uint64_t
+        unit_choices[UNITS_REASON_COUNT]; /* a request that waits counts once for each reason */
     uint64_t arrivals, resumed_total, handed_over_total;
     int64_t started_ns; /* first event; MACHINE_NEVER before */
     bool draining;

@@ -4,6 +4,13 @@
  * work, and one that is lost takes little with it. Among those that take, the one with the smallest
  * share of its requests and of its KV pages in use gets it: units may differ in size.
  *
+ * A unit that is thought to have part of the prompt may have a larger share than others, and still
+ * gets it: by so much the more, the more of the prompt it saves, and never by more than a bound. So
+ * a prefix that everybody has makes no unit hot:
+ *
+ *   share - (BALANCE_UNITS_LEAN * smallest share + BALANCE_UNITS_LEAN_REQUESTS * ranks / requests
+ *            that the unit takes) * tokens saved / prompt
+ *
  * Pure. Doubles with fixed operations in a fixed order; ties go to the lowest unit.
  */
 #ifndef POLICY_BALANCE_UNITS_H
@@ -14,6 +21,12 @@
 /* Requests that may wait at a unit, for each of its ranks: so many that its next steps find work
  * and its own order of turns has a choice. */
 #define BALANCE_UNITS_WAITING 8
+
+#define BALANCE_UNITS_LEAN 0.25
+#define BALANCE_UNITS_LEAN_REQUESTS 4 /* and so many requests a rank */
+
+/* Loading a token from a storage that units share is worth so much less than having it. */
+#define BALANCE_UNITS_LOADED 0.75
 
 struct balance_unit {
     bool takes;                      /* serves, and is not draining */
@@ -31,18 +44,22 @@ struct balance_unit {
 #define BALANCE_ROLE(role) (1u << (role))
 
 struct balance_units_need {
-    uint64_t tokens;      /* prompt and longest answer */
-    uint64_t page_count;  /* for them */
-    uint64_t start_pages; /* for what is known of it now */
-    uint32_t partner;     /* a unit that has the same prompt already, taken if it takes; else
-                           * BALANCE_NO_RANK */
-    uint32_t shunned;     /* a unit where it failed: only if nobody else is large enough; or
-                           * BALANCE_NO_RANK */
-    uint32_t roles;       /* BALANCE_ROLE of those wanted; if none such serves, any will do */
+    uint64_t tokens;            /* prompt and longest answer */
+    uint64_t page_count;        /* for them */
+    uint64_t start_pages;       /* for what is known of it now */
+    uint32_t partner;           /* a unit that has the same prompt already, taken if it takes; else
+                                 * BALANCE_NO_RANK */
+    uint32_t shunned;           /* a unit where it failed: only if nobody else is large enough; or
+                                 * BALANCE_NO_RANK */
+    uint32_t roles;             /* BALANCE_ROLE of those wanted; if none such serves, any will do */
+    uint32_t prompt_tokens;     /* >= 1 if hit_tokens is given */
+    const uint32_t *hit_tokens; /* [unit_count] of the prompt, that need not be computed there;
+                                 * NULL: nothing is known of that */
 };
 
 enum units_reason {
     UNITS_BOUND,         /* the smallest share in use */
+    UNITS_BOUND_PREFIX,  /* not the smallest, but it has part of the prompt */
     UNITS_BOUND_PARTNER, /* where its prompt is computed anyway */
     UNITS_WAITS_ROOM,    /* every unit that could take it has enough waiting */
     UNITS_WAITS_SIZE,    /* no unit that serves is large enough */

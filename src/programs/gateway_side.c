@@ -86,6 +86,7 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
         .bos_token = text->bos_token,
         .body_bytes_max = LONG_TEXT_BYTES_MAX,
         .unit_silence_ns = silence_ns,
+        .prefix_affinity = side->values->prefix_affinity,
     };
     requests += REQUESTS_AHEAD;
     gateway.requests_max =

@@ -13,6 +13,7 @@
 struct gateway_side_values {
     uint64_t port;
     const char *host, *served_name, *allow_origin;
+    bool prefix_affinity;
 };
 
 /* Rows for an option table of `owner`, which has a struct gateway_side_values `gateway`. */
@@ -32,6 +33,12 @@ struct gateway_side_values {
          .type = OPTION_TEXT,                                                                      \
          .help = "the model's name in the API; the directory's name if not given",                 \
          .offset = offsetof(owner, gateway.served_name)},                                          \
+        {.name = "prefix-affinity",                                                                \
+         .type = OPTION_FLAG,                                                                      \
+         .fallback = "true",                                                                       \
+         .help = "among units: prompts go to one that computed their beginning of late, as long "  \
+                 "as it has not much more to do than others",                                      \
+         .offset = offsetof(owner, gateway.prefix_affinity)},                                      \
     {                                                                                              \
         .name = "allow-origin", .type = OPTION_TEXT,                                               \
         .help = "let pages of this origin use the API (CORS); * for any. None if not given",       \

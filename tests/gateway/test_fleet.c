@@ -324,6 +324,63 @@ static void the_table_is_bounded(void **state) {
     close_empty(world);
 }
 
+/* A prompt of that family: as long as two blocks and a bit, which its members share. */
+static uint32_t ask_family(struct world *world, uint32_t family, uint32_t last) {
+    char body[2048];
+    int at = snprintf(body, sizeof body, "{\"max_tokens\":6,\"prompt\":[");
+    for (uint32_t i = 0; i < 140; i++)
+        at += snprintf(body + at, sizeof body - (size_t)at, "%u,", 1 + i % 50 + family);
+    snprintf(body + at, sizeof body - (size_t)at, "%u]}", last);
+    uint32_t client = world_post(world, COMPLETIONS, body);
+    world_settle(world);
+    return client;
+}
+
+static void end_last(struct world *world) {
+    uint32_t unit = world->last_unit.value;
+    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    record->request = world->last_submit->request;
+    record->reason = FINISH_CANCELLED;
+    record->work.prompt_miss_tokens = world->last_submit->prompt_count;
+    tell(world, unit, record);
+}
+
+/* A prompt goes where its beginning was computed, until that unit has much more to do than others,
+ * or is gone; without the option, and for strangers, the emptiest takes. */
+static void prompts_go_where_they_began(void **state) {
+    (void)state;
+    for (uint32_t on = 0; on < 2; on++) {
+        struct world *world = open_with(3, (struct gateway_options){.prefix_affinity = on});
+        ask_family(world, 100, 1);
+        assert_int_equal(world->last_unit.value, 1);
+        ask_family(world, 200, 1); /* while that runs */
+        assert_int_equal(world->last_unit.value, 2);
+        end_last(world);
+        ask_family(world, 200, 2);
+        assert_int_equal(world->last_unit.value, 2);
+        end_last(world);
+        ask_family(world, 100, 2); /* the first one's is a little fuller */
+        assert_int_equal(world->last_unit.value, on ? 1 : 2);
+        uint32_t first = 0;
+        for (uint32_t i = 0; i < 12; i++) { /* not everybody at once */
+            ask_family(world, 100, 10 + i);
+            first += world->last_unit.value == 1;
+        }
+        if (on) assert_in_range(first, 4, 8);
+        lose(world, 1);
+        if (on) {
+            uint32_t report = world_get(world, "/debug/fleet");
+            world_settle(world);
+            assert_non_null(strstr(world->clients[report].data, "caches most of its prompt"));
+        }
+        for (uint32_t unit = 2; unit <= 3; unit++)
+            lose(world, unit);
+        for (uint32_t i = 0; i < world->client_count; i++)
+            if (!world->clients[i].ended) world_hang_up(world, i);
+        close_empty(world);
+    }
+}
+
 static double metric_of(struct world *world, const char *name) {
     uint32_t client = world_get(world, "/metrics");
     world_settle(world);
@@ -439,6 +496,7 @@ int main(void) {
         cmocka_unit_test(units_that_lie_are_put_out),
         cmocka_unit_test(the_table_is_bounded),
         cmocka_unit_test(the_fleet_is_told),
+        cmocka_unit_test(prompts_go_where_they_began),
         cmocka_unit_test(a_rank_is_drained_if_the_others_can_cover),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,11 +81,36 @@ static void partners_meet_and_failures_part(void **state) {
     assert_choice(balance_units(&own, units, 2), 0, UNITS_BOUND);
 }
 
+/* A prefix is worth some load, the more of it the more, and never more than a bound. */
+static void a_prefix_is_worth_a_bounded_load(void **state) {
+    (void)state;
+    struct balance_unit units[3] = {unit(10, 0), unit(10, 0), unit(10, 0)};
+    uint32_t hits[3] = {0, 320, 64};
+    struct balance_units_need hit = need;
+    hit.prompt_tokens = 600;
+    hit.hit_tokens = hits;
+    for (uint32_t i = 0; i < 3; i++)
+        units[i].requests_max = 100;
+    assert_choice(balance_units(&hit, units, 3), 1, UNITS_BOUND_PREFIX); /* of equals */
+    units[1].requests = 13;
+    assert_choice(balance_units(&hit, units, 3), 1, UNITS_BOUND_PREFIX);
+    units[1].requests = 14; /* half of the prompt is worth half of 4 + 11 / 4 requests */
+    assert_choice(balance_units(&hit, units, 3), 2, UNITS_BOUND_PREFIX);
+    units[2].requests = 11;
+    assert_choice(balance_units(&hit, units, 3), 0, UNITS_BOUND);
+    hits[1] = 599; /* nearly all of it */
+    for (units[1].requests = 10; units[1].requests < 60; units[1].requests++) {
+        bool hot = units[1].requests > 17;
+        assert_int_equal(balance_units(&hit, units, 3).unit, hot ? 0 : 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_share_takes),
         cmocka_unit_test(who_waits_is_told_why),
         cmocka_unit_test(partners_meet_and_failures_part),
+        cmocka_unit_test(a_prefix_is_worth_a_bounded_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
