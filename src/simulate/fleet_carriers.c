@@ -351,12 +351,30 @@ static void push(struct fleet_carriers *carriers, struct fleet_place place,
     add_pages(journey, record_tail_at(record, sizeof *record), record->page_count);
     journey->named = record->last;
     uint32_t whole = journey->block_count - record->making_count;
-    for (; journey->sent_blocks < whole; journey->sent_blocks++)
-        for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
+    for (; journey->sent_blocks < whole; journey->sent_blocks++) {
+        uint32_t slice = journey->sent_blocks < journey->made_end ? journey->sent_slices : 0;
+        for (; slice < FLEET_SLICES; slice++)
             send_slice(carriers, place, journey, journey->sent_blocks, slice, now_ns);
+    }
+    journey->sent_slices = 0;
+    journey->made_end = journey->block_count;
+    journey->step = record->step;
     if (!journey->named || journey->finished) return;
     journey->finished = true;
     send_finish(carriers, place, journey->ticket, now_ns);
+}
+
+void fleet_carriers_progress(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
+                             uint64_t step, uint32_t slices, int64_t now_ns) {
+    struct fleet_carrier *carrier = &carriers->places[unit][rank];
+    struct fleet_place place = {(uint8_t)unit, (uint8_t)rank, carrier->life};
+    for (uint32_t i = 0; i < carrier->journey_count && !carrier->dead; i++) {
+        struct fleet_journey *journey = &carrier->journeys[i];
+        if (journey->side != TRANSFER_OUT || journey->step != step) continue;
+        for (; journey->sent_slices < slices; journey->sent_slices++)
+            for (uint32_t block = journey->sent_blocks; block < journey->made_end; block++)
+                send_slice(carriers, place, journey, block, journey->sent_slices, now_ns);
+    }
 }
 
 static void cancel(struct fleet_carriers *carriers, struct fleet_carrier *carrier,

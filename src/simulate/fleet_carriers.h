@@ -31,7 +31,10 @@ struct fleet_journey { /* a request's transfer, at one of its ends */
     struct transfer_ticket ticket;
     enum transfer_side side;
     uint32_t first_block, block_count, token_count;
-    uint32_t sent_blocks; /* out: those that are being made are sent when their step is done */
+    /* Out: the first sent_blocks are in the transport's hands, and of those behind them, which
+     * `step` makes, so many slices. */
+    uint32_t sent_blocks, made_end, sent_slices;
+    uint64_t step;
     struct page_id pages[FLEET_PROMPT_BLOCKS_MAX];
     bool named, finished;
 };
@@ -98,6 +101,10 @@ void fleet_carriers_address(struct fleet_place place, char address[KV_ADDRESS_BY
 /* KV_EXPECT, KV_PUSH, KV_CANCEL. */
 void fleet_carriers_take(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
                          const struct record *record, int64_t now_ns);
+
+/* So many leading slices of what that step of the rank's engine makes are written. */
+void fleet_carriers_progress(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
+                             uint64_t step, uint32_t slices, int64_t now_ns);
 
 /* Does all that is due. */
 void fleet_carriers_run(struct fleet_carriers *carriers, int64_t now_ns);

@@ -111,13 +111,12 @@ static void write_row(struct fleet_engine *engine, const struct step_plan *plan,
 
 /* What the rows before the first of the step come to, as they stand in the pages. */
 static uint64_t read_rows(struct fleet_engine *engine, const struct step_plan *plan,
-                          const struct step_row *row, uint64_t salt) {
+                          const struct step_row *row) {
     uint64_t sum = 0;
     for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS) {
         const struct fleet_page *page = page_of(engine, plan, row, first);
         uint32_t count = row->first_position - first;
         if (count > KV_BLOCK_TOKENS) count = KV_BLOCK_TOKENS;
-        engine->foreign_reads += page->salt != salt;
         for (uint32_t i = 0; i < count; i++)
             for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
                 sum +=
@@ -148,8 +147,7 @@ static void tell_logprobs(const struct step_row *row, struct step_result *result
 
 /* The token behind those that come to `sum`, and perhaps one more behind a guess. */
 static void sample(struct fleet_engine *engine, const struct step_plan *plan,
-                   const struct step_row *row, uint64_t salt, uint64_t sum,
-                   struct step_result_row *out) {
+                   const struct step_row *row, uint64_t sum, struct step_result_row *out) {
     const uint32_t *tokens = step_plan_history(plan) + row->history_index;
     uint64_t history =
         row->history_count ? sum_history(tokens, row->history_count, row->history_prompt_count) : 0;
@@ -161,7 +159,6 @@ static void sample(struct fleet_engine *engine, const struct step_plan *plan,
     uint32_t position = row->first_position + 1;
     uint64_t next = row_behind(sum, draft, TOKEN_GENERATED);
     write_row(engine, plan, row, position, next);
-    page_of(engine, plan, row, position)->salt = salt;
     out->draft_count = 1;
     if (draft != out->tokens[0]) return;
     if (row->history_count) history = mix(history + draft + 1);
@@ -169,27 +166,46 @@ static void sample(struct fleet_engine *engine, const struct step_plan *plan,
                                              row->output_position + 1, history, stops);
 }
 
-void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan) {
+void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan,
+                        const uint64_t *salts) {
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
-        for (uint32_t t = 0; t < row->token_count + row->draft_count; t++)
+        for (uint32_t t = 0; t < row->token_count + row->draft_count; t++) {
             write_row(engine, plan, row, row->first_position + t, plan->step);
+            page_of(engine, plan, row, row->first_position + t)->salt = salts[i];
+        }
+    }
+}
+
+void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice) {
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+        uint64_t sum = row->form == TOKEN_PROMPT ? read_rows(engine, plan, row) : 0;
+        for (uint32_t t = 0; row->form == TOKEN_PROMPT && t < row->token_count; t++) {
+            uint32_t position = row->first_position + t;
+            uint64_t value = row_behind(sum, tokens[t], row->form);
+            page_of(engine, plan, row, position)->rows[slice][position % KV_BLOCK_TOKENS] =
+                in_slice(value, slice);
+            sum = sum_with(sum, value, position);
+        }
     }
 }
 
 static void run_row(struct fleet_engine *engine, const struct step_plan *plan,
                     const struct step_row *row, uint64_t salt, struct step_result_row *out) {
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
-    uint64_t sum = read_rows(engine, plan, row, salt);
+    uint64_t sum = read_rows(engine, plan, row);
+    for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS)
+        engine->foreign_reads += page_of(engine, plan, row, first)->salt != salt;
     for (uint32_t t = 0; t < row->token_count; t++) {
         uint32_t position = row->first_position + t;
         uint64_t value = row_behind(sum, tokens[t], row->form);
-        page_of(engine, plan, row, position)->salt = salt;
         write_row(engine, plan, row, position, value);
         sum = sum_with(sum, value, position);
     }
     out->slot = row->slot;
-    if (row->sample) sample(engine, plan, row, salt, sum, out);
+    if (row->sample) sample(engine, plan, row, sum, out);
 }
 
 void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,

@@ -40,11 +40,16 @@ uint64_t fleet_engine_checksum(const uint64_t *rows, uint32_t row_count);
 /* Bytes of the largest result of the plan. */
 size_t fleet_engine_result_bytes(const struct step_plan *plan);
 
-/* The step has begun: what it will write holds anything until it ends. */
-void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan);
+/* The step has begun: what it will write holds anything until then. `salts` [row_count]: each row's
+ * tenant's. */
+void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan,
+                        const uint64_t *salts);
 
-/* The step ends; `result` has room for the above. `salts` [row_count]: each row's tenant's.
- * `fails`: it has written anything, and says so. */
+/* In mid-step a slice has been written, as it will be at the end. */
+void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice);
+
+/* The step ends; `result` has room for the above; `salts` as above. `fails`: it has written
+ * anything, and says so. */
 void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
                       const uint64_t *salts, bool fails, struct step_result *result);
 

@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "simulate/fleet_state.h"
 
+#define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* no connection: letters that say a slice's end */
+
 /* ---- to the gateway -------------------------------------------------------------------------- */
 
 static void send_link(struct world *world, enum record_kind kind, uint32_t connection,
@@ -57,13 +59,31 @@ static uint32_t index_of(const struct world *world, const struct fleet_unit_host
     return (uint32_t)(unit - world->units);
 }
 
-/* The plan waits in the unit's own inbox until its time has passed. */
+/* The plan waits in the unit's own inbox until its time has passed, and for the end of each slice
+ * where somebody wants to know of it. */
 static void begin_step(struct world *world, struct fleet_unit_host *unit,
                        const struct step_plan *plan, int64_t done_ns) {
+    uint64_t salts[LIMIT_STEP_ROWS];
     check(fleet_engine_result_bytes(plan) <= RESULT_BYTES &&
           record_valid(plan, plan->record.bytes));
-    if (!unit->dead[plan->rank]) fleet_engine_begin(&unit->engines[plan->rank], plan);
+    fleet_inside_salts(rank_units_unit(unit->units, plan->rank), plan, salts);
+    if (!unit->dead[plan->rank]) fleet_engine_begin(&unit->engines[plan->rank], plan, salts);
     fleet_post_send(&unit->inbox, done_ns, 0, &plan->record);
+    uint32_t slices = fleet_dice_below(&world->dice, 3) ? FLEET_SLICES : 0;
+    for (uint32_t slice = 0; unit->role == UNIT_PREFILL && slice < slices; slice++)
+        fleet_post_send(&unit->inbox,
+                        world->now_ns + (done_ns - world->now_ns) * (slice + 1) / FLEET_SLICES - 1,
+                        OF_SLICE + slice, &plan->record);
+}
+
+/* A failing step gets nowhere near its last slice. */
+static void write_slice(struct world *world, struct fleet_unit_host *unit,
+                        const struct step_plan *plan, uint32_t slice) {
+    bool fails = unit->failing && slice == FLEET_SLICES - 1;
+    if (unit->dead[plan->rank] || fails) return;
+    fleet_engine_write(&unit->engines[plan->rank], plan, slice);
+    fleet_carriers_progress(&world->carriers, index_of(world, unit), plan->rank, plan->step,
+                            slice + 1, world->now_ns);
 }
 
 static const struct record *end_step(struct world *world, struct fleet_unit_host *unit,
@@ -220,7 +240,9 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
                               0);
         if (heard && record->kind == RECORD_DRAIN)
             unit->draining |= !((const struct record_drain *)(const void *)record)->one_rank;
-        if (heard && record->kind == RECORD_RUN_STEP) {
+        if (letter->connection >= OF_SLICE) {
+            write_slice(world, unit, (const void *)record, letter->connection - OF_SLICE);
+        } else if (heard && record->kind == RECORD_RUN_STEP) {
             const struct step_plan *plan = (const void *)record;
             hand_over(world, unit, end_step(world, unit, plan, letter->due_ns));
         } else if (heard) {
