@@ -13,6 +13,7 @@ struct fleet_block {
     enum block_state state;
     uint8_t unit;      /* whose process wrote or writes it */
     uint8_t in_memory; /* a bit for each unit that has it in host memory, too */
+    uint8_t seen;      /* likewise: of those that have looked for what others wrote */
     struct kv_key key;
     int64_t written_ns;
     uint64_t checksums[FLEET_SLICES];
@@ -27,6 +28,7 @@ struct fleet_errand {
     struct request_id request;
     uint32_t count, slice; /* LOAD: the next slice to be read */
     uint32_t whole, host;  /* LOAD: leading blocks that are so far */
+    bool fresh;            /* FIND: also what others wrote a moment ago */
     uint32_t last_page, dropped;
     bool taken[FLEET_STORAGE_KEYS_MAX]; /* KEEP: these blocks are copied */
     struct kv_key keys[FLEET_STORAGE_KEYS_MAX];
@@ -52,7 +54,8 @@ static struct fleet_block *find_block(struct fleet_storage *storage, const struc
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
         struct fleet_block *block = &storage->blocks[i];
         if (block->state == BLOCK_FREE || memcmp(&block->key, key, sizeof *key) != 0) continue;
-        bool known = block->unit == unit || block->written_ns + OTHERS_SEE_NS <= now_ns;
+        bool known = block->unit == unit || block->seen >> unit & 1 ||
+                     block->written_ns + OTHERS_SEE_NS <= now_ns;
         return known && block->state == BLOCK_WRITTEN ? block : NULL;
     }
     return NULL;
@@ -90,12 +93,19 @@ static bool disk_fails(const struct fleet_storage *storage, int64_t now_ns) {
     return storage->off_ns > now_ns;
 }
 
+static void look_for_others(struct fleet_storage *storage, uint32_t unit) {
+    for (uint32_t i = 0; i < storage->capacity; i++)
+        if (storage->blocks[i].state == BLOCK_WRITTEN)
+            storage->blocks[i].seen |= (uint8_t)(1u << unit);
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static void find(struct fleet_storage *storage, const struct fleet_errand *errand, int64_t now_ns) {
     struct record_kv_found told = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof told},
                                    .request = errand->request,
                                    .rank = errand->rank};
+    if (errand->fresh) look_for_others(storage, errand->unit);
     for (; told.blocks < errand->count; told.blocks++) {
         const struct fleet_block *block =
             find_block(storage, &errand->keys[told.blocks], errand->unit, now_ns);
@@ -238,6 +248,7 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
                            (const char *)load + kv_load_pages_at(load->block_count), now_ns);
     errand->request = record_request(record);
     errand->whole = errand->count;
+    errand->fresh = finds && asked->fresh;
     for (uint32_t i = 0; !finds && i < errand->count; i++) {
         const struct fleet_block *block = find_block(storage, &errand->keys[i], unit, now_ns);
         if (block && errand->host == i && block->in_memory >> unit & 1) errand->host++;
