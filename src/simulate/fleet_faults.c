@@ -35,6 +35,8 @@ static void strike_unit(struct world *world, uint32_t index) {
         world->report->cuts++;
     } else if (what < 12) {
         doom_rank(world, unit);
+    } else if (what == 12 && fleet_dice_below(&world->dice, 2)) {
+        fleet_units_ask_drain(world, index);
     } else if (unit->connection && what == 12) {
         fleet_gateway_ask_drain(world, unit);
     } else if (unit->connection) {

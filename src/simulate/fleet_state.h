@@ -105,6 +105,9 @@ void fleet_units_kill(struct world *world, uint32_t unit);
 /* Its connection is gone, it is not. `heard`: the gateway's host hears of it. */
 void fleet_units_cut(struct world *world, uint32_t unit, bool heard);
 
+/* An operator's wish, at the unit itself: that it takes nothing new. */
+void fleet_units_ask_drain(struct world *world, uint32_t unit);
+
 /* A record from the host of its pages or of the KV storage. */
 void fleet_units_hear(void *context, uint32_t unit, const struct record *record);
 struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t rank);

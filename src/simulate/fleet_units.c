@@ -371,6 +371,12 @@ void fleet_units_cut(struct world *world, uint32_t index, bool heard) {
                   0);
 }
 
+void fleet_units_ask_drain(struct world *world, uint32_t unit) {
+    struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
+    fleet_post_send(&world->units[unit].inbox, world->now_ns, 0, &drain.record);
+    world->report->drains++;
+}
+
 uint32_t fleet_units_held(const struct world *world, const struct fleet_unit_host *unit) {
     uint32_t held = 0;
     for (uint32_t rank = 0; rank < world->ranks; rank++)

@@ -86,6 +86,8 @@ static void choose_unit_options(struct world *world) {
         .step_tokens_max = rows + KV_BLOCK_TOKENS + fleet_dice_below(dice, 300),
         .chunk_tokens_max =
             fleet_dice_below(dice, 2) * (KV_BLOCK_TOKENS + fleet_dice_below(dice, 200)),
+        .prompt_bytes =
+            fleet_dice_below(dice, 4) ? 0 : (1 + fleet_dice_below(dice, 6)) * POOL_CHUNK_BYTES,
         .vocab_count = FLEET_VOCAB,
         .evict_rule = fleet_dice_below(dice, EVICT_RULE_COUNT),
         .rank_balance = fleet_dice_below(dice, BALANCE_METHOD_COUNT),
