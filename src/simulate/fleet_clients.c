@@ -38,18 +38,40 @@ static uint32_t below(const struct fleet_clients *clients, uint32_t draw, uint32
     return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
 }
 
+/* The next turn of an earlier client's conversation: its prompt, its answer, and a little more.
+ * False: there is none that fits. */
+static bool go_on(const struct fleet_clients *clients, struct fleet_client *client) {
+    if (clients->count == 0 || below(clients, 13, 3)) return false;
+    const struct fleet_client *before = &clients->clients[below(clients, 14, clients->count)];
+    const struct fleet_choice *answer = &before->choices[0];
+    uint32_t known = before->prompt_count + answer->expected_count;
+    uint32_t more = 1 + below(clients, 15, 20);
+    if (known + more > FLEET_PROMPT_MAX) return false;
+    memcpy(client->prompt, before->prompt, before->prompt_count * sizeof *client->prompt);
+    memcpy(client->prompt + before->prompt_count, answer->expected,
+           answer->expected_count * sizeof *client->prompt);
+    for (uint32_t i = 0; i < more; i++)
+        client->prompt[known + i] = 2 + (clients->count * 17 + i) % 990;
+    client->prompt_count = known + more;
+    client->tenant = before->tenant;
+    return true;
+}
+
 /* Prompts of four families begin alike, for all tenants. */
-static uint32_t make_prompt(const struct fleet_clients *clients, uint32_t *prompt) {
-    uint32_t count = 1 + below(clients, 0, FLEET_PROMPT_MAX - 1), family = below(clients, 1, 4);
+static void make_prompt(const struct fleet_clients *clients, struct fleet_client *client) {
+    if (go_on(clients, client)) return;
+    uint32_t family = below(clients, 1, 4);
     uint32_t alike = 80 + below(clients, 11, FLEET_PROMPT_MAX);
-    for (uint32_t i = 0; i < count; i++)
-        prompt[i] = 2 + (i < alike ? family * 31 + i * 7 : clients->count * 17 + i) % 990;
-    return count;
+    client->tenant = 1 + below(clients, 12, 2);
+    client->prompt_count = 1 + below(clients, 0, FLEET_PROMPT_MAX - 1);
+    for (uint32_t i = 0; i < client->prompt_count; i++)
+        client->prompt[i] = 2 + (i < alike ? family * 31 + i * 7 : clients->count * 17 + i) % 990;
 }
 
 /* Writes the body, and what is expected of the answer. */
 static size_t make_body(struct fleet_clients *clients, struct fleet_client *client) {
-    uint32_t prompt[FLEET_PROMPT_MAX], count = make_prompt(clients, prompt);
+    make_prompt(clients, client);
+    const uint32_t *prompt = client->prompt, count = client->prompt_count;
     uint32_t answer_max = 1 + below(clients, 2, FLEET_ANSWER_MAX - 1);
     struct sampling sampling = {.top_p = 1, .seed = below(clients, 3, 1000000)};
     if (below(clients, 4, 3) == 0) sampling.frequency_penalty = 0.5f;
@@ -57,8 +79,6 @@ static size_t make_body(struct fleet_clients *clients, struct fleet_client *clie
     bool logprobs = below(clients, 7, 5) == 0;
     client->stream = below(clients, 8, 2);
     client->choice_count = below(clients, 9, 4) ? 1 : 1 + below(clients, 10, FLEET_CHOICES_MAX);
-    client->tenant = 1 + below(clients, 12, 2);
-    client->prompt_count = count;
     char *out = clients->body;
     size_t used = format_text(
         out, BODY_BYTES,

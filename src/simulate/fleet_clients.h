@@ -28,6 +28,7 @@ struct fleet_client {
     bool gone, abandoned; /* abandoned: by a gateway that died */
     uint64_t tenant;
     uint32_t prompt_count;
+    uint32_t prompt[FLEET_PROMPT_MAX];
     uint32_t http_status;
     char code[32]; /* of the error */
     uint32_t choice_count;
