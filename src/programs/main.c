@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom: one binary, one subcommand a file (program_<name> in programs/<name>.c).
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,6 +64,7 @@ char **program_arguments;
 
 int main(int argc, char **argv) {
     program_arguments = argv;
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow any more is an error like a full disk */
     if (argc < 2) {
         print_help(stderr);
         return EXIT_CODE_USAGE;

@@ -60,13 +60,11 @@ bool handoff_open(struct unit_request *request, const struct record_submit *subm
 
 /* ---- the side that decodes ------------------------------------------------------------------ */
 
+/* Expected first: blocks that come before that are sent away. */
 static void put_expect(struct unit *unit, struct unit_request *request) {
     struct handoff *handoff = request->handoff;
     uint32_t first = request->page_count ? request->shared_count : 0;
     uint32_t count = prompt_blocks(request) - first;
-    struct record_reserved *reserved = unit_put(unit, RECORD_RESERVED, sizeof *reserved);
-    reserved->request = request->id;
-    reserved->first_block = first;
     struct record_kv_expect *expect = unit_put(unit, RECORD_KV_EXPECT, kv_expect_bytes(count));
     expect->request = request->id;
     memcpy(expect->ticket, handoff->route.ticket, sizeof expect->ticket);
@@ -75,6 +73,9 @@ static void put_expect(struct unit *unit, struct unit_request *request) {
     expect->page_count = count;
     memcpy(record_tail_at(expect, sizeof *expect), request->pages + first,
            count * sizeof *request->pages);
+    struct record_reserved *reserved = unit_put(unit, RECORD_RESERVED, sizeof *reserved);
+    reserved->request = request->id;
+    reserved->first_block = first;
     handoff->open = true;
 }
 

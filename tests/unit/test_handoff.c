@@ -61,7 +61,7 @@ static void take_expect(struct pair *pair, const struct record_kv_expect *record
     const struct page_id *pages = record_tail_at(record, sizeof *record);
     assert_false(journey->expected);
     assert_int_equal(record->ticket[0], record->request.low + 1);
-    assert_int_equal(journey->first_block, record->first_block);
+    journey->first_block = record->first_block;
     journey->expected = true;
     for (uint32_t i = 0; i < record->page_count; i++)
         journey->to[record->first_block + i] = pages[i];
@@ -113,7 +113,8 @@ static void take_other(struct world *world, const struct record *record) {
     const struct record_reserved *reserved = (const void *)record;
     switch (record->kind) {
     case RECORD_RESERVED:
-        journey_of(pair, reserved->request)->first_block = reserved->first_block;
+        assert_true(journey_of(pair, reserved->request)->expected); /* before the other may push */
+        assert_int_equal(journey_of(pair, reserved->request)->first_block, reserved->first_block);
         break;
     case RECORD_KV_EXPECT:
         take_expect(pair, (const void *)record);
