@@ -213,7 +213,7 @@ static bool kv_kept_valid(struct walk *walk, const struct record_kv_kept *record
 
 static bool kv_hello_valid(struct walk *walk, const struct record_kv_hello *record) {
     return zeros(&record->request, sizeof record->request) && record->reserved == 0 &&
-           record->address[0] && address_valid(record->address) && walk_ends(walk);
+           address_valid(record->address) && walk_ends(walk);
 }
 
 static bool kv_kind_valid(struct walk *walk, const struct record *record) {
@@ -293,8 +293,12 @@ static bool tokens_valid(struct walk *walk, const struct record_tokens *record) 
 
 static bool load_valid(struct walk *walk, const struct record_unit_load *record) {
     walk_tail(walk, (uint64_t)record->rank_count * sizeof(struct unit_rank_load));
-    return walk_ends(walk) && record->rank_count <= LIMIT_RANKS && record->last_step_ns >= 0 &&
-           record->kv_storage < KV_STORAGE_COUNT && record->reserved == 0;
+    if (!walk_ends(walk) || record->rank_count > LIMIT_RANKS) return false;
+    for (uint32_t i = 0; i < record->rank_count; i++)
+        if (load_ranks(record)[i].kv_storage >= KV_STORAGE_COUNT || load_ranks(record)[i].reserved)
+            return false;
+    return record->last_step_ns >= 0 && record->kv_storage < KV_STORAGE_COUNT &&
+           record->reserved == 0;
 }
 
 static bool finished_valid(struct walk *walk, const struct record_finished *record) {

@@ -469,11 +469,15 @@ struct record_reserved {
     uint32_t rank; /* of the unit */
 };
 
+enum kv_storage_state { KV_STORAGE_NONE, KV_STORAGE_ON, KV_STORAGE_READ_ONLY, KV_STORAGE_COUNT };
+
 struct unit_rank_load {
     uint32_t requests_waiting;
     uint32_t requests_running;
     uint32_t pages_free, pages_held, pages_cached;
     uint32_t requests_parked; /* their KV blocks are on the way, in or out */
+    uint32_t kv_storage;      /* enum kv_storage_state, of its own */
+    uint32_t reserved;        /* zero */
 };
 
 /* Reasons for which a unit of several ranks binds a request to one, or lets it wait: as many as
@@ -509,11 +513,9 @@ struct record_unit_load {
     uint64_t dropped_blocks_total;                        /* it did not take for want of room */
     uint64_t prefill_choices_total[LOAD_PREFILL_REASONS]; /* by reason; a request that waits */
     uint64_t decode_choices_total[LOAD_DECODE_REASONS];   /* counts once for each */
-    uint32_t kv_storage;                                  /* enum kv_storage_state */
-    uint32_t reserved;                                    /* zero */
+    uint32_t kv_storage; /* enum kv_storage_state: the worst of its ranks' */
+    uint32_t reserved;   /* zero */
 };
-
-enum kv_storage_state { KV_STORAGE_NONE, KV_STORAGE_ON, KV_STORAGE_READ_ONLY, KV_STORAGE_COUNT };
 
 static inline size_t load_bytes(uint32_t rank_count) {
     return record_tail(sizeof(struct record_unit_load)) +
@@ -562,10 +564,10 @@ struct record_kv_expect {
 };
 
 /* Blocks that may leave: they stand in these pages, and nobody writes to them until KV_DONE; but
- * the last making_count of them are only written by the coming step, layer by layer. When it is done
- * the request's next push comes, or, if it failed, a KV_CANCEL. A request's pushes go on where the
- * one before ended; with the last one (it may bring no page) all have been named, and stand. Tail
- * as of KV_EXPECT. */
+ * the last making_count of them are only written by the coming step, layer by layer. When it is
+ * done the request's next push comes, or, if it failed, a KV_CANCEL. A request's pushes go on where
+ * the one before ended; with the last one (it may bring no page) all have been named, and stand.
+ * Tail as of KV_EXPECT. */
 struct record_kv_push {
     struct record record;
     struct request_id request;
@@ -600,13 +602,13 @@ struct record_kv_done {
     uint32_t reserved; /* zero */
 };
 
-/* Where a rank other than 0 takes KV blocks. */
+/* A rank other than 0 is ready to take KV records. */
 struct record_kv_hello {
     struct record record;
     struct request_id request; /* zeros */
     uint32_t rank;
-    uint32_t reserved; /* zero */
-    char address[KV_ADDRESS_BYTES];
+    uint32_t reserved;              /* zero */
+    char address[KV_ADDRESS_BYTES]; /* where it takes other units' blocks; empty: it does not */
 };
 
 static inline size_t kv_expect_bytes(uint32_t page_count) {

@@ -38,6 +38,13 @@ static void write_text_member(struct json_writer *writer, const char *name, cons
     json_writer_string(writer, bytes_of(value));
 }
 
+/* Nothing, where there is none. */
+static void write_storage(struct json_writer *writer, uint32_t state) {
+    if (state != KV_STORAGE_NONE)
+        json_writer_text(writer, state == KV_STORAGE_ON ? ",\"kv_storage\":\"on\""
+                                                        : ",\"kv_storage\":\"read only\"");
+}
+
 static void write_pages(struct json_writer *writer, uint32_t free, uint32_t held, uint32_t cached) {
     write_member(writer, ",\"kv_pages\":{\"free\":", free);
     write_member(writer, ",\"held\":", held);
@@ -63,6 +70,7 @@ static void write_rank(struct json_writer *writer, const struct fleet_unit *unit
     write_member(writer, ",\"requests_running\":", rank->load.requests_running);
     write_member(writer, ",\"requests_parked\":", rank->load.requests_parked);
     write_pages(writer, rank->load.pages_free, rank->load.pages_held, rank->load.pages_cached);
+    write_storage(writer, rank->load.kv_storage);
     json_writer_text(writer, drain_name(unit, index));
     json_writer_text(writer, "}");
 }
@@ -107,6 +115,7 @@ static void write_unit(struct json_writer *writer, const struct fleet_unit *unit
     write_member(writer, ",\"requests_waiting\":", unit->load.requests_waiting);
     write_member(writer, ",\"requests_running\":", unit->load.requests_running);
     write_pages(writer, unit->load.pages_free, unit->load.pages_held, unit->load.pages_cached);
+    write_storage(writer, unit->load.kv_storage);
     write_member(writer, ",\"steps_total\":", unit->load.steps_total);
     format_text(milliseconds, sizeof milliseconds, "%.3f", (double)unit->load.last_step_ns / 1e6);
     json_writer_text(writer, ",\"last_step_ms\":");

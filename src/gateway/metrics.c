@@ -221,8 +221,18 @@ static void write_fleet(struct json_writer *writer, const struct metrics_gauges 
 }
 
 /* Nothing, where no unit has one. */
-static void write_storage(struct json_writer *writer, const struct record_unit_load *load) {
+static void write_storage(struct json_writer *writer, const struct record_unit_load *load,
+                          const struct fleet *fleet) {
+    uint32_t ranks[KV_STORAGE_COUNT] = {0};
     if (load->kv_storage == KV_STORAGE_NONE) return;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        for (uint32_t r = 0; fleet_is_member(fleet, i) && r < fleet->units[i].hello.rank_count; r++)
+            ranks[fleet->units[i].ranks[r].load.kv_storage]++;
+    write_family(writer, "fathom_kv_storage_ranks", "gauge",
+                 "Ranks with a KV storage; those whose disk is full or fails only read.");
+    write_sample(writer, "fathom_kv_storage_ranks{state=\"on\"}", ranks[KV_STORAGE_ON]);
+    write_sample(writer, "fathom_kv_storage_ranks{state=\"read only\"}",
+                 ranks[KV_STORAGE_READ_ONLY]);
     write_family(writer, "fathom_kv_loaded_tokens_total", "counter",
                  "Prompt tokens whose KV rows came from the storage, by tier.");
     write_sample(writer, "fathom_kv_loaded_tokens_total{tier=\"disk\"}",
@@ -235,12 +245,12 @@ static void write_storage(struct json_writer *writer, const struct record_unit_l
               "KV blocks that it did not take, for want of room or time.",
               load->dropped_blocks_total);
     write_one(writer, "fathom_kv_storage_writable", "gauge",
-              "1: the storage takes blocks; 0: its disk is full or fails.",
+              "1: the storage takes blocks; 0: the disk of one rank at least is full or fails.",
               load->kv_storage == KV_STORAGE_ON);
 }
 
-static void write_load(struct json_writer *writer, const struct record_unit_load *load,
-                       uint32_t page_count) {
+static void write_load(struct json_writer *writer, const struct metrics_gauges *gauges) {
+    const struct record_unit_load *load = &gauges->load;
     write_one(writer, "fathom_requests_running", "gauge", "Requests that hold KV pages.",
               load->requests_running);
     write_one(writer, "fathom_requests_waiting", "gauge", "Requests that wait for KV pages.",
@@ -249,7 +259,7 @@ static void write_load(struct json_writer *writer, const struct record_unit_load
     write_sample(writer, "fathom_kv_pages{state=\"free\"}", load->pages_free);
     write_sample(writer, "fathom_kv_pages{state=\"held\"}", load->pages_held);
     write_sample(writer, "fathom_kv_pages{state=\"cached\"}", load->pages_cached);
-    write_one(writer, "fathom_kv_pages_total", "gauge", "KV pages in all.", page_count);
+    write_one(writer, "fathom_kv_pages_total", "gauge", "KV pages in all.", gauges->page_count);
     write_one(writer, "fathom_steps_total", "counter", "Steps the engine has run.",
               load->steps_total);
     write_one(writer, "fathom_step_prompt_tokens_total", "counter", "Prompt tokens computed.",
@@ -267,7 +277,7 @@ static void write_load(struct json_writer *writer, const struct record_unit_load
               "Running requests interrupted because no KV page was left.", load->preemptions_total);
     write_one(writer, "fathom_kv_pages_evicted_total", "counter", "Cached KV pages that made room.",
               load->evicted_pages_total);
-    write_storage(writer, load);
+    write_storage(writer, load, gauges->fleet);
     write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",
               load->last_step_rows);
     write_one(writer, "fathom_step_tokens", "gauge", "Tokens in the last step.",
@@ -371,7 +381,7 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
     write_one(writer, "fathom_output_tokens_total", "counter",
               "Tokens generated for ended requests.", metrics->output_tokens);
     write_fleet(writer, gauges);
-    write_load(writer, &gauges->load, gauges->page_count);
+    write_load(writer, gauges);
     write_experts(writer, gauges->fleet);
     write_histograms(writer, metrics);
 }

@@ -17,21 +17,31 @@
 #define JOIN_NS_MAX ((int64_t)60000000000) /* ranks have their models by then, or never will */
 #define RETRY_US 2000                      /* after the wire was full */
 
-/* A rank's transport and carrier. */
+/* A rank's ways in and out. */
 struct seat {
     struct kv_transport *transport;
     struct kv_carrier *carrier;
+    struct kv_tier *tier;
+    struct event *told; /* the tier has answers */
+    void *context;
+    void (*say)(void *context, const struct record *record);
 };
 
-static enum status seat_open(struct seat *seat, const struct kv_fabric_options *options,
-                             struct event_base *base, void *context,
-                             void (*say)(void *context, const struct record *record),
-                             struct error *error) {
+static bool has_storage(const struct kv_fabric_options *options) {
+    const struct kv_store_options *storage = &options->storage;
+    return (storage->directory && storage->directory[0]) || storage->host_bytes > 0;
+}
+
+bool kv_fabric_wanted(const struct kv_fabric_options *options) {
+    return options->host || has_storage(options);
+}
+
+static enum status open_carrier(struct seat *seat, const struct kv_fabric_options *options,
+                                struct event_base *base, struct error *error) {
     struct kv_transport_options transport = kv_transport_defaults();
-    struct model *model = engine_cpu_model(options->engine);
-    transport.pages = model_kv_pages(model);
-    transport.model_id = model_identity(model);
-    transport.numerics_id = model_numerics_id(model);
+    transport.pages = options->pages;
+    transport.model_id = options->model_id;
+    transport.numerics_id = options->numerics_id;
     transport.host = options->host;
     transport.bytes_per_second = options->bytes_per_second;
     enum status status = kv_transport_open(&transport, &seat->transport, error);
@@ -39,17 +49,78 @@ static enum status seat_open(struct seat *seat, const struct kv_fabric_options *
     struct kv_carrier_options carrier = {
         .transport = seat->transport,
         .pages = transport.pages,
-        .progress = engine_cpu_progress(options->engine),
+        .progress = options->progress,
         .transfer_ns_max = (int64_t)(options->seconds_max * 1e9),
-        .context = context,
-        .say = say,
+        .context = seat->context,
+        .say = seat->say,
     };
     return kv_carrier_open(&carrier, base, &seat->carrier, error);
+}
+
+static void on_told(evutil_socket_t file, short what, void *context) {
+    struct seat *seat = context;
+    kv_tier_take(seat->tier, seat->say, seat->context);
+}
+
+static enum status open_tier(struct seat *seat, const struct kv_fabric_options *options,
+                             struct event_base *base, struct error *error) {
+    enum status status = kv_tier_open(&options->storage, options->pages, &seat->tier, error);
+    if (status) return status;
+    seat->told = event_new(base, kv_tier_file(seat->tier), EV_READ | EV_PERSIST, on_told, seat);
+    if (seat->told && event_add(seat->told, NULL) == 0) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
+}
+
+static enum status seat_open(struct seat *seat, const struct kv_fabric_options *options,
+                             struct event_base *base, void *context,
+                             void (*say)(void *context, const struct record *record),
+                             struct error *error) {
+    enum status status = STATUS_OK;
+    seat->context = context;
+    seat->say = say;
+    if (options->host) status = open_carrier(seat, options, base, error);
+    if (!status && has_storage(options)) status = open_tier(seat, options, base, error);
+    return status;
 }
 
 static void seat_close(struct seat *seat) {
     kv_carrier_close(seat->carrier);
     kv_transport_close(seat->transport);
+    if (seat->told) event_free(seat->told);
+    kv_tier_close(seat->tier);
+}
+
+/* Where its transport takes blocks; empty: there is none. */
+static void seat_address(const struct seat *seat, char address_out[KV_ADDRESS_BYTES]) {
+    snprintf(address_out, KV_ADDRESS_BYTES, "%s",
+             seat->transport ? kv_transport_address(seat->transport) : "");
+}
+
+static void seat_take(struct seat *seat, const struct record *record) {
+    switch ((enum record_kind)record->kind) {
+    case RECORD_KV_FIND:
+    case RECORD_KV_LOAD:
+    case RECORD_KV_KEEP:
+        kv_tier_give(seat->tier, record);
+        kv_tier_take(seat->tier, seat->say, seat->context); /* what it knows at once */
+        break;
+    default:
+        kv_carrier_take(seat->carrier, record);
+    }
+}
+
+static uint64_t kinds_of(const struct kv_fabric_options *options, bool asked) {
+    uint64_t kinds = 0;
+    if (options->host && asked)
+        kinds |=
+            wire_kind(RECORD_KV_EXPECT) | wire_kind(RECORD_KV_PUSH) | wire_kind(RECORD_KV_CANCEL);
+    if (options->host && !asked) kinds |= wire_kind(RECORD_KV_DONE);
+    if (has_storage(options) && asked)
+        kinds |= wire_kind(RECORD_KV_FIND) | wire_kind(RECORD_KV_LOAD) | wire_kind(RECORD_KV_KEEP);
+    if (has_storage(options) && !asked)
+        kinds |=
+            wire_kind(RECORD_KV_FOUND) | wire_kind(RECORD_KV_LOADED) | wire_kind(RECORD_KV_KEPT);
+    return kinds;
 }
 
 /* ---- rank 0 ---------------------------------------------------------------------------------- */
@@ -60,7 +131,7 @@ struct kv_fabric {
     struct wire *wire;
     struct event *retry;
     uint32_t *peers; /* [rank_count] on the wire; 0: not there */
-    uint32_t there;  /* ranks, with rank 0 */
+    uint32_t there;  /* ranks that have said hello, with rank 0 */
     struct record_queue waiting;
     char (*addresses)[KV_ADDRESS_BYTES]; /* [rank_count] */
 };
@@ -85,7 +156,7 @@ void kv_fabric_take(struct kv_fabric *fabric, const struct record *record) {
     uint32_t rank = record_kv_rank(record);
     check(rank < fabric->options.rank_count);
     if (rank == 0) {
-        kv_carrier_take(fabric->seat.carrier, record);
+        seat_take(&fabric->seat, record);
         return;
     }
     record_queue_force(&fabric->waiting, record);
@@ -97,8 +168,14 @@ static void on_joined(void *context, uint32_t peer) {
 
 static void on_lost(void *context, uint32_t peer) {
     struct kv_fabric *fabric = context;
-    for (uint32_t rank = 1; rank < fabric->options.rank_count; rank++)
-        if (fabric->peers[rank] == peer) fabric->peers[rank] = 0;
+    struct error error;
+    for (uint32_t rank = 1; rank < fabric->options.rank_count; rank++) {
+        if (fabric->peers[rank] != peer) continue;
+        fabric->peers[rank] = 0;
+        error_set(&error, STATUS_GONE, "rank %u is not heard at %s any more", rank,
+                  fabric->options.control);
+        fabric->options.lost(fabric->options.context, &error);
+    }
 }
 
 static void take_hello(struct kv_fabric *fabric, uint32_t peer,
@@ -107,7 +184,7 @@ static void take_hello(struct kv_fabric *fabric, uint32_t peer,
         wire_drop(fabric->wire, peer, "it is no rank of this unit");
         return;
     }
-    fabric->there += fabric->addresses[hello->rank][0] == 0;
+    fabric->there += fabric->peers[hello->rank] == 0;
     fabric->peers[hello->rank] = peer;
     memcpy(fabric->addresses[hello->rank], hello->address, KV_ADDRESS_BYTES);
 }
@@ -133,8 +210,8 @@ static enum status wait_for_ranks(struct kv_fabric *fabric, struct event_base *b
         event_base_loop(base, EVLOOP_ONCE);
         if (clock_now_ns() > until_ns)
             return error_set(error, STATUS_IO,
-                             "%u of %u ranks have said where they take KV blocks; the others do "
-                             "not reach %s",
+                             "%u of %u ranks have said that their KV pages are ready; the others "
+                             "do not reach %s",
                              fabric->there, fabric->options.rank_count, fabric->options.control);
     }
     return STATUS_OK;
@@ -145,7 +222,7 @@ static enum status open_wire(struct kv_fabric *fabric, struct event_base *base,
     struct wire_options wire = {
         .address = fabric->options.control,
         .listens = true,
-        .kinds = wire_kind(RECORD_KV_HELLO) | wire_kind(RECORD_KV_DONE),
+        .kinds = wire_kind(RECORD_KV_HELLO) | kinds_of(&fabric->options, false),
         .context = fabric,
         .joined = on_joined,
         .take = on_wire,
@@ -170,8 +247,7 @@ enum status kv_fabric_open(const struct kv_fabric_options *options, struct event
     if (!status)
         status = seat_open(&fabric->seat, options, base, options->context, options->say, error);
     if (!status) {
-        snprintf(fabric->addresses[0], KV_ADDRESS_BYTES, "%s",
-                 kv_transport_address(fabric->seat.transport));
+        seat_address(&fabric->seat, fabric->addresses[0]);
         fabric->there = 1;
         if (options->rank_count > 1) status = open_wire(fabric, base, error);
     }
@@ -191,6 +267,10 @@ void kv_fabric_close(struct kv_fabric *fabric) {
     free(fabric->peers);
     free(fabric->addresses);
     free(fabric);
+}
+
+struct kv_store *kv_fabric_store(const struct kv_fabric *fabric) {
+    return fabric->seat.tier ? kv_tier_store(fabric->seat.tier) : NULL;
 }
 
 const char (*kv_fabric_addresses(const struct kv_fabric *fabric))[KV_ADDRESS_BYTES] {
@@ -237,8 +317,7 @@ static void agent_joined(void *context, uint32_t peer) {
     struct kv_agent *agent = context;
     struct record_kv_hello hello = {.record = {RECORD_VERSION, RECORD_KV_HELLO, sizeof hello},
                                     .rank = agent->options.rank};
-    snprintf(hello.address, sizeof hello.address, "%s",
-             kv_transport_address(agent->seat.transport));
+    seat_address(&agent->seat, hello.address);
     agent->peer = peer;
     agent_say(agent, &hello.record);
 }
@@ -250,7 +329,7 @@ static void agent_lost(void *context, uint32_t peer) {
 
 static void agent_take(void *context, uint32_t peer, const struct record *record) {
     struct kv_agent *agent = context;
-    kv_carrier_take(agent->seat.carrier, record);
+    seat_take(&agent->seat, record);
 }
 
 static void agent_leave(evutil_socket_t file, short what, void *context) {
@@ -285,8 +364,7 @@ enum status kv_agent_open(const struct kv_fabric_options *options, struct kv_age
     if (!status) status = seat_open(&agent->seat, options, agent->base, agent, agent_say, error);
     struct wire_options wire = {
         .address = options->control,
-        .kinds =
-            wire_kind(RECORD_KV_EXPECT) | wire_kind(RECORD_KV_PUSH) | wire_kind(RECORD_KV_CANCEL),
+        .kinds = kinds_of(options, true),
         .context = agent,
         .joined = agent_joined,
         .take = agent_take,

@@ -10,8 +10,8 @@
 #include "cache/block_key.h"
 #include "host/record_queue.h"
 
-#define REFRESH_NS_MAX 20000000 /* the event loop stands still so long at most */
-#define CLOSE_NS ((int64_t)10000000000)
+#define REFRESH_NS_MAX 20000000        /* the event loop stands still so long at most */
+#define CLOSE_NS ((int64_t)5000000000) /* one rank after the other, while a supervisor waits */
 
 struct loading { /* a KV_LOAD */
     struct kv_tier *tier;

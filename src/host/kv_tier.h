@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The KV storage as a unit sees it: takes KV_FIND, KV_LOAD and KV_KEEP, gives KV_FOUND, KV_LOADED
- * and KV_KEPT, and knows which memory a page is. For units of one rank, whose pages are in this
- * process.
+ * and KV_KEPT, and knows which memory a page is. Every rank has one on its own pages, which are in
+ * its process (host/kv_fabric.h); all of them may share one directory.
  */
 #ifndef HOST_KV_TIER_H
 #define HOST_KV_TIER_H

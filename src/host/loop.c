@@ -37,7 +37,7 @@ struct loop {
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
     struct worker *engine, *tokenizer;
-    struct event *engine_answers, *tokenizer_answers, *tier_answers;
+    struct event *engine_answers, *tokenizer_answers;
     const struct loop_parts *parts;
     struct wire *wire;
     struct event *retry;
@@ -273,17 +273,14 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_KV_EXPECT:
     case RECORD_KV_PUSH:
     case RECORD_KV_CANCEL:
+    case RECORD_KV_FIND:
+    case RECORD_KV_LOAD:
+    case RECORD_KV_KEEP:
         loop->parts->carry(loop->parts->carry_context, record);
         break;
     case RECORD_RUN_STEP:
     case RECORD_DRAIN: /* of one rank */
         worker_give(loop->engine, record);
-        break;
-    case RECORD_KV_FIND:
-    case RECORD_KV_LOAD:
-    case RECORD_KV_KEEP:
-        kv_tier_give(loop->parts->tier, record);
-        kv_tier_take(loop->parts->tier, take_for_unit, loop); /* what it knows at once */
         break;
     default:
         check(record_may_be_carried(RECORD_FROM_UNIT, record->kind));
@@ -418,12 +415,6 @@ static void on_tokenizer(evutil_socket_t file, short what, void *context) {
     ask_turn(loop);
 }
 
-static void on_tier(evutil_socket_t file, short what, void *context) {
-    struct loop *loop = context;
-    kv_tier_take(loop->parts->tier, take_for_unit, loop);
-    ask_turn(loop);
-}
-
 static void on_signal(evutil_socket_t number, short what, void *context) {
     struct loop *loop = context;
     if (loop->draining) _exit(128 + number);
@@ -492,11 +483,6 @@ static enum status start_workers(struct loop *loop, const struct loop_parts *par
         loop->engine_answers =
             event_new(loop->base, worker_file(loop->engine), EV_READ | EV_PERSIST, on_engine, loop);
         event_add(loop->engine_answers, NULL);
-    }
-    if (parts->tier) {
-        loop->tier_answers =
-            event_new(loop->base, kv_tier_file(parts->tier), EV_READ | EV_PERSIST, on_tier, loop);
-        event_add(loop->tier_answers, NULL);
     }
     if (!parts->tokenize) return STATUS_OK;
     status =
@@ -583,7 +569,6 @@ bool loop_close(struct loop *loop) {
     bool ended = true;
     free_event(loop->engine_answers);
     free_event(loop->tokenizer_answers);
-    free_event(loop->tier_answers);
     if (loop->engine) ended &= worker_close(loop->engine, WORKER_CLOSE_NS);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
     if (loop->wire) wire_close(loop->wire);

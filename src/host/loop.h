@@ -19,7 +19,6 @@
 
 #include "contract/machine.h"
 #include "host/http_server.h"
-#include "host/kv_tier.h"
 #include "host/wire.h"
 #include "host/worker.h"
 
@@ -39,11 +38,10 @@ struct loop_parts {
     void *engine_context;
     worker_function *tokenize; /* TOKENIZE -> TOKENIZED; NULL: never asked for */
     void *tokenize_context;
-    /* KV_EXPECT, KV_PUSH, KV_CANCEL -> KV_DONE by loop_tell_unit; NULL: the unit neither takes KV
-     * blocks nor lets them go */
+    /* The unit's KV records; loop_tell_unit answers, also from within. NULL: its KV blocks neither
+     * come nor go */
     void (*carry)(void *context, const struct record *record);
     void *carry_context;
-    struct kv_tier *tier;     /* the unit's KV storage; NULL: none. It outlives the loop */
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
     /* Called once clients can connect; a unit: when it has connected for the first time, without a

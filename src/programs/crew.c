@@ -79,12 +79,12 @@ static uint64_t threads_each(const struct crew *crew) {
     return each ? each : 1;
 }
 
-/* Units for one task let KV blocks go and take them; all are on this machine. */
+/* What it is for, and its KV blocks' ways. */
 static void add_task(const struct crew_unit *is, const struct supervisor_unit *unit,
                      struct arguments *arguments) {
-    if (is->role == UNIT_BOTH) return;
-    ADD(arguments, "--role=%s", is->role == UNIT_PREFILL ? "prefill" : "decode");
-    ADD(arguments, "--kv-listen=127.0.0.1");
+    if (is->role != UNIT_BOTH)
+        ADD(arguments, "--role=%s", is->role == UNIT_PREFILL ? "prefill" : "decode");
+    if (is->kv_listen) ADD(arguments, "--kv-listen=%s", is->kv_listen);
     if (is->ranks > 1) ADD(arguments, "--kv-control=ipc://%s/ranks", unit->folder);
 }
 

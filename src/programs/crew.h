@@ -29,6 +29,7 @@ struct crew_values {
 struct crew_unit {
     uint32_t ranks;
     enum unit_role role;
+    const char *kv_listen; /* where other units reach its KV pages; NULL: they do not */
 };
 
 struct crew_options {

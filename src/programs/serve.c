@@ -81,9 +81,11 @@ struct server {
 
 static enum status open_whole(struct server *server, struct error *error) {
     const struct serve_values *values = &server->values;
+    const struct kv_fabric_options no_transfers = {.host = NULL};
     enum status status = gateway_side_open_loop(&values->gateway, &server->loop, error);
     if (!status)
-        status = unit_side_open(&server->unit, &values->run, &values->job, &values->unit, error);
+        status = unit_side_open(&server->unit, &values->run, &values->job, &values->unit, UNIT_BOTH,
+                                &no_transfers, server->loop, error);
     if (status) return status;
     uint64_t ranks = values->job.ranks;
     return gateway_side_open(&server->gateway, &values->gateway, server->unit.directory,
@@ -95,7 +97,7 @@ static uint32_t list_units(const struct serve_values *values, uint32_t at, uint6
                            uint64_t ranks, enum unit_role role, struct crew_unit *units) {
     uint32_t each = (uint32_t)(ranks ? ranks : values->job.ranks);
     for (uint64_t i = 0; i < count && at < CREW_UNITS_MAX; i++)
-        units[at++] = (struct crew_unit){each, role};
+        units[at++] = (struct crew_unit){each, role, role == UNIT_BOTH ? NULL : "127.0.0.1"};
     return at;
 }
 
@@ -143,6 +145,7 @@ static bool has_crew(const struct serve_values *values) {
 /* False: a step is still being computed, and everything must stay until the process ends. */
 static bool server_close(struct server *server) {
     crew_close(server->crew);
+    unit_side_leave(&server->unit);
     if (server->loop && !loop_close(server->loop)) return false;
     unit_side_close(&server->unit, serve_options);
     gateway_side_close(&server->gateway);

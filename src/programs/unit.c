@@ -55,9 +55,9 @@ static const struct option unit_rows[] = {
      .offset = offsetof(struct unit_values, kv_listen)},
     {.name = "kv-control",
      .type = OPTION_TEXT,
-     .help =
-         "among ranks: where rank 0 tells the others which KV blocks come and go: ipc://PATH or "
-         "tcp://HOST:PORT",
+     .help = "among ranks under mpirun, with --kv-listen, --kv-dir or --kv-host: where rank 0 "
+             "tells the "
+             "others which KV blocks come and go: ipc://PATH or tcp://HOST:PORT",
      .offset = offsetof(struct unit_values, kv_control)},
     {.name = "kv-seconds",
      .type = OPTION_NUMBER,
@@ -107,6 +107,8 @@ static enum unit_role role_of(const struct unit_values *values) {
 
 static struct kv_fabric_options kv_options(const struct unit_values *values) {
     return (struct kv_fabric_options){.host = values->kv_listen,
+                                      .storage =
+                                          unit_side_storage(&values->unit, values->job.ranks),
                                       .control = values->kv_control,
                                       .seconds_max = values->kv_seconds,
                                       .bytes_per_second = values->kv_send_rate};
@@ -121,7 +123,7 @@ struct beside {
 static enum status beside_opened(void *context, const struct engine_cpu *engine, uint32_t rank,
                                  struct error *error) {
     struct beside *beside = context;
-    beside->kv.engine = engine;
+    unit_side_name_pages(&beside->kv, engine);
     beside->kv.rank = rank;
     return kv_agent_open(&beside->kv, &beside->agent, error);
 }
@@ -137,10 +139,11 @@ static void prepare_ranks(const struct unit_values *values) {
     static struct beside beside;
     beside.kv = kv_options(values);
     const struct rank_group_side side = {&beside, beside_opened, beside_closing};
-    if (values->kv_listen && values->job.ranks > 1) rank_group_beside(&side);
+    if (kv_fabric_wanted(&beside.kv) && values->job.ranks > 1) rank_group_beside(&side);
 }
 
 static bool is_misused(const struct unit_values *values, int *exit_code_out) {
+    struct kv_fabric_options kv = kv_options(values);
     if (!values->wire.address)
         *exit_code_out =
             command_misused(unit_options, "--connect is missing: the gateway's address");
@@ -149,10 +152,10 @@ static bool is_misused(const struct unit_values *values, int *exit_code_out) {
                                          "--role %s needs --kv-listen: this machine's "
                                          "address, for the prompts' KV blocks",
                                          values->role);
-    else if (values->kv_listen && values->job.ranks > 1 && !values->kv_control)
-        *exit_code_out = command_misused(unit_options, "--kv-listen with several ranks needs "
-                                                       "--kv-control: an address for rank 0, e.g. "
-                                                       "ipc:///tmp/unit1.ranks");
+    else if (kv_fabric_wanted(&kv) && ranks_in_job() && values->job.ranks > 1 && !kv.control)
+        *exit_code_out = command_misused(
+            unit_options, "--kv-listen, --kv-dir and --kv-host with several ranks need "
+                          "--kv-control: an address for rank 0, e.g. ipc:///tmp/unit1.ranks");
     else
         return unit_side_misused(unit_options, &values->unit, exit_code_out);
     return true;
@@ -166,9 +169,8 @@ static enum status process_run(struct process *process, struct error *error) {
     if (!status) status = loop_open(NULL, &process->loop, error);
     const struct kv_fabric_options kv = kv_options(values);
     if (!status)
-        status = unit_side_open_apart(&process->unit, &values->run, &values->job, &values->unit,
-                                      role_of(values), values->kv_listen ? &kv : NULL,
-                                      process->loop, error);
+        status = unit_side_open(&process->unit, &values->run, &values->job, &values->unit,
+                                role_of(values), &kv, process->loop, error);
     if (status) return status;
     model_run_name(process->unit.directory, NULL, name);
     unit_side_say(&process->unit, name);
@@ -181,7 +183,7 @@ static enum status process_run(struct process *process, struct error *error) {
 static enum status process_supervise(struct process *process, struct error *error) {
     struct unit_values *values = &process->values;
     struct loop_parts parts = {.ready = NULL};
-    const struct crew_unit unit = {(uint32_t)values->job.ranks, UNIT_BOTH};
+    const struct crew_unit unit = {(uint32_t)values->job.ranks, role_of(values), values->kv_listen};
     struct crew_options options = {.table = unit_options,
                                    .values = values,
                                    .crew = &values->crew,

@@ -12,11 +12,9 @@
 #include "policy/speculate.h"
 
 #define REBALANCE_IDLE_NS 1000000
-#define PROMPTS_BYTES ((size_t)1 << 30) /* for the prompts held, among ranks */
-
-static bool has_storage(const struct unit_side_values *values) {
-    return (values->kv_dir && values->kv_dir[0]) || values->kv_host > 0;
-}
+#define PROMPTS_BYTES ((size_t)1 << 30)          /* for the prompts held, among ranks */
+#define STORAGE_QUEUE_BYTES ((uint64_t)64 << 20) /* of blocks that wait to be written, likewise */
+#define STORAGE_SEGMENTS 16 /* of each rank in --kv-disk: as many as one rank alone makes of it */
 
 bool unit_side_misused(const struct option_table *table, const struct unit_side_values *values,
                        int *exit_code_out) {
@@ -166,21 +164,27 @@ static enum balance_method rank_balance(const struct unit_side_values *values) {
     return method;
 }
 
-static enum status open_tier(struct unit_side *side, struct error *error) {
-    const struct unit_side_values *values = side->values;
-    struct kv_store_options options = {
+void unit_side_name_pages(struct kv_fabric_options *kv, const struct engine_cpu *engine) {
+    struct model *model = engine_cpu_model(engine);
+    kv->pages = model_kv_pages(model);
+    kv->model_id = model_identity(model);
+    kv->numerics_id = model_numerics_id(model);
+    kv->progress = engine_cpu_progress(engine);
+}
+
+static uint64_t share(uint64_t whole, uint64_t ranks) {
+    return whole && whole < ranks ? 1 : whole / ranks; /* not 0, which would mean no limit */
+}
+
+struct kv_store_options unit_side_storage(const struct unit_side_values *values, uint64_t ranks) {
+    return (struct kv_store_options){
         .directory = values->kv_dir,
         .disk_bytes = values->kv_disk,
-        .host_bytes = values->kv_host,
-        .write_bytes_per_s = values->kv_write_rate,
+        .host_bytes = share(values->kv_host, ranks),
+        .write_bytes_per_s = share(values->kv_write_rate, ranks),
+        .write_queue_bytes = share(STORAGE_QUEUE_BYTES, ranks),
+        .segment_bytes = share(values->kv_disk, STORAGE_SEGMENTS * ranks),
     };
-    if (!has_storage(values)) return STATUS_OK;
-    if (rank_group_count(side->group) > 1)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "--kv-dir and --kv-host are for one rank; this unit has %u",
-                         rank_group_count(side->group));
-    return kv_tier_open(&options, model_kv_pages(rank_group_model(side->group)), &side->tier,
-                        error);
 }
 
 static enum status open_units(struct unit_side *side, struct error *error) {
@@ -202,7 +206,7 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .tpot_target_ns = (int64_t)(values->tpot_target_ms * 1e6),
         .prompt_patience_ns = (int64_t)(values->prompt_patience * 1e9),
         .priority_ns = (int64_t)(values->priority_seconds * 1e9),
-        .kv_storage = side->tier != NULL,
+        .kv_storage = side->fabric && kv_fabric_store(side->fabric),
         .kv_choice = kv_choice(values),
         .page_bytes = model_page_bytes(model),
         .rank_balance = rank_balance(values),
@@ -224,38 +228,39 @@ static enum status open_units(struct unit_side *side, struct error *error) {
     return rank_units_create(&arena, &unit, ranks, &side->units, error);
 }
 
-enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
-                           const struct rank_job_values *job, const struct unit_side_values *values,
-                           struct error *error) {
-    return unit_side_open_apart(side, run, job, values, UNIT_BOTH, NULL, NULL, error);
-}
-
 static void tell_unit(void *context, const struct record *record) {
     struct unit_side *side = context;
     loop_tell_unit(side->loop, record);
 }
 
+/* Nobody knows what became of what the rank was told: the unit ends, and starts again. */
+static void lose_rank(void *context, const struct error *error) {
+    struct unit_side *side = context;
+    loop_end(side->loop, STATUS_GONE, error);
+}
+
 static enum status open_fabric(struct unit_side *side, const struct kv_fabric_options *kv,
                                struct error *error) {
     struct kv_fabric_options options = *kv;
-    options.engine = rank_group_engine(side->group);
+    unit_side_name_pages(&options, rank_group_engine(side->group));
     options.rank_count = rank_group_count(side->group);
+    options.storage = unit_side_storage(side->values, options.rank_count);
     options.context = side;
     options.say = tell_unit;
+    options.lost = lose_rank;
+    if (!kv_fabric_wanted(&options)) return STATUS_OK;
     return kv_fabric_open(&options, loop_base(side->loop), &side->fabric, error);
 }
 
-enum status unit_side_open_apart(struct unit_side *side, const struct model_run_values *run,
-                                 const struct rank_job_values *job,
-                                 const struct unit_side_values *values, enum unit_role role,
-                                 const struct kv_fabric_options *kv, struct loop *loop,
-                                 struct error *error) {
+enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
+                           const struct rank_job_values *job, const struct unit_side_values *values,
+                           enum unit_role role, const struct kv_fabric_options *kv,
+                           struct loop *loop, struct error *error) {
     *side =
         (struct unit_side){.run = run, .job = job, .values = values, .role = role, .loop = loop};
     enum status status = open_engine(side, error);
     if (!status) status = take_pids(side, error);
-    if (!status) status = open_tier(side, error);
-    if (!status && kv) status = open_fabric(side, kv, error);
+    if (!status) status = open_fabric(side, kv, error);
     return status ? status : open_units(side, error);
 }
 
@@ -272,7 +277,6 @@ void unit_side_close(struct unit_side *side, const struct option_table *table) {
     if (side->group && rank_job_write_trace(side->job, side->group, &error))
         command_failed(table, STATUS_IO, &error);
     rebalancer_close(side->rebalancer);
-    kv_tier_close(side->tier); /* it reads and writes the model's pages */
     rank_group_close(side->group);
     free(side->results);
     free(side->plans);
@@ -289,14 +293,13 @@ void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     parts->unit = rank_units_machine(side->units);
     parts->engine = run_step;
     parts->engine_context = side;
-    parts->tier = side->tier;
     if (!side->fabric) return;
     parts->carry = carry;
     parts->carry_context = side;
 }
 
-static void say_storage(const struct unit_side *side) {
-    struct kv_store_stats stats = kv_store_look(kv_tier_store(side->tier));
+static void say_storage(const struct unit_side *side, struct kv_store *store) {
+    struct kv_store_stats stats = kv_store_look(store);
     fprintf(
         stderr,
         "KV storage: %llu blocks on disk (%.1f MiB, found in %.2f s; %s), memory for %.1f MiB\n",
@@ -311,7 +314,8 @@ void unit_side_say(const struct unit_side *side, const char *name) {
             model_page_count(model), KV_BLOCK_TOKENS);
     if (rank_group_count(side->group) > 1)
         fprintf(stderr, "%u ranks; so much on each\n", rank_group_count(side->group));
-    if (side->tier) say_storage(side);
+    struct kv_store *store = side->fabric ? kv_fabric_store(side->fabric) : NULL;
+    if (store) say_storage(side, store);
     if (model_has_mtp(model))
         fprintf(stderr, "drafting ahead with the MTP layer: %s\n",
                 strcmp(side->values->mtp, "on") == 0 ? "always" : "when it is faster");

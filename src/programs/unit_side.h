@@ -48,7 +48,7 @@ struct unit_side_values {
         {.name = "kv-dir",                                                                         \
          .type = OPTION_TEXT,                                                                      \
          .help = "keep KV blocks in this directory too, for after a restart and for others who "   \
-                 "use it; one rank",                                                               \
+                 "use it: all ranks and units may share one",                                      \
          .offset = offsetof(owner, unit.kv_dir)},                                                  \
         {.name = "kv-disk",                                                                        \
          .type = OPTION_BYTES,                                                                     \
@@ -57,12 +57,14 @@ struct unit_side_values {
          .offset = offsetof(owner, unit.kv_disk)},                                                 \
         {.name = "kv-host",                                                                        \
          .type = OPTION_BYTES,                                                                     \
-         .help = "memory for KV blocks that had to leave --kv-memory, in front of the disk",       \
+         .help = "memory for KV blocks that had to leave --kv-memory, in front of the disk; of a " \
+                 "unit, an equal part for each of its ranks",                                      \
          .offset = offsetof(owner, unit.kv_host)},                                                 \
         {.name = "kv-write-rate",                                                                  \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "256MiB",                                                                     \
-         .help = "bytes written to --kv-dir in a second, at most; 0: no limit",                    \
+         .help = "bytes written to --kv-dir in a second, at most, of a unit, an equal part for "   \
+                 "each of its ranks; 0: no limit",                                                 \
          .offset = offsetof(owner, unit.kv_write_rate)},                                           \
         {.name = "kv-load",                                                                        \
          .type = OPTION_CHOICE,                                                                    \
@@ -175,10 +177,9 @@ struct unit_side {
     struct rank_group *group;
     struct rebalancer *rebalancer; /* of the engine's thread */
     struct rank_units *units;
-    struct kv_tier *tier; /* NULL: no KV storage */
     enum unit_role role;
     struct loop *loop;
-    struct kv_fabric *fabric; /* NULL: no KV blocks come or go */
+    struct kv_fabric *fabric; /* NULL: no KV blocks come or go, nor are any stored */
     /* of the engine's thread, [ranks] each: */
     struct lanes lanes;
     struct step_plan **plans; /* copies of those that have come; there are plan_count */
@@ -196,18 +197,19 @@ bool unit_side_misused(const struct option_table *table, const struct unit_side_
 /* Requests that a rank holds, waiting and running. */
 uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t ranks);
 
-/* Loads the model on all ranks and makes the unit. The values live as long. */
+/* What each of `ranks` ranks has of the unit's KV storage. */
+struct kv_store_options unit_side_storage(const struct unit_side_values *values, uint64_t ranks);
+
+/* Of a rank's model, which outlives them. */
+void unit_side_name_pages(struct kv_fabric_options *kv, const struct engine_cpu *engine);
+
+/* Loads the model on all ranks and makes the unit, for a prefill unit's task, a decode unit's, or
+ * both; of `kv` host, control, seconds_max and bytes_per_second count. The values live as long. */
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
-                           struct error *error) MUST_USE;
-/* ... for one of a prefill unit's and a decode unit's tasks, or both, where KV blocks come and go;
- * of `kv` host, control, seconds_max and bytes_per_second count. */
-enum status unit_side_open_apart(struct unit_side *side, const struct model_run_values *run,
-                                 const struct rank_job_values *job,
-                                 const struct unit_side_values *values, enum unit_role role,
-                                 const struct kv_fabric_options *kv, struct loop *loop,
-                                 struct error *error) MUST_USE;
-/* Before the loop closes: no KV block comes or goes any more. */
+                           enum unit_role role, const struct kv_fabric_options *kv,
+                           struct loop *loop, struct error *error) MUST_USE;
+/* Before the loop closes: no KV block comes, goes or is stored any more. */
 void unit_side_leave(struct unit_side *side);
 /* Also of one that was not opened, or failed to. */
 void unit_side_close(struct unit_side *side, const struct option_table *table);

@@ -67,11 +67,21 @@ static bool request_steps(const struct unit_request *request) {
     return request->state != REQUEST_FREE && request->state != REQUEST_PARKED;
 }
 
-static uint32_t view_requests(struct unit *unit) {
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++)
-        if (request_steps(&unit->requests[slot])) unit->items[count++] = view_request(unit, slot);
-    check(count == unit->waiting_count + unit->running_count);
+static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
+    uint32_t count = 0, asking = 0;
+    unit->tiers.answer_by_ns = MACHINE_NEVER;
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        struct unit_request *request = &unit->requests[slot];
+        if (!request_steps(request)) continue;
+        int64_t answer_by_ns = tiers_answer_by_ns(unit, request, now_ns);
+        if (answer_by_ns <= now_ns) {
+            unit->items[count++] = view_request(unit, slot);
+            continue;
+        }
+        asking++;
+        if (answer_by_ns < unit->tiers.answer_by_ns) unit->tiers.answer_by_ns = answer_by_ns;
+    }
+    check(count + asking == unit->waiting_count + unit->running_count);
     schedule_order(unit->items, count, unit->order);
     return count;
 }
@@ -354,9 +364,9 @@ static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {
 
 void plan_step(struct unit *unit, int64_t now_ns) {
     unit->plan_wanted = false;
-    uint32_t count = view_requests(unit);
-    if (grow_answers(unit, count, now_ns)) count = view_requests(unit);
-    if (tiers_load(unit, count)) count = view_requests(unit);
+    uint32_t count = view_requests(unit, now_ns);
+    if (grow_answers(unit, count, now_ns)) count = view_requests(unit, now_ns);
+    if (tiers_load(unit, count)) count = view_requests(unit, now_ns);
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
     struct schedule_limits limits = {

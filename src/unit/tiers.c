@@ -10,6 +10,7 @@
 #define ASKS_MAX 4       /* of those that were interrupted, likewise */
 #define COMPUTED_MAX 63  /* choices in a row; then one load, to see whether it has become faster */
 #define KEEPS_OF_A_ROW 2 /* its tokens, and a draft that was right */
+#define FOUND_NS_MAX 1000000000 /* another rank's storage answers in less than one of them */
 
 enum { DISK, HOST };
 
@@ -17,6 +18,7 @@ struct tier_hit {
     struct block_key *keys; /* [pages at most] of the blocks before the last known token */
     uint32_t key_count;
     uint32_t finds;       /* FINDs without their FOUND: the last one counts */
+    int64_t answer_by_ns; /* ... is waited for so long; 0: nobody has, yet */
     uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
     uint32_t first_block; /* of those being loaded */
     uint32_t asked;
@@ -97,6 +99,7 @@ void tiers_ask(struct unit *unit, struct unit_request *request) {
     tier->found = tier->host = 0;
     tier->tried_hit = UINT32_MAX;
     tier->ask_due = false;
+    tier->answer_by_ns = 0;
     if (tier->key_count == 0) return;
     struct record_kv_find *find = unit_put(unit, RECORD_KV_FIND, kv_find_bytes(tier->key_count));
     find->request = request->id;
@@ -119,10 +122,21 @@ void tiers_found(struct unit *unit, struct unit_request *request,
     if (!tier || tier->finds == 0 || --tier->finds > 0) return;
     uint32_t found = record->blocks < tier->key_count ? record->blocks : tier->key_count;
     if (!request->started) account_found(request, found * KV_BLOCK_TOKENS);
-    if (request->state != REQUEST_WAITING || tier->ask_due) return;
+    if (request->state != REQUEST_WAITING) return;
+    unit->plan_wanted = true; /* it waited for this */
+    if (tier->ask_due) return;
     tier->found = found;
     tier->host = record->host_blocks;
-    unit->plan_wanted = true;
+}
+
+int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    struct tier_hit *tier = request->tier;
+    if (!tier || tier->finds == 0 || request->state != REQUEST_WAITING ||
+        unit->options.kv_choice == KV_CHOICE_COMPUTE)
+        return 0;
+    if (unit->options.kv_choice == KV_CHOICE_LOAD) return MACHINE_NEVER;
+    if (!tier->answer_by_ns) tier->answer_by_ns = now_ns + FOUND_NS_MAX;
+    return tier->answer_by_ns;
 }
 
 /* ---- loading ----------------------------------------------------------------------------------
@@ -204,7 +218,7 @@ static bool begin_load(struct unit *unit, struct unit_request *request, const st
     return true;
 }
 
-static void ask_again(struct unit *unit, uint32_t count) {
+static bool ask_again(struct unit *unit, uint32_t count) {
     uint32_t asked = 0;
     for (uint32_t i = 0; i < count && asked < ASKS_MAX; i++) {
         const struct schedule_item *item = &unit->items[unit->order[i]];
@@ -213,11 +227,12 @@ static void ask_again(struct unit *unit, uint32_t count) {
         tiers_ask(unit, request);
         asked++;
     }
+    return asked > 0;
 }
 
 bool tiers_load(struct unit *unit, uint32_t count) {
     uint32_t begun = 0, looked_up = 0;
-    ask_again(unit, count);
+    bool asked = ask_again(unit, count);
     for (uint32_t i = 0; i < count && looked_up < LOADS_MAX; i++) {
         const struct schedule_item *item = &unit->items[unit->order[i]];
         struct unit_request *request = &unit->requests[item->slot];
@@ -231,7 +246,7 @@ bool tiers_load(struct unit *unit, uint32_t count) {
         tier->tried_hit = hit.block_count;
         begun += blocks > 0;
     }
-    return begun > 0;
+    return begun > 0 || asked;
 }
 
 bool tiers_is_loading(const struct unit_request *request) {

@@ -12,8 +12,9 @@
  * It comes back when it was interrupted, or when its blocks should have come from another unit and
  * did not; what was stored before is then loaded like anything else.
  *
- * An answer that does not come in time is not waited for, but for KV_LOADED: until then somebody
- * writes to the pages, whatever becomes of the request.
+ * KV_FOUND comes at once, or a little later from another process; a request waits for it for a
+ * second at the most. KV_LOADED is waited for however long: until then somebody writes to the
+ * pages, whatever becomes of the request.
  */
 #ifndef UNIT_TIERS_H
 #define UNIT_TIERS_H
@@ -42,8 +43,12 @@ struct load_ask tiers_load_ask(const struct unit *unit, const struct unit_reques
 void tiers_found(struct unit *unit, struct unit_request *request,
                  const struct record_kv_found *record);
 
+/* It could start now: until when it does not, because what the storage has of it is about to be
+ * told; 0: it may. */
+int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int64_t now_ns);
+
 /* Of those that wait, in their order (unit->items[unit->order[count]]), the first ones are parked
- * and loaded where that is faster; true if any was. */
+ * and loaded where that is faster; true if any was, or waits for an answer now. */
 bool tiers_load(struct unit *unit, uint32_t count);
 
 void tiers_loaded(struct unit *unit, struct unit_request *request,

@@ -140,6 +140,7 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
     if (!unit) return error_set(error, STATUS_NO_MEMORY, "unit: not enough memory");
     unit->options = *options;
     unit->give_up_ns = MACHINE_NEVER;
+    unit->tiers.answer_by_ns = MACHINE_NEVER;
     if (!unit->options.chunk_tokens_max) unit->options.chunk_tokens_max = UINT32_MAX;
     if (!unit->options.tpot_stretch_percent) unit->options.tpot_stretch_percent = 150;
     if (!unit->options.prompt_patience_ns) unit->options.prompt_patience_ns = 1000000000;
@@ -474,7 +475,8 @@ static void put_load(struct unit *unit) {
                                                 .pages_free = load->pages_free,
                                                 .pages_held = load->pages_held,
                                                 .pages_cached = load->pages_cached,
-                                                .requests_parked = unit_parked_count(unit)};
+                                                .requests_parked = unit_parked_count(unit),
+                                                .kv_storage = load->kv_storage};
     unit->load_changed = false;
 }
 
@@ -563,6 +565,7 @@ static bool has_work(const struct unit *unit) {
 
 static void unit_step(void *self, int64_t now_ns) {
     struct unit *unit = self;
+    if (now_ns >= unit->tiers.answer_by_ns) unit->plan_wanted = true;
     if (!has_work(unit) && now_ns < unit->give_up_ns) return;
     if (!unit_can_put(unit, outbox_bytes_min(&unit->options))) return;
     handoff_give_up(unit, now_ns);
@@ -607,9 +610,14 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
     }
 }
 
-/* Either there is work now, or a record must come first, unless a transfer takes too long. */
+/* Either there is work now, or a record must come first, unless a transfer or the word of what the
+ * storage has takes too long. */
 static int64_t unit_next_wake_ns(const void *self) {
-    return has_work(self) ? 0 : ((const struct unit *)self)->give_up_ns;
+    const struct unit *unit = self;
+    if (has_work(unit)) return 0;
+    bool plans = unit->step_row_count == 0 && !unit->abandoned;
+    int64_t found_ns = plans ? unit->tiers.answer_by_ns : MACHINE_NEVER;
+    return found_ns < unit->give_up_ns ? found_ns : unit->give_up_ns;
 }
 
 struct machine unit_machine(struct unit *unit) {

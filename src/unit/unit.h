@@ -11,8 +11,8 @@
  * let the KV blocks go to another unit, which has reserved pages for them (unit/handoff.h).
  *
  * Takes SUBMIT, CANCEL, CONTINUE, ROLE, STEP_DONE, KV_DONE, DRAIN. Puts out UNIT_HELLO (with the
- * first step, and after a ROLE), RUN_STEP (at most one in flight), TOKENS, FINISHED (exactly one for each SUBMIT,
- * whatever happens), UNIT_LOAD, RESERVED, KV_EXPECT, KV_PUSH, KV_CANCEL.
+ * first step, and after a ROLE), RUN_STEP (at most one in flight), TOKENS, FINISHED (exactly one
+ * for each SUBMIT, whatever happens), UNIT_LOAD, RESERVED, KV_EXPECT, KV_PUSH, KV_CANCEL.
  *
  * A step is formed only by step(), never by receive(): a host that hands over the records at hand
  * first, and then calls step(), lets cancellations and new arrivals into the very next step.

@@ -467,6 +467,9 @@ static void storage_is_checked(void **state) {
     struct record_unit_load *report = good_load();
     report->kv_storage = KV_STORAGE_COUNT;
     assert_invalid(report);
+    report = good_load();
+    load_ranks(report)[0].kv_storage = KV_STORAGE_COUNT;
+    assert_invalid(report);
 }
 
 /* What travels between units says where its blocks lie, and asks for nothing impossible. */

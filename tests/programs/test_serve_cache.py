@@ -131,4 +131,5 @@ def main():
     check_full_disk(wanted)
 
 
-main()
+if __name__ == "__main__":
+    main()

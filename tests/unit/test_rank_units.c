@@ -2,7 +2,8 @@
  * Protects the unit of several ranks: steps come out whole (one plan a rank, in order, all in one
  * go) and only when the last one is back; requests spread evenly, and each gets its tokens from its
  * own rank; cancellations, refusals and failed steps end each request once; drafts of one rank are
- * told to all; hello and load speak for all.
+ * told to all; hello and load speak for all; what passes between a rank's unit and the KV storage
+ * of its own pages is that rank's alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 #include "policy/balance_prefill.h"
 #include "unit/rank_units.h"
 
-enum { RANKS = 3, REQUESTS = 60, VOCAB = 500, NEW_TOKENS = 9, PROMPT_MAX = 150 };
+enum { RANKS = 3, REQUESTS = 60, VOCAB = 500, NEW_TOKENS = 9, PROMPT_MAX = 150, ASKS_MAX = 16 };
 
 struct world {
     void *memory;
@@ -28,7 +29,10 @@ struct world {
     uint32_t plan_count, steps, hellos, role, submitted;
     uint32_t received[REQUESTS], endings[REQUESTS], reasons[FINISH_REASON_COUNT];
     uint32_t rows_of_rank[RANKS];
-    uint32_t masks, experts; /* records that came through */
+    uint32_t masks, experts;          /* records that came through */
+    struct record_kv *asks[ASKS_MAX]; /* of the KV storage, not yet answered */
+    uint32_t ask_count;
+    uint32_t storage[RANKS]; /* enum kv_storage_state, as last told */
     struct record_unit_load load;
     int64_t now_ns;
 };
@@ -92,6 +96,8 @@ static void drain(struct world *world) {
         }
         if (record->kind == RECORD_UNIT_LOAD) {
             memcpy(&world->load, record, sizeof world->load);
+            for (uint32_t rank = 0; rank < RANKS; rank++)
+                world->storage[rank] = load_ranks((const void *)record)[rank].kv_storage;
             assert_int_equal(world->load.pages_free + world->load.pages_held +
                                  world->load.pages_cached,
                              RANKS * options().page_count);
@@ -101,6 +107,11 @@ static void drain(struct world *world) {
             assert_int_equal(world->endings[tokens->request.low], 0);
             assert_int_equal(tokens->first_output_position, world->received[tokens->request.low]);
             world->received[tokens->request.low] += tokens->token_count;
+        }
+        if (record_is_kv(record)) {
+            assert_true(record_valid(record, record->bytes) && world->ask_count < ASKS_MAX);
+            world->asks[world->ask_count] = malloc(record->bytes);
+            memcpy(world->asks[world->ask_count++], record, record->bytes);
         }
         world->masks += record->kind == RECORD_DRAIN;
         world->experts += record->kind == RECORD_EXPERTS;
@@ -467,12 +478,107 @@ static void test_reserve(void **state) {
     free(world.memory);
 }
 
+/* The one ask of this kind that a rank's unit has said; the caller frees it. NULL: none. */
+static void *take_ask(struct world *world, enum record_kind kind, uint32_t rank) {
+    for (uint32_t i = 0; i < world->ask_count; i++) {
+        struct record_kv *ask = world->asks[i];
+        if (ask->record.kind != kind || ask->rank != rank) continue;
+        world->asks[i] = world->asks[--world->ask_count];
+        return ask;
+    }
+    return NULL;
+}
+
+/* Of the leading blocks of its request, the storage of rank r has r. */
+static void answer_find(struct world *world, uint32_t rank) {
+    struct record_kv_find *find = take_ask(world, RECORD_KV_FIND, rank);
+    assert_non_null(find);
+    struct record_kv_found found = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof found},
+                                    .request = find->request,
+                                    .rank = rank,
+                                    .blocks = rank};
+    assert_int_equal(find->key_count, 2);
+    free(find);
+    send(world, &found);
+}
+
+static void answer_load(struct world *world, uint32_t rank) {
+    struct record_kv_load *load = take_ask(world, RECORD_KV_LOAD, rank);
+    assert_non_null(load);
+    assert_int_equal(load->block_count, rank);
+    struct record_kv_loaded loaded = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof loaded},
+                                      .request = load->request,
+                                      .rank = rank,
+                                      .blocks = rank,
+                                      .ns = 1000};
+    free(load);
+    send(world, &loaded);
+}
+
+/* All blocks are stored, but those of rank 1, whose disk is full. */
+static uint32_t answer_keeps(struct world *world, uint32_t rank) {
+    uint32_t blocks = 0;
+    for (struct record_kv_keep *keep; (keep = take_ask(world, RECORD_KV_KEEP, rank)); free(keep)) {
+        bool full = rank == 1;
+        struct record_kv_kept kept = {.record = {RECORD_VERSION, RECORD_KV_KEPT, sizeof kept},
+                                      .rank = rank,
+                                      .last_page = keep->last_page,
+                                      .dropped = full ? keep->block_count : 0,
+                                      .writable = !full};
+        blocks += keep->block_count;
+        send(world, &kept);
+    }
+    return blocks;
+}
+
+static void test_storage(void **state) {
+    struct world world;
+    struct unit_options unit = options();
+    unit.kv_storage = true;
+    unit.kv_choice = KV_CHOICE_LOAD;
+    unit.page_bytes = 1000;
+    open_world(&world, &unit);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        submit_of(&world, rank, 140); /* one on each; two whole blocks and a bit */
+    step(&world);
+    assert_int_equal(world.plan_count, 0); /* nobody starts before it knows what there is */
+    for (uint32_t rank = RANKS; rank-- > 0;)
+        answer_find(&world, rank);
+    step(&world);
+    assert_int_equal(world.plan_count, RANKS);
+    assert_int_equal(world.plans[0]->row_count, 1); /* nothing to load there */
+    for (uint32_t rank = 1; rank < RANKS; rank++) {
+        assert_int_equal(world.plans[rank]->row_count, 0);
+        answer_load(&world, rank);
+    }
+    run(&world);
+    assert_int_equal(world.load.loaded_disk_tokens_total, (1 + 2) * KV_BLOCK_TOKENS);
+    assert_int_equal(world.reasons[FINISH_LENGTH], RANKS);
+    assert_int_equal(world.load.pages_held, 2 + 2); /* being copied, with those before them */
+    uint32_t kept = 0;
+    for (uint32_t rank = RANKS; rank-- > 0;) {
+        uint32_t blocks = answer_keeps(&world, rank);
+        assert_int_equal(blocks, 2 - rank); /* what was computed */
+        kept += rank == 1 ? 0 : blocks;
+    }
+    run(&world);
+    assert_int_equal(world.ask_count, 0);
+    assert_int_equal(world.load.pages_held, 0);
+    assert_int_equal(world.load.kept_blocks_total, kept);
+    assert_int_equal(world.load.dropped_blocks_total, 1);
+    assert_int_equal(world.load.kv_storage, KV_STORAGE_READ_ONLY); /* one of them at least */
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_int_equal(world.storage[rank], rank == 1 ? KV_STORAGE_READ_ONLY : KV_STORAGE_ON);
+    close_world(&world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spread),         cmocka_unit_test(test_prefixes),
         cmocka_unit_test(test_simple_methods), cmocka_unit_test(test_one_works),
         cmocka_unit_test(test_random_lives),   cmocka_unit_test(test_full),
         cmocka_unit_test(test_masked),         cmocka_unit_test(test_late),
-        cmocka_unit_test(test_nobody_takes),   cmocka_unit_test(test_reserve)};
+        cmocka_unit_test(test_nobody_takes),   cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_storage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

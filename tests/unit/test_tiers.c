@@ -107,19 +107,34 @@ static void another_tenant_finds_nothing(void **state) {
     free(storage);
 }
 
-/* Where the storage is late, a request is not kept waiting for what it might have. */
-static void nobody_waits_for_an_answer(void **state) {
+/* The storage of another process is asked: a request waits for its answer, but not for ever; the
+ * unit says until when. */
+static void an_answer_is_waited_for_in_time(void **state) {
     (void)state;
     struct storage *storage = storage_open(3);
-    struct world *world = open_above(storage, KV_CHOICE_LOAD);
-    uint32_t number = world_submit(world, 200, 5);
-    for (int turn = 0; turn < 100 && !world->known[number].endings; turn++) {
+    struct world *world = open_above(storage, KV_CHOICE_MEASURED);
+    uint32_t late = world_submit(world, 200, 5);
+    world_drain(world);
+    world_step(world);
+    world_drain(world);
+    assert_null(world->plan);
+    int64_t wake_ns = world->machine.next_wake_ns(world->machine.self);
+    assert_true(wake_ns > world->now_ns && wake_ns < MACHINE_NEVER);
+    uint32_t short_one = world_submit(world, 20, 5); /* nothing to be found: it goes on */
+    for (int turn = 0; turn < 100 && !world->known[short_one].endings; turn++) {
         world_drain(world);
         if (world->plan) world_complete(world, false);
-        world_drain(world);
         world_step(world);
     }
-    assert_int_equal(world->known[number].endings, 1);
+    assert_int_equal(world->known[short_one].endings, 1);
+    assert_int_equal(world->known[late].endings, 0);
+    if (world->now_ns < wake_ns) world->now_ns = wake_ns;
+    for (int turn = 0; turn < 100 && !world->known[late].endings; turn++) {
+        world_drain(world);
+        if (world->plan) world_complete(world, false);
+        world_step(world);
+    }
+    assert_int_equal(world->known[late].endings, 1);
     assert_true(storage->pending_count > 0);
     run(world);
     world_assert_empty(world);
@@ -260,7 +275,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_one_keeps_another_loads),
         cmocka_unit_test(another_tenant_finds_nothing),
-        cmocka_unit_test(nobody_waits_for_an_answer),
+        cmocka_unit_test(an_answer_is_waited_for_in_time),
         cmocka_unit_test(a_load_outlives_its_request),
         cmocka_unit_test(interrupted_requests_load_what_they_had),
         cmocka_unit_test(another_unit_loads_an_answers_blocks),
