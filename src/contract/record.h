@@ -507,7 +507,7 @@ struct record_unit_load {
     uint64_t evicted_pages_total;
     uint64_t drafts_total;
     uint64_t drafts_right_total;
-    uint64_t loaded_disk_tokens_total; /* of prompts, from the KV storage */
+    uint64_t loaded_disk_tokens_total; /* from the KV storage */
     uint64_t loaded_host_tokens_total;
     uint64_t kept_blocks_total;                           /* given to the storage */
     uint64_t dropped_blocks_total;                        /* it did not take for want of room */

@@ -234,7 +234,7 @@ static void write_storage(struct json_writer *writer, const struct record_unit_l
     write_sample(writer, "fathom_kv_storage_ranks{state=\"read only\"}",
                  ranks[KV_STORAGE_READ_ONLY]);
     write_family(writer, "fathom_kv_loaded_tokens_total", "counter",
-                 "Prompt tokens whose KV rows came from the storage, by tier.");
+                 "Tokens whose KV rows came from the storage, by tier.");
     write_sample(writer, "fathom_kv_loaded_tokens_total{tier=\"disk\"}",
                  load->loaded_disk_tokens_total);
     write_sample(writer, "fathom_kv_loaded_tokens_total{tier=\"host\"}",
