@@ -93,6 +93,8 @@ void prefix_affinity_note(struct prefix_affinity *affinity, uint32_t unit, const
     affinity->clocks[unit] = now + brought;
 }
 
+/* Who has a block has those before it, even where too many others had them since for the table to
+ * say so: they came with it, and are used no less. */
 uint32_t prefix_affinity_find(const struct prefix_affinity *affinity, const uint64_t *keys,
                               uint32_t key_count, uint32_t *blocks_out) {
     uint32_t depth = 0;
@@ -101,8 +103,8 @@ uint32_t prefix_affinity_find(const struct prefix_affinity *affinity, const uint
         const struct prefix_entry *entry = find(affinity, keys[depth]);
         if (!entry) break;
         for (uint32_t i = 0; i < PREFIX_AFFINITY_UNITS && entry->traces[i].stamp; i++) {
-            uint32_t *blocks = &blocks_out[entry->traces[i].unit];
-            if (*blocks == depth && has_still(affinity, &entry->traces[i])) *blocks = depth + 1;
+            if (has_still(affinity, &entry->traces[i]))
+                blocks_out[entry->traces[i].unit] = depth + 1;
         }
     }
     return depth;

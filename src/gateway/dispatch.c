@@ -300,7 +300,7 @@ static struct balance_units_need need_of(const struct request *request) {
 /* Of the tenant. The keys are the gateway's own: nothing but a choice of units hangs on them. */
 static void make_prefix_keys(struct gateway *gateway, struct request *leader) {
     uint32_t count = (leader->prompt_tokens - 1) / KV_BLOCK_TOKENS;
-    if (!gateway->options.prefix_affinity || leader->prefix_keys || count == 0) return;
+    if (!gateway->options.prefix_blocks || leader->prefix_keys || count == 0) return;
     uint64_t *keys = arena_take(&leader->arena, count * sizeof *keys);
     if (!keys) return; /* then without */
     prefix_affinity_keys(0, leader->prompt, count, keys);

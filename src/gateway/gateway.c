@@ -19,7 +19,6 @@
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
 #define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
 #define MODEL_NAME_BYTES_MAX 256
-#define AFFINITY_BLOCKS (1u << 16) /* 4 million tokens of prompts */
 
 static struct gateway_options with_defaults(const struct gateway_options *given) {
     struct gateway_options options = *given;
@@ -48,7 +47,7 @@ size_t gateway_memory_bytes(const struct gateway_options *options) {
     size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
     return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes + scratch_bytes(&full) +
            tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request +
-           fleet_bytes() + prefix_affinity_bytes(full.prefix_affinity ? AFFINITY_BLOCKS : 0) + 512;
+           fleet_bytes() + prefix_affinity_bytes(full.prefix_blocks) + 512;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -68,6 +67,7 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"inline_text_bytes", o->inline_text_bytes, 1, RECORD_BYTES_MAX / 8},
         {"outbox_bytes", o->outbox_bytes, OUTBOX_BYTES_MIN, RECORD_BYTES_MAX},
         {"keep_alive_ns", (uint64_t)o->keep_alive_ns, 1, INT64_MAX / 2},
+        {"prefix_blocks", o->prefix_blocks ? o->prefix_blocks : 4, 4, 1 << 24},
         {"unit_silence_ns", (uint64_t)o->unit_silence_ns, 0, INT64_MAX / 2},
         {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
         {"model_name's length", strlen(o->model_name), 1, MODEL_NAME_BYTES_MAX},
@@ -106,8 +106,8 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
         if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
     }
     enum status status = fleet_open(&gateway->fleet, arena);
-    if (!status && o->prefix_affinity)
-        status = prefix_affinity_open(&gateway->affinity, arena, AFFINITY_BLOCKS);
+    if (!status && o->prefix_blocks)
+        status = prefix_affinity_open(&gateway->affinity, arena, o->prefix_blocks);
     if (!status) status = map_open(&gateway->by_id, arena, o->requests_max);
     return status ? status : map_open(&gateway->by_connection, arena, o->requests_max);
 }

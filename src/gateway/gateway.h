@@ -46,11 +46,12 @@ struct gateway_options {
     size_t inline_text_bytes; /* longer texts go out as TOKENIZE; 0: 16 KiB */
     size_t request_bytes;     /* memory for all requests' answers; 0: a default by requests_max */
     size_t outbox_bytes;      /* 0: a default by body_bytes_max; at least 1 MiB */
-    bool prefix_affinity;     /* prompts go where their beginning was computed of late */
-    int64_t keep_alive_ns;    /* a waiting stream gets a comment this often; 0: 5 s */
-    int64_t unit_silence_ns;  /* a unit of which nothing is heard for so long is given up; 0: never,
-                               * for units in the gateway's own process */
-    int64_t unit_wait_ns;     /* a request that no unit can take waits so long; 0: 30 s */
+    uint32_t prefix_blocks; /* prompts go where their beginning was computed of late: so many blocks
+                             * are remembered, a power of two; 0: none */
+    int64_t keep_alive_ns;  /* a waiting stream gets a comment this often; 0: 5 s */
+    int64_t unit_silence_ns; /* a unit of which nothing is heard for so long is given up; 0: never,
+                              * for units in the gateway's own process */
+    int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */
 };
 
 /* Arena bytes that suffice for gateway_create. */

@@ -9,19 +9,23 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "cache/prefix_affinity.h"
 #include "host/file.h"
 #include "programs/bench.h"
 #include "programs/load_trace.h"
 #include "simulate/hardware.h"
 #include "simulate/ranks.h"
+#include "simulate/units.h"
 
 #define TRACE_BYTES_MAX ((size_t)1 << 30)
 #define REQUESTS_MAX 4000000
+#define TABLE_ENTRIES (1u << 20) /* of the gateway's prefixes */
 #define ANSWERS_A_PLACE                                                                            \
     8 /* requests played for each that runs at once, so that a steady state shows */
 
 struct balance_values {
     uint64_t prefill_ranks, decode_ranks, load, step_tokens, requests_max, rank_tokens, max_prompt;
+    uint64_t units, unit_tokens;
     double fetch_us, patience;
     bool json;
 };
@@ -89,6 +93,20 @@ static const struct option balance_rows[] = {
      .help = "seconds for which a prompt may be passed over",
      .maximum = 1e6,
      AT(patience)},
+    {.name = "units",
+     .type = OPTION_COUNT,
+     .fallback = "0",
+     .help = "also the gateway's choice among so many units that have the prefill ranks' speed "
+             "together, beside one unit with all their pages",
+     .maximum = LIMIT_FLEET_UNITS,
+     AT(units)},
+    {.name = "unit-tokens",
+     .type = OPTION_COUNT,
+     .fallback = "4000000",
+     .help = "KV tokens in such a unit's pages",
+     .minimum = RANKS_BLOCK_TOKENS,
+     .maximum = UINT32_MAX,
+     AT(unit_tokens)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
 };
 
@@ -220,14 +238,21 @@ static double prefill_rate(const struct bench *bench, double tokens, double atte
     return step / (hardware_prefill_ns(&rank, 1) * 1e-9) * (double)bench->values.prefill_ranks;
 }
 
-static enum status play_for_prefill(struct bench *bench, struct error *error) {
+static double prefill_rate_of_trace(const struct bench *bench) {
     double tokens = 0, attended = 0;
     for (size_t i = 0; i < bench->trace.count; i++) {
         double prompt = cut(bench->trace.rows[i].prompt_tokens, bench->values.max_prompt);
         tokens += prompt;
         attended += prompt * (prompt + 1) / 2;
     }
-    double load = (double)bench->values.load / 100 * prefill_rate(bench, tokens, attended);
+    return prefill_rate(bench, tokens, attended);
+}
+
+static enum status play_for_prefill(struct bench *bench, struct error *error) {
+    double tokens = 0;
+    for (size_t i = 0; i < bench->trace.count; i++)
+        tokens += cut(bench->trace.rows[i].prompt_tokens, bench->values.max_prompt);
+    double load = (double)bench->values.load / 100 * prefill_rate_of_trace(bench);
     uint32_t plays =
         1 + (uint32_t)(125.0 * (double)bench->values.prefill_ranks / (double)bench->trace.count);
     return play(bench, plays, load / (tokens / trace_seconds(&bench->trace)), error);
@@ -361,6 +386,58 @@ static enum status run_methods(struct bench *bench, bool prefill, struct error *
     return status;
 }
 
+/* Percentiles of the middle four fifths, hits of all prompts. */
+static enum status run_units(struct bench *bench, const char *name, enum units_method method,
+                             uint32_t units, struct error *error) {
+    const struct balance_values *values = &bench->values;
+    double rate = prefill_rate_of_trace(bench);
+    struct units_options options = {
+        .method = method,
+        .unit_count = units,
+        .block_ids = bench->block_ids,
+        .unit_blocks = (uint32_t)(values->unit_tokens * values->units / units / RANKS_BLOCK_TOKENS),
+        .table_entries = TABLE_ENTRIES,
+        .token_ns = 1e9 * units / rate};
+    struct units_report report;
+    struct line line = {.what = "units"};
+    struct arena arena;
+    arena_over(&arena, bench->memory, bench->bytes);
+    enum status status =
+        units_prefill(&options, bench->requests, bench->count, &arena, bench->ready_ns, &report);
+    if (status) return error_set(error, status, "no memory for %u requests", bench->count);
+    for (uint32_t i = 0; i < bench->count; i++)
+        bench->times[i] = (double)(bench->ready_ns[i] - bench->requests[i].arrival_ns);
+    set_percentiles(bench, &line);
+    double hits = (double)report.cached_tokens / (double)report.prompt_tokens;
+    if (values->json)
+        printf("%s\n  {\"phase\":\"units\",\"method\":\"%s\",\"hit_rate\":%.4f,"
+               "\"token_spread\":%.4f,\"ttft_p50_ms\":%.2f,\"ttft_p99_ms\":%.2f}",
+               bench->printed++ ? "," : "[", name, hits, report.spread, line.p50_ms, line.p99_ms);
+    else
+        printf("  %-15s %10.3f %10.3f %12.1f %12.1f\n", name, hits, report.spread, line.p50_ms,
+               line.p99_ms);
+    return STATUS_OK;
+}
+
+static enum status run_all_units(struct bench *bench, struct error *error) {
+    uint32_t units = (uint32_t)bench->values.units;
+    enum status status = play_for_prefill(bench, error);
+    if (status) return status;
+    bench->bytes = (size_t)bench->count * 64 + ((size_t)bench->block_ids + 1) * units * 12 +
+                   prefix_affinity_bytes(TABLE_ENTRIES) + ((size_t)64 << 20);
+    free(bench->memory);
+    bench->memory = malloc(bench->bytes);
+    if (!bench->memory) return error_set(error, STATUS_NO_MEMORY, "no memory for the units");
+    if (!bench->values.json)
+        printf("%u units, %u requests; tokens computed: max/mean over units\n"
+               "  %-15s %10s %10s %12s %12s\n",
+               units, bench->count, "method", "hit rate", "tokens", "TTFT p50 ms", "p99 ms");
+    for (int method = 0; !status && method < UNITS_METHOD_COUNT; method++)
+        status = run_units(bench, units_method_name((enum units_method)method),
+                           (enum units_method)method, units, error);
+    return status ? status : run_units(bench, "one unit", UNITS_LOAD, 1, error);
+}
+
 static enum status read_trace(struct bench *bench, const char *path, struct error *error) {
     struct bytes text;
     enum status status = file_take(path, TRACE_BYTES_MAX, &text, error);
@@ -382,6 +459,7 @@ int bench_balance(int argc, char **argv) {
     enum status status = read_trace(&bench, result.positional[0], &error);
     if (!status && bench.values.prefill_ranks) status = run_methods(&bench, true, &error);
     if (!status && bench.values.decode_ranks) status = run_methods(&bench, false, &error);
+    if (!status && bench.values.units) status = run_all_units(&bench, &error);
     if (!status && bench.values.json) printf("%s\n", bench.printed ? "\n]" : "[]");
     load_trace_free(&bench.trace);
     free(bench.requests);

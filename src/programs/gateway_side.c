@@ -71,6 +71,14 @@ static enum status open_text(struct gateway_side *side, const char *directory,
     return side->scratch ? STATUS_OK : no_memory(error, "the tokenizer");
 }
 
+/* The next one; what is too few for a table is none. */
+static uint32_t power_of_two(uint64_t count) {
+    uint32_t power = 4;
+    while (power < count)
+        power *= 2;
+    return count ? power : 0;
+}
+
 static enum status open_machine(struct gateway_side *side, uint64_t requests, int64_t silence_ns,
                                 struct error *error) {
     const struct model_text *text = &side->text;
@@ -86,7 +94,7 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
         .bos_token = text->bos_token,
         .body_bytes_max = LONG_TEXT_BYTES_MAX,
         .unit_silence_ns = silence_ns,
-        .prefix_affinity = side->values->prefix_affinity,
+        .prefix_blocks = power_of_two(side->values->prefix_blocks),
     };
     requests += REQUESTS_AHEAD;
     gateway.requests_max =

@@ -13,7 +13,7 @@
 struct gateway_side_values {
     uint64_t port;
     const char *host, *served_name, *allow_origin;
-    bool prefix_affinity;
+    uint64_t prefix_blocks;
 };
 
 /* Rows for an option table of `owner`, which has a struct gateway_side_values `gateway`. */
@@ -33,12 +33,14 @@ struct gateway_side_values {
          .type = OPTION_TEXT,                                                                      \
          .help = "the model's name in the API; the directory's name if not given",                 \
          .offset = offsetof(owner, gateway.served_name)},                                          \
-        {.name = "prefix-affinity",                                                                \
-         .type = OPTION_FLAG,                                                                      \
-         .fallback = "true",                                                                       \
+        {.name = "prefix-blocks",                                                                  \
+         .type = OPTION_COUNT,                                                                     \
+         .fallback = "262144",                                                                     \
          .help = "among units: prompts go to one that computed their beginning of late, as long "  \
-                 "as it has not much more to do than others",                                      \
-         .offset = offsetof(owner, gateway.prefix_affinity)},                                      \
+                 "as it has not much more to do than others; blocks of 64 tokens of which that "   \
+                 "is remembered, 80 bytes each; 0: none",                                          \
+         .maximum = 1 << 24,                                                                       \
+         .offset = offsetof(owner, gateway.prefix_blocks)},                                        \
     {                                                                                              \
         .name = "allow-origin", .type = OPTION_TEXT,                                               \
         .help = "let pages of this origin use the API (CORS); * for any. None if not given",       \

@@ -105,7 +105,7 @@ static void choose_gateway_options(struct world *world) {
     struct fleet_dice *dice = &world->dice;
     world->report->scarce = fleet_dice_below(dice, 3) == 0;
     *world->gateway_options = (struct gateway_options){
-        .prefix_affinity = true,
+        .prefix_blocks = 1 << 10,
         .model_name = "fleet",
         .version = "0",
         .sampling = {.temperature = 1, .top_p = 1},
@@ -160,7 +160,7 @@ static struct unit_options largest_unit(void) {
 }
 
 static struct gateway_options largest_gateway(void) {
-    return (struct gateway_options){.prefix_affinity = true,
+    return (struct gateway_options){.prefix_blocks = 1 << 10,
                                     .requests_max = 66,
                                     .body_bytes_max = 16 << 10,
                                     .request_bytes = 400 * POOL_CHUNK_BYTES,

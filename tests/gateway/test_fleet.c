@@ -350,7 +350,7 @@ static void end_last(struct world *world) {
 static void prompts_go_where_they_began(void **state) {
     (void)state;
     for (uint32_t on = 0; on < 2; on++) {
-        struct world *world = open_with(3, (struct gateway_options){.prefix_affinity = on});
+        struct world *world = open_with(3, (struct gateway_options){.prefix_blocks = on ? 64 : 0});
         ask_family(world, 100, 1);
         assert_int_equal(world->last_unit.value, 1);
         ask_family(world, 200, 1); /* while that runs */
