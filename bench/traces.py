@@ -31,10 +31,10 @@ def options():
     parser.add_argument("--only", choices=("peers", "tiers"), help="the first table, or the second one")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each system, all units together")
     parser.add_argument("--scale-tokens", type=float, default=0.125)
-    parser.add_argument("--max-prompt", type=int, default=512)
-    parser.add_argument("--load", type=float, default=60, help="percent of what one unit can do")
-    parser.add_argument("--seconds", type=float, default=14, help="in which a trace's requests arrive")
-    parser.add_argument("--tiers-seconds", type=float, default=6, help="... for the second table")
+    parser.add_argument("--max-prompt", type=int, default=520)
+    parser.add_argument("--load", type=float, default=40, help="percent of what one unit can do")
+    parser.add_argument("--seconds", type=float, default=15, help="in which a trace's requests arrive")
+    parser.add_argument("--tiers-seconds", type=float, default=5, help="... for the second table")
     parser.add_argument("--seconds-max", type=float, default=100, help="a system that takes longer is stopped")
     parser.add_argument("--little-memory", default="8MiB", help="--kv-memory of the second table")
     parser.add_argument("--disk", help="folder for the storage of the second table; a temporary one if not given")
@@ -155,7 +155,7 @@ def measure(wanted, trace, name, command, played):
     row = {"trace": os.path.basename(trace), "system": name}
     try:
         with Server(command) as url:
-            row.update(read(wanted.fathom, "bench", "serve", url, "--json", "--warmup", "2", *played,
+            row.update(read(wanted.fathom, "bench", "serve", url, "--json", "--warmup", "1", *played,
                             seconds_max=wanted.seconds_max))
         if row["failed"]:
             row["trouble"] = "%d of %d failed" % (row["failed"], row["requests"])
