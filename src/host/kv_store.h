@@ -25,7 +25,8 @@ struct kv_load;
 struct kv_store_options {
     const char *directory; /* NULL: host memory alone */
     struct store_shape shape;
-    uint64_t disk_bytes;        /* at most, of this block format, by all processes together */
+    uint64_t disk_bytes;        /* at most, of the whole directory: all block formats, by all
+                                 * processes together */
     uint64_t host_bytes;        /* of blocks that stay in memory; 0: none do */
     uint64_t write_queue_bytes; /* waiting to be written; 0: a default */
     uint64_t write_bytes_per_s; /* 0: as fast as the disk */

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "host/kv_store_others.h"
 #include "host/kv_store_state.h"
 
 #define KEEPS_AT_ONCE 2
@@ -202,18 +203,27 @@ static bool give_up(struct kv_store *store, const struct ranking *ranking, uint3
     return true;
 }
 
+/* One of our segments, or one of another block format that is older than our least. */
+static bool give_up_least(struct kv_store *store, const struct ranking *ranking) {
+    for (;;) {
+        uint32_t segment = retain_blocks_least(ranking->segments, ranking->segment_count);
+        int64_t before_ns =
+            segment == RETAIN_NONE ? INT64_MAX : store->files.segments[segment]->modified_ns;
+        if (kv_store_others_remove(&store->files, before_ns)) return true;
+        if (segment == RETAIN_NONE) return false;
+        if (give_up(store, ranking, segment)) return true;
+        ranking->segments[segment].movable = false;
+    }
+}
+
 /* Makes room for `bytes` more. */
 static bool make_room(struct kv_store *store, uint64_t bytes) {
-    while (kv_store_files_bytes(&store->files) + bytes > store->options.disk_bytes) {
+    while (kv_store_files_bytes(&store->files) + kv_store_others_bytes(&store->files) + bytes >
+           store->options.disk_bytes) {
         struct ranking ranking;
         if (store->moving.in_flight || !rank(store, &ranking)) return false;
         kv_store_stop_moving(store);
-        bool done = false;
-        for (uint32_t segment; !done; ranking.segments[segment].movable = false) {
-            segment = retain_blocks_least(ranking.segments, ranking.segment_count);
-            if (segment == RETAIN_NONE) break;
-            done = give_up(store, &ranking, segment);
-        }
+        bool done = give_up_least(store, &ranking);
         rank_end(&ranking);
         if (!done) return false;
     }

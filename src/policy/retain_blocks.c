@@ -79,6 +79,16 @@ uint32_t retain_blocks_least(const struct retain_segment *segments, uint32_t seg
     return least;
 }
 
+uint32_t retain_blocks_oldest(const struct retain_other *others, uint32_t count,
+                              int64_t before_ns) {
+    uint32_t oldest = RETAIN_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!others[i].movable || others[i].written_ns >= before_ns) continue;
+        if (oldest == RETAIN_NONE || others[i].written_ns < others[oldest].written_ns) oldest = i;
+    }
+    return oldest;
+}
+
 uint32_t retain_blocks_sparse(const struct retain_segment *segments, uint32_t segment_count) {
     uint32_t sparse = RETAIN_NONE, dead_most = 0;
     for (uint32_t i = 0; i < segment_count; i++) {

@@ -48,6 +48,15 @@ void retain_blocks_value(struct retain_block *blocks, uint32_t count, uint32_t *
 /* The movable segment of least value; RETAIN_NONE if none is. */
 uint32_t retain_blocks_least(const struct retain_segment *segments, uint32_t segment_count);
 
+struct retain_other { /* a segment of another block format: nobody here can tell what it is worth */
+    bool movable;
+    int64_t written_ns; /* last */
+};
+
+/* All formats share one budget. The movable one of others that was written to longest ago, if that
+ * was before our segment of least value was; RETAIN_NONE: ours goes. */
+uint32_t retain_blocks_oldest(const struct retain_other *others, uint32_t count, int64_t before_ns);
+
 /* A movable segment of which so little is left that rewriting it is cheap: more than half of its
  * slots are dead. The one with the most; RETAIN_NONE if there is none. */
 uint32_t retain_blocks_sparse(const struct retain_segment *segments, uint32_t segment_count);

@@ -27,8 +27,8 @@ const struct option_table cache_options[1] = {{
     .command = "cache",
     .arguments = "stat|verify|gc DIR",
     .description = "A KV storage on disk: what is in it; every byte of it read and checked (exit "
-                   "code 1: damage);\nits oldest segments removed until --size is left. Servers "
-                   "may use it meanwhile.",
+                   "code 1: damage);\nits oldest segments removed, whichever their format, until "
+                   "--size is left. Servers may use it meanwhile.",
     .options = cache_rows,
     .option_count = sizeof cache_rows / sizeof *cache_rows,
     .positional_min = 2,
@@ -85,6 +85,9 @@ static int look(const char *directory, bool deep, bool json) {
                (unsigned long long)total.damaged);
     else if (!printed.folders)
         printf("no blocks\n");
+    else
+        printf("in all: %llu blocks, %.1f MiB; --kv-disk bounds this sum\n",
+               (unsigned long long)total.blocks, (double)total.bytes / ((size_t)1 << 20));
     int exit_code = command_end(cache_options);
     return exit_code == EXIT_CODE_OK && deep && total.damaged ? EXIT_CODE_FAILED : exit_code;
 }

@@ -53,7 +53,7 @@ struct unit_side_values {
         {.name = "kv-disk",                                                                        \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "16GiB",                                                                      \
-         .help = "... at most so much of it",                                                      \
+         .help = "... at most so much of it, block formats of other models included",              \
          .offset = offsetof(owner, unit.kv_disk)},                                                 \
         {.name = "kv-host",                                                                        \
          .type = OPTION_BYTES,                                                                     \

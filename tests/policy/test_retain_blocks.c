@@ -90,6 +90,18 @@ static void what_is_worth_more_than_most_moves(void **state) {
     assert_int_equal(retain_blocks_keep(blocks, 16, 0, 0, keep), 0);
 }
 
+/* Another format's segment goes before ours if it was written to earlier, the oldest of them first;
+ * never one that may not move. */
+static void the_oldest_of_another_format_goes(void **state) {
+    (void)state;
+    const struct retain_other others[] = {{true, 50}, {true, 30}, {false, 10}, {true, 40}};
+    assert_int_equal(retain_blocks_oldest(others, 4, 100), 1);
+    assert_int_equal(retain_blocks_oldest(others, 4, 31), 1);
+    assert_int_equal(retain_blocks_oldest(others, 4, 30), RETAIN_NONE);
+    assert_int_equal(retain_blocks_oldest(others, 1, INT64_MAX), 0);
+    assert_int_equal(retain_blocks_oldest(others, 0, INT64_MAX), RETAIN_NONE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heat_and_cost_make_value),
@@ -97,6 +109,7 @@ int main(void) {
         cmocka_unit_test(circles_are_harmless),
         cmocka_unit_test(the_least_valuable_segment_goes),
         cmocka_unit_test(what_is_worth_more_than_most_moves),
+        cmocka_unit_test(the_oldest_of_another_format_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
