@@ -49,7 +49,7 @@ static enum status open_carrier(struct seat *seat, const struct kv_fabric_option
     struct kv_carrier_options carrier = {
         .transport = seat->transport,
         .pages = transport.pages,
-        .progress = options->progress,
+        .progress = options->by_step ? NULL : options->progress,
         .transfer_ns_max = (int64_t)(options->seconds_max * 1e9),
         .context = seat->context,
         .say = seat->say,

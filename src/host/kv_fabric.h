@@ -32,6 +32,7 @@ struct kv_fabric_options {
     uint32_t rank_count;
     double seconds_max;        /* that a transfer may take */
     uint64_t bytes_per_second; /* sent at most; 0: no bound */
+    bool by_step;              /* blocks leave when the step is done that makes them */
     void *context;
     /* KV_DONE, FOUND, LOADED and KEPT, of any rank; also from within kv_fabric_take. */
     void (*say)(void *context, const struct record *record);

@@ -24,6 +24,7 @@ struct unit_values {
     const char *role, *kv_listen, *kv_control;
     double kv_seconds;
     uint64_t kv_send_rate;
+    const char *kv_push;
     const char *board, *config;
 };
 
@@ -70,6 +71,13 @@ static const struct option unit_rows[] = {
      .type = OPTION_BYTES,
      .help = "bytes of KV blocks that each rank sends in a second, at most; 0: no limit",
      .offset = offsetof(struct unit_values, kv_send_rate)},
+    {.name = "kv-push",
+     .type = OPTION_CHOICE,
+     .choices = "layer|step",
+     .fallback = "layer",
+     .help = "when a step's KV blocks leave for another unit: each layer as soon as it is written, "
+             "or all when the step is done (to see what that makes)",
+     .offset = offsetof(struct unit_values, kv_push)},
     {.name = "board",
      .type = OPTION_TEXT,
      .help = "where to give signs of life; set by the supervisor that starts the unit",
@@ -111,7 +119,8 @@ static struct kv_fabric_options kv_options(const struct unit_values *values) {
                                           unit_side_storage(&values->unit, values->job.ranks),
                                       .control = values->kv_control,
                                       .seconds_max = values->kv_seconds,
-                                      .bytes_per_second = values->kv_send_rate};
+                                      .bytes_per_second = values->kv_send_rate,
+                                      .by_step = strcmp(values->kv_push, "step") == 0};
 }
 
 /* A rank other than 0: what its pages need beside the work for rank 0. */
