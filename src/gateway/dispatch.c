@@ -2,12 +2,14 @@
 #include "gateway/dispatch.h"
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "gateway/answer.h"
 #include "gateway/handover.h"
 #include "gateway/intake.h"
 #include "policy/admit.h"
 
 #define LOSSES_MAX 8                  /* units that a request may lose without a token in between */
+#define ROLE_RESTS 5                  /* times role_hold_ns, from one change to the next */
 #define RETRIES_MAX 3                 /* times that units may fail it, and refuse it, likewise */
 #define RETRY_NS ((int64_t)500000000) /* before the same unit is tried again; doubles each time */
 
@@ -303,7 +305,8 @@ static void make_prefix_keys(struct gateway *gateway, struct request *leader) {
     if (!gateway->options.prefix_blocks || leader->prefix_keys || count == 0) return;
     uint64_t *keys = arena_take(&leader->arena, count * sizeof *keys);
     if (!keys) return; /* then without */
-    prefix_affinity_keys(0, leader->prompt, count, keys);
+    prefix_affinity_keys(checksum_of(&leader->tenant, sizeof leader->tenant), leader->prompt, count,
+                         keys);
     leader->prefix_keys = keys;
     leader->prefix_key_count = count;
 }
@@ -438,9 +441,26 @@ static bool walk(struct gateway *gateway, int64_t now_ns) {
     return true;
 }
 
+/* Load reports come often enough to look again. */
+static void change_roles(struct gateway *gateway, int64_t now_ns) {
+    struct choose_roles_rule rule = {.hold_ns = gateway->options.role_hold_ns,
+                                     .rest_ns = ROLE_RESTS * gateway->options.role_hold_ns};
+    struct balance_unit units[LIMIT_FLEET_UNITS];
+    size_t room = carried_bytes(sizeof(struct record_role));
+    if (!rule.hold_ns || outbox_room(&gateway->outbox) < room) return;
+    fleet_view(&gateway->fleet, units);
+    struct roles_choice choice = choose_roles(&gateway->roles, &rule, units, LIMIT_FLEET_UNITS,
+                                              gateway->queue.count, now_ns);
+    if (choice.unit == BALANCE_NO_RANK) return;
+    enum status status = dispatch_assign(gateway, choice.unit, (enum unit_role)choice.role);
+    check(status == STATUS_OK);
+    gateway->role_changes_total++;
+}
+
 void dispatch_run(struct gateway *gateway, int64_t now_ns) {
     struct request_queue *queue = &gateway->queue;
     watch(gateway, now_ns);
+    change_roles(gateway, now_ns);
     if (fleet_serves(&gateway->fleet)) queue->served_ns = now_ns;
     for (bool room = true; room && queue->first;) {
         queue->wanted = false;

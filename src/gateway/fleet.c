@@ -171,6 +171,7 @@ void fleet_view(const struct fleet *fleet, struct balance_unit *units_out) {
             .takes = fleet_takes(fleet, i),
             .full = unit->full,
             .role = unit->hello.role,
+            .movable = fleet_moves_blocks(fleet, i),
             .rank_count = unit->hello.rank_count,
             .context_tokens_max = unit->hello.context_tokens_max,
             .rank_pages = unit->rank_pages,

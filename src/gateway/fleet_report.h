@@ -6,7 +6,8 @@
  *     "requests_bound","requests_waiting","requests_running",
  *     "kv_pages":{"free","held","cached","total"},"steps_total","last_step_ms",
  *     "prefill_choices":{reason: times},"decode_choices":{reason: times}}],
- *    "unit_choices":{reason: times},"queue","requests","resumed_total","lost_units_total"}
+ *    "unit_choices":{reason: times},"queue","requests","resumed_total","role_changes_total",
+ *    "lost_units_total"}
  *
  * POST /debug/fleet/drain with {"unit":id}: that unit takes nothing new and finishes what it has.
  * POST /debug/fleet/role with {"unit":id,"role":"prefill|decode|both"}: what it is used for by

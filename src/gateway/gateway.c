@@ -68,6 +68,7 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"outbox_bytes", o->outbox_bytes, OUTBOX_BYTES_MIN, RECORD_BYTES_MAX},
         {"keep_alive_ns", (uint64_t)o->keep_alive_ns, 1, INT64_MAX / 2},
         {"prefix_blocks", o->prefix_blocks ? o->prefix_blocks : 4, 4, 1 << 24},
+        {"role_hold_ns", (uint64_t)o->role_hold_ns, 0, INT64_MAX / 16},
         {"unit_silence_ns", (uint64_t)o->unit_silence_ns, 0, INT64_MAX / 2},
         {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
         {"model_name's length", strlen(o->model_name), 1, MODEL_NAME_BYTES_MAX},

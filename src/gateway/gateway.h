@@ -48,6 +48,8 @@ struct gateway_options {
     size_t outbox_bytes;      /* 0: a default by body_bytes_max; at least 1 MiB */
     uint32_t prefix_blocks; /* prompts go where their beginning was computed of late: so many blocks
                              * are remembered, a power of two; 0: none */
+    int64_t role_hold_ns;   /* units change between prefill and decode when either kind has been
+                             * pressed for so long (policy/choose_roles); 0: never */
     int64_t keep_alive_ns;  /* a waiting stream gets a comment this often; 0: 5 s */
     int64_t unit_silence_ns; /* a unit of which nothing is heard for so long is given up; 0: never,
                               * for units in the gateway's own process */

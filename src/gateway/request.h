@@ -25,6 +25,7 @@
 #include "gateway/gateway.h"
 #include "gateway/metrics.h"
 #include "gateway/receipt.h"
+#include "policy/choose_roles.h"
 
 enum request_state {
     REQUEST_FREE,
@@ -128,6 +129,8 @@ struct gateway {
     struct tokenizer_scratch *tokenizer_scratch;
     struct metrics metrics;
     struct fleet fleet;
+    struct choose_roles roles;
+    uint64_t role_changes_total;     /* by policy, not by order */
     struct prefix_affinity affinity; /* which unit has which prompts' beginnings */
     struct request_queue queue;
     uint64_t

@@ -32,6 +32,7 @@ struct balance_unit {
     bool takes;                      /* serves, and is not draining */
     bool full;                       /* has just said that it has no room */
     uint32_t role;                   /* enum unit_role */
+    bool movable;                    /* it can be given another one */
     uint32_t rank_count;             /* >= 1 */
     uint32_t context_tokens_max;     /* prompt and answer of one request */
     uint32_t rank_pages;             /* of its largest rank: a request lives in one rank */

@@ -94,6 +94,9 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
         .bos_token = text->bos_token,
         .body_bytes_max = LONG_TEXT_BYTES_MAX,
         .unit_silence_ns = silence_ns,
+        .role_hold_ns = strcmp(side->values->roles, "auto") == 0
+                            ? (int64_t)(side->values->role_seconds * 1e9)
+                            : 0,
         .prefix_blocks = power_of_two(side->values->prefix_blocks),
     };
     requests += REQUESTS_AHEAD;

@@ -14,6 +14,8 @@ struct gateway_side_values {
     uint64_t port;
     const char *host, *served_name, *allow_origin;
     uint64_t prefix_blocks;
+    const char *roles;
+    double role_seconds;
 };
 
 /* Rows for an option table of `owner`, which has a struct gateway_side_values `gateway`. */
@@ -33,6 +35,21 @@ struct gateway_side_values {
          .type = OPTION_TEXT,                                                                      \
          .help = "the model's name in the API; the directory's name if not given",                 \
          .offset = offsetof(owner, gateway.served_name)},                                          \
+        {.name = "roles",                                                                          \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "fixed",                                                                      \
+         .choices = "fixed|auto",                                                                  \
+         .help = "prefill and decode units keep their roles (POST /debug/fleet/role changes "      \
+                 "them), or change them with the load",                                            \
+         .offset = offsetof(owner, gateway.roles)},                                                \
+        {.name = "role-seconds",                                                                   \
+         .type = OPTION_NUMBER,                                                                    \
+         .fallback = "2",                                                                          \
+         .help = "with --roles auto: for so long there must be too many prompts, or answers, "     \
+                 "before a unit changes; and five times as long until the next one does",          \
+         .minimum = 0.001,                                                                         \
+         .maximum = 86400,                                                                         \
+         .offset = offsetof(owner, gateway.role_seconds)},                                         \
         {.name = "prefix-blocks",                                                                  \
          .type = OPTION_COUNT,                                                                     \
          .fallback = "262144",                                                                     \

@@ -296,6 +296,37 @@ static void a_role_that_cannot_be_is_refused(void **state) {
     close_empty(world);
 }
 
+/* Prompts pile up: a decode unit changes, is told, and the queue is served sooner; then it stays.
+ */
+static void roles_follow_the_load(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){.role_hold_ns = SECOND});
+    join_as(world, FIRST, UNIT_PREFILL);
+    join_as(world, SECOND_UNIT, UNIT_DECODE);
+    join_as(world, THIRD, UNIT_DECODE);
+    uint32_t clients[30];
+    for (uint32_t i = 0; i < 30; i++)
+        clients[i] = ask(world, "");
+    assert_int_equal(world->roles, 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        world->now_ns += SECOND / 2;
+        tell_load(world, SECOND_UNIT, 0, 1);
+    }
+    assert_int_equal(world->roles, 1);
+    assert_int_equal(world->last_role, UNIT_PREFILL);
+    for (uint32_t i = 0; i < 30; i++) {
+        world->now_ns += SECOND;
+        tell_load(world, SECOND_UNIT, 0, 1);
+    }
+    assert_int_equal(world->roles, 1); /* the last one of the kind */
+    for (uint32_t i = 0; i < 30; i++)
+        world_hang_up(world, clients[i]);
+    world_settle(world);
+    for (uint32_t unit = FIRST; unit <= THIRD; unit++)
+        lose(world, unit);
+    close_empty(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_goes_to_one_and_its_answer_to_another),
@@ -309,6 +340,7 @@ int main(void) {
         cmocka_unit_test(a_unit_that_reserves_nonsense_is_expelled),
         cmocka_unit_test(units_may_change_places),
         cmocka_unit_test(a_role_that_cannot_be_is_refused),
+        cmocka_unit_test(roles_follow_the_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
