@@ -155,7 +155,7 @@ class Fleet:
 
     def start_gateway(self):
         port = self.url.rsplit(":", 1)[1]
-        self.gateway = Process("gateway", "--listen", self.address, "--port", port)
+        self.gateway = Process("gateway", "--port", port, "--listen", self.address, *self.gateway_options[2:])
         assert self.gateway.wait_for_url() == self.url
 
     def look(self):

@@ -27,9 +27,9 @@ chance.shuffle(REQUESTS)
 
 
 class StoringFleet(Fleet):
-    def __init__(self, folder):
+    def __init__(self, folder, *more):
         self.folder, self.sign = folder + "/storage", folder + "/fail"
-        super().__init__("--kv-memory", "6MiB", "--kv-dir", self.folder, "--kv-disk", "64MiB", "--kv-load", "always",
+        super().__init__(*more, "--kv-memory", "6MiB", "--kv-dir", self.folder, "--kv-disk", "64MiB", "--kv-load", "always",
                          "--kv-send-rate", "8MiB")
 
     def unit_place(self, name):
@@ -166,4 +166,5 @@ def main():
             sys.exit(subprocess.run([*mount, sys.executable, __file__, *sys.argv[1:3], folder], check=False).returncode)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -15,9 +15,6 @@ import time
 from storm import PATIENCE, Broken, Fleet, Load, answer_alone, completion, make_prompt, make_requests
 
 REQUESTS = make_requests(6)
-ABORTS = int(sys.argv[2])
-LONG = ABORTS >= 1000
-STOPPED, STOPPED_TOKENS = (6, 1800) if LONG else (12, 200)  # long ones are more than what the kernel keeps for them
 GATEWAY_GROWTH_MAX = 64 << 20  # bytes, by readers who stopped: each may leave 256 KiB unread
 chance = random.Random(17)
 
@@ -55,12 +52,12 @@ def abort(fleet, request, seconds):
     connection.close()
 
 
-def clients_leave(fleet, wanted):
+def clients_leave(fleet, wanted, aborts):
     with Load(fleet, REQUESTS, wanted) as load, concurrent.futures.ThreadPoolExecutor(12) as pool:
-        for left in [pool.submit(abort, fleet, *make_abort()) for _ in range(ABORTS)]:
+        for left in [pool.submit(abort, fleet, *make_abort()) for _ in range(aborts)]:
             left.result()
         load.more(10)
-        print("%d clients left" % ABORTS, flush=True)
+        print("%d clients left" % aborts, flush=True)
     fleet.nothing_is_left()
 
 
@@ -89,19 +86,20 @@ def wordy(tokens, seed):
                       logprobs=20, ignore_eos=True)
 
 
-def readers_stop(fleet, wanted):
+def readers_stop(fleet, wanted, count, tokens, all_kept):
+    """All_kept: their answers may fit into what is kept for them on the way, mostly by the kernel."""
     before = resident_bytes(fleet.gateway)
     with Load(fleet, REQUESTS, wanted) as load:
-        stopped = [send(fleet, wordy(STOPPED_TOKENS, seed), window=4096) for seed in range(STOPPED)]
+        stopped = [send(fleet, wordy(tokens, seed), window=4096) for seed in range(count)]
         load.more()
         grown = resident_bytes(fleet.gateway) - before
-        print("%d clients stopped reading; the gateway grew by %.1f MiB" % (STOPPED, grown / 2**20), flush=True)
+        print("%d clients stopped reading; the gateway grew by %.1f MiB" % (count, grown / 2**20), flush=True)
         assert grown < GATEWAY_GROWTH_MAX
     fleet.nothing_is_left()  # while they are still connected
     for connection in stopped:
         try:
             read_text(connection)
-            assert not LONG, "all was kept for a reader who had stopped"
+            assert all_kept, "all was kept for a reader who had stopped"
         except Broken:
             pass
 
@@ -120,10 +118,15 @@ def readers_pause(fleet, wanted):
 def main():
     wanted = answer_alone(REQUESTS)
     fleet = Fleet("--kv-send-rate", "8MiB")
-    readers_stop(fleet, wanted)
+    aborts = int(sys.argv[2])
+    if aborts < 1000:
+        readers_stop(fleet, wanted, 12, 200, True)
+    else:
+        readers_stop(fleet, wanted, 6, 1800, False)
     readers_pause(fleet, wanted)
-    clients_leave(fleet, wanted)
+    clients_leave(fleet, wanted, aborts)
     fleet.stop()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,13 +8,13 @@ before, nothing was started again; when all is quiet nothing is held by any rank
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
 
 from storm import Fleet, Load, answer_alone, ask, completion, make_prompt, make_requests
 
-SECONDS = float(sys.argv[2])
 SKIPPED = 77
 CABLES = (("gateway", "prefill"), ("gateway", "decode"), ("prefill", "decode"))
 NOWHERE = "02:00:00:00:00:99"  # a neighbour's address that nobody has
@@ -39,6 +39,8 @@ def ends(cable):
 
 def lay_cables(run):
     """False: it may not be done here."""
+    if os.geteuid() or not shutil.which("ip"):
+        return False
     for name in ("gateway", "prefill", "decode"):
         if not ip("netns", "add", network_of(run, name), check=False):
             return False
@@ -55,7 +57,7 @@ def lay_cables(run):
 
 
 def remove_cables(run):
-    for name in ("gateway", "prefill", "decode"):
+    for name in ("gateway", "prefill", "decode") if shutil.which("ip") else ():
         ip("netns", "delete", network_of(run, name), check=False)
 
 
@@ -117,13 +119,13 @@ def blocks_travel(fleet, fresh):
     assert fleet.look()["handed_over_total"] == handed + len(rest)
 
 
-def cut(fleet, load_of, harm, heal, fresh, name):
+def cut(fleet, load_of, seconds, harm, heal, fresh, name):
     lost, before = fleet.look()["lost_units_total"], fleet.complaints()
     with load_of() as load:
         load.more(10)
         answered = load.answered
         harm()
-        time.sleep(SECONDS)
+        time.sleep(seconds)
         meanwhile = load.answered - answered
         heal()
         began = time.monotonic()
@@ -131,13 +133,13 @@ def cut(fleet, load_of, harm, heal, fresh, name):
         load.more(15)
     fleet.nothing_is_left()
     print("%s cut for %g s: %d answers meanwhile, %d units given up, %d transfers failed; all well %.1f s after" % (
-        name, SECONDS, meanwhile, fleet.look()["lost_units_total"] - lost, fleet.complaints() - before,
+        name, seconds, meanwhile, fleet.look()["lost_units_total"] - lost, fleet.complaints() - before,
         time.monotonic() - began), flush=True)
     blocks_travel(fleet, fresh)
     fleet.nothing_is_left()
 
 
-def storm(run):
+def storm(seconds, run):
     requests = make_requests(7)
     chance = random.Random(8)
     fresh = [[completion(make_prompt(chance, chance.randrange(100, 500)), 8, ignore_eos=True) for _ in range(12)]
@@ -156,24 +158,30 @@ def storm(run):
             (second.swallow, second.spare, "the link between the gateway and the decode unit, silently,"),
             (first.pull, first.plug, "the link between the gateway and the prefill unit"),
             (between.pull, between.plug, "the link between the units")]
-    for (harm, heal, name), some in zip(cuts if SECONDS >= 10 else cuts[:2], fresh):
-        cut(fleet, load_of, harm, heal, some, name)
+    for (harm, heal, name), some in zip(cuts if seconds >= 10 else cuts[:2], fresh):
+        cut(fleet, load_of, seconds, harm, heal, some, name)
     fleet.stop()
+
+
+def run_inside(run, *command):
+    """In the gateway's network; its exit code."""
+    return subprocess.run(["ip", "netns", "exec", network_of(run, "gateway"), sys.executable, *command, run],
+                          check=False).returncode
 
 
 def main():
     if len(sys.argv) > 3:
-        storm(sys.argv[3])
+        storm(float(sys.argv[2]), sys.argv[3])
         return
     run = str(os.getpid())
     try:
-        if os.geteuid() or not lay_cables(run):
-            print("no network namespaces can be made here (that needs root and veth): the cuts are left out")
+        if not lay_cables(run):
+            print("no network namespaces can be made here (that needs root, ip and veth): the cuts are left out")
             sys.exit(SKIPPED)
-        sys.exit(subprocess.run(["ip", "netns", "exec", network_of(run, "gateway"), sys.executable, __file__,
-                                 *sys.argv[1:3], run]).returncode)
+        sys.exit(run_inside(run, __file__, *sys.argv[1:3]))
     finally:
         remove_cables(run)
 
 
-main()
+if __name__ == "__main__":
+    main()
