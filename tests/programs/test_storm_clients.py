@@ -39,7 +39,7 @@ def send(fleet, request, window=None):
 def make_abort():
     """A request that is longest in the queue, the prompt, the transfer or the answer; and when its client leaves."""
     kind = chance.randrange(4)
-    prompt = make_prompt(chance, chance.choice((300, 800)) if kind < 3 else 40)
+    prompt = make_prompt(chance, chance.choice((200, 600)) if kind < 3 else 40)
     return completion(prompt, 2 if kind < 2 else 100, stream=chance.random() < 0.7,
                       n=chance.choice((1, 1, 3))), chance.choice((0, 0.002, 0.02, 0.1, 0.2)) * chance.random()
 
@@ -82,7 +82,7 @@ def resident_bytes(process):
 
 def wordy(tokens, seed):
     """An answer of many bytes: each token comes with twenty others."""
-    return completion(make_prompt(random.Random(seed), 20), tokens, stream=True, temperature=0.9, seed=seed, n=8,
+    return completion(make_prompt(random.Random(seed), 20), tokens, stream=True, temperature=0.9, seed=seed, n=4,
                       logprobs=20, ignore_eos=True)
 
 
@@ -120,9 +120,9 @@ def main():
     fleet = Fleet("--kv-send-rate", "8MiB")
     aborts = int(sys.argv[2])
     if aborts < 1000:
-        readers_stop(fleet, wanted, 12, 200, True)
+        readers_stop(fleet, wanted, 8, 100, True)
     else:
-        readers_stop(fleet, wanted, 6, 1800, False)
+        readers_stop(fleet, wanted, 4, 1900, False)
     readers_pause(fleet, wanted)
     clients_leave(fleet, wanted, aborts)
     fleet.stop()
