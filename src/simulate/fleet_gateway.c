@@ -9,6 +9,8 @@
 #include "gateway/request.h"
 #include "simulate/fleet_state.h"
 
+enum { RECENT = 12 }; /* the clients of whom one leaves */
+
 #define OPERATOR UINT32_MAX /* a connection to whose answers nobody listens */
 
 static void carry(struct world *world, const struct record_carried *carried) {
@@ -107,9 +109,11 @@ static void lose_client(struct world *world, struct fleet_client *client) {
  */
 static void leave(struct world *world) {
     struct fleet_clients *clients = &world->clients;
-    world->leave_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 6 * FLEET_SECOND);
+    world->leave_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 3 * FLEET_SECOND);
     if (clients->count == 0) return;
-    struct fleet_client *client = &clients->clients[fleet_dice_below(&world->dice, clients->count)];
+    uint32_t last = clients->count < RECENT ? clients->count : RECENT;
+    struct fleet_client *client =
+        &clients->clients[clients->count - 1 - fleet_dice_below(&world->dice, last)];
     if (fleet_dice_below(&world->dice, 2) || world->stall_ns != MACHINE_NEVER) {
         lose_client(world, client);
     } else {
