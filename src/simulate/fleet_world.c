@@ -118,7 +118,7 @@ static void choose_gateway_options(struct world *world) {
         .outbox_bytes = 1 << 20,
         .keep_alive_ns = FLEET_SECOND,
         .unit_silence_ns = 2 * FLEET_SECOND,
-        .unit_wait_ns = (1 + fleet_dice_below(dice, 10)) * FLEET_SECOND,
+        .unit_wait_ns = (3 + fleet_dice_below(dice, 8)) * FLEET_SECOND, /* units come within 2 */
     };
 }
 
