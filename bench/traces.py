@@ -36,7 +36,7 @@ def options():
     parser.add_argument("--seconds", type=float, default=15, help="in which a trace's requests arrive")
     parser.add_argument("--tiers-seconds", type=float, default=5, help="... for the second table")
     parser.add_argument("--seconds-max", type=float, default=100, help="a system that takes longer is stopped")
-    parser.add_argument("--little-memory", default="8MiB", help="--kv-memory of the second table")
+    parser.add_argument("--little-memory", default="4MiB", help="--kv-memory of the second table")
     parser.add_argument("--disk", help="folder for the storage of the second table; a temporary one if not given")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
