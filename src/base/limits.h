@@ -28,6 +28,9 @@
 #define LIMIT_TOP_LOGPROBS 20      /* alternatives told with each token */
 #define LIMIT_CHOICES 16           /* answers to one request (n) */
 #define LIMIT_HISTORY_TOKENS 16384 /* penalties look at so many last tokens of a sequence */
+#define LIMIT_ACCOUNTS 1024        /* that a gateway knows */
+#define LIMIT_ACCOUNT_KEYS 4096    /* of all of them */
+#define LIMIT_ACCOUNT_NAME 63      /* bytes */
 #define LIMIT_VOCAB (1 << 20)
 #define LIMIT_CONTEXT (1 << 20) /* tokens in a sequence */
 #define LIMIT_TRANSFERS 2048    /* KV transfers of a rank, in and out, that have not ended */

@@ -130,3 +130,22 @@ void sha256_digest(const void *data, size_t bytes, uint8_t out[SHA256_BYTES]) {
     sha256_update(&hash, data, bytes);
     sha256_final(&hash, out);
 }
+
+void sha256_hmac(const uint8_t key[SHA256_BYTES], const void *data, size_t bytes,
+                 uint8_t out[SHA256_BYTES]) {
+    struct sha256 hash;
+    uint8_t pad[BLOCK_BYTES] = {0};
+    memcpy(pad, key, SHA256_BYTES);
+    for (int i = 0; i < BLOCK_BYTES; i++)
+        pad[i] ^= 0x36;
+    sha256_init(&hash);
+    sha256_update(&hash, pad, sizeof pad);
+    sha256_update(&hash, data, bytes);
+    sha256_final(&hash, out);
+    for (int i = 0; i < BLOCK_BYTES; i++)
+        pad[i] ^= 0x36 ^ 0x5c;
+    sha256_init(&hash);
+    sha256_update(&hash, pad, sizeof pad);
+    sha256_update(&hash, out, SHA256_BYTES);
+    sha256_final(&hash, out);
+}

@@ -22,6 +22,10 @@ void sha256_final(struct sha256 *hash, uint8_t out[SHA256_BYTES]);
 /* All three at once. */
 void sha256_digest(const void *data, size_t bytes, uint8_t out[SHA256_BYTES]);
 
+/* HMAC-SHA-256 (RFC 2104) under a key of SHA256_BYTES. */
+void sha256_hmac(const uint8_t key[SHA256_BYTES], const void *data, size_t bytes,
+                 uint8_t out[SHA256_BYTES]);
+
 /* The plain C twin, in every build. */
 void sha256_plain_init(struct sha256 *hash);
 void sha256_plain_update(struct sha256 *hash, const void *data, size_t bytes);

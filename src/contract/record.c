@@ -108,6 +108,32 @@ static bool tokenized_valid(struct walk *walk, const struct record_tokenized *re
     return request_valid(record->request) && record->reserved == 0 && walk_ends(walk);
 }
 
+static bool account_valid(const struct account *account) {
+    size_t count = strnlen(account->name, sizeof account->name);
+    for (size_t i = 0; i < count; i++)
+        if (account->name[i] <= ' ' || account->name[i] > '~' || account->name[i] == '"' ||
+            account->name[i] == '\\')
+            return false;
+    return count > 0 && count < sizeof account->name && account->is_operator <= 1 &&
+           zeroed(account->name + count, sizeof account->name - count);
+}
+
+static bool accounts_valid(struct walk *walk, const struct record_accounts *record) {
+    walk_tail(walk, (uint64_t)record->account_count * sizeof(struct account));
+    walk_tail(walk, (uint64_t)record->key_count * sizeof(struct account_key));
+    if (!walk_ends(walk) || record->account_count > LIMIT_ACCOUNTS ||
+        record->key_count > LIMIT_ACCOUNT_KEYS)
+        return false;
+    const struct account *accounts = record_tail_at(record, sizeof *record);
+    const struct account_key *keys =
+        (const void *)(walk->start + accounts_keys_at(record->account_count));
+    for (uint32_t i = 0; i < record->account_count; i++)
+        if (!account_valid(&accounts[i])) return false;
+    for (uint32_t i = 0; i < record->key_count; i++)
+        if (keys[i].account >= record->account_count || keys[i].reserved) return false;
+    return true;
+}
+
 static bool zeros(const void *bytes, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (((const char *)bytes)[i]) return false;
@@ -419,6 +445,7 @@ static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
     [RECORD_CLIENT_REQUEST] = sizeof(struct record_client_request),
     [RECORD_CLIENT_GONE] = sizeof(struct record_client_gone),
     [RECORD_TOKENIZED] = sizeof(struct record_tokenized),
+    [RECORD_ACCOUNTS] = sizeof(struct record_accounts),
     [RECORD_DRAIN] = sizeof(struct record_drain),
     [RECORD_RESPOND] = sizeof(struct record_respond),
     [RECORD_STREAM_BEGIN] = sizeof(struct record_stream_begin),
@@ -466,6 +493,8 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
         return tokenize_valid(walk, (const void *)record);
     case RECORD_TOKENIZED:
         return tokenized_valid(walk, (const void *)record);
+    case RECORD_ACCOUNTS:
+        return accounts_valid(walk, (const void *)record);
     case RECORD_UNIT_JOINED:
     case RECORD_UNIT_LOST:
         return ((const struct record_unit_link *)record)->reserved == 0 && walk_ends(walk);

@@ -24,6 +24,7 @@ enum record_kind {
     RECORD_CLIENT_REQUEST,
     RECORD_CLIENT_GONE,
     RECORD_TOKENIZED,
+    RECORD_ACCOUNTS,
     RECORD_DRAIN, /* also host -> unit: take nothing new, finish what runs. Of one rank: also
                    * gateway -> unit -> engine's host */
     /* gateway -> client's host */
@@ -128,6 +129,46 @@ struct record_client_request {
     uint32_t wants_receipt; /* 1: the header X-Fathom-Receipt asks for one */
     uint32_t reserved;      /* zero */
 };
+
+/* Whose cached blocks a request may find, and who may find those that it leaves behind: requests of
+ * equal salts, in every tier, since it enters the root of their keys (cache/block_key.h). The
+ * gateway derives it (gateway/accounts.h); zeros: of nobody in particular.
+ * 256 bits, as wide as the keys themselves: a salt stands for the secret that it is made from, and
+ * part of what it is made from may come from a client (cache_salt). With 64 bits, somebody who may
+ * try salts of his own at will would meet one of a million others' after 2^44 tries; with 256 the
+ * hash is what bounds it. */
+struct tenant_salt {
+    uint8_t bytes[32];
+};
+
+struct account {                       /* who may ask */
+    char name[LIMIT_ACCOUNT_NAME + 1]; /* letters, digits, '.', '_', '-'; zero-padded */
+    struct tenant_salt tenant;         /* equal for accounts that share a cache */
+    uint32_t requests_max;             /* at the same time; 0: any number */
+    uint32_t is_operator;              /* 1: may see and do what concerns the whole service */
+};
+
+struct account_key { /* a key's SHA-256 */
+    uint8_t sha256[32];
+    uint32_t account; /* whose */
+    uint32_t reserved;
+};
+
+/* All accounts, in place of those said before. Tails: struct account accounts[account_count];
+ * struct account_key keys[key_count]. */
+struct record_accounts {
+    struct record record;
+    uint32_t account_count; /* <= LIMIT_ACCOUNTS; no two of one name */
+    uint32_t key_count;     /* <= LIMIT_ACCOUNT_KEYS */
+};
+
+static inline size_t accounts_keys_at(uint32_t account_count) {
+    return record_tail(record_tail(sizeof(struct record_accounts)) +
+                       account_count * sizeof(struct account));
+}
+static inline size_t accounts_record_bytes(uint32_t account_count, uint32_t key_count) {
+    return accounts_keys_at(account_count) + key_count * sizeof(struct account_key);
+}
 
 struct record_client_gone {
     struct record record;
@@ -276,17 +317,6 @@ enum submit_task {
 };
 
 #define KV_ADDRESS_BYTES 64
-
-/* Whose cached blocks a request may find, and who may find those that it leaves behind: requests of
- * equal salts, in every tier, since it enters the root of their keys (cache/block_key.h). The
- * gateway derives it (gateway/accounts.h); zeros: of nobody in particular.
- * 256 bits, as wide as the keys themselves: a salt stands for the secret that it is made from, and
- * part of what it is made from may come from a client (cache_salt). With 64 bits, somebody who may
- * try salts of his own at will would meet one of a million others' after 2^44 tries; with 256 the
- * hash is what bounds it. */
-struct tenant_salt {
-    uint8_t bytes[32];
-};
 
 /* The way of a request's KV blocks from rank to rank. */
 struct kv_route {

@@ -548,7 +548,11 @@ static enum status finish(struct gateway *gateway, struct request *request,
     request->state = REQUEST_DONE;
     metrics_count_end(&gateway->metrics, &request->times, &last,
                       request->ending == ENDING_STOP_STRING, now_ns);
-    if (others_done(request)) request_release(gateway, request->leader);
+    if (!others_done(request)) return STATUS_OK;
+    struct api_usage usage = usage_of(request->leader);
+    if (!request->leader->no_answer)
+        accounts_charge(&gateway->accounts, request->leader->account, &usage);
+    request_release(gateway, request->leader);
     return STATUS_OK;
 }
 

@@ -510,6 +510,12 @@ static bool read_stream(struct reader *reader, struct api_request *out) {
     return read_flag(reader, options, "include_usage", &out->include_usage);
 }
 
+static bool read_cache_salt(struct reader *reader, struct api_request *out) {
+    const struct tree *value = given(reader->root, "cache_salt");
+    if (!value || tree_get_string(value, &out->cache_salt)) return true;
+    return wrong_type(reader, "cache_salt", "a string", value);
+}
+
 bool api_request_parse(struct arena *arena, enum api_endpoint endpoint, struct bytes body,
                        const struct api_defaults *defaults, struct api_request *out,
                        struct api_error *error) {
@@ -533,7 +539,7 @@ bool api_request_parse(struct arena *arena, enum api_endpoint endpoint, struct b
                 read_flag(&reader, reader.root, "ignore_eos", &request.ignore_eos) &&
                 read_flag(&reader, reader.root, "return_token_ids", &request.return_token_ids) &&
                 read_flag(&reader, reader.root, "return_receipt", &request.return_receipt) &&
-                read_echo(&reader, &request);
+                read_cache_salt(&reader, &request) && read_echo(&reader, &request);
     if (read) *out = request;
     return read;
 }

@@ -37,7 +37,8 @@ struct api_request {
     bool ignore_eos;
     bool return_token_ids;
     bool return_receipt;
-    uint32_t choice_count; /* n, at least 1 */
+    struct bytes cache_salt; /* empty: none */
+    uint32_t choice_count;   /* n, at least 1 */
     const struct token_bias *biases;
     uint32_t bias_count;
     const uint32_t *stop_tokens; /* stop_token_ids */

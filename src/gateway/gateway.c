@@ -47,7 +47,8 @@ size_t gateway_memory_bytes(const struct gateway_options *options) {
     size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
     return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes + scratch_bytes(&full) +
            tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request +
-           fleet_bytes() + prefix_affinity_bytes(full.prefix_blocks) + 512;
+           fleet_bytes() + prefix_affinity_bytes(full.prefix_blocks) +
+           accounts_bytes(full.requests_max) + 512;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -109,6 +110,7 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     enum status status = fleet_open(&gateway->fleet, arena);
     if (!status && o->prefix_blocks)
         status = prefix_affinity_open(&gateway->affinity, arena, o->prefix_blocks);
+    if (!status) status = accounts_open(&gateway->accounts, arena, o->requests_max);
     if (!status) status = map_open(&gateway->by_id, arena, o->requests_max);
     return status ? status : map_open(&gateway->by_connection, arena, o->requests_max);
 }
@@ -125,6 +127,8 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
                          gateway_memory_bytes(options));
     gateway->model_name = bytes_of(full.model_name);
     gateway->version = bytes_of(full.version);
+    if (full.accounts) accounts_take(&gateway->accounts, full.accounts);
+    gateway->options.accounts = NULL;
     gateway->started_ns = gateway->queue.retry_ns = MACHINE_NEVER;
     *gateway_out = gateway;
     return STATUS_OK;
@@ -174,17 +178,42 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
     return reply_error(gateway, record->connection, path ? path->endpoint : METRICS_OTHER, &error);
 }
 
+/* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. */
+static bool may_ask(const struct gateway *gateway, const struct record_client_request *record,
+                    enum metrics_endpoint endpoint, uint32_t *account_out,
+                    struct api_error *error) {
+    const struct accounts *accounts = &gateway->accounts;
+    size_t at = record_tail(record_tail(sizeof *record) + record->path_bytes);
+    struct bytes authorization = {(const char *)record + at, record->authorization_bytes};
+    *account_out = ACCOUNT_NONE;
+    if (!accounts->asked_for || endpoint == METRICS_HEALTH) return true;
+    *account_out = accounts_find(accounts, authorization);
+    if (*account_out == ACCOUNT_NONE)
+        return api_error_set(error, 401, NULL, "invalid_api_key",
+                             authorization.count
+                                 ? "Incorrect API key provided."
+                                 : "No API key provided. Send 'Authorization: Bearer KEY'.");
+    bool whole = endpoint == METRICS_METRICS || endpoint == METRICS_FLEET;
+    if (!whole || accounts->slots[*account_out].is.is_operator) return true;
+    return api_error_set(error, 403, NULL, "forbidden",
+                         "This is for operators: the account of this API key is none.");
+}
+
 static enum status receive_client_request(struct gateway *gateway,
                                           const struct record_client_request *record,
                                           int64_t now_ns) {
     struct bytes text = {record_tail_at(record, sizeof *record), record->path_bytes}, rest;
     const struct path *path = find_path(text, &rest);
+    struct api_error error;
+    uint32_t account;
     if (!path || record->method != path->method) return refuse_path(gateway, record, text, path);
+    if (!may_ask(gateway, record, path->endpoint, &account, &error))
+        return reply_error(gateway, record->connection, path->endpoint, &error);
     switch (path->endpoint) {
     case METRICS_CHAT:
-        return intake_request(gateway, record, API_CHAT, now_ns);
+        return intake_request(gateway, record, API_CHAT, account, now_ns);
     case METRICS_COMPLETIONS:
-        return intake_request(gateway, record, API_COMPLETIONS, now_ns);
+        return intake_request(gateway, record, API_COMPLETIONS, account, now_ns);
     case METRICS_MODELS:
         return service_models(gateway, record->connection, rest);
     case METRICS_HEALTH:
@@ -272,6 +301,9 @@ static enum status gateway_receive(void *self, const struct record *record, int6
         return answer_client_gone(gateway, (const struct record_client_gone *)record);
     case RECORD_TOKENIZED:
         return intake_tokenized(gateway, (const struct record_tokenized *)record, now_ns);
+    case RECORD_ACCOUNTS:
+        accounts_take(&gateway->accounts, (const struct record_accounts *)record);
+        break;
     case RECORD_UNIT_JOINED:
         fleet_join(&gateway->fleet, ((const struct record_unit_link *)record)->unit, now_ns);
         break;

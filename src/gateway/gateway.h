@@ -5,7 +5,7 @@
  * whose unit is lost goes on at another from the tokens that it has: its client sees a pause. It
  * never touches a socket.
  *
- * Takes CLIENT_REQUEST, CLIENT_GONE, TOKENIZED, DRAIN, UNIT_JOINED, UNIT_LOST, FROM_UNIT.
+ * Takes CLIENT_REQUEST, CLIENT_GONE, TOKENIZED, ACCOUNTS, DRAIN, UNIT_JOINED, UNIT_LOST, FROM_UNIT.
  * Puts out RESPOND, STREAM_BEGIN/DATA/END, TOKENIZE, TO_UNIT.
  *
  * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
@@ -54,6 +54,7 @@ struct gateway_options {
     int64_t unit_silence_ns; /* a unit of which nothing is heard for so long is given up; 0: never,
                               * for units in the gateway's own process */
     int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */
+    const struct record_accounts *accounts; /* the first ones; NULL: nobody needs a key */
 };
 
 /* Arena bytes that suffice for gateway_create. */

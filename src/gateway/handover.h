@@ -6,8 +6,8 @@
  *   CONTINUED   the first token has come, and was passed on to the second, whose tokens follow
  *
  * What is said of it comes from both, in any order. It ends with the second unit's last word, or
- * with the first one's if the answer is over with its first token. The first one's last word also
- * says how much of the prompt was cached: where it is late, the second one's is held back for it.
+ * with the first one's if the answer is over with its first token. Where the first one's last word
+ * is late, the second one's is held back for it: then all of its work is in the account.
  */
 #ifndef GATEWAY_HANDOVER_H
 #define GATEWAY_HANDOVER_H

@@ -329,8 +329,27 @@ static enum status begin(struct gateway *gateway, const struct record_client_req
                                         : take_prompt(gateway, request, parsed, now_ns, error);
 }
 
+/* NULL: *error says why. */
+static struct request *claim(struct gateway *gateway, const struct record_client_request *record,
+                             uint32_t account, uint32_t choice_count, struct api_error *error) {
+    if (!accounts_hold(&gateway->accounts, account, choice_count)) {
+        (void)refuse(error, 429, NULL, "rate_limit_exceeded",
+                     "This account has as many requests under way as it may. Try again later.");
+        return NULL;
+    }
+    struct request *request = request_claim(gateway, record, choice_count);
+    if (request) {
+        request->account = account;
+        return request;
+    }
+    accounts_release(&gateway->accounts, account, choice_count);
+    (void)refuse(error, 429, NULL, "queue_full",
+                 "The server is serving as many requests as it can. Try again later.");
+    return NULL;
+}
+
 enum status intake_request(struct gateway *gateway, const struct record_client_request *record,
-                           enum api_endpoint endpoint, int64_t now_ns) {
+                           enum api_endpoint endpoint, uint32_t account, int64_t now_ns) {
     enum metrics_endpoint counted = endpoint == API_CHAT ? METRICS_CHAT : METRICS_COMPLETIONS;
     size_t body_at =
         record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
@@ -346,12 +365,9 @@ enum status intake_request(struct gateway *gateway, const struct record_client_r
         status = STATUS_INVALID;
     if (status) return reply_error(gateway, record->connection, counted, &error);
 
-    struct request *request = request_claim(gateway, record, parsed.choice_count);
-    if (!request) {
-        (void)refuse(&error, 429, NULL, "queue_full",
-                     "The server is serving as many requests as it can. Try again later.");
-        return reply_error(gateway, record->connection, counted, &error);
-    }
+    struct request *request = claim(gateway, record, account, parsed.choice_count, &error);
+    if (!request) return reply_error(gateway, record->connection, counted, &error);
+    request->tenant = accounts_tenant(&gateway->accounts, account, parsed.cache_salt);
     request->times.arrived_ns = now_ns;
     status = begin(gateway, record, &parsed, request, now_ns, &error);
     if (status) {

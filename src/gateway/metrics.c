@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "base/format.h"
 
-static const uint32_t statuses[METRICS_STATUS_COUNT] = {200, 400, 404, 405, 413, 422,
-                                                        429, 499, 500, 503, 0 /* any other */};
+static const uint32_t statuses[METRICS_STATUS_COUNT] = {200, 400, 401, 403, 404, 405, 413,
+                                                        422, 429, 499, 500, 503, 0 /* any other */};
 
 void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoint,
                           uint32_t http_status) {
@@ -380,6 +380,7 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
               metrics->prompt_miss_tokens);
     write_one(writer, "fathom_output_tokens_total", "counter",
               "Tokens generated for ended requests.", metrics->output_tokens);
+    if (gauges->accounts) accounts_write_metrics(writer, gauges->accounts);
     write_fleet(writer, gauges);
     write_load(writer, gauges);
     write_experts(writer, gauges->fleet);

@@ -8,6 +8,7 @@
 #include "base/histogram.h"
 #include "base/json_writer.h"
 #include "contract/record.h"
+#include "gateway/accounts.h"
 #include "gateway/fleet.h"
 
 enum metrics_endpoint {
@@ -22,7 +23,7 @@ enum metrics_endpoint {
 };
 
 /* Each status that the gateway answers with, and 499: the client left before the answer. */
-#define METRICS_STATUS_COUNT 11
+#define METRICS_STATUS_COUNT 13
 
 struct metrics {
     uint64_t answers[METRICS_ENDPOINT_COUNT][METRICS_STATUS_COUNT];
@@ -49,6 +50,7 @@ struct metrics_gauges { /* the present moment */
     uint32_t requests_queued; /* of them, wait for a unit */
     uint64_t requests_resumed;
     const struct fleet *fleet;
+    const struct accounts *accounts; /* NULL: none */
     uint32_t page_count; /* of all units */
     struct bytes model, version, numerics_id;
     struct record_unit_load load; /* of all units; zeros before the first */

@@ -26,6 +26,7 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
         id.low++;
     request->id = id;
     request->unit = request->prefill = request->shunned = FLEET_NONE;
+    request->account = ACCOUNT_NONE;
     map_add(&gateway->by_id, key_of_id(id), slot);
     gateway->held_count++;
     return request;
@@ -73,6 +74,7 @@ static void release_slot(struct gateway *gateway, struct request *request) {
 void request_release(struct gateway *gateway, struct request *leader) {
     check(leader->leader == leader);
     request_forget_connection(gateway, leader);
+    accounts_release(&gateway->accounts, leader->account, leader->choice_count);
     for (uint32_t i = leader->choice_count; i-- > 0;)
         release_slot(gateway, leader->choices[i]);
 }

@@ -20,6 +20,7 @@
 #include "base/map.h"
 #include "cache/prefix_affinity.h"
 #include "contract/machine.h"
+#include "gateway/accounts.h"
 #include "gateway/api_response.h"
 #include "gateway/fleet.h"
 #include "gateway/gateway.h"
@@ -95,8 +96,9 @@ struct request {
     uint32_t prompt_tokens, output_tokens;
     uint32_t last_token; /* of the answer so far */
     struct receipt receipt;
-    bool wants_receipt; /* leader: the client asked for it */
-    struct tenant_salt tenant;
+    bool wants_receipt;        /* leader: the client asked for it */
+    uint32_t account;          /* leader; ACCOUNT_NONE */
+    struct tenant_salt tenant; /* leader */
     struct metrics_times times;
     struct token_stream words;
     struct answer_text text;          /* stream: only what is echoed */
@@ -128,6 +130,7 @@ struct gateway {
     struct arena scratch; /* of one call */
     struct tokenizer_scratch *tokenizer_scratch;
     struct metrics metrics;
+    struct accounts accounts;
     struct fleet fleet;
     struct choose_roles roles;
     uint64_t role_changes_total;     /* by policy, not by order */

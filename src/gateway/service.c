@@ -71,6 +71,7 @@ enum status service_metrics(struct gateway *gateway, struct connection_id connec
                    .requests_queued = gateway->queue.count,
                    .requests_resumed = gateway->resumed_total,
                    .fleet = &gateway->fleet,
+                   .accounts = &gateway->accounts,
                    .model = gateway->model_name,
                    .version = gateway->version,
                    .numerics_id = bytes_of(gateway->fleet.model.numerics_id),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The schema handed to libcyaml is built from the option table: every key is an optional string,
  * which options_set then reads as it reads a flag, so that file and flag can never differ in what
- * they accept. libcyaml says what is wrong only in its log, so the log is caught and becomes the
- * error.
+ * they accept.
  */
 #include "host/config_file.h"
 
@@ -13,30 +12,10 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/format.h"
+#include "host/yaml_complaint.h"
 
 #define CONFIG_BYTES_MAX ((size_t)64 << 10)
 #define CONFIG_KEYS_MAX 256
-
-/* The first two things libcyaml complains of: what is wrong, and where ("in mapping field …"). */
-struct complaint {
-    char what[160];
-    char where[96];
-};
-
-static void keep_complaint(cyaml_log_t level, void *context, const char *format,
-                           va_list arguments) {
-    struct complaint *complaint = context;
-    char line[160];
-    (void)level;
-    size_t count = format_va(line, sizeof line, format, arguments);
-    if (count && line[count - 1] == '\n') line[count - 1] = '\0';
-    if (!strncmp(line, "Load: Backtrace", 15)) return;
-    if (!strncmp(line, "  in ", 5) && !complaint->where[0])
-        format_text(complaint->where, sizeof complaint->where, " %.90s", line + 2);
-    else if (!strncmp(line, "Load: ", 6) && !complaint->what[0])
-        format_text(complaint->what, sizeof complaint->what, "%s", line + 6);
-}
 
 /* One string field a row; field i lands in the i-th pointer of a plain array. */
 static void build_fields(const struct option_table *table,
@@ -57,8 +36,9 @@ static void build_fields(const struct option_table *table,
     fields[count] = (cyaml_schema_field_t)CYAML_FIELD_END;
 }
 
-static enum status explain(const struct complaint *complaint, cyaml_err_t failure, const char *path,
-                           const struct option_table *table, struct error *error) {
+static enum status explain(const struct yaml_complaint *complaint, cyaml_err_t failure,
+                           const char *path, const struct option_table *table,
+                           struct error *error) {
     if (failure == CYAML_ERR_OOM)
         return error_set(error, STATUS_NO_MEMORY, "%.200s: out of memory", path);
     if (failure == CYAML_ERR_INVALID_KEY) {
@@ -102,8 +82,8 @@ enum status config_file_parse(struct bytes text, const char *path, const struct 
         .data_size = (uint32_t)(table->option_count * sizeof(char *)),
         .mapping = {.fields = fields},
     };
-    struct complaint complaint = {0};
-    const cyaml_config_t settings = {.log_fn = keep_complaint,
+    struct yaml_complaint complaint = {0};
+    const cyaml_config_t settings = {.log_fn = yaml_complaint_keep,
                                      .log_ctx = &complaint,
                                      .log_level = CYAML_LOG_ERROR,
                                      .mem_fn = cyaml_mem,

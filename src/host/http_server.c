@@ -184,6 +184,8 @@ static const char *status_phrase(uint32_t status) {
         return "Unauthorized";
     case 402:
         return "Payment Required";
+    case 403:
+        return "Forbidden";
     case 404:
         return "Not Found";
     case 405:
@@ -633,6 +635,7 @@ static void respond(struct http_server *server, const struct record_respond *ans
     evbuffer_add_printf(out, "Cache-Control: no-store\r\n");
     if (answer->retry_after_seconds)
         evbuffer_add_printf(out, "Retry-After: %" PRIu32 "\r\n", answer->retry_after_seconds);
+    if (answer->http_status == 401) evbuffer_add_printf(out, "WWW-Authenticate: Bearer\r\n");
     if (answer->receipt_bytes)
         evbuffer_add_printf(out, "X-Fathom-Receipt: %.*s\r\n", (int)answer->receipt_bytes,
                             (const char *)answer + respond_receipt_at(answer->body_bytes));

@@ -31,7 +31,7 @@ struct peer {
 struct loop {
     struct event_base *base;
     struct http_server *http;
-    struct event *terminate, *interrupt, *drain;
+    struct event *terminate, *interrupt, *drain, *reload;
     struct event *turn; /* runs after the events at hand, once for all of them */
     struct event *wake; /* at the machines' next wake */
     struct machine machines[MACHINE_COUNT];
@@ -431,6 +431,13 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     ask_turn(loop);
 }
 
+static void on_reload(evutil_socket_t number, short what, void *context) {
+    struct loop *loop = context;
+    const struct record *record = loop->parts->reload(loop->parts->reload_context);
+    if (record) record_queue_force(&loop->inboxes[GATEWAY], record);
+    ask_turn(loop);
+}
+
 /* ---- life ---- */
 
 static void raise_file_limit(void) {
@@ -535,6 +542,10 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     event_add(loop->terminate, NULL);
     event_add(loop->interrupt, NULL);
     event_add(loop->drain, NULL);
+    if (parts->reload) {
+        loop->reload = evsignal_new(loop->base, SIGHUP, on_reload, loop);
+        event_add(loop->reload, NULL);
+    }
     join_own_unit(loop);
     if (loop->http && !parts->waits_for_unit) say_ready(loop);
     ask_turn(loop); /* the unit says hello */
@@ -589,6 +600,7 @@ bool loop_close(struct loop *loop) {
     free_event(loop->terminate);
     free_event(loop->interrupt);
     free_event(loop->drain);
+    free_event(loop->reload);
     if (loop->base) event_base_free(loop->base);
     free(loop);
     return ended;

@@ -44,6 +44,9 @@ struct loop_parts {
     void *carry_context;
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
+    /* SIGHUP: what the gateway is to hear; NULL: nothing. Without one SIGHUP ends the process */
+    const struct record *(*reload)(void *context);
+    void *reload_context;
     /* Called once clients can connect; a unit: when it has connected for the first time, without a
      * url. */
     void (*ready)(void *context, const char *url);

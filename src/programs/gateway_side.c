@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "host/accounts_file.h"
 #include "host/web_assets.h"
 #include "model/checkpoint.h"
 #include "programs/model_run.h"
@@ -98,6 +99,7 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
                             ? (int64_t)(side->values->role_seconds * 1e9)
                             : 0,
         .prefix_blocks = power_of_two(side->values->prefix_blocks),
+        .accounts = side->accounts,
     };
     requests += REQUESTS_AHEAD;
     gateway.requests_max =
@@ -115,7 +117,9 @@ static enum status open_side(struct gateway_side *side, const struct gateway_sid
                              const char *directory, const struct shape *shape, uint64_t requests,
                              int64_t silence_ns, struct error *error) {
     *side = (struct gateway_side){.values = values};
-    enum status status = open_text(side, directory, shape, error);
+    enum status status = STATUS_OK;
+    if (values->accounts) status = accounts_file_read(values->accounts, &side->accounts, error);
+    if (!status) status = open_text(side, directory, shape, error);
     if (status) return status;
     model_run_name(directory, values->served_name, side->name);
     return open_machine(side, requests, silence_ns, error);
@@ -141,15 +145,33 @@ enum status gateway_side_open_alone(struct gateway_side *side,
 
 void gateway_side_close(struct gateway_side *side) {
     model_text_close(&side->text);
+    free(side->accounts);
     free(side->tokenized);
     free(side->text_memory);
     free(side->memory);
+}
+
+/* A file that is wrong changes nothing. */
+static const struct record *reload_accounts(void *context) {
+    struct gateway_side *side = context;
+    struct record_accounts *accounts;
+    struct error error;
+    if (accounts_file_read(side->values->accounts, &accounts, &error)) {
+        fprintf(stderr, "the accounts stay as they were: %s\n", error.text);
+        return NULL;
+    }
+    free(side->accounts);
+    side->accounts = accounts;
+    fprintf(stderr, "%u accounts with %u keys\n", accounts->account_count, accounts->key_count);
+    return &accounts->record;
 }
 
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->gateway = gateway_machine(side->gateway);
     parts->tokenize = side->text.tokenizer ? tokenize : NULL;
     parts->tokenize_context = side;
+    parts->reload = side->accounts ? reload_accounts : NULL;
+    parts->reload_context = side;
 }
 
 void gateway_side_say(const struct gateway_side *side, const char *url) {

@@ -12,7 +12,7 @@
 
 struct gateway_side_values {
     uint64_t port;
-    const char *host, *served_name, *allow_origin;
+    const char *host, *served_name, *allow_origin, *accounts;
     uint64_t prefix_blocks;
     const char *roles;
     double role_seconds;
@@ -58,6 +58,12 @@ struct gateway_side_values {
                  "is remembered, 80 bytes each; 0: none",                                          \
          .maximum = 1 << 24,                                                                       \
          .offset = offsetof(owner, gateway.prefix_blocks)},                                        \
+        {.name = "accounts",                                                                       \
+         .type = OPTION_TEXT,                                                                      \
+         .help =                                                                                   \
+             "a YAML file of accounts and their API keys (docs/api.md); read again on SIGHUP. "    \
+             "Everybody may ask if not given",                                                     \
+         .offset = offsetof(owner, gateway.accounts)},                                             \
     {                                                                                              \
         .name = "allow-origin", .type = OPTION_TEXT,                                               \
         .help = "let pages of this origin use the API (CORS); * for any. None if not given",       \
@@ -70,6 +76,7 @@ struct gateway_side {
     struct model_text text;
     struct tokenizer_scratch *scratch;  /* of the tokenizer's thread */
     struct record_tokenized *tokenized; /* of that thread, room for all tokens of a long text */
+    struct record_accounts *accounts;   /* as read last; NULL: none */
     void *text_memory, *memory;
     char name[256]; /* of the model, as served */
 };

@@ -1,25 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom keygen: a pair of keys for a gateway or a unit that speaks with another machine.
+ * fathom keygen: a pair of keys for a gateway or a unit that speaks with another machine; or an API
+ * key for a client, and the line for the accounts' file that lets it in.
  */
 #include <stdio.h>
 
+#include "base/check.h"
+#include "host/accounts_file.h"
 #include "host/wire_keys.h"
 #include "programs/command.h"
 
+struct keygen_values {
+    bool api_key;
+};
+
+static const struct option keygen_rows[] = {
+    {.name = "api-key",
+     .type = OPTION_FLAG,
+     .help = "prints a new API key for a client, and its SHA-256 for the file of --accounts",
+     .offset = offsetof(struct keygen_values, api_key)},
+};
+
 const struct option_table keygen_options[1] = {
     {.command = "keygen",
-     .arguments = "NAME",
+     .arguments = "[NAME]",
      .description = "Writes a pair of keys: NAME.public, for those who speak with its owner, and "
                     "NAME.secret, for the owner alone.",
-     .positional_min = 1,
+     .options = keygen_rows,
+     .option_count = ARRAY_COUNT(keygen_rows),
      .positional_max = 1},
 };
+
+static int print_api_key(void) {
+    char key[ACCOUNTS_KEY_TEXT], digest[ACCOUNTS_DIGEST_TEXT];
+    accounts_file_draw_key(key, digest);
+    printf("%s\n%s\n", key, digest);
+    return command_end(keygen_options);
+}
 
 int program_keygen(int argc, char **argv) {
     struct option_result result;
     struct error error;
     int exit_code;
-    if (!command_begin(keygen_options, argc, argv, NULL, &result, &exit_code)) return exit_code;
+    struct keygen_values values;
+    if (!command_begin(keygen_options, argc, argv, &values, &result, &exit_code)) return exit_code;
+    if (values.api_key == (result.positional_count == 1))
+        return command_misused(keygen_options, "either NAME or --api-key");
+    if (values.api_key) return print_api_key();
     enum status status = wire_keys_generate(result.positional[0], &error);
     if (status) return command_failed(keygen_options, status, &error);
     printf("%s.public\n%s.secret\n", result.positional[0], result.positional[0]);

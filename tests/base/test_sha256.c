@@ -77,10 +77,31 @@ static void pieces_and_twins_agree(void **state) {
     }
 }
 
+/* RFC 4231's keys are shorter or longer than ours; a shorter one is one with zeros behind it. */
+static void hmac_agrees_with_the_published_vectors(void **state) {
+    static const struct {
+        const char *key, *data;
+        uint8_t first[4];
+    } vectors[] = {
+        {"Jefe", "what do ya want for nothing?", {0x5b, 0xdc, 0xc1, 0x46}},
+        {"\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b",
+         "Hi There",
+         {0xb0, 0x34, 0x4c, 0x61}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        uint8_t key[SHA256_BYTES] = {0}, digest[SHA256_BYTES];
+        memcpy(key, vectors[i].key, strlen(vectors[i].key));
+        sha256_hmac(key, vectors[i].data, strlen(vectors[i].data), digest);
+        assert_memory_equal(digest, vectors[i].first, sizeof vectors[i].first);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_published_vectors),
         cmocka_unit_test(pieces_and_twins_agree),
+        cmocka_unit_test(hmac_agrees_with_the_published_vectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,16 @@ static void *good_client_request(void) {
     return r;
 }
 
+static void *good_accounts(void) {
+    struct record_accounts *r = make(RECORD_ACCOUNTS, accounts_record_bytes(1, 2));
+    struct account *account = record_tail_at(r, sizeof *r);
+    r->account_count = 1;
+    r->key_count = 2;
+    strcpy(account->name, "acme");
+    account->is_operator = 1;
+    return r;
+}
+
 static void *good_respond(void) {
     struct record_respond *r = make(RECORD_RESPOND, respond_receipt_at(2) + 3);
     r->http_status = 200;
@@ -257,15 +267,16 @@ static void *good_to_unit(void) {
 }
 
 static void *(*const good[])(void) = {
-    good_client_request, good_respond,  good_stream_data, good_tokenize,
-    good_tokenized,      good_submit,   good_cancel,      good_hello,
-    good_tokens,         good_finished, good_plan,        good_result,
-    good_gone,           good_drain,    good_begin,       good_end,
-    good_load,           good_joined,   good_lost,        good_from_unit,
-    good_to_unit,        good_continue, good_reserved,    good_experts,
-    good_expect,         good_push,     good_kv_cancel,   good_kv_done,
-    good_find,           good_found,    good_kv_load,     good_kv_loaded,
-    good_keep,           good_kept,     good_kv_hello,    good_role,
+    good_accounts,  good_client_request, good_respond,  good_stream_data,
+    good_tokenize,  good_tokenized,      good_submit,   good_cancel,
+    good_hello,     good_tokens,         good_finished, good_plan,
+    good_result,    good_gone,           good_drain,    good_begin,
+    good_end,       good_load,           good_joined,   good_lost,
+    good_from_unit, good_to_unit,        good_continue, good_reserved,
+    good_experts,   good_expect,         good_push,     good_kv_cancel,
+    good_kv_done,   good_find,           good_found,    good_kv_load,
+    good_kv_loaded, good_keep,           good_kept,     good_kv_hello,
+    good_role,
 };
 
 /* There is a good example of every kind, so that no kind goes untested. */
@@ -357,6 +368,22 @@ static void what_units_say_of_requests_is_in_range(void **state) {
     finished = good_finished();
     finished->work.transfer_ns = -1;
     assert_invalid(finished);
+}
+
+static void accounts_are_whole(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 6; i++) {
+        struct record_accounts *accounts = good_accounts();
+        struct account *account = record_tail_at(accounts, sizeof *accounts);
+        struct account_key *keys = (void *)((char *)accounts + accounts_keys_at(1));
+        if (i == 0) account->is_operator = 2;
+        if (i == 1) account->name[0] = '"'; /* it becomes a label of metrics */
+        if (i == 2) account->name[0] = 0;
+        if (i == 3) memset(account->name, 'x', sizeof account->name);
+        if (i == 4) keys[1].account = 1;
+        if (i == 5) keys[0].reserved = 1;
+        assert_invalid(accounts);
+    }
 }
 
 static void fields_out_of_range_are_refused(void **state) {
@@ -673,6 +700,7 @@ int main(void) {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),
         cmocka_unit_test(what_units_say_of_requests_is_in_range),
+        cmocka_unit_test(accounts_are_whole),
         cmocka_unit_test(fields_out_of_range_are_refused),
         cmocka_unit_test(experts_out_of_range_are_refused),
         cmocka_unit_test(a_dead_rank_is_one_rank),
