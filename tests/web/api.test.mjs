@@ -54,6 +54,39 @@ test('a whole answer has content, reasoning and usage', async () => {
   assert.ok(usage.completion_tokens_details.reasoning_tokens < usage.completion_tokens);
 });
 
+test('a receipt is told to who asks, and disturbs nobody', async () => {
+  const options = { model: 'default', messages: sum, temperature: 0 };
+  const headers = { 'x-fathom-receipt': '1' };
+  const { data, response } = await client.chat.completions.create(options, { headers }).withResponse();
+  const judge = (receipt, usage) => {
+    const { tokens, hit, miss, device, host, disk, computed } = receipt.prompt;
+    assert.equal(tokens, usage.prompt_tokens);
+    assert.equal(hit, usage.prompt_cache_hit_tokens);
+    assert.equal(hit + miss, tokens);
+    assert.equal(device + host + disk + computed, tokens);
+    assert.equal(receipt.output, usage.completion_tokens);
+    assert.equal(receipt.finish_reason, 'stop');
+    assert.ok(receipt.ms.ttft > 0 && receipt.ms.ttft <= receipt.ms.total);
+  };
+  judge(JSON.parse(response.headers.get('x-fathom-receipt')), data.usage);
+  const plain = await client.chat.completions.create(options).withResponse();
+  assert.equal(plain.response.headers.get('x-fathom-receipt'), null);
+  const streamed = { ...options, stream: true, stream_options: { include_usage: true }, return_receipt: true };
+  let usage, receipt;
+  for await (const chunk of await client.chat.completions.create(streamed)) {
+    assert.equal(receipt, undefined); // it comes last
+    usage = chunk.usage ?? usage;
+    receipt = chunk.receipt;
+  }
+  judge(receipt, usage);
+  const helped = await client.chat.completions.stream(options, { headers }).finalChatCompletion();
+  assert.equal(helped.choices[0].message.content, data.choices[0].message.content);
+  const both = await client.chat.completions.create({ ...options, n: 2 }, { headers }).withResponse();
+  assert.equal(JSON.parse(both.response.headers.get('x-fathom-receipt')).length, 2);
+  const text = await client.completions.create({ ...endless, max_tokens: 4, return_receipt: true }).withResponse();
+  assert.equal(JSON.parse(text.response.headers.get('x-fathom-receipt')).output, 4);
+});
+
 test('a stream says the same as a whole answer', async () => {
   const options = { model: 'tiny-r1', messages: story, temperature: 0 };
   const whole = await client.chat.completions.create(options);
