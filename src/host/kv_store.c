@@ -213,7 +213,9 @@ static void update_stats(struct kv_store *store) {
 static void wait_event(struct kv_store *store, bool more, int64_t now_ns) {
     int64_t scan_ns = (int64_t)store->options.scan_ms * 1000000;
     int64_t until = store->scanned_ns + scan_ns, write = kv_store_write_wake_ns(store);
+    int64_t read_ns = kv_store_read_wake_ns(store);
     if (write < until) until = write;
+    if (read_ns < until) until = read_ns;
     int64_t ms = more || until <= now_ns ? 0 : (until - now_ns + 999999) / 1000000;
     struct pollfd events = {.fd = store->event, .events = POLLIN};
     uint64_t count;
@@ -390,7 +392,7 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
     store->active = store->dirty_first = store->dirty_last = STORE_NONE;
     store->moving.segment = STORE_NONE;
     store->files.folder = -1;
-    store->compacted_ns = store->allowance_ns = clock_now_ns();
+    store->compacted_ns = store->reads.ns = store->writes.ns = clock_now_ns();
     store->stats.io = "none";
     pthread_mutex_init(&store->lock, NULL);
     pthread_cond_init(&store->changed, NULL);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define TASKS_FOR_WRITES 16 /* that reads leave alone */
+#define READ_SAVED_S 0.01
 #define COPIES_AT_ONCE 64
 
 struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_ask *ask) {
@@ -259,7 +260,10 @@ static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *c
         arrive(load, block, group);
         ++*copies;
     } else {
-        if (store->free_task_count <= TASKS_FOR_WRITES) return false;
+        if (store->free_task_count <= TASKS_FOR_WRITES ||
+            !kv_allowance_allows(&store->reads, store->options.read_bytes_per_s))
+            return false;
+        store->reads.bytes -= (double)bytes;
         struct kv_task *task = kv_store_task(store, TASK_LOAD);
         task->load = load;
         task->block = block;
@@ -276,8 +280,15 @@ static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *c
     return true;
 }
 
+int64_t kv_store_read_wake_ns(const struct kv_store *store) {
+    if (!store->loads) return INT64_MAX;
+    return kv_allowance_wake_ns(&store->reads, store->options.read_bytes_per_s);
+}
+
 bool kv_store_feed_loads(struct kv_store *store) {
     uint32_t copies = 0;
+    kv_allowance_refill(&store->reads, store->options.read_bytes_per_s, READ_SAVED_S,
+                        clock_now_ns());
     for (struct kv_load **at = &store->loads, *load; (load = *at);) {
         uint32_t end = load->count * store->group_count;
         while (load->cursor < end && copies < COPIES_AT_ONCE && feed_piece(store, load, &copies)) {

@@ -78,6 +78,11 @@ struct kv_moving {    /* a segment that is given up: blocks of it that are writt
     struct store_name *names;
 };
 
+struct kv_allowance { /* of a rate that is not to be passed */
+    double bytes;     /* that may be transferred now */
+    int64_t ns;       /* as of then */
+};
+
 enum kv_writing { WRITING_ON, WRITING_OFF, WRITING_TRIED };
 
 struct kv_store {
@@ -117,10 +122,10 @@ struct kv_store {
     uint32_t slot_count; /* of a new segment */
     uint32_t dirty_first, dirty_last;
     uint32_t writes_in_flight;
-    bool stopped;     /* the thread has ended */
-    bool hurry;       /* it ends: no limit but the disk's */
-    double allowance; /* bytes that may be written now */
-    int64_t allowance_ns, writing_again_ns, scanned_ns, compacted_ns;
+    bool stopped; /* the thread has ended */
+    bool hurry;   /* it ends: no limit but the disk's */
+    struct kv_allowance reads, writes;
+    int64_t writing_again_ns, scanned_ns, compacted_ns;
     struct kv_moving moving;
 };
 
@@ -174,7 +179,25 @@ void kv_store_compact(struct kv_store *store, int64_t now_ns);
 void kv_store_stop_moving(struct kv_store *store);
 void kv_store_queue_frame(struct kv_store *store, uint32_t frame, bool first);
 
+/* Bytes a second, of which so many seconds' worth may be saved up; 0: no limit. */
+static inline void kv_allowance_refill(struct kv_allowance *allowance, uint64_t rate,
+                                       double saved_s, int64_t now_ns) {
+    double most = (double)rate * saved_s > 1 ? (double)rate * saved_s : 1;
+    allowance->bytes += (double)rate * (double)(now_ns - allowance->ns) * 1e-9;
+    if (allowance->bytes > most) allowance->bytes = most;
+    allowance->ns = now_ns;
+}
+static inline bool kv_allowance_allows(const struct kv_allowance *allowance, uint64_t rate) {
+    return rate == 0 || allowance->bytes > 0;
+}
+/* When there will be some again. */
+static inline int64_t kv_allowance_wake_ns(const struct kv_allowance *allowance, uint64_t rate) {
+    if (kv_allowance_allows(allowance, rate)) return INT64_MAX;
+    return allowance->ns + 1000000 + (int64_t)(-allowance->bytes / (double)rate * 1e9);
+}
+
 /* When the thread must look again, at the latest. */
 int64_t kv_store_write_wake_ns(const struct kv_store *store);
+int64_t kv_store_read_wake_ns(const struct kv_store *store);
 
 #endif

@@ -18,6 +18,7 @@
 #define TRY_AGAIN_NS 10000000000
 #define COMPACT_NS 30000000000
 #define TASKS_FOR_READS 32
+#define WRITE_SAVED_S 0.25
 
 /* ---- taking in --------------------------------------------------------------------------------
  */
@@ -413,18 +414,11 @@ static void write_frame(struct kv_store *store, uint32_t index) {
     if (segment->next_slot == segment->slot_count) store->active = STORE_NONE;
 }
 
-static void refill(struct kv_store *store, int64_t now_ns) {
-    double rate = (double)store->options.write_bytes_per_s;
-    double most = fmax(rate / 4, 1);
-    store->allowance += rate * (double)(now_ns - store->allowance_ns) * 1e-9;
-    if (store->allowance > most) store->allowance = most;
-    store->allowance_ns = now_ns;
-}
-
 void kv_store_feed_writes(struct kv_store *store, int64_t now_ns) {
     uint32_t pieces = (uint32_t)divide_up(store->block_bytes, KV_WRITE_BYTES);
     uint32_t most = store->loads ? KV_WRITES_BESIDE : KV_WRITES_MAX;
-    refill(store, now_ns);
+    uint64_t rate = store->options.write_bytes_per_s;
+    kv_allowance_refill(&store->writes, rate, WRITE_SAVED_S, now_ns);
     if (store->writing == WRITING_OFF && now_ns >= store->writing_again_ns) {
         pthread_mutex_lock(&store->lock);
         store->writing = WRITING_TRIED;
@@ -433,11 +427,11 @@ void kv_store_feed_writes(struct kv_store *store, int64_t now_ns) {
     while (store->dirty_first != STORE_NONE && store->writing != WRITING_OFF) {
         if (store->writes_in_flight >= most || store->free_task_count < pieces) return;
         if (store->writes_in_flight && store->free_task_count < pieces + TASKS_FOR_READS) return;
-        if (store->options.write_bytes_per_s && store->allowance <= 0 && !store->hurry) return;
+        if (!kv_allowance_allows(&store->writes, rate) && !store->hurry) return;
         if (store->moving.segment != STORE_NONE && !store->frames[store->dirty_first].moved)
             return; /* what moves comes first, or the next segment to go would take it along */
         if (!have_segment(store)) break;
-        store->allowance -= (double)store->block_bytes;
+        store->writes.bytes -= (double)store->block_bytes;
         write_frame(store, unqueue(store));
     }
     if (store->writing == WRITING_OFF) {
@@ -447,11 +441,8 @@ void kv_store_feed_writes(struct kv_store *store, int64_t now_ns) {
 }
 
 int64_t kv_store_write_wake_ns(const struct kv_store *store) {
-    if (store->dirty_first == STORE_NONE || !store->options.write_bytes_per_s ||
-        store->allowance > 0)
-        return INT64_MAX;
-    return store->allowance_ns + 1000000 +
-           (int64_t)(-store->allowance / (double)store->options.write_bytes_per_s * 1e9);
+    if (store->dirty_first == STORE_NONE) return INT64_MAX;
+    return kv_allowance_wake_ns(&store->writes, store->options.write_bytes_per_s);
 }
 
 /* All pieces of a block are written, or one is not. */

@@ -27,6 +27,8 @@ const struct command_subject bench_subjects[] = {
     {"mtp", "answers drafted ahead by the MTP layer, and not", bench_mtp, &bench_mtp_options},
     {"peers", "llama.cpp and Fathom in turn", bench_peers, &bench_peers_options},
     {"serve", "load on any OpenAI-style server", bench_serve, &bench_serve_options},
+    {"ttft", "a prompt's first token: computed, from the KV storage, as the server chooses",
+     bench_ttft, &bench_ttft_options},
     {"transfer", "KV blocks between processes, beside TCP and memcpy", bench_transfer,
      &bench_transfer_options},
 #endif

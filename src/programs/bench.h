@@ -22,6 +22,7 @@ int bench_rebalance(int argc, char **argv);
 int bench_peers(int argc, char **argv);
 int bench_serve(int argc, char **argv);
 int bench_transfer(int argc, char **argv);
+int bench_ttft(int argc, char **argv);
 extern const struct option_table bench_balance_options;
 extern const struct option_table bench_cache_options;
 extern const struct option_table bench_eplb_options;
@@ -34,5 +35,6 @@ extern const struct option_table bench_rebalance_options;
 extern const struct option_table bench_peers_options;
 extern const struct option_table bench_serve_options;
 extern const struct option_table bench_transfer_options;
+extern const struct option_table bench_ttft_options;
 
 #endif

@@ -182,6 +182,7 @@ struct kv_store_options unit_side_storage(const struct unit_side_values *values,
         .disk_bytes = values->kv_disk,
         .host_bytes = share(values->kv_host, ranks),
         .write_bytes_per_s = share(values->kv_write_rate, ranks),
+        .read_bytes_per_s = share(values->kv_read_rate, ranks),
         .write_queue_bytes = share(STORAGE_QUEUE_BYTES, ranks),
         .segment_bytes = share(values->kv_disk, STORAGE_SEGMENTS * ranks),
     };

@@ -18,7 +18,7 @@ struct unit_side_values {
     double tpot_target_ms, prompt_patience, priority_seconds;
     const char *rank_balance, *rank_binding, *evict, *mtp, *rebalance;
     const char *kv_dir, *kv_load;
-    uint64_t kv_disk, kv_host, kv_write_rate;
+    uint64_t kv_disk, kv_host, kv_write_rate, kv_read_rate;
     double rebalance_seconds;
     bool prefix_cache, reuse_generated;
 };
@@ -66,6 +66,10 @@ struct unit_side_values {
          .help = "bytes written to --kv-dir in a second, at most, of a unit, an equal part for "   \
                  "each of its ranks; 0: no limit",                                                 \
          .offset = offsetof(owner, unit.kv_write_rate)},                                           \
+        {.name = "kv-read-rate",                                                                   \
+         .type = OPTION_BYTES,                                                                     \
+         .help = "... and read from it, where others need the disk, too; 0: no limit",             \
+         .offset = offsetof(owner, unit.kv_read_rate)},                                            \
         {.name = "kv-load",                                                                        \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \

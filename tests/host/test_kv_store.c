@@ -518,6 +518,22 @@ static void writes_are_bounded(void **state) {
 /* ---- damage -----------------------------------------------------------------------------------
  */
 
+/* Reads keep to their rate, too; that takes time and loses nothing. */
+static void reads_are_bounded(void **state) {
+    (void)state;
+    struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
+    struct kv_store *store = open_with(&options);
+    keep(store, 1, 0, BLOCKS);
+    close_store(store);
+    uint64_t bytes = BLOCKS * block_bytes();
+    options.read_bytes_per_s = 4 * bytes; /* a quarter of a second, but for what was saved up */
+    store = open_with(&options);
+    int64_t begun_ns = clock_now_ns();
+    assert_loads(store, 1, BLOCKS, BLOCKS);
+    assert_true(clock_now_ns() - begun_ns > 200000000);
+    close_store(store);
+}
+
 static void the_index_is_rebuilt(void **state) {
     (void)state;
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
@@ -837,6 +853,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(all_formats_share_the_bound, set_up, tear_down),
         cmocka_unit_test_setup_teardown(removing_is_safe_for_readers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(writes_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reads_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_index_is_rebuilt, set_up, tear_down),
         cmocka_unit_test_setup_teardown(flipped_bits_are_all_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_flipped_bit_becomes_an_answer, set_up, tear_down),

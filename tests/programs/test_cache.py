@@ -80,10 +80,22 @@ def check_filled(directory, source):
     expect("what gc leaves", data_files(directory) == [], data_files(directory))
 
 
+def check_ttft(directory):
+    """Every case is asked, and finds what it should (the program checks that); nothing is left."""
+    code, out, err = run("bench", "ttft", "--dir", directory, "--prompt", "200", "--rounds", "1", "--json")
+    expect("bench ttft", code == 0, code, out, err)
+    report = json.loads(out) if code == 0 else {}
+    for side in "computed", "disk", "host", "auto", "slow_disk", "slow_auto":
+        expect("bench ttft, " + side, report.get(side + "_ms", 0) > 0, report)
+    left = [name for name in os.listdir(directory) if "ttft" in name]
+    expect("what bench ttft leaves", left == [], left)
+
+
 def main():
     with tempfile.TemporaryDirectory() as directory:
         check_bench(directory, "threads")
         check_bench(directory, "io_uring")
+        check_ttft(directory)
         check_nothing(directory)
         filled = os.path.join(directory, "filled")
         code, out, err = run("bench", "cache", "--dir", directory, "--size", "16MiB", "--width", "64", "--layers",
