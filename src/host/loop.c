@@ -426,7 +426,8 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
     /* A unit beside its gateway goes on taking what the gateway has let in. */
     int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
-    record_queue_force(&loop->inboxes[first], &drain.record);
+    if (has_machine(loop, first)) /* else it supervises others, who are told by their signal */
+        record_queue_force(&loop->inboxes[first], &drain.record);
     if (loop->http) http_server_drain(loop->http);
     ask_turn(loop);
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_apart_storage.py FATHOM [ROUNDS]: prompts in one unit, answers in another, one KV storage under both, and a transport
+"""test_apart_storage.py FATHOM RANKS [ROUNDS]: prompts in one unit, answers in another, one KV storage under both, and a transport
 that fails: it is too slow and given up, its deadline comes, or the unit that sends is killed with the blocks on their
 way. Every answer is the very one of a single process, and receipts say that the blocks which did not arrive were
-loaded from the storage, not computed again; without a storage they are computed. Prints how long the second token
-took. With ROUNDS it only measures that, for prompts of 1,500 tokens."""
+loaded from the storage, not computed again, also by units of several ranks; without a storage they are computed.
+Prints how long the second token took. With ROUNDS it only measures that, for prompts of 1,500 tokens."""
 import json
 import random
 import statistics
@@ -91,7 +91,8 @@ def main():
         fleet.stop()
     with tempfile.TemporaryDirectory() as folder:
         storage = ["--kv-dir", folder, "--kv-load", "always"]
-        fleet, _ = loads_what_did_not_arrive("deadline", wanted, "--kv-seconds", "0.001", *storage)
+        fleet, _ = loads_what_did_not_arrive("deadline", wanted, "--kv-seconds", "0.001", "--ranks", sys.argv[2],
+                                             *storage)
         fleet.stop()
     fleet = Fleet("--kv-send-rate", SLOW)
     receipt = check(Answer(fleet, REQUESTS[0]), wanted[0], PROMPTS[0], "without a storage")
@@ -118,7 +119,7 @@ def measure(rounds):
             fleet.stop()
 
 
-if len(sys.argv) > 2:
-    measure(int(sys.argv[2]))
+if len(sys.argv) > 3:
+    measure(int(sys.argv[3]))
 else:
     main()

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_serve_cache.py FATHOM: a server with a KV storage gives the very answers of one without: while it fills, out of
-host memory, after a restart, out of another server's blocks, with damage in its files, and on a full disk. What was loaded counts as hits, and every page is back at the end."""
+host memory, after a restart, out of another server's blocks, with damage in its files, for answers that lost their
+pages, and on a full disk. What was loaded counts as hits, and every page is back at the end."""
+import concurrent.futures
 import glob
 import json
 import os
@@ -60,6 +62,35 @@ def flip_bits(directory, count):
                 byte = file.read(1)[0]
                 file.seek(at)
                 file.write(bytes([byte ^ 1 << rolls.randrange(8)]))
+
+
+def check_interrupted():
+    """More answers than there are pages for: those that lose theirs load what they had, of their answers, too."""
+    chance = random.Random(5)
+    prompts = [[chance.randrange(300, 1500) for _ in range(130)] for _ in range(7)]
+
+    def ask_all(server):
+        def ask(prompt):
+            with server.open("/v1/completions", {"prompt": prompt, "max_tokens": 300, "temperature": 0,
+                                                 "ignore_eos": True, "return_receipt": True}) as answer:
+                return json.load(answer)["choices"][0]["text"], json.loads(answer.headers["X-Fathom-Receipt"])
+
+        with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
+            return list(pool.map(ask, prompts))
+
+    alone = CachingServer()
+    wanted = [text for text, _ in ask_all(alone)]
+    alone.stop()
+    with tempfile.TemporaryDirectory() as directory:
+        server = CachingServer("--kv-dir", directory, "--kv-load", "always", "--kv-memory", "3MiB")
+        until = time.monotonic() + 600
+        while True:
+            found = ask_all(server)
+            assert [text for text, _ in found] == wanted
+            if sum(receipt["reloaded"] for _, receipt in found if receipt["restarts"]["preemptions"]):
+                break
+            assert time.monotonic() < until
+        server.stop()
 
 
 def check_full_disk(wanted):
@@ -128,6 +159,7 @@ def main():
             assert server.ask(prompt)[0] == text
     assert server.loaded("host") > 0 and server.loaded("disk") == 0
     server.stop()
+    check_interrupted()
     check_full_disk(wanted)
 
 
