@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_storm.py FATHOM: a gateway, a unit for prompts and one for answers, under load from clients who never pause.
+"""test_storm.py FATHOM [RANKS]: a gateway, a unit for prompts and one for answers, under load from clients who never pause.
 Each is killed and started again, the others are left alone; units die while KV blocks are on the way to or from
 them. Every answer is the very one of an undisturbed server, or breaks off visibly where the gateway died; when all is
-quiet nothing is held by any rank."""
+quiet nothing is held by any rank. With RANKS: units of so many, under `fathom serve`, lose ranks instead."""
+import os
+import signal
+import sys
 import time
 
+from server import Process
 from storm import Fleet, Load, answer_alone, make_requests
 
 REQUESTS = make_requests(5)
@@ -47,8 +51,49 @@ def gateway_dies(fleet, wanted):
     fleet.nothing_is_left()
 
 
+class ServedFleet(Fleet):
+    """Gateway and units under one `fathom serve`, which starts again what dies."""
+
+    def __init__(self, ranks):
+        self.gateway = Process("serve", "--port", "0", "--kv-memory", "48MiB", "--prefill-units", "1",
+                               "--decode-units", "1", "--ranks", str(ranks))
+        self.url = self.gateway.wait_for_url()
+        self.units = {"prefill": None, "decode": None}
+        self.wait_for_units()
+
+    def pids(self, role):
+        return [rank["pid"] for unit in self.look()["units"] if unit["role"] == role for rank in unit["ranks"]]
+
+    def stop(self):
+        self.nothing_is_left()
+        self.gateway.stop()
+
+
+def ranks_die(wanted, ranks):
+    fleet = ServedFleet(ranks)
+    for role in ("prefill", "decode"):
+        for rank in (ranks - 1, 0):
+            with Load(fleet, REQUESTS, wanted) as load:
+                load.more(10)
+                before = fleet.look()
+                began = time.monotonic()
+                os.kill(fleet.pids(role)[rank], signal.SIGKILL)
+                fleet.wait_until(lambda seen: seen["lost_units_total"] > before["lost_units_total"])
+                fleet.wait_for_units()
+                handed = fleet.look()["handed_over_total"]
+                fleet.wait_until(lambda seen: seen["handed_over_total"] > handed + 5)
+                print("rank %d of the %s unit's %d killed: back and handing over after %.2f s" % (
+                    rank, role, ranks, time.monotonic() - began), flush=True)
+                load.more(20)
+            fleet.nothing_is_left()
+    fleet.stop()
+
+
 def main():
     wanted = answer_alone(REQUESTS)
+    if len(sys.argv) > 2:
+        ranks_die(wanted, int(sys.argv[2]))
+        return
     fleet = Fleet("--kv-send-rate", SLOW)
     unit_dies(fleet, wanted, "prefill")
     unit_dies(fleet, wanted, "decode")
