@@ -4,13 +4,14 @@
 Each is killed and started again, the others are left alone; units die while KV blocks are on the way to or from
 them. Every answer is the very one of an undisturbed server, or breaks off visibly where the gateway died; when all is
 quiet nothing is held by any rank. With RANKS: units of so many, under `fathom serve`, lose ranks instead."""
+import json
 import os
 import signal
 import sys
 import time
 
-from server import Process
-from storm import Fleet, Load, answer_alone, make_requests
+from server import Process, open_url
+from storm import Fleet, Load, answer_alone, completion, make_requests
 
 REQUESTS = make_requests(5)
 SLOW = "4MiB"  # of KV blocks a second: those of long prompts are on the way for a while
@@ -32,15 +33,28 @@ def unit_dies(fleet, wanted, role):
     fleet.nothing_is_left()
 
 
+def hits(fleet):
+    """Tokens of a prompt that are in a cache; from then on most are."""
+    path, body = completion(list(range(300, 500)), 2)
+    with open_url(fleet.url + path, body) as answer:
+        return json.load(answer)["usage"]["prompt_cache_hit_tokens"]
+
+
+def restart_gateway(fleet):
+    gone = "the gateway is gone"
+    heard = {unit: unit.said().count(gone) for unit in fleet.units.values()}
+    fleet.gateway.kill()
+    for unit, count in heard.items():
+        unit.wait_for(gone, count + 1)
+    fleet.start_gateway()
+    fleet.wait_for_units()
+
+
 def gateway_dies(fleet, wanted):
     with Load(fleet, REQUESTS, wanted, may_break=True) as load:
         load.more(20)
-        fleet.gateway.kill()
         began = time.monotonic()
-        for unit in fleet.units.values():
-            unit.wait_for("the gateway is gone")
-        fleet.start_gateway()
-        fleet.wait_for_units()
+        restart_gateway(fleet)
         broken = load.broken
         load.more(1)
         print("the gateway killed: %d answers broke off or were refused, next one after %.2f s" % (
@@ -48,6 +62,10 @@ def gateway_dies(fleet, wanted):
         assert broken > 0
         load.may_break = False
         load.more(20)
+    fleet.nothing_is_left()
+    hits(fleet)
+    restart_gateway(fleet)
+    assert hits(fleet) == 192, "the units' caches went with the gateway"
     fleet.nothing_is_left()
 
 

