@@ -92,6 +92,12 @@ def harm_storage(fleet, wanted, harm, heal, name):
     print("%s: right, and loading again" % name, flush=True)
 
 
+def limit_files(fleet, most):
+    for unit in fleet.units.values():
+        if unit.process.poll() is None:
+            resource.prlimit(unit.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+
+
 def fill_disk(fleet):
     """A file takes all that is left; or no file may grow any more, where the storage is on no file system of its
     own."""
@@ -104,15 +110,14 @@ def fill_disk(fleet):
             except OSError:
                 pass
         return
-    for unit in fleet.units.values():
-        resource.prlimit(unit.process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+    limit_files(fleet, 4096)
 
 
 def empty_disk(fleet):
     if os.path.ismount(fleet.folder):
         os.unlink(os.path.join(fleet.folder, BALLAST))
-    for unit in fleet.units.values():
-        resource.prlimit(unit.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    else:
+        limit_files(fleet, resource.RLIM_INFINITY)
 
 
 def ask_afresh(fleet):
