@@ -408,7 +408,7 @@ void fleet_units_run(struct world *world, uint32_t index) {
         const struct record *load = (const struct record *)(void *)unit->load;
         if (load->bytes) tell_gateway(world, unit, load);
     }
-    if (unit->draining && fleet_units_held(world, unit) == 0) /* it may go */
+    if (unit->draining && unit->open_count == 0) /* it may go */
         fleet_units_kill(world, index);
 }
 

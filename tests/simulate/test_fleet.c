@@ -3,10 +3,8 @@
  * and 20 without; FATHOM_SEEDS="first count" asks for others, and with a third number for so many of
  * the last events where one breaks.
  *
- * Bugs that were planted by hand, each found among the first 40 seeds: attempts not looked at, or
- * not counted up, so that a unit's last word on the first ended the second (2 of 40 seeds);
- * requests about to end that are forgotten with their unit (10); a resumed token computed in the
- * form of a prompt's (39).
+ * Bugs planted by hand lie in tests/simulate/mutations; mutants.py plants them one after another (./dev
+ * mutants). Of the first hundred seeds, the first that found each:
  */
 #include "simulate/fleet_world.h"
 
