@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Whole fleets, seed by seed (simulate/fleet_world.h says what must hold): 100 lives under faults
- * and 20 without; FATHOM_SEEDS="first count" asks for others, and with a third number for so many of
- * the last events where one breaks.
+ * and 20 without; FATHOM_SEEDS="first count" asks for others, and with a third number for so many
+ * of the last events where one breaks.
  *
- * Bugs planted by hand lie in tests/simulate/mutations; mutants.py plants them one after another (./dev
- * mutants). Of the first hundred seeds, the first that found each:
+ * Bugs planted by hand lie in tests/simulate/mutations; mutants.py plants them one after another
+ * (./dev mutants). Of the first hundred seeds, the first that found each: account_forgets_transfers
+ * (3), block_keys_forget_forms (0), cancel_while_loading (0), decodes_before_the_blocks (3),
+ * dispatch_forgets_ending (3), dispatch_keeps_attempt (4), handoff_believes_failures (3),
+ * handoff_sends_too_early (3), handoff_sends_without_lease (3), handover_forgets_prefill (3),
+ * ledger_accepts_after_the_end (4), ledger_counts_damage (4), ledger_ends_while_written (4),
+ * pages_found_by_text (0), pages_know_no_tenant (0), pages_leak_twins (0), resumed_as_prompt (0),
+ * tiers_believes_all_came (0), tiers_keeps_without_lease (0).
  */
 #include "simulate/fleet_world.h"
 
@@ -30,7 +36,8 @@ static void tell_how(void) {
     char line[FLEET_LOG_LINE_BYTES];
     for (uint32_t back = events_shown; back-- > 0;)
         if (fleet_log_line(&events, back, line, sizeof line)) fprintf(stderr, "# %s\n", line);
-    fprintf(stderr, "# seed %llu; again: FATHOM_SEEDS=\"%llu 1 4000\" build/tests/simulate/test_fleet\n",
+    fprintf(stderr,
+            "# seed %llu; again: FATHOM_SEEDS=\"%llu 1 4000\" build/tests/simulate/test_fleet\n",
             seed_now, seed_now);
 }
 
