@@ -17,6 +17,7 @@ const otherExamples = [
 ];
 
 let model = null;        // the server's name for it
+let key = remembered('fathom-api-key', ''); // '': the server has asked for none
 let messages = [];       // what the model is told: {role, content}
 let chosenTemperature = null; // null: the model's own
 let running = null;      // AbortController of the answer that is being written
@@ -41,6 +42,25 @@ function remember(key, value) {
 temperature.addEventListener('input', () => {
   chosenTemperature = Number(temperature.value);
   temperatureValue.textContent = chosenTemperature.toFixed(1);
+});
+
+// ---- the key of a server with accounts ----
+
+function headersWith(more) {
+  return key ? { ...more, Authorization: `Bearer ${key}` } : more;
+}
+
+function showDoor() {
+  byId('door').hidden = false;
+  byId('door-text').textContent = key ? 'The server does not know this key.' : '';
+  byId('key').focus();
+}
+
+byId('door').addEventListener('submit', (event) => {
+  event.preventDefault();
+  key = byId('key').value.trim();
+  remember('fathom-api-key', key);
+  start();
 });
 
 // ---- text ----
@@ -212,9 +232,10 @@ async function streamAnswer(view, signal) {
   if (model) body.model = model;
   if (chosenTemperature !== null) body.temperature = chosenTemperature;
   const response = await fetch('/v1/chat/completions', {
-    method: 'POST', headers: { 'Content-Type': 'application/json' },
+    method: 'POST', headers: headersWith({ 'Content-Type': 'application/json' }),
     body: JSON.stringify(body), signal,
   });
+  if (response.status === 401) showDoor();
   if (!response.ok) return { error: await errorOf(response) };
   let reason = null, usage = null;
   for await (const event of readEvents(response)) {
@@ -328,7 +349,9 @@ function showWelcome() {
 
 async function start() {
   try {
-    const response = await fetch('/v1/models');
+    const response = await fetch('/v1/models', { headers: headersWith({}) });
+    byId('door').hidden = true;
+    if (response.status === 401) return showDoor();
     model = (await response.json()).data[0].id;
     byId('model').textContent = model;
     document.title = `${model} – Fathom`;

@@ -2,7 +2,10 @@
 // Protects the chat page, in a real browser: it streams, shows the thinking, stops, and talks to its own
 // server only. With FATHOM_SCREENSHOTS=DIR it leaves pictures there.
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, beforeEach, afterEach, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { Server, patience, same, slow } from './lib/server.mjs';
@@ -189,6 +192,33 @@ test('markup in an answer stays text', async () => {
   assert.equal(await answer.locator('img, i').count(), 0);
   assert.equal(await answer.locator('strong').textContent(), 'b');
   assert.equal(await answer.locator('pre code').textContent(), '<i>');
+});
+
+test('a server with accounts is given a key', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fathom-'));
+  const key = 'sk-of-a-test';
+  const digits = createHash('sha256').update(key).digest('hex');
+  writeFileSync(join(folder, 'accounts.yaml'), `accounts:\n  - {name: acme, keys: ["sha256:${digits}"]}\n`);
+  const guarded = await Server.start(...same, '--accounts', join(folder, 'accounts.yaml'));
+  try {
+    await page.goto(guarded.url);
+    const field = page.getByLabel('This server asks for an API key');
+    await field.fill('sk-wrong');
+    await page.keyboard.press('Enter');
+    await page.getByText('The server does not know this key.').waitFor();
+    await picture('key');
+    await field.fill(key);
+    await page.keyboard.press('Enter');
+    await page.locator('#examples button').first().waitFor();
+    assert.ok(!await field.isVisible());
+    await page.reload();
+    await page.locator('#examples button').first().waitFor(); // it is remembered
+    await ask('What is 12 + 30?');
+    await finished(0);
+  } finally {
+    await guarded.stop();
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('it fits a phone, in the dark too', async () => {
