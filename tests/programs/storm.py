@@ -191,6 +191,21 @@ class Fleet:
             process.stop()
 
 
+class ServedFleet(Fleet):
+    """The same, of units of several ranks, under one `fathom serve`, which starts again what dies."""
+
+    def __init__(self, ranks, *options, more_environment=()):
+        self.gateway = Process("serve", "--port", "0", "--kv-memory", "48MiB", "--prefill-units", "1",
+                               "--decode-units", "1", "--ranks", str(ranks), *options, more_environment=more_environment)
+        self.url = self.gateway.wait_for_url()
+        self.units = {"prefill": None, "decode": None}
+        self.wait_for_units()
+
+    def stop(self):
+        self.nothing_is_left()
+        self.gateway.stop()
+
+
 # ---- who asks -----------------------------------------------------------------------------------
 
 class Load:

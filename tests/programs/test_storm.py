@@ -10,8 +10,8 @@ import signal
 import sys
 import time
 
-from server import Process, open_url
-from storm import Fleet, Load, answer_alone, completion, make_requests
+from server import open_url
+from storm import Fleet, Load, ServedFleet, answer_alone, completion, make_requests
 
 REQUESTS = make_requests(5)
 SLOW = "4MiB"  # of KV blocks a second: those of long prompts are on the way for a while
@@ -69,33 +69,19 @@ def gateway_dies(fleet, wanted):
     fleet.nothing_is_left()
 
 
-class ServedFleet(Fleet):
-    """Gateway and units under one `fathom serve`, which starts again what dies."""
-
-    def __init__(self, ranks):
-        self.gateway = Process("serve", "--port", "0", "--kv-memory", "48MiB", "--prefill-units", "1",
-                               "--decode-units", "1", "--ranks", str(ranks))
-        self.url = self.gateway.wait_for_url()
-        self.units = {"prefill": None, "decode": None}
-        self.wait_for_units()
-
-    def pids(self, role):
-        return [rank["pid"] for unit in self.look()["units"] if unit["role"] == role for rank in unit["ranks"]]
-
-    def stop(self):
-        self.nothing_is_left()
-        self.gateway.stop()
+def pids(fleet, role):
+    return [rank["pid"] for unit in fleet.look()["units"] if unit["role"] == role for rank in unit["ranks"]]
 
 
 def ranks_die(wanted, ranks):
     fleet = ServedFleet(ranks)
-    for role in ("prefill", "decode"):
+    for role in fleet.units:
         for rank in (ranks - 1, 0):
             with Load(fleet, REQUESTS, wanted) as load:
                 load.more(10)
                 before = fleet.look()
                 began = time.monotonic()
-                os.kill(fleet.pids(role)[rank], signal.SIGKILL)
+                os.kill(pids(fleet, role)[rank], signal.SIGKILL)
                 fleet.wait_until(lambda seen: seen["lost_units_total"] > before["lost_units_total"])
                 fleet.wait_for_units()
                 handed = fleet.look()["handed_over_total"]

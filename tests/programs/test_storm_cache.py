@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_storm_cache.py FATHOM FAIL_READS [limits]: a unit for prompts and one for answers that share a KV storage, under load,
+"""test_storm_cache.py FATHOM FAIL_READS [limits|RANKS]: a unit for prompts and one for answers that share a KV storage, under load,
 with so few pages that blocks come from the disk all the time. Meanwhile bits are flipped in 1,000 random places of
 it, segments are cut short, every second read fails (FAIL_READS is a library for LD_PRELOAD that does so), and the
-disk is full (or, as no root or with `limits`: no file may grow). Every answer is the very one of an undisturbed server; afterwards blocks are written and loaded as
+disk is full (or, as no root or with `limits`: no file may grow; not with RANKS: units of so many). Every answer is the very one of an undisturbed server; afterwards blocks are written and loaded as
 before, nothing was started again; when all is quiet nothing is held by any rank."""
 import glob
 import os
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from storm import Fleet, Load, answer_alone, ask, completion, make_prompt, make_requests
+from storm import Fleet, Load, ServedFleet, answer_alone, ask, completion, make_prompt, make_requests
 from server import environment, open_url
 
 FLIPS = 1000
@@ -26,17 +26,20 @@ REQUESTS = make_requests(9)[:-2] + [completion(make_prompt(chance, chance.randra
 chance.shuffle(REQUESTS)
 
 
-class StoringFleet(Fleet):
-    def __init__(self, folder, *more):
-        self.folder, self.sign = folder + "/storage", folder + "/fail"
-        super().__init__(*more, "--kv-memory", "6MiB", "--kv-dir", self.folder, "--kv-disk", "64MiB", "--kv-load", "always",
-                         "--kv-send-rate", "8MiB")
+def storage_options(folder, memory):
+    return ["--kv-memory", memory, "--kv-dir", folder, "--kv-disk", "64MiB", "--kv-load", "always"]
 
-    def unit_place(self, name):
-        wrap, options = super().unit_place(name)
-        preload = "LD_PRELOAD=%s" % os.path.abspath(sys.argv[2])
-        return ["env", preload, "FAIL_READS=" + self.sign,
-                "ASAN_OPTIONS=verify_asan_link_order=0:" + environment["ASAN_OPTIONS"], *wrap], options
+
+def failing_reads(sign):
+    return {"LD_PRELOAD": os.path.abspath(sys.argv[2]), "FAIL_READS": sign,
+            "ASAN_OPTIONS": "verify_asan_link_order=0:" + environment["ASAN_OPTIONS"]}
+
+
+class Storage:
+    """What is asked of a fleet that has one, and of its files."""
+
+    def place_storage(self, folder):
+        self.folder, self.sign = folder + "/storage", folder + "/fail"
 
     def metric(self, name):
         with open_url(self.url + "/metrics") as answer:
@@ -55,6 +58,22 @@ class StoringFleet(Fleet):
         goal = self.loaded() + tokens
         while self.loaded() < goal:
             load.more(5)
+
+
+class StoringFleet(Storage, Fleet):
+    def __init__(self, folder, *more):
+        self.place_storage(folder)
+        super().__init__(*more, *storage_options(self.folder, "6MiB"), "--kv-send-rate", "8MiB")
+
+    def unit_place(self, name):
+        wrap, options = super().unit_place(name)
+        return ["env", *("%s=%s" % pair for pair in failing_reads(self.sign).items()), *wrap], options
+
+
+class StoringRanks(Storage, ServedFleet):
+    def __init__(self, folder, ranks):
+        self.place_storage(folder)
+        super().__init__(ranks, *storage_options(self.folder, "14MiB"), more_environment=failing_reads(self.sign))
 
 
 def flip_bits(fleet):
@@ -144,13 +163,14 @@ def disk_is_full(fleet, wanted):
     print("disk full: written again %.1f s after there was room; %s" % (time.monotonic() - began, lines[0]), flush=True)
 
 
-def storm(folder):
+def storm(folder, ranks=None):
     wanted = answer_alone(REQUESTS)
-    fleet = StoringFleet(folder)
+    fleet = StoringRanks(folder, ranks) if ranks else StoringFleet(folder)
     harm_storage(fleet, wanted, flip_bits, None, "%d bits flipped" % FLIPS)
     harm_storage(fleet, wanted, cut_short, None, "segments cut short")
     harm_storage(fleet, wanted, fail_reads, mend_reads, "reads that fail")
-    disk_is_full(fleet, wanted)
+    if not ranks:
+        disk_is_full(fleet, wanted)
     fleet.stop()
 
 
@@ -159,6 +179,9 @@ def main():
         storm(sys.argv[3])
         return
     with tempfile.TemporaryDirectory() as folder:
+        if len(sys.argv) > 3 and sys.argv[3].isdigit():
+            storm(folder, int(sys.argv[3]))
+            return
         # A file system of its own, seen by this test alone; only root can make one.
         os.mkdir(folder + "/storage")
         mount = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=96m tmpfs "$0" && exec "$@"',
