@@ -371,7 +371,6 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
             bind(units, place, choice.rank);
             continue;
         }
-        if (choice.reason == PREFILL_WAITS_ROOM) break; /* nor has any for those behind */
         if (choice.reason == PREFILL_WAITS_PAGES && !patient) break;
         if (patient && patient_until_ns < units->retry_ns) units->retry_ns = patient_until_ns;
         place++;

@@ -54,7 +54,8 @@ bool waiting_line_add(struct waiting_line *line, const struct record_submit *sub
     request->turn = turn;
     request->arrived_ns = now_ns;
     request->reason = UINT32_MAX;
-    for (; place > 0 && waiting_line_at(line, place - 1)->turn > turn; place--)
+    for (; place > 0 && waiting_line_at(line, place - 1)->submit->priority < submit->priority;
+         place--)
         line->order[place] = line->order[place - 1];
     line->order[place] = slot;
     line->count++;

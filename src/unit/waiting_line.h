@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The requests that have come to a unit of several ranks and belong to none yet, in turn
- * (policy/schedule.h): first those that go first. Keeps each SUBMIT as it came. Bounded in number
- * and in bytes. Who leaves for which rank is unit/rank_units' business.
+ * The requests that have come to a unit of several ranks and belong to none yet, by priority and
+ * then in the order of their arrival: dealt out in turn (policy/schedule.h), the short ones first,
+ * the long ones that come last would find no even place. Keeps each SUBMIT as it came. Bounded in
+ * number and in bytes. Who leaves for which rank is unit/rank_units' business.
  */
 #ifndef UNIT_WAITING_LINE_H
 #define UNIT_WAITING_LINE_H
@@ -18,7 +19,7 @@ struct waiting_request {
 
 struct waiting_line {
     struct waiting_request *requests; /* [capacity] slots */
-    uint32_t *order; /* [capacity] slots in turn, the first `count`; then free ones */
+    uint32_t *order; /* [capacity] slots in that order, the first `count`; then free ones */
     uint32_t count, capacity;
     struct pool pool;
 };
@@ -29,7 +30,7 @@ size_t waiting_line_bytes(const struct unit_options *options, uint32_t capacity)
 enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
                               const struct unit_options *options, uint32_t capacity) MUST_USE;
 
-/* Behind those of the same turn. False: no place, or no memory. */
+/* Behind those of the same priority. False: no place, or no memory. */
 bool waiting_line_add(struct waiting_line *line, const struct record_submit *submit, int64_t turn,
                       int64_t now_ns);
 
