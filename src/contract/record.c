@@ -217,7 +217,7 @@ static bool kv_found_valid(struct walk *walk, const struct record_kv_found *reco
 static bool kv_load_valid(struct walk *walk, const struct record_kv_load *record) {
     walk_tail(walk, (uint64_t)record->block_count * sizeof(struct kv_key));
     walk_tail(walk, (uint64_t)record->block_count * sizeof(struct page_id));
-    return record->reserved == 0 && walk_ends(walk);
+    return record->slot < LIMIT_UNIT_REQUESTS && walk_ends(walk);
 }
 
 static bool kv_loaded_valid(struct walk *walk, const struct record_kv_loaded *record) {
@@ -342,7 +342,7 @@ static bool row_extras_valid(const struct step_plan *plan, const struct step_row
            row->history_count <= LIMIT_HISTORY_TOKENS &&
            row->history_prompt_count <= row->history_count &&
            inside(row->bias_index, row->bias_count, plan->bias_count) &&
-           row->bias_count <= LIMIT_ROW_BIASES && row->reserved == 0;
+           row->bias_count <= LIMIT_ROW_BIASES && row->loads <= 1;
 }
 
 static bool row_drafts_valid(const struct step_row *row) {
@@ -381,7 +381,8 @@ static bool plan_valid(struct walk *walk, const struct step_plan *plan) {
 
 static bool result_row_valid(const struct step_result *result, const struct step_result_row *row) {
     if (row->draft_count > LIMIT_DRAFTS || row->token_count > 1 + row->draft_count ||
-        row->logprobs_each > STEP_ROW_LOGPROBS_MAX || row->reserved)
+        row->logprobs_each > STEP_ROW_LOGPROBS_MAX || row->lost > 1 ||
+        (row->lost && row->token_count))
         return false;
     for (uint32_t i = row->token_count; i < 1 + LIMIT_DRAFTS; i++)
         if (row->tokens[i]) return false;

@@ -681,9 +681,10 @@ struct record_kv_load {
     uint32_t rank;
     uint32_t first_block;
     uint32_t block_count;
-    uint32_t reserved; /* zero */
+    uint32_t slot; /* of the request in steps: its rows may wait for these blocks (step_plan.h) */
 };
 
+/* If a row waited for it and is not lost, before that step's STEP_DONE. */
 struct record_kv_loaded {
     struct record record;
     struct request_id request;

@@ -37,7 +37,8 @@ struct step_row {
                            * and is one generated token; none may be the last of its block
                            * (step_drafts_fit). Biases hold for all tokens chosen */
     uint32_t fresh;       /* 1: what the slot's last row left behind belongs to another sequence */
-    uint32_t reserved;    /* zero */
+    uint32_t loads; /* 1: of the pages before the row some are being filled by the slot's KV_LOAD:
+                     * a layer's core attention waits until its slices are there */
     struct sampling sampling;
 };
 
@@ -120,7 +121,7 @@ struct step_result_row {
     uint32_t draft_count;              /* drafts made */
     uint32_t logprob_index;            /* first of the row's, in the result's logprobs */
     uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */
-    uint32_t reserved;      /* zero */
+    uint32_t lost; /* 1: what the row waited for did not come; it does not count, and chose none */
 };
 
 /* RECORD_STEP_DONE. Tails: struct step_result_row rows[row_count], in the plan's order;

@@ -16,12 +16,40 @@
 struct engine_cpu {
     struct model *model;
     struct step_progress *progress;
+    struct engine_loads loads;
+    int64_t awaited_ns;    /* in this step */
+    bool in_vain;          /* likewise: nothing is waited for any more */
     float *logits;         /* [step_rows_max * (1 + LIMIT_DRAFTS)][vocab] */
     float *sample_scratch; /* [2 * vocab] */
     float *adjusted;       /* [vocab] a row's logits with penalties and biases */
     uint32_t *history;     /* [LIMIT_HISTORY_TOKENS] a row's, with the tokens chosen in this step */
     uint32_t rows_max;
 };
+
+static void written(void *context, uint64_t step, uint32_t slices) {
+    const struct engine_cpu *engine = context;
+    struct model_follower follower = step_progress_follower(engine->progress);
+    follower.written(follower.context, step, slices);
+}
+
+static bool await_slices(struct engine_cpu *engine, uint32_t slot, uint32_t slices) {
+    if (!engine->loads.await || engine->in_vain) return false;
+    int64_t began_ns = clock_now_ns();
+    pulse_set(PULSE_WAITS);
+    bool come = engine->loads.await(engine->loads.context, slot, slices);
+    pulse_set(PULSE_COMPUTES);
+    engine->awaited_ns += clock_now_ns() - began_ns;
+    engine->in_vain = !come;
+    return come;
+}
+
+static void await(void *context, uint32_t slot, uint32_t slices) {
+    (void)await_slices(context, slot, slices);
+}
+
+void engine_cpu_set_loads(struct engine_cpu *engine, const struct engine_loads *loads) {
+    engine->loads = *loads;
+}
 
 enum status engine_cpu_open(const struct model_options *options, struct engine_cpu **engine_out,
                             struct error *error) {
@@ -33,7 +61,7 @@ enum status engine_cpu_open(const struct model_options *options, struct engine_c
         engine_cpu_close(engine);
         return status;
     }
-    struct model_follower follower = step_progress_follower(engine->progress);
+    const struct model_follower follower = {engine, written, await};
     model_set_follower(engine->model, &follower);
     size_t vocab = model_shape(engine->model)->vocab;
     engine->rows_max = options->step_rows_max;
@@ -172,7 +200,9 @@ static enum status run(struct engine_cpu *engine, const struct step_plan *plan,
     for (uint32_t i = 0; i < plan->row_count; i++) {
         struct model_draft draft = model_step_draft(engine->model, i);
         results[i] = (struct step_result_row){.slot = rows[i].slot};
-        if (rows[i].sample) sample_row(engine, plan, &rows[i], &draft, logits, result, &results[i]);
+        results[i].lost = rows[i].loads && !await_slices(engine, rows[i].slot, UINT32_MAX);
+        if (rows[i].sample && !results[i].lost)
+            sample_row(engine, plan, &rows[i], &draft, logits, result, &results[i]);
         logits += ((size_t)rows[i].logits_count + draft.count) * model_shape(engine->model)->vocab;
     }
     return STATUS_OK;
@@ -186,6 +216,8 @@ void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
                     struct step_result *result, struct error *error) {
     int64_t began_ns = clock_now_ns();
     pulse_set(PULSE_COMPUTES);
+    engine->awaited_ns = 0;
+    engine->in_vain = false;
     memset(result, 0, step_result_bytes(plan->row_count, 0));
     result->step = plan->step;
     result->row_count = plan->row_count;
@@ -199,6 +231,6 @@ void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
         .version = RECORD_VERSION,
         .kind = RECORD_STEP_DONE,
         .bytes = (uint32_t)step_result_bytes(plan->row_count, result->logprob_count)};
-    result->compute_ns = clock_now_ns() - began_ns;
+    result->compute_ns = clock_now_ns() - began_ns - engine->awaited_ns;
     pulse_set(PULSE_WAITS); /* for the others' results, or the next order */
 }

@@ -20,6 +20,15 @@ struct model *engine_cpu_model(const struct engine_cpu *engine);
 /* How far its steps are; lives as long as the engine. */
 struct step_progress *engine_cpu_progress(const struct engine_cpu *engine);
 
+/* Who fills pages that rows wait for. */
+struct engine_loads {
+    void *context;
+    /* As model_follower's; false: they are not all there. UINT32_MAX slices: all of it. */
+    bool (*await)(void *context, uint32_t slot, uint32_t slices);
+};
+/* Between two steps; copied. */
+void engine_cpu_set_loads(struct engine_cpu *engine, const struct engine_loads *loads);
+
 /* What a result of so many rows needs at most. */
 size_t engine_cpu_result_bytes(uint32_t rows_max);
 

@@ -269,6 +269,14 @@ void kv_fabric_close(struct kv_fabric *fabric) {
     free(fabric);
 }
 
+bool kv_fabric_await(struct kv_fabric *fabric, uint32_t slot, uint32_t slices) {
+    return kv_tier_await(fabric->seat.tier, slot, slices);
+}
+
+void kv_fabric_hear(struct kv_fabric *fabric) {
+    if (fabric->seat.tier) on_told(-1, 0, &fabric->seat);
+}
+
 struct kv_store *kv_fabric_store(const struct kv_fabric *fabric) {
     return fabric->seat.tier ? kv_tier_store(fabric->seat.tier) : NULL;
 }

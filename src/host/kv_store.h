@@ -86,6 +86,9 @@ struct kv_load_state kv_load_look(struct kv_load *load);
 /* Waits until so many leading slices have arrived, or it is done. */
 struct kv_load_state kv_load_wait(struct kv_load *load, uint32_t slices);
 
+/* Likewise, for so long at most. */
+struct kv_load_state kv_load_wait_for(struct kv_load *load, uint32_t slices, int64_t ns_max);
+
 /* Waits until it is done, and frees it. Not from `done`. */
 void kv_load_end(struct kv_load *load);
 
@@ -129,6 +132,9 @@ struct kv_store_stats kv_store_look(struct kv_store *store);
 
 /* Does it take blocks? (Also in the figures; those take their time to count.) */
 bool kv_store_is_writable(struct kv_store *store);
+
+/* Parts in which the layers of a load arrive. */
+uint32_t kv_store_load_parts(const struct kv_store *store);
 
 /* The sizes of a usual read and write. */
 void kv_store_transfers(const struct store_shape *shape, size_t *read_out, size_t *write_out);

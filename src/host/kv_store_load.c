@@ -8,6 +8,7 @@
 #include "host/kv_store_state.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #define TASKS_FOR_WRITES 16 /* that reads leave alone */
 #define READ_SAVED_S 0.01
@@ -41,6 +42,10 @@ struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_ask *
     return load;
 }
 
+uint32_t kv_store_load_parts(const struct kv_store *store) {
+    return store->group_count;
+}
+
 struct kv_load_state kv_load_look(struct kv_load *load) {
     pthread_mutex_lock(&load->store->lock);
     struct kv_load_state state = load->state;
@@ -52,6 +57,21 @@ struct kv_load_state kv_load_wait(struct kv_load *load, uint32_t slices) {
     pthread_mutex_lock(&load->store->lock);
     while (!load->state.done && load->state.slices < slices)
         pthread_cond_wait(&load->store->changed, &load->store->lock);
+    struct kv_load_state state = load->state;
+    pthread_mutex_unlock(&load->store->lock);
+    return state;
+}
+
+struct kv_load_state kv_load_wait_for(struct kv_load *load, uint32_t slices, int64_t ns_max) {
+    struct timespec until;
+    int late = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    ns_max += until.tv_nsec;
+    until.tv_sec += ns_max / 1000000000;
+    until.tv_nsec = ns_max % 1000000000;
+    pthread_mutex_lock(&load->store->lock);
+    while (!load->state.done && load->state.slices < slices && late == 0)
+        late = pthread_cond_timedwait(&load->store->changed, &load->store->lock, &until);
     struct kv_load_state state = load->state;
     pthread_mutex_unlock(&load->store->lock);
     return state;

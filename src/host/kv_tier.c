@@ -12,13 +12,21 @@
 
 #define REFRESH_NS_MAX 20000000        /* the event loop stands still so long at most */
 #define CLOSE_NS ((int64_t)5000000000) /* one rank after the other, while a supervisor waits */
+#define AWAIT_NS_MAX 2000000000        /* that a step stands still for a storage that does */
 
 struct loading { /* a KV_LOAD */
     struct kv_tier *tier;
     struct loading *next;
     struct kv_load *load;
     struct request_id request;
-    uint32_t rank;
+    uint32_t rank, slot, asked;
+    uint32_t awaited; /* calls of kv_tier_await that look at `load` */
+};
+
+/* A slot's last KV_LOAD. */
+struct slot_load {
+    struct loading *loading; /* NULL: it is over */
+    bool whole;              /* then: all blocks have come */
 };
 
 struct keeping { /* a KV_KEEP */
@@ -34,6 +42,7 @@ struct kv_tier {
     pthread_mutex_t lock;
     struct record_queue answers; /* behind the lock */
     struct loading *ended;       /* likewise: to be freed by the taker */
+    struct slot_load *slots;     /* likewise, [LIMIT_UNIT_REQUESTS] */
 };
 
 enum status kv_tier_open(const struct kv_store_options *options, const struct kv_pages *pages,
@@ -48,10 +57,13 @@ enum status kv_tier_open(const struct kv_store_options *options, const struct kv
     tier->pages = pages;
     tier->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     tier->answers.bytes_max = SIZE_MAX;
+    tier->slots = calloc(LIMIT_UNIT_REQUESTS, sizeof *tier->slots);
     pthread_mutex_init(&tier->lock, NULL);
-    enum status status = tier->event < 0 ? error_set(error, STATUS_IO, "no eventfd")
-                                         : kv_store_open(&own, &tier->store, error);
+    enum status status = tier->event < 0 || !tier->slots
+                             ? error_set(error, STATUS_IO, "no eventfd, or no memory")
+                             : kv_store_open(&own, &tier->store, error);
     if (status) {
+        free(tier->slots);
         if (tier->event >= 0) close(tier->event);
         pthread_mutex_destroy(&tier->lock);
         free(tier);
@@ -62,16 +74,25 @@ enum status kv_tier_open(const struct kv_store_options *options, const struct kv
     return STATUS_OK;
 }
 
+/* But those that the engine still looks at: later. */
 static void free_ended(struct kv_tier *tier) {
+    struct loading *ended = NULL;
     pthread_mutex_lock(&tier->lock);
-    struct loading *loading = tier->ended;
-    tier->ended = NULL;
+    for (struct loading **at = &tier->ended, *loading; (loading = *at);) {
+        if (loading->awaited) {
+            at = &loading->next;
+            continue;
+        }
+        *at = loading->next;
+        loading->next = ended;
+        ended = loading;
+    }
     pthread_mutex_unlock(&tier->lock);
-    while (loading) {
-        struct loading *next = loading->next;
-        kv_load_end(loading->load);
-        free(loading);
-        loading = next;
+    while (ended) {
+        struct loading *next = ended->next;
+        kv_load_end(ended->load);
+        free(ended);
+        ended = next;
     }
 }
 
@@ -81,6 +102,7 @@ void kv_tier_close(struct kv_tier *tier) {
     free_ended(tier);
     kv_store_close(tier->store);
     record_queue_clear(&tier->answers);
+    free(tier->slots);
     pthread_mutex_destroy(&tier->lock);
     close(tier->event);
     free(tier);
@@ -131,12 +153,39 @@ static void loaded(void *context, struct kv_load *load) {
                                     .blocks = state.blocks,
                                     .host_blocks = state.host,
                                     .ns = state.ns};
-    loading->load = load;
+    answer(tier, &told.record);
     pthread_mutex_lock(&tier->lock);
+    loading->load = load;
     loading->next = tier->ended;
     tier->ended = loading;
+    tier->slots[loading->slot] = (struct slot_load){.whole = state.blocks == loading->asked};
     pthread_mutex_unlock(&tier->lock);
-    answer(tier, &told.record);
+}
+
+/* Whoever awaits the slot's load must not see an earlier one. The load may be over before we know
+ * its name, so it begins behind the lock, where its end waits for us. */
+static bool load_slot(struct loading *loading, const struct kv_load_ask *ask) {
+    struct kv_tier *tier = loading->tier;
+    pthread_mutex_lock(&tier->lock);
+    loading->load = kv_store_load(tier->store, ask);
+    bool begun = loading->load != NULL;
+    tier->slots[loading->slot] = (struct slot_load){.loading = begun ? loading : NULL};
+    pthread_mutex_unlock(&tier->lock);
+    return begun;
+}
+
+bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t slices) {
+    pthread_mutex_lock(&tier->lock);
+    struct slot_load found = tier->slots[slot];
+    if (found.loading) found.loading->awaited++;
+    pthread_mutex_unlock(&tier->lock);
+    if (!found.loading) return found.whole;
+    struct kv_load_state state = kv_load_wait_for(found.loading->load, slices, AWAIT_NS_MAX);
+    bool come = state.blocks == found.loading->asked && (state.done || state.slices >= slices);
+    pthread_mutex_lock(&tier->lock);
+    found.loading->awaited--;
+    pthread_mutex_unlock(&tier->lock);
+    return come;
 }
 
 static void begin_load(struct kv_tier *tier, const struct record_kv_load *record) {
@@ -153,8 +202,13 @@ static void begin_load(struct kv_tier *tier, const struct record_kv_load *record
                               .done = loaded,
                               .context = loading};
     if (loading)
-        *loading = (struct loading){.tier = tier, .request = record->request, .rank = record->rank};
-    if (!blocks || !loading || !kv_store_load(tier->store, &ask)) {
+        *loading = (struct loading){.tier = tier,
+                                    .request = record->request,
+                                    .rank = record->rank,
+                                    .slot = record->slot,
+                                    .asked = count};
+    check(record->slot < LIMIT_UNIT_REQUESTS);
+    if (!blocks || !loading || !load_slot(loading, &ask)) {
         struct record_kv_loaded none = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof none},
                                         .request = record->request,
                                         .rank = record->rank};

@@ -47,7 +47,7 @@ struct loop {
     struct request_set requests;              /* the connection's */
     struct record_queue hello, load, experts; /* the last one of each */
     struct event *sign;
-    bool draining, is_ready, ended;
+    bool draining, is_ready, ended, stuck;
     enum status status;
     struct error error;
 };
@@ -403,9 +403,21 @@ static void take_tokenized(void *context, const struct record *record) {
     record_queue_force(&loop->inboxes[GATEWAY], record);
 }
 
+static void hold(void *context, const struct record *record) {
+    record_queue_force(context, record);
+}
+
+/* What the KV blocks' ways said before the engine did, the unit hears before: a step may have
+ * waited for it. */
 static void on_engine(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
-    worker_take(loop->engine, take_for_unit, loop);
+    struct record_queue answers = {.bytes_max = SIZE_MAX};
+    worker_take(loop->engine, hold, &answers);
+    if (loop->parts->hear) loop->parts->hear(loop->parts->carry_context);
+    for (const struct record *record; (record = record_queue_first(&answers));
+         record_queue_drop(&answers))
+        take_for_unit(loop, record);
+    record_queue_clear(&answers);
     ask_turn(loop);
 }
 
@@ -577,11 +589,17 @@ static void free_event(struct event *event) {
     if (event) event_free(event);
 }
 
-bool loop_close(struct loop *loop) {
-    bool ended = true;
+bool loop_end_engine(struct loop *loop) {
     free_event(loop->engine_answers);
+    loop->engine_answers = NULL;
+    if (loop->engine) loop->stuck |= !worker_close(loop->engine, WORKER_CLOSE_NS);
+    loop->engine = NULL;
+    return !loop->stuck;
+}
+
+bool loop_close(struct loop *loop) {
+    bool ended = loop_end_engine(loop);
     free_event(loop->tokenizer_answers);
-    if (loop->engine) ended &= worker_close(loop->engine, WORKER_CLOSE_NS);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
     if (loop->wire) wire_close(loop->wire);
     if (loop->http) http_server_close(loop->http);

@@ -41,7 +41,9 @@ struct loop_parts {
     /* The unit's KV records; loop_tell_unit answers, also from within. NULL: its KV blocks neither
      * come nor go */
     void (*carry)(void *context, const struct record *record);
-    void *carry_context;
+    /* Says what there is to say of them, before a step's end is told. */
+    void (*hear)(void *context);
+    void *carry_context;      /* of both */
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
     /* SIGHUP: what the gateway is to hear; NULL: nothing. Without one SIGHUP ends the process */
@@ -62,6 +64,9 @@ void loop_tell_unit(struct loop *loop, const struct record *record);
 
 /* Lets loop_run return now, with this status and error; for what else lives in the loop. */
 void loop_end(struct loop *loop, enum status status, const struct error *error);
+
+/* Its thread ends. False: it is still in a step. */
+bool loop_end_engine(struct loop *loop);
 
 /* False: the engine is still in a step; what it uses must be left alone until the process ends. */
 bool loop_close(struct loop *loop);

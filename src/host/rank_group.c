@@ -251,6 +251,10 @@ const struct engine_cpu *rank_group_engine(const struct rank_group *group) {
     return group->seat.engine;
 }
 
+void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads) {
+    engine_cpu_set_loads(group->seat.engine, loads);
+}
+
 static const struct step_plan no_rows = {
     .record = {.version = RECORD_VERSION, .kind = RECORD_RUN_STEP, .bytes = sizeof no_rows}};
 

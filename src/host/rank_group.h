@@ -55,6 +55,9 @@ void rank_group_set_link(struct rank_group *group, double gbps, double us);
 /* From the next step on; REPLICAS_AUTO at first. */
 void rank_group_set_replicas(struct rank_group *group, enum replica_choice choice);
 
+/* For rank 0's engine. */
+void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads);
+
 /* One step of all ranks' engines, as engine_cpu_run: plans and results [rank_group_count]. A plan
  * that breaks a rule fails alone; its reason, or the last such, is in *error. */
 void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,

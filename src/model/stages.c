@@ -150,6 +150,15 @@ static void tell_written(struct walk *walk, uint32_t lane) {
 }
 
 /* The time since begin_traced is the stage's. */
+/* Other rows' results do not depend on what comes, nor on whether it does. */
+static void await_loads(const struct walk *walk, const struct pass *pass) {
+    const struct model_follower *follower = &walk->model->follower;
+    for (uint32_t i = 0; i < pass->batch->run_count && follower->await; i++) {
+        const struct step_row *row = &step_plan_rows(walk->plan)[pass->batch->runs[i].plan_row];
+        if (row->loads) follower->await(follower->context, row->slot, pass->slice + 1);
+    }
+}
+
 static void run_row(struct walk *walk, enum stage stage, uint32_t index, uint32_t layer) {
     struct model *model = walk->model;
     struct lane *lane = &model->lanes[index];
@@ -160,6 +169,7 @@ static void run_row(struct walk *walk, enum stage stage, uint32_t index, uint32_
                         .batch = whole ? &model->scratch.batch : &lane->batch,
                         .layer = &model->weights.layers[layer],
                         .slice = layer};
+    if (stage == STAGE_ATTENTION_1) await_loads(walk, &pass);
     run_traced(&pass, stage, index);
     if (stage == STAGE_ATTENTION_0) tell_written(walk, index);
     if (stage == STAGE_COMBINE) probe_routing(&pass, walk->probe, whole ? 0 : lane->first);

@@ -33,9 +33,10 @@ double load_rate_ns(const struct load_rate *rate, uint64_t bytes) {
     return bytes ? rate->latency_ns + rate->byte_ns * (double)bytes : 0;
 }
 
-/* Computing the prompt from `first` on, in steps of whole chunks. */
-static double compute_ns(const struct load_ask *ask, uint32_t first) {
+/* Computing the prompt from `first` on, in steps of whole chunks; and the first step alone. */
+static double compute_ns(const struct load_ask *ask, uint32_t first, double *first_step_out) {
     double sum = 0;
+    *first_step_out = 0;
     uint32_t chunk = ask->chunk_tokens_max ? ask->chunk_tokens_max : ask->prompt_tokens;
     while (first < ask->prompt_tokens) {
         uint32_t tokens = ask->prompt_tokens - first;
@@ -43,17 +44,18 @@ static double compute_ns(const struct load_ask *ask, uint32_t first) {
         struct step_work work = {0};
         step_work_add(&work, first, tokens);
         sum += step_cost_ns(ask->cost, &work);
+        if (*first_step_out == 0) *first_step_out = sum;
         first += tokens;
     }
     return sum;
 }
 
 static double split_ns(const struct load_ask *ask, uint32_t load_blocks) {
-    double load = load_rate_ns(ask->rate, load_blocks * ask->block_bytes);
-    double compute = compute_ns(ask, (ask->first_block + load_blocks) * KV_BLOCK_TOKENS);
+    double load = load_rate_ns(ask->rate, load_blocks * ask->block_bytes), step;
+    double compute = compute_ns(ask, (ask->first_block + load_blocks) * KV_BLOCK_TOKENS, &step);
     if (ask->layers == 0 || load_blocks == 0) return load + compute;
     double head = ask->rate->latency_ns + (load - ask->rate->latency_ns) / ask->layers;
-    return head + (load - head > compute ? load - head : compute);
+    return head + (load - head > step ? load - head : step) + compute - step;
 }
 
 struct load_choice load_or_compute(const struct load_ask *ask) {

@@ -188,6 +188,12 @@ struct kv_store_options unit_side_storage(const struct unit_side_values *values,
     };
 }
 
+/* Among ranks a row that waits would make all wait. */
+static uint32_t load_parts(const struct unit_side *side) {
+    const struct kv_store *store = side->fabric ? kv_fabric_store(side->fabric) : NULL;
+    return store && rank_group_count(side->group) == 1 ? kv_store_load_parts(store) : 0;
+}
+
 static enum status open_units(struct unit_side *side, struct error *error) {
     const struct model *model = rank_group_model(side->group);
     const struct unit_side_values *values = side->values;
@@ -210,6 +216,7 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .kv_storage = side->fabric && kv_fabric_store(side->fabric),
         .kv_choice = kv_choice(values),
         .page_bytes = model_page_bytes(model),
+        .kv_load_parts = load_parts(side),
         .rank_balance = rank_balance(values),
         .bind_on_arrival = strcmp(values->rank_binding, "arrival") == 0,
         .model_id = model_identity(model),
@@ -240,6 +247,11 @@ static void lose_rank(void *context, const struct error *error) {
     loop_end(side->loop, STATUS_GONE, error);
 }
 
+static bool await_load(void *context, uint32_t slot, uint32_t slices) {
+    const struct unit_side *side = context;
+    return kv_fabric_await(side->fabric, slot, slices);
+}
+
 static enum status open_fabric(struct unit_side *side, const struct kv_fabric_options *kv,
                                struct error *error) {
     struct kv_fabric_options options = *kv;
@@ -250,7 +262,10 @@ static enum status open_fabric(struct unit_side *side, const struct kv_fabric_op
     options.say = tell_unit;
     options.lost = lose_rank;
     if (!kv_fabric_wanted(&options)) return STATUS_OK;
-    return kv_fabric_open(&options, loop_base(side->loop), &side->fabric, error);
+    enum status status = kv_fabric_open(&options, loop_base(side->loop), &side->fabric, error);
+    const struct engine_loads loads = {side, await_load};
+    if (!status) rank_group_set_loads(side->group, &loads);
+    return status;
 }
 
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
@@ -266,6 +281,7 @@ enum status unit_side_open(struct unit_side *side, const struct model_run_values
 }
 
 void unit_side_leave(struct unit_side *side) {
+    if (!side->loop || !loop_end_engine(side->loop)) return; /* it may be waiting for a load */
     kv_fabric_close(side->fabric);
     side->fabric = NULL;
 }
@@ -285,6 +301,11 @@ void unit_side_close(struct unit_side *side, const struct option_table *table) {
     free(side->memory);
 }
 
+static void hear(void *context) {
+    const struct unit_side *side = context;
+    kv_fabric_hear(side->fabric);
+}
+
 static void carry(void *context, const struct record *record) {
     struct unit_side *side = context;
     kv_fabric_take(side->fabric, record);
@@ -296,6 +317,7 @@ void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     parts->engine_context = side;
     if (!side->fabric) return;
     parts->carry = carry;
+    parts->hear = hear;
     parts->carry_context = side;
 }
 

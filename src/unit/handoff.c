@@ -195,7 +195,7 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t w
 void handoff_push(struct unit *unit, struct unit_request *request) {
     uint32_t reach = request->computed_count + request->row_tokens;
     uint32_t end = reach < request->prompt_count ? reach / KV_BLOCK_TOKENS : prompt_blocks(request);
-    if (!may_push(request)) return;
+    if (!may_push(request) || tiers_is_loading(request)) return; /* what comes may be damaged */
     if (end > request->handoff->sent_count && end > request->handoff->first_block)
         put_push(unit, request, request->computed_count / KV_BLOCK_TOKENS, end, false);
 }

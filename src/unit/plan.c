@@ -267,6 +267,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
         .output_position = request->output_count,
         .draft_count = item->draft_tokens,
         .fresh = request->fresh,
+        .loads = tiers_is_loading(request),
         .sampling = request->sampling,
     };
     memcpy(step_plan_tokens(plan) + *tokens_used, request->tokens + first,
@@ -364,9 +365,10 @@ static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {
 
 void plan_step(struct unit *unit, int64_t now_ns) {
     unit->plan_wanted = false;
+    struct unit_request *loading = NULL;
     uint32_t count = view_requests(unit, now_ns);
     if (grow_answers(unit, count, now_ns)) count = view_requests(unit, now_ns);
-    if (tiers_load(unit, count)) count = view_requests(unit, now_ns);
+    if (tiers_load(unit, count, &loading)) count = view_requests(unit, now_ns);
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
     struct schedule_limits limits = {
@@ -381,10 +383,15 @@ void plan_step(struct unit *unit, int64_t now_ns) {
     /* Who runs has a row or waits for one that has; who waits starts where nobody runs, or parked
      * ones, or blocks that are being copied, hold the pages. */
     check(row_count > 0 || count == 0 || unit_parked_count(unit) + unit->tiers.keeping_count > 0);
-    if (row_count == 0) return;
+    if (row_count == 0) {
+        if (loading) tiers_leave_step(unit, loading);
+        return;
+    }
     spend_prompt_ns(unit, row_count);
     start_requests(unit, row_count, now_ns);
     put_plan(unit, row_count);
+    check(!loading || loading->in_step); /* it was alone */
+    if (loading) account_begins(loading, now_ns);
     for (uint32_t i = 0; i < row_count; i++)
         handoff_push(unit, &unit->requests[unit->step_slots[i]]);
 }

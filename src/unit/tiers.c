@@ -25,6 +25,9 @@ struct tier_hit {
     uint32_t tried_hit; /* the choice was made when pages had so many; again, if fewer have */
     bool ask_due, loading;
     bool first_start; /* the load's: what it brings was there before the request came */
+    bool in_step;     /* a row of it waits for the load, as if that had come */
+    bool come;        /* KV_LOADED has, before the step's end: */
+    struct record_kv_loaded loaded;
 };
 
 _Static_assert(sizeof(struct kv_key) == sizeof(struct block_key), "one name in two rooms");
@@ -174,6 +177,8 @@ static uint32_t choose_blocks(struct unit *unit, const struct unit_request *requ
     if (count == 0 || another || unit->options.kv_choice == KV_CHOICE_COMPUTE) return 0;
     if (unit->options.kv_choice == KV_CHOICE_LOAD) return count;
     struct kv_path_ask ask = {.load = tiers_load_ask(unit, request, hit->block_count, count)};
+    if (unit->running_count == 0 && unit->waiting_count == 1)
+        ask.load.layers = unit->options.kv_load_parts;
     struct kv_path_choice choice = kv_path_choose(&ask);
     if (choice.path == KV_PATH_LOAD) {
         unit->tiers.computed_instead = 0;
@@ -190,6 +195,7 @@ static void put_load(struct unit *unit, struct unit_request *request, uint32_t f
     load->request = request->id;
     load->first_block = first;
     load->block_count = count;
+    load->slot = (uint32_t)(request - unit->requests);
     memcpy(record_tail_at(load, sizeof *load), request->tier->keys + first,
            count * sizeof *request->tier->keys);
     memcpy((char *)load + kv_load_pages_at(count), request->pages + first,
@@ -230,8 +236,31 @@ static bool ask_again(struct unit *unit, uint32_t count) {
     return asked > 0;
 }
 
-bool tiers_load(struct unit *unit, uint32_t count) {
-    uint32_t begun = 0, looked_up = 0;
+/* Its row runs while the load does, and waits in the engine for each layer. Only where nothing else
+ * could run meanwhile: a row that waits makes all wait. */
+static bool join_step(struct unit *unit, struct unit_request *request) {
+    if (unit->options.kv_load_parts < 2 || unit->running_count + unit->waiting_count > 0)
+        return false;
+    request->tier->in_step = true;
+    request->computed_count += request->tier->asked * KV_BLOCK_TOKENS;
+    request->state = REQUEST_PREFILL;
+    request->fresh = true;
+    unit->reserved_count--;
+    unit->running_count++;
+    return true;
+}
+
+void tiers_leave_step(struct unit *unit, struct unit_request *request) {
+    request->tier->in_step = false;
+    request->computed_count -= request->tier->asked * KV_BLOCK_TOKENS;
+    request->state = REQUEST_PARKED;
+    unit->running_count--;
+    unit->reserved_count++;
+}
+
+bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step_out) {
+    struct unit_request *first = NULL;
+    uint32_t looked_up = 0;
     bool asked = ask_again(unit, count);
     for (uint32_t i = 0; i < count && looked_up < LOADS_MAX; i++) {
         const struct schedule_item *item = &unit->items[unit->order[i]];
@@ -244,19 +273,19 @@ bool tiers_load(struct unit *unit, uint32_t count) {
         uint32_t blocks = choose_blocks(unit, request, &hit);
         if (blocks && !begin_load(unit, request, &hit, blocks)) break;
         tier->tried_hit = hit.block_count;
-        begun += blocks > 0;
+        if (blocks && !first) first = request;
     }
-    return begun > 0 || asked;
+    if (first && join_step(unit, first)) *in_step_out = first;
+    return first || asked;
 }
 
 bool tiers_is_loading(const struct unit_request *request) {
     return request->tier && request->tier->loading;
 }
 
-void tiers_loaded(struct unit *unit, struct unit_request *request,
-                  const struct record_kv_loaded *record, int64_t now_ns) {
+static void take_loaded(struct unit *unit, struct unit_request *request,
+                        const struct record_kv_loaded *record) {
     struct tier_hit *tier = request->tier;
-    check(tier && tier->loading && record->blocks <= tier->asked);
     int from = tier_of(record->blocks, record->host_blocks);
     uint32_t host_tokens = record->host_blocks * KV_BLOCK_TOKENS;
     uint32_t tokens = record->blocks * KV_BLOCK_TOKENS;
@@ -273,12 +302,40 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
     if (request->work.queue_ns < 0) request->work.load_ns += record->ns;
     request->computed_count = end;
     if (tokens) pages_share(unit, request);
+    request->fresh = true;
+}
+
+void tiers_loaded(struct unit *unit, struct unit_request *request,
+                  const struct record_kv_loaded *record, int64_t now_ns) {
+    struct tier_hit *tier = request->tier;
+    check(tier && tier->loading && !tier->come && record->blocks <= tier->asked);
+    if (tier->in_step) {
+        check(request->in_step);
+        tier->come = true;
+        tier->loaded = *record;
+        return;
+    }
+    take_loaded(unit, request, record);
     unit->plan_wanted = unit->load_changed = true;
     unit->reserved_count--;
     unit->running_count++;
     request->state = REQUEST_PREFILL;
-    request->fresh = true;
     if (!request->cancelled) account_begins(request, now_ns);
+}
+
+bool tiers_step_done(struct unit *unit, struct unit_request *request, bool lost) {
+    struct tier_hit *tier = request->tier;
+    check(tier->in_step && (tier->come || lost));
+    if (!tier->come) {
+        tiers_leave_step(unit, request);
+        return false;
+    }
+    tier->in_step = tier->come = false;
+    request->computed_count -= tier->asked * KV_BLOCK_TOKENS;
+    take_loaded(unit, request, &tier->loaded);
+    bool counts = !lost && tier->loaded.blocks == tier->asked;
+    if (counts) request->fresh = false; /* its row has run */
+    return counts;
 }
 
 /* ---- keeping ----------------------------------------------------------------------------------

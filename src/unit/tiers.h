@@ -6,7 +6,9 @@
  *   or comes back     form -> KV_FOUND how many are there
  *   it could start    what pages and storage have is weighed against computing it
  *                     (policy/kv_path); then it is parked with its pages, KV_LOAD -> KV_LOADED, and
- *                     runs from behind what arrived
+ *                     runs from behind what arrived. Where nothing else could run meanwhile its
+ *                     first row does not wait for KV_LOADED: the engine waits for each layer; if
+ *                     the load then turns out not to be whole, the row does not count
  *   blocks whole      KV_KEEP; their pages, and those before them, stay leased until KV_KEPT
  *
  * It comes back when it was interrupted, or when its blocks should have come from another unit and
@@ -48,8 +50,16 @@ void tiers_found(struct unit *unit, struct unit_request *request,
 int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int64_t now_ns);
 
 /* Of those that wait, in their order (unit->items[unit->order[count]]), the first ones are parked
- * and loaded where that is faster; true if any was, or waits for an answer now. */
-bool tiers_load(struct unit *unit, uint32_t count);
+ * and loaded where that is faster; true if any was, or waits for an answer now. Where the unit has
+ * nothing else to do the first of them is not parked: it may have a row in the coming step. */
+bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step_out);
+
+/* ... but has none: it is parked after all. */
+void tiers_leave_step(struct unit *unit, struct unit_request *request);
+
+/* The step with a row that waited for its load is done; `lost`: in vain. False: the row does not
+ * count, and the request goes on from behind what has come, or is parked until it has. */
+bool tiers_step_done(struct unit *unit, struct unit_request *request, bool lost);
 
 void tiers_loaded(struct unit *unit, struct unit_request *request,
                   const struct record_kv_loaded *record, int64_t now_ns);

@@ -362,7 +362,7 @@ static enum status receive_kv_loaded(struct unit *unit, const struct record_kv_l
     struct unit_request *request = request_of(unit, record->request);
     check(request); /* it stays for as long as its pages are written to */
     tiers_loaded(unit, request, record, now_ns);
-    if (request->cancelled) handoff_leave(unit, request, FINISH_CANCELLED);
+    if (request->cancelled && !request->in_step) handoff_leave(unit, request, FINISH_CANCELLED);
     return STATUS_OK;
 }
 
@@ -425,6 +425,11 @@ static void row_done(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row,
                      int64_t now_ns) {
     uint32_t right = row->token_count ? row->token_count - 1 : 0;
+    if (tiers_is_loading(request) && !tiers_step_done(unit, request, row->lost)) {
+        if (request->cancelled && !tiers_is_loading(request))
+            handoff_leave(unit, request, FINISH_CANCELLED);
+        return;
+    }
     request->work.drafts_made += row->draft_count;
     request->work.drafts_right += right;
     unit->drafts_total += row->draft_count;
@@ -509,6 +514,8 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
         check(request->in_step);
         request->in_step = false;
         if (result->failed) {
+            if (tiers_is_loading(request)) (void)tiers_step_done(unit, request, true);
+            if (tiers_is_loading(request)) continue; /* its pages are being written to */
             handoff_leave(unit, request, request->cancelled ? FINISH_CANCELLED : FINISH_FAILED);
             continue;
         }

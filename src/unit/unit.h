@@ -56,6 +56,8 @@ struct unit_options {
     bool kv_storage;     /* a host keeps blocks in memory and on disk (unit/tiers.h) */
     uint32_t kv_choice;  /* enum kv_choice */
     uint64_t page_bytes; /* of a block; only with kv_storage */
+    uint32_t kv_load_parts;  /* in which a load's layers arrive, and the engine can wait for each; 0
+                              * or 1: a row begins when all is there */
     const uint8_t *model_id; /* [32], as model_identity() gives it */
     const char *numerics_id; /* up to 31 bytes, as model_numerics_id() gives it */
     uint32_t rank_balance;   /* enum balance_method: which of several ranks gets a request */

@@ -480,7 +480,7 @@ static void storage_is_checked(void **state) {
     found->host_blocks = 3;
     assert_invalid(found);
     struct record_kv_load *load = good_kv_load();
-    load->reserved = 1;
+    load->slot = LIMIT_UNIT_REQUESTS;
     assert_invalid(load);
     struct record_kv_loaded *loaded = good_kv_loaded();
     loaded->ns = -1;
@@ -666,7 +666,7 @@ static void rows_outside_their_plan_are_refused(void **state) {
         {offsetof(struct step_row, draft_count), 0, 1}, /* a row of a prompt */
         {offsetof(struct step_row, draft_count), 1, 1}, /* one that does not sample */
         {offsetof(struct step_row, fresh), 0, 2},
-        {offsetof(struct step_row, reserved), 0, 1},
+        {offsetof(struct step_row, loads), 0, 2},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         struct step_plan *plan = good_plan();

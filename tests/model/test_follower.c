@@ -2,7 +2,9 @@
  * Protects those who send KV blocks away while a step computes: whatever the schedule and wherever
  * the step is cut into micro-batches, each layer's slice is told once, in order, with its step's
  * number, and what is told written stands in the pages for good, byte for byte; the MTP layer's
- * slice likewise, behind all others.
+ * slice likewise, behind all others. And protects those who fill pages meanwhile: a layer's slices
+ * may come at the last moment before it is waited for, and no bit changes; if they never come, no
+ * other row's do.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +63,7 @@ static void open_model(bool mtp) {
                                     .step_tokens_max = STEP_TOKENS,
                                     .step_rows_max = ROWS,
                                     .mtp = mtp};
-    const struct model_follower follower = {&seen, written};
+    const struct model_follower follower = {.context = &seen, .written = written};
     if (model_open(&options, &model, &error)) fail_msg("%s", error.text);
     assert_true(model_has_mtp(model) == mtp);
     assert_true(model_page_count(model) >= ROWS * PAGES_EACH);
@@ -148,9 +150,102 @@ static void what_does_not_run_tells_nothing(void **state) {
     model_close(model);
 }
 
+/* ---- pages that are filled while the step runs ---- */
+
+static struct late {
+    char *slices; /* [layers][slice_bytes] the slot's first page, as it was computed */
+    uint32_t come, asked;
+    bool comes;
+} late;
+
+static void fill(void *context, uint32_t slot, uint32_t slices) {
+    (void)context;
+    assert_int_equal(slot, 1);
+    if (slices > late.asked) late.asked = slices; /* lanes may be at different layers */
+    while (late.comes && late.come < slices) {
+        memcpy(kv_pages_slice(&model->kv, PAGES_EACH, late.come),
+               late.slices + late.come * model->kv.slice_bytes, model->kv.slice_bytes);
+        late.come++;
+    }
+}
+
+/* Rows 0 and 1 of 150 tokens each; the second one's first block comes from elsewhere. */
+static void run_second_half(uint32_t overlap, bool waits, float *logits) {
+    struct error error = {""};
+    uint32_t loads = waits ? 1 : 0;
+    plan->overlap = overlap;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct step_row *row = &step_plan_rows(plan)[i];
+        row->first_position = i ? KV_BLOCK_TOKENS : 0;
+        row->token_count = i ? 86 : 150;
+        row->token_index = i ? 150 + KV_BLOCK_TOKENS : 0;
+        row->loads = i ? loads : 0;
+    }
+    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
+        plan->cuts[i] = (struct step_cut){i < 2 ? i : UINT32_MAX, i < 2 ? KV_BLOCK_TOKENS : 0};
+    if (model_step(model, plan, logits, NULL, &error)) fail_msg("%s", error.text);
+}
+
+static void make_two_rows(void) {
+    size_t bytes = step_plan_bytes(2, 300, 2 * PAGES_EACH);
+    memset(plan_memory, 0, sizeof plan_memory);
+    *plan = (struct step_plan){.record = {RECORD_VERSION, RECORD_RUN_STEP, (uint32_t)bytes},
+                               .step = 1,
+                               .row_count = 2,
+                               .token_count = 300,
+                               .page_count = 2 * PAGES_EACH};
+    for (uint32_t i = 0; i < 2; i++) {
+        step_plan_rows(plan)[i] = (struct step_row){.slot = i,
+                                                    .form = TOKEN_PROMPT,
+                                                    .token_count = 150,
+                                                    .token_index = 150 * i,
+                                                    .page_index = i * PAGES_EACH,
+                                                    .page_count = PAGES_EACH,
+                                                    .logits_count = 1,
+                                                    .fresh = 1,
+                                                    .sampling = {.top_p = 1}};
+        for (uint32_t page = 0; page < PAGES_EACH; page++)
+            step_plan_pages(plan)[i * PAGES_EACH + page].index = i * PAGES_EACH + page;
+    }
+    for (uint32_t i = 0; i < 300; i++)
+        step_plan_tokens(plan)[i] = draw(model_shape(model)->vocab);
+}
+
+static void slices_may_come_at_the_last_moment(void **state) {
+    (void)state;
+    const struct model_follower follower = {.await = fill};
+    struct error error = {""};
+    open_model(false);
+    uint32_t vocab = model_shape(model)->vocab, layers = model_shape(model)->layers;
+    float *expected = malloc(2 * vocab * sizeof *expected);
+    float *found = malloc(2 * vocab * sizeof *found);
+    model_set_follower(model, &follower);
+    make_two_rows();
+    if (model_step(model, plan, expected, NULL, &error)) fail_msg("%s", error.text);
+    late.slices = malloc(layers * model->kv.slice_bytes);
+    for (uint32_t slice = 0; slice < layers; slice++)
+        memcpy(late.slices + slice * model->kv.slice_bytes,
+               kv_pages_slice(&model->kv, PAGES_EACH, slice), model->kv.slice_bytes);
+    for (uint32_t i = 0; i < 2 * OVERLAP_KIND_COUNT; i++) {
+        late.come = late.asked = 0;
+        late.comes = i % 2 == 0;
+        memset(model->kv.memory, 0xFF, model->kv.page_count * model->kv.page_bytes); /* NaN */
+        run_second_half(i / 2, true, found);
+        assert_int_equal(late.asked, layers);
+        assert_memory_equal(found, expected, vocab * sizeof *found);
+        bool same = memcmp(found + vocab, expected + vocab, vocab * sizeof *found) == 0;
+        assert_true(same == late.comes);
+    }
+    free(late.slices);
+    free(expected);
+    free(found);
+    model_close(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_slice_is_told_once_when_it_stands),
+        cmocka_unit_test(slices_may_come_at_the_last_moment),
         cmocka_unit_test(what_does_not_run_tells_nothing),
     };
     const char *source = getenv("FATHOM_SOURCE");

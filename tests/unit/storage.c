@@ -54,6 +54,7 @@ static void answer_load(struct storage *storage, struct world *world,
                sizeof world->kv[0]);
     world_note_rows(world, (uint32_t)load->request.low,
                     (load->first_block + blocks) * KV_BLOCK_TOKENS);
+    world->known[load->request.low].load_came = blocks == load->block_count;
     struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, sizeof *loaded);
     loaded->request = load->request;
     loaded->blocks = blocks;
@@ -100,6 +101,7 @@ void storage_take(struct storage *storage, struct world *world, const struct rec
     memcpy(pending->record, record, record->bytes);
     if (record->kind == RECORD_KV_LOAD) {
         const struct record_kv_load *load = (const void *)record;
+        world->known[load->request.low].load_came = false;
         const struct page_id *pages =
             (const void *)((const char *)load + kv_load_pages_at(load->block_count));
         for (uint32_t i = 0; i < load->block_count; i++)
@@ -111,6 +113,18 @@ void storage_take(struct storage *storage, struct world *world, const struct rec
         (const void *)((const char *)keep + kv_keep_pages_at(keep->block_count));
     for (uint32_t i = 0; i < keep->block_count; i++)
         memcpy(pending->kept[i], world->kv[pages[i].index], sizeof world->kv[0]);
+}
+
+void storage_await(struct world *world, uint32_t number) {
+    struct storage *storage = world->context;
+    if (storage_draw(storage) < storage->idle_odds) return;
+    for (uint32_t i = 0; i < storage->pending_count; i++) {
+        const struct record *record = storage->pending[i].record;
+        bool load = record->kind == RECORD_KV_LOAD && storage->pending[i].world == world;
+        if (!load || ((const struct record_kv_load *)record)->request.low != number) continue;
+        storage_do(storage, i);
+        return;
+    }
 }
 
 void storage_do(struct storage *storage, uint32_t slot) {

@@ -28,6 +28,7 @@ struct storage {
     uint32_t pending_count;
     uint64_t seed, draws;
     double late_odds; /* for the tests: that nothing is done in a turn */
+    double idle_odds; /* that a row waits for it in vain */
     double lose_odds; /* that a load ends before a block, that a keep is not taken */
     uint32_t finds, fresh_finds, loads, loaded, keeps, dropped;
 };
@@ -38,6 +39,9 @@ double storage_draw(struct storage *storage);
 
 /* Takes a FIND, a LOAD or a KEEP. */
 void storage_take(struct storage *storage, struct world *world, const struct record *record);
+
+/* The request's load, if it is under way: world->await of a world whose context is the storage. */
+void storage_await(struct world *world, uint32_t number);
 
 /* Does pending[slot], and answers. */
 void storage_do(struct storage *storage, uint32_t slot);

@@ -18,6 +18,9 @@ static void take_other(struct world *world, const struct record *record) {
     storage_take(world->context, world, record);
 }
 
+static uint32_t load_parts; /* of all worlds to come */
+static double fail_odds;
+
 /* Until nothing is left to do, in any order. */
 static void run(struct world *world) {
     struct storage *storage = world->context;
@@ -28,7 +31,7 @@ static void run(struct world *world) {
             continue;
         }
         if (world->plan)
-            world_complete(world, false);
+            world_complete(world, storage_draw(storage) < fail_odds);
         else if (!storage->pending_count &&
                  world->machine.next_wake_ns(world->machine.self) == MACHINE_NEVER)
             return;
@@ -44,8 +47,10 @@ static struct world *open_above(struct storage *storage, enum kv_choice choice) 
     options.kv_storage = true;
     options.kv_choice = choice;
     options.page_bytes = 1000;
+    options.kv_load_parts = load_parts;
     struct world *world = world_open(&options);
     world->other = take_other;
+    world->await = storage_await;
     world->context = storage;
     return world;
 }
@@ -271,6 +276,79 @@ static void whatever_the_storage_does_the_answers_stay(void **state) {
     assert_true(loaded > 300 && dropped > 100);
 }
 
+/* A lone request runs while its blocks come: its row begins behind them before they are there, and
+ * counts as if they had been. */
+static void a_lone_request_runs_while_it_loads(void **state) {
+    (void)state;
+    struct storage *storage = storage_open(6);
+    struct world *world = open_above(storage, KV_CHOICE_LOAD);
+    world_submit_family(world, 5, 500, 4);
+    run(world);
+    world_close(world);
+    load_parts = 5;
+    for (uint32_t way = 0; way < 3; way++) { /* it comes; not all of it; the step fails */
+        world = open_above(storage, KV_CHOICE_LOAD);
+        uint32_t number = world_submit_family(world, 5, 500, 4);
+        world_drain(world);
+        storage_do(storage, 0); /* found */
+        world_step(world);
+        world_drain(world);
+        assert_non_null(world->plan);
+        const struct step_row *row = step_plan_rows(world->plan);
+        assert_int_equal(row->loads, 1);
+        assert_int_equal(row->first_position, 7 * KV_BLOCK_TOKENS);
+        assert_int_equal(storage->pending[0].record->kind, RECORD_KV_LOAD);
+        storage->lose_odds = way == 1;
+        uint32_t loads = storage->loads;
+        world_complete(world, way == 2);
+        world_drain(world);
+        assert_int_equal(storage->loads, loads + (way < 2));
+        assert_int_equal(world->known[number].received, way == 0);
+        storage->lose_odds = 0;
+        run(world);
+        assert_int_equal(world->known[number].first_start, way == 1 ? 0 : 7 * KV_BLOCK_TOKENS);
+        world_assert_empty(world);
+        world_close(world);
+    }
+    load_parts = 0;
+    free(storage);
+}
+
+/* Lone requests and others, loads that break, steps that fail, cancels in mid-step. */
+static void rows_that_wait_change_no_answer(void **state) {
+    (void)state;
+    uint32_t waited = 0, lost = 0;
+    load_parts = 5;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct storage *storage = storage_open(seed);
+        storage->late_odds = 0.9; /* the engine is there before the load is over */
+        storage->lose_odds = seed % 2 ? 0.1 : 0;
+        storage->idle_odds = seed % 3 ? 0 : 0.3;
+        fail_odds = seed % 5 == 0 ? 0.1 : 0;
+        for (uint32_t i = 0; i < 30; i++) {
+            struct world *world = open_above(storage, KV_CHOICE_LOAD); /* nothing is in pages */
+            for (uint32_t k = 0; k < 1 + i % 4 / 3; k++)
+                world_submit_family(world, 1 + (uint32_t)(storage_draw(storage) * 8),
+                                    100 + (uint32_t)(storage_draw(storage) * 700), 3);
+            world_drain(world);
+            while (storage->pending_count)
+                storage_do(storage, 0); /* found */
+            world_step(world);
+            world_drain(world);
+            if (storage_draw(storage) < 0.2) world_cancel(world, world->submitted - 1);
+            run(world);
+            waited += world->waited_rows;
+            lost += world->lost_rows;
+            world_assert_empty(world);
+            world_close(world);
+        }
+        free(storage);
+    }
+    load_parts = 0;
+    fail_odds = 0;
+    assert_true(waited > 100 && lost > 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_one_keeps_another_loads),
@@ -279,6 +357,8 @@ int main(void) {
         cmocka_unit_test(a_load_outlives_its_request),
         cmocka_unit_test(interrupted_requests_load_what_they_had),
         cmocka_unit_test(another_unit_loads_an_answers_blocks),
+        cmocka_unit_test(a_lone_request_runs_while_it_loads),
+        cmocka_unit_test(rows_that_wait_change_no_answer),
         cmocka_unit_test(whatever_the_storage_does_the_answers_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -399,12 +399,36 @@ static void note_row(struct world *world, const struct step_row *row, uint32_t r
     if (end > known->peak) known->peak = end;
 }
 
+/* As an engine does, layer by layer: returns when all rows' loads are over. */
+static void await_loads(struct world *world, const struct step_plan *plan) {
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        if (!row->loads) continue;
+        assert_int_equal(plan->row_count, 1); /* it lets nobody else wait */
+        assert_int_equal(row->draft_count, 0);
+        world->waited_rows++;
+        world->await(world, (uint32_t)row->sampling.seed);
+    }
+}
+
+/* A row that waited in vain: it has computed with whatever lay in its pages. */
+static void lose_row(struct world *world, const struct step_plan *plan, const struct step_row *row,
+                     struct step_result_row *out) {
+    struct known *known = &world->known[row->sampling.seed];
+    spoil_row(world, plan, row);
+    out->slot = row->slot;
+    out->lost = 1;
+    if (known->rows == 1) known->rows = 0; /* its first row is still to come */
+    world->lost_rows++;
+}
+
 /* Computes the plan in flight. */
 void world_complete(struct world *world, bool failed) {
     struct step_plan *plan = world->plan;
     check(plan);
     world->plan = NULL;
     uint32_t row_count = failed ? 0 : plan->row_count;
+    if (!failed) await_loads(world, plan);
     struct step_result *result =
         world_make(RECORD_STEP_DONE, sizeof *result + row_count * sizeof(struct step_result_row));
     result->step = plan->step;
@@ -417,6 +441,10 @@ void world_complete(struct world *world, bool failed) {
         struct known *known = &world->known[row->sampling.seed];
         if (failed) {
             spoil_row(world, plan, row);
+            continue;
+        }
+        if (row->loads && !known->load_came) {
+            lose_row(world, plan, row, &rows[i]);
             continue;
         }
         uint64_t chain = compute_row(world, plan, row);

@@ -19,6 +19,7 @@ struct known {
     uint32_t drafted, right, pairs;
     enum finish_reason reason;
     bool cancelled;
+    bool load_came;                /* its last load brought all blocks */
     bool reserved;                 /* its prompt is computed elsewhere */
     uint64_t chain;                /* of all its known tokens, in their forms; 0: not known yet */
     uint32_t resumed_count, found; /* tokens that came along; that a storage has said it has */
@@ -47,12 +48,14 @@ struct world {
     struct step_plan *plan; /* copy of the step in flight; NULL: none */
     struct record_unit_load load;
     uint32_t hellos, role, page_count, fulls, hits;
-    double made_odds, right_odds; /* of drafts: that one is made, that it is right */
-    double stop_odds;             /* that the engine chooses STOP_TOKEN */
+    uint32_t waited_rows, lost_rows; /* that waited for loads, in vain */
+    double made_odds, right_odds;    /* of drafts: that one is made, that it is right */
+    double stop_odds;                /* that the engine chooses STOP_TOKEN */
     uint32_t draws;
     bool reuse_generated;
     int64_t now_ns, step_ns;
     void (*other)(struct world *world, const struct record *record); /* takes all other kinds */
+    void (*await)(struct world *world, uint32_t number); /* until the request's load is over */
     void *context;
 };
 
