@@ -201,6 +201,26 @@ static void a_failed_step_is_tried_elsewhere(void **state) {
     close_empty(world);
 }
 
+/* A refusal is no failure: it takes none of the tries that failures have. */
+static void failures_and_refusals_are_counted_apart(void **state) {
+    (void)state;
+    static const enum finish_reason turns[] = {FINISH_FAILED, FINISH_REFUSED_QUEUE, FINISH_FAILED,
+                                               FINISH_FAILED, FINISH_REFUSED_QUEUE};
+    struct world *world = open_with(2, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    for (size_t turn = 0; turn < sizeof turns / sizeof *turns; turn++) {
+        uint32_t unit = world->last_unit.value;
+        tell_finished(world, unit, world->last_submit->request, turns[turn], 0);
+        assert_false(world->clients[client].ended);
+        assert_int_equal(world->submits, turn + 2);
+        assert_int_equal(world->last_unit.value, 3 - unit);
+    }
+    tell_finished(world, world->last_unit.value, world->last_submit->request, FINISH_FAILED, 0);
+    assert_int_equal(world->submits, 6); /* the fourth failure */
+    assert_refused(world, client, 503, "engine_failed");
+    close_empty(world);
+}
+
 /* A request that takes every unit along does not take them all. */
 static void no_request_loses_units_for_ever(void **state) {
     (void)state;
@@ -491,6 +511,7 @@ int main(void) {
         cmocka_unit_test(a_whole_answer_is_not_asked_for_again),
         cmocka_unit_test(a_silent_unit_is_given_up_until_it_speaks),
         cmocka_unit_test(a_failed_step_is_tried_elsewhere),
+        cmocka_unit_test(failures_and_refusals_are_counted_apart),
         cmocka_unit_test(no_request_loses_units_for_ever),
         cmocka_unit_test(a_draining_unit_finishes_what_it_has),
         cmocka_unit_test(another_model_is_refused),
