@@ -25,11 +25,13 @@ def run(*arguments, code=0, timeout=900, **keywords):
     done = subprocess.run([fathom, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=timeout, env=keywords.get("env", environment))
     assert done.returncode == code, (arguments, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    # Open MPI's own event loop complains now and then of a file that it has just closed itself.
+    said = [line for line in done.stderr.splitlines() if not line.startswith("[warn] Epoll ")]
     if code == 0:
-        assert done.stderr == "", done.stderr
+        assert not said, done.stderr
         return json.loads(done.stdout)
-    assert done.stdout == "" and done.stderr.count("\n") == 1, done
-    return done.stderr
+    assert done.stdout == "" and len(said) == 1, done
+    return said[0]
 
 
 def ids(tokens):
