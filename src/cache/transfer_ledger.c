@@ -511,6 +511,10 @@ enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uin
     return TRANSFER_ACCEPT;
 }
 
+bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_ticket ticket) {
+    return find(ledger, TRANSFER_IN, ticket) != NULL;
+}
+
 bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_ticket ticket,
                             uint32_t *layers_out) {
     const struct transfer *transfer = find(ledger, TRANSFER_IN, ticket);

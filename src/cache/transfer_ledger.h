@@ -209,6 +209,9 @@ uint64_t transfer_ledger_stuck(struct transfer_ledger *ledger, int64_t drain_ns_
 bool transfer_ledger_is_open(const struct transfer_ledger *ledger, uint32_t slot);
 uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slot);
 
+/* False: an incoming ticket that was never expected, or is gone. */
+bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_ticket ticket);
+
 /* Slices 0..*layers_out-1 are there in every block of an incoming ticket. False: not open. */
 bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_ticket ticket,
                             uint32_t *layers_out);

@@ -49,6 +49,7 @@ struct kv_transport_options kv_transport_defaults(void) {
         .connect_ns_max = 2 * SECOND,
         .connect_attempts = 3,
         .drain_ns_max = SECOND,
+        .early_ns_max = SECOND / 2,
     };
 }
 
@@ -126,7 +127,7 @@ static void *run(void *argument) {
         for (int turn = 0; turn < PROGRESS_TURNS && ucp_worker_progress(transport->worker); turn++)
             busy = true;
         int64_t now_ns = clock_now_ns(), wake_ns = INT64_MAX;
-        busy |= kv_transport_receive_tend(transport);
+        busy |= kv_transport_receive_tend(transport, now_ns, &wake_ns);
         busy |= kv_transport_link_tend(transport, now_ns, &wake_ns);
         tell_owner(transport);
         if (tend_ending(transport, now_ns, &ending_ns)) return NULL;
@@ -385,10 +386,9 @@ enum status kv_transport_expect(struct kv_transport *transport, struct transfer_
                                 const struct transfer_block *blocks, uint32_t count,
                                 int64_t deadline_ns, struct error *error) {
     pthread_mutex_lock(&transport->lock);
-    int64_t before_ns = transfer_ledger_next_deadline(&transport->ledger);
     enum status status =
         transfer_ledger_expect(&transport->ledger, ticket, blocks, count, deadline_ns, error);
-    if (status == STATUS_OK && deadline_ns < before_ns) kick(transport);
+    if (status == STATUS_OK) kick(transport); /* for the deadline, and for what came early */
     pthread_mutex_unlock(&transport->lock);
     return status;
 }

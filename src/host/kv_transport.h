@@ -47,6 +47,8 @@ struct kv_transport_options {
     uint32_t connect_attempts;
     int64_t drain_ns_max; /* an ended ticket waits so long for UCX to let its memory go; then the
                            * connection is broken */
+    int64_t early_ns_max; /* what comes before its ticket is expected waits so long for that: the
+                           * sender may hear sooner than this rank. Shorter than drain_ns_max */
 };
 
 /* Sensible values; pages, model_id, numerics_id and host are the caller's to add. Where the machine
@@ -117,6 +119,7 @@ struct kv_transport_state {
     uint64_t queued_bytes;                     /* pushed, not yet sent */
     uint64_t slice_bytes[TRANSFER_SIDE_COUNT]; /* carried so far */
     uint64_t connects, connects_failed, links_lost, malformed;
+    uint64_t early; /* slices and finishes that had to wait for their ticket */
 };
 
 void kv_transport_look(struct kv_transport *transport, struct kv_transport_state *state_out);

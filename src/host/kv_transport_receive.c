@@ -3,13 +3,19 @@
  * A slice is written by UCX straight into its page (rendezvous), or comes with its header and is
  * copied, as the sender chooses. Either way the checksum is taken over the page, before the slice
  * counts.
+ *
+ * A unit's ranks hear of a ticket each on their own way, so a sender may begin before the rank it
+ * sends to knows: what comes early waits a moment, in bounded memory, before it is refused.
  */
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "base/format.h"
 #include "host/kv_transport_state.h"
+
+#define EARLY_BYTES_MAX ((size_t)64 << 20) /* of all links */
 
 static struct link *link_at(struct kv_transport *transport, const ucp_am_recv_param_t *param) {
     if (!(param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)) return NULL;
@@ -131,10 +137,11 @@ static void note_received(void *request, ucs_status_t status, size_t bytes, void
     if (request) ucp_request_free(request);
 }
 
-/* Lets UCX fetch a slice into its page; the answer is the handler's. */
+/* Lets UCX fetch a slice into its page; the answer is a handler's. *data becomes NULL when it is
+ * UCX's. */
 static ucs_status_t fetch_slice(struct kv_transport *transport, struct link *link,
                                 const struct kv_wire_slice *slice,
-                                const struct transfer_write *write, void *data) {
+                                const struct transfer_write *write, void **data) {
     struct incoming *incoming = malloc(sizeof *incoming);
     void *rows = kv_pages_slice(&transport->pages, write->page.index, write->slice);
     size_t got = slice->bytes;
@@ -156,25 +163,19 @@ static ucs_status_t fetch_slice(struct kv_transport *transport, struct link *lin
     }
     link->receiving++;
     ucs_status_ptr_t request =
-        ucp_am_recv_data_nbx(transport->worker, data, rows, slice->bytes, &param);
+        ucp_am_recv_data_nbx(transport->worker, *data, rows, slice->bytes, &param);
+    *data = NULL;
     if (UCS_PTR_IS_PTR(request)) return UCS_INPROGRESS;
     note_received(NULL, UCS_PTR_STATUS(request), got, incoming);
     return UCS_OK;
 }
 
-static ucs_status_t take_slice(void *argument, const void *header, size_t header_bytes, void *data,
-                               size_t bytes, const ucp_am_recv_param_t *param) {
-    struct kv_transport *transport = argument;
-    struct kv_wire_message message;
+/* Puts a slice where it belongs, or refuses it. *fetch: UCX's hold on its bytes, as fetch_slice's
+ * data; NULL: they are in rows[slice->bytes]. */
+static ucs_status_t place_slice(struct link *link, const struct kv_wire_slice *slice, void **fetch,
+                                const void *rows) {
+    struct kv_transport *transport = link->transport;
     struct transfer_write write;
-    struct link *link =
-        read_message(transport, KV_WIRE_SLICE, header, header_bytes, bytes, param, &message);
-    const struct kv_wire_slice *slice = &message.slice;
-    if (!link) return UCS_OK;
-    if (slice->bytes != slice->rows * transport->pages.row_bytes) {
-        kv_transport_link_break(link, "a KV peer sent rows of another width than it had agreed to");
-        return UCS_OK;
-    }
     pthread_mutex_lock(&transport->lock);
     enum transfer_verdict verdict =
         transfer_ledger_arrive(&transport->ledger, link->id, slice->ticket, slice->block,
@@ -184,27 +185,135 @@ static ucs_status_t take_slice(void *argument, const void *header, size_t header
         tell_unknown(link, slice->ticket, verdict);
         return UCS_OK;
     }
-    if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
-        return fetch_slice(transport, link, slice, &write, data);
-    memcpy(kv_pages_slice(&transport->pages, write.page.index, write.slice), data, bytes);
+    if (*fetch) return fetch_slice(transport, link, slice, &write, fetch);
+    memcpy(kv_pages_slice(&transport->pages, write.page.index, write.slice), rows, slice->bytes);
     finish_slice(transport, slice, &write, true);
     return UCS_OK;
 }
 
-static ucs_status_t take_finish(void *argument, const void *header, size_t header_bytes, void *data,
-                                size_t bytes, const ucp_am_recv_param_t *param) {
-    struct kv_transport *transport = argument;
-    struct kv_wire_message message;
-    struct link *link =
-        read_message(transport, KV_WIRE_FINISH, header, header_bytes, bytes, param, &message);
-    const struct kv_wire_finish *finish = &message.finish;
-    if (!link) return UCS_OK;
+static void place_finish(struct link *link, const struct kv_wire_finish *finish) {
+    struct kv_transport *transport = link->transport;
     pthread_mutex_lock(&transport->lock);
     enum transfer_verdict verdict =
         transfer_ledger_finish(&transport->ledger, link->id, finish->ticket, finish->slice_count,
                                finish->summary, finish->summary_bytes);
     pthread_mutex_unlock(&transport->lock);
     tell_unknown(link, finish->ticket, verdict);
+}
+
+/* --- what comes early ---------------------------------------------------------------------------
+ */
+
+static const struct transfer_ticket *ticket_of(const struct early *early) {
+    return early->message.kind == KV_WIRE_SLICE ? &early->message.slice.ticket
+                                                : &early->message.finish.ticket;
+}
+
+/* Keeps a message if its ticket is not known. */
+static bool keep_early(struct link *link, const struct kv_wire_message *message, void *fetch,
+                       const void *rows, size_t bytes) {
+    struct kv_transport *transport = link->transport;
+    struct early early = {
+        .next = transport->early,
+        .link = link,
+        .message = *message,
+        .fetch = fetch,
+        .bytes = fetch ? 0 : bytes,
+    };
+    bool room = transport->early_bytes + sizeof early + early.bytes <= EARLY_BYTES_MAX;
+    pthread_mutex_lock(&transport->lock);
+    bool keep = room && !transport->ending &&
+                !transfer_ledger_knows(&transport->ledger, *ticket_of(&early));
+    transport->state.early += keep;
+    pthread_mutex_unlock(&transport->lock);
+    struct early *copy = keep ? malloc(sizeof *copy + early.bytes) : NULL;
+    if (!copy) return false;
+    early.until_ns = clock_now_ns() + transport->options.early_ns_max;
+    *copy = early;
+    if (early.bytes) memcpy(copy->rows, rows, early.bytes);
+    transport->early = copy;
+    transport->early_bytes += sizeof *copy + copy->bytes;
+    return true;
+}
+
+/* Takes it off the list. */
+static struct early *take_early(struct kv_transport *transport, struct early **at) {
+    struct early *early = *at;
+    *at = early->next;
+    transport->early_bytes -= sizeof *early + early->bytes;
+    return early;
+}
+
+static void free_early(struct kv_transport *transport, struct early *early) {
+    if (early->fetch) ucp_am_data_release(transport->worker, early->fetch);
+    free(early);
+}
+
+void kv_transport_receive_forget(struct link *link, const struct transfer_ticket *ticket) {
+    struct kv_transport *transport = link->transport;
+    for (struct early **at = &transport->early, *early; (early = *at);) {
+        if (early->link == link && (!ticket || transfer_ticket_equal(*ticket_of(early), *ticket)))
+            free_early(transport, take_early(transport, at));
+        else
+            at = &early->next;
+    }
+}
+
+/* In which order slices and finishes come does not matter. */
+static bool tend_early(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out) {
+    struct early *due = NULL;
+    if (!transport->early) return false;
+    pthread_mutex_lock(&transport->lock);
+    for (struct early **at = &transport->early, *early; (early = *at);) {
+        if (now_ns < early->until_ns &&
+            !transfer_ledger_knows(&transport->ledger, *ticket_of(early))) {
+            if (early->until_ns < *wake_out) *wake_out = early->until_ns;
+            at = &early->next;
+            continue;
+        }
+        take_early(transport, at);
+        early->next = due;
+        due = early;
+    }
+    pthread_mutex_unlock(&transport->lock);
+    if (!due) return false;
+    for (struct early *next; due; due = next) {
+        next = due->next;
+        if (due->message.kind == KV_WIRE_SLICE)
+            place_slice(due->link, &due->message.slice, &due->fetch, due->rows);
+        else
+            place_finish(due->link, &due->message.finish);
+        free_early(transport, due);
+    }
+    return true;
+}
+
+/* --- slices and tickets -------------------------------------------------------------------------
+ */
+
+static ucs_status_t take_slice(void *argument, const void *header, size_t header_bytes, void *data,
+                               size_t bytes, const ucp_am_recv_param_t *param) {
+    struct kv_transport *transport = argument;
+    struct kv_wire_message message;
+    struct link *link =
+        read_message(transport, KV_WIRE_SLICE, header, header_bytes, bytes, param, &message);
+    const struct kv_wire_slice *slice = &message.slice;
+    if (!link) return UCS_OK;
+    if (slice->bytes != slice->rows * transport->pages.row_bytes) {
+        kv_transport_link_break(link, "a KV peer sent rows of another width than it had agreed to");
+        return UCS_OK;
+    }
+    void *fetch = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV ? data : NULL;
+    if (keep_early(link, &message, fetch, data, bytes)) return fetch ? UCS_INPROGRESS : UCS_OK;
+    return place_slice(link, slice, &fetch, data);
+}
+
+static ucs_status_t take_finish(void *argument, const void *header, size_t header_bytes, void *data,
+                                size_t bytes, const ucp_am_recv_param_t *param) {
+    struct kv_wire_message message;
+    struct link *link =
+        read_message(argument, KV_WIRE_FINISH, header, header_bytes, bytes, param, &message);
+    if (link && !keep_early(link, &message, NULL, NULL, 0)) place_finish(link, &message.finish);
     return UCS_OK;
 }
 
@@ -221,6 +330,7 @@ static ucs_status_t take_end(void *argument, const void *header, size_t header_b
         kv_transport_link_break(link, "a KV sender said that it had received");
         return UCS_OK;
     }
+    kv_transport_receive_forget(link, &end->ticket);
     pthread_mutex_lock(&transport->lock);
     transfer_ledger_end_by(&transport->ledger, link->ours ? TRANSFER_OUT : TRANSFER_IN, link->id,
                            end->ticket, (enum transfer_end)end->end, end->reason);
@@ -249,7 +359,7 @@ ucs_status_t kv_transport_receive_open(struct kv_transport *transport) {
     return UCS_OK;
 }
 
-bool kv_transport_receive_tend(struct kv_transport *transport) {
+static bool tend_received(struct kv_transport *transport) {
     struct incoming *incoming = transport->received;
     if (!incoming) return false;
     transport->received = NULL;
@@ -260,4 +370,9 @@ bool kv_transport_receive_tend(struct kv_transport *transport) {
         free(incoming);
     }
     return true;
+}
+
+bool kv_transport_receive_tend(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out) {
+    bool any = tend_received(transport);
+    return tend_early(transport, now_ns, wake_out) || any;
 }

@@ -50,6 +50,17 @@ struct incoming {
     ucs_status_t status;
 };
 
+/* A slice or a finish that came before its ticket. */
+struct early {
+    struct early *next;
+    struct link *link;
+    struct kv_wire_message message;
+    int64_t until_ns;
+    void *fetch;  /* UCX's hold on bytes that are still the sender's; NULL: they are in rows */
+    size_t bytes; /* of rows */
+    char rows[];
+};
+
 enum link_state {
     LINK_FREE,
     LINK_WANTED,   /* to be connected at wake_ns */
@@ -111,7 +122,9 @@ struct kv_transport {
     uint32_t active_count;
     struct outgoing *sent;     /* done, to be let go of */
     struct incoming *received; /* to be checked and counted */
-    int64_t send_at_ns;        /* no slice is sent before, because of bytes_per_second */
+    struct early *early;
+    size_t early_bytes;
+    int64_t send_at_ns; /* no slice is sent before, because of bytes_per_second */
 };
 
 /* Counts and queues a message (the lock is held). False: no memory. */
@@ -143,8 +156,12 @@ bool kv_transport_link_close_all(struct kv_transport *transport, bool now);
 /* Sets the handlers of all kinds of message. */
 ucs_status_t kv_transport_receive_open(struct kv_transport *transport);
 
-/* Checks and counts the slices that UCX has written; true if there were any. */
-bool kv_transport_receive_tend(struct kv_transport *transport);
+/* Checks and counts the slices that UCX has written, and takes what came early and is expected now,
+ * or waited for too long; true if there was any. *wake_out as above. */
+bool kv_transport_receive_tend(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out);
+
+/* Drops what came early on this link: of one ticket, or (NULL) all. */
+void kv_transport_receive_forget(struct link *link, const struct transfer_ticket *ticket);
 
 #endif
 #endif

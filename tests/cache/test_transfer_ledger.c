@@ -132,7 +132,9 @@ static void nothing_is_taken_without_an_open_ticket(void **state) {
     struct transfer_ledger *ledger = &books.ledger;
     struct transfer_write write;
     assert_int_equal(arrive(ledger, 9, 0, 0, 64, &write), TRANSFER_UNKNOWN);
+    assert_false(transfer_ledger_knows(ledger, ticket(1)));
     expect_two(ledger, 1);
+    assert_true(transfer_ledger_knows(ledger, ticket(1)));
     bring(ledger, 1, 0, 0, 64);
     assert_int_equal(arrive(ledger, 1, 0, 0, 64, &write), TRANSFER_DUPLICATE);
     assert_int_equal(transfer_ledger_arrive(ledger, 2, ticket(1), 0, 1, 64, &write),
@@ -142,7 +144,9 @@ static void nothing_is_taken_without_an_open_ticket(void **state) {
     assert_true(transfer_ledger_end(ledger, TRANSFER_IN, ticket(1), TRANSFER_CANCELLED, NULL));
     assert_false(transfer_ledger_end(ledger, TRANSFER_IN, ticket(1), TRANSFER_DONE, NULL));
     assert_int_equal(arrive(ledger, 1, 0, 1, 64, &write), TRANSFER_LATE);
+    assert_true(transfer_ledger_knows(ledger, ticket(1)));
     assert_int_equal(take_one(ledger).end, TRANSFER_CANCELLED);
+    assert_false(transfer_ledger_knows(ledger, ticket(1)));
     assert_int_equal(arrive(ledger, 1, 0, 1, 64, &write), TRANSFER_UNKNOWN);
     close_books(&books);
 }
