@@ -58,6 +58,11 @@ bool handoff_open(struct unit_request *request, const struct record_submit *subm
     return true;
 }
 
+bool handoff_is_over(const struct unit_request *request) {
+    const struct handoff *handoff = request->handoff;
+    return !handoff || (handoff->task == SUBMIT_RESERVE && !handoff->open);
+}
+
 /* ---- the side that decodes ------------------------------------------------------------------ */
 
 /* Expected first: blocks that come before that are sent away. */

@@ -29,6 +29,9 @@ size_t handoff_plan_bytes_max(const struct unit_options *options);
 /* Takes what the SUBMIT says of the transfer, if there is to be one; false when memory is out. */
 bool handoff_open(struct unit_request *request, const struct record_submit *submit);
 
+/* No transfer has been asked for, or it brought the blocks here and has ended. */
+bool handoff_is_over(const struct unit_request *request);
+
 /* A request that has just come, and waits: true, and it is parked with pages for its prompt; false:
  * not now. */
 bool handoff_reserve(struct unit *unit, struct unit_request *request);

@@ -259,24 +259,33 @@ static uint32_t choose_simply(struct rank_units *units) {
     return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
 }
 
+/* Who makes an answer from here on; not the rank `but`. */
+static struct decode_choice choose_to_decode(struct rank_units *units,
+                                             const struct decode_need *need, uint32_t but) {
+    static const struct decode_costs costs = {.request_ns = REQUEST_PAGES, .page_ns = 1};
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        struct unit_offer offer = unit_offer(units->ranks[rank].unit, INT64_MAX, &units->lengths);
+        bool takes =
+            rank != but && !units->ranks[rank].masked && offer.requests < units->house.requests_max;
+        units->decodes[rank] = (struct decode_rank){
+            .requests = offer.rows,
+            .requests_max = takes ? units->house.rows_max : 0,
+            .pages_total = units->house.page_count,
+            .pages_held = offer.pages_held,
+            .pages_reserved = units->house.page_count - offer.pages_held - offer.pages_available,
+            .pages_expected = offer.pages_expected};
+    }
+    return balance_decode(&costs, need, units->decodes, units->rank_count);
+}
+
 /* Who will make the answer to a prompt that is computed elsewhere. */
 static uint32_t choose_to_reserve(struct rank_units *units, const struct record_submit *submit) {
-    static const struct decode_costs costs = {.request_ns = REQUEST_PAGES, .page_ns = 1};
     uint32_t grows = predict_length_left(&units->lengths, 1, submit->new_tokens_max);
     struct decode_need need = {
         .page_count = (uint32_t)admit_start_pages(admit_need_of(submit), submit->prompt_count + 1),
         .pages_expected = grows / KV_BLOCK_TOKENS};
     if (units->method != BALANCE_WORK) return choose_simply(units);
-    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        struct unit_offer offer = unit_offer(units->ranks[rank].unit, INT64_MAX, &units->lengths);
-        units->decodes[rank] = (struct decode_rank){
-            .requests = offer.rows,
-            .requests_max = units->ranks[rank].masked ? 0 : units->house.rows_max,
-            .pages_total = units->house.page_count,
-            .pages_held = offer.pages_held,
-            .pages_expected = offer.pages_expected};
-    }
-    struct decode_choice choice = balance_decode(&costs, &need, units->decodes, units->rank_count);
+    struct decode_choice choice = choose_to_decode(units, &need, BALANCE_NO_RANK);
     units->decode_choices[choice.reason]++;
     return choice.rank;
 }
@@ -513,10 +522,33 @@ static void complete_step(struct rank_units *units) {
     units->missing = units->rank_count;
 }
 
+/* Before a rank's unit would interrupt a request for pages, the cheapest to move leaves for a rank
+ * that has room for it and for all growth it can expect: one that is tight would send it on. If
+ * there is none, the unit interrupts whom it will. */
+static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
+    struct unit *unit = units->ranks[rank].unit;
+    struct unit_leaver leaver;
+    if (units->method != BALANCE_WORK || units->rank_count == 1) return;
+    while (unit_relieve(unit, &units->lengths, &leaver)) {
+        struct decode_need need = {leaver.page_count, leaver.pages_expected};
+        struct decode_choice choice = choose_to_decode(units, &need, rank);
+        if (choice.reason == DECODE_BOUND_TIGHT)
+            choice = (struct decode_choice){BALANCE_NO_RANK, DECODE_WAITS_PAGES};
+        units->decode_choices[choice.reason]++;
+        if (choice.rank == BALANCE_NO_RANK ||
+            !unit_move(unit, leaver.request, units->ranks[choice.rank].unit, now_ns))
+            return;
+        map_remove(&units->rank_of, key_of(leaver.request));
+        map_add(&units->rank_of, key_of(leaver.request), choice.rank);
+    }
+}
+
 static void units_step(void *self, int64_t now_ns) {
     struct rank_units *units = self;
     bool any = false;
     if (units->outbox.used || units->missing) return; /* all plans of a step go out together */
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        relieve(units, rank, now_ns);
     walk_line(units, now_ns);
     if (units->outbox.used) return; /* what binding brought goes out first */
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {

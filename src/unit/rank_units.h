@@ -3,7 +3,8 @@
  * of its own, and one step for all. A request belongs to the rank that was chosen when it came
  * (policy/balance_prefill: where its prompt would be done first, counting what waits there and what
  * that rank's cache holds of it; or a simple method); all its records go there. That is late
- * enough, because a gateway lets few requests wait at a unit.
+ * enough, because a gateway lets few requests wait at a unit. It stays there, unless the rank runs
+ * out of pages and another has room for it (policy/balance_decode).
  *
  * A step is formed when none is in flight, of every rank that has work: RUN_STEP comes out once for
  * each rank, in the order of ranks, without rows for those that have none (their engine still

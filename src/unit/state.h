@@ -9,6 +9,7 @@
 #include "cache/prefix_tree.h"
 #include "contract/step_plan.h"
 #include "policy/admit.h"
+#include "policy/balance_decode.h"
 #include "policy/evict_pages.h"
 #include "policy/load_or_compute.h"
 #include "policy/schedule.h"
@@ -96,6 +97,7 @@ struct unit {
     struct schedule_item *items;     /* [requests_max] scratch of one plan */
     struct schedule_choice *choices; /* [requests_max] scratch */
     uint32_t *order;                 /* [requests_max] scratch */
+    struct decode_running *leavers;  /* [requests_max] scratch of a rank's relief */
     uint32_t held_count, waiting_count, running_count; /* the others of those held are parked */
     uint32_t reserved_count;                           /* parked ones that will yet need a row */
     uint32_t step_row_count;                           /* of the step in flight; 0: none */

@@ -283,6 +283,10 @@ bool tiers_is_loading(const struct unit_request *request) {
     return request->tier && request->tier->loading;
 }
 
+bool tiers_is_asked(const struct unit_request *request) {
+    return tiers_is_loading(request) || (request->tier && request->tier->finds > 0);
+}
+
 static void take_loaded(struct unit *unit, struct unit_request *request,
                         const struct record_kv_loaded *record) {
     struct tier_hit *tier = request->tier;

@@ -67,6 +67,9 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
 /* Its pages are being written to. */
 bool tiers_is_loading(const struct unit_request *request);
 
+/* ... or the storage will yet say what it has of it. */
+bool tiers_is_asked(const struct unit_request *request);
+
 /* Its blocks from first_block on have become whole and known. */
 void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t first_block);
 

@@ -61,7 +61,8 @@ static size_t prompt_bytes(const struct unit_options *options) {
 
 size_t unit_memory_bytes(const struct unit_options *options) {
     size_t per_request = sizeof(struct unit_request) + 2 * sizeof(uint32_t) +
-                         sizeof(struct schedule_item) + sizeof(struct schedule_choice);
+                         sizeof(struct schedule_item) + sizeof(struct schedule_choice) +
+                         sizeof(struct decode_running);
     return sizeof(struct unit) + outbox_bytes(options) + page_table_bytes(options->page_count) +
            prefix_tree_bytes(options->page_count) +
            options->page_count * sizeof(struct evict_candidate) + prompt_bytes(options) +
@@ -118,9 +119,11 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     unit->items = arena_take(arena, o->requests_max * sizeof *unit->items);
     unit->choices = arena_take(arena, o->requests_max * sizeof *unit->choices);
     unit->order = arena_take(arena, o->requests_max * sizeof *unit->order);
+    unit->leavers = arena_take(arena, o->requests_max * sizeof *unit->leavers);
     unit->candidates = arena_take(arena, o->page_count * sizeof *unit->candidates);
     if (!pool || !unit->outbox.memory || !unit->requests || !unit->free_slots ||
-        !unit->step_slots || !unit->items || !unit->choices || !unit->order || !unit->candidates)
+        !unit->step_slots || !unit->items || !unit->choices || !unit->order || !unit->leavers ||
+        !unit->candidates)
         return STATUS_NO_MEMORY;
     pool_open(&unit->pool, pool, pool_bytes);
     for (uint32_t i = 0; i < o->requests_max; i++) {
@@ -187,6 +190,26 @@ static uint32_t slot_of(const struct unit *unit, const struct unit_request *requ
     return (uint32_t)(request - unit->requests);
 }
 
+static void request_clear(struct unit_request *request) {
+    arena_clear(&request->arena);
+    struct arena arena = request->arena;
+    *request = (struct unit_request){.arena = arena};
+}
+
+/* Pages, memory, slot. */
+static void request_leave(struct unit *unit, struct unit_request *request) {
+    if (request->state == REQUEST_WAITING)
+        unit->waiting_count--;
+    else if (request->state != REQUEST_PARKED)
+        unit->running_count--;
+    pages_release(unit, request);
+    map_remove(&unit->slots, key_of(request->id));
+    request_clear(request);
+    unit->held_count--;
+    unit->free_slots[unit->options.requests_max - unit->held_count - 1] = slot_of(unit, request);
+    unit->load_changed = true;
+}
+
 void request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
     check(request->state != REQUEST_FREE && !request->in_step);
     check(handoff_sent_count(request) == 0);
@@ -195,18 +218,7 @@ void request_end(struct unit *unit, struct unit_request *request, enum finish_re
     finished->reason = reason;
     finished->output_tokens = request->output_count;
     finished->work = account_work(request);
-    if (request->state == REQUEST_WAITING)
-        unit->waiting_count--;
-    else if (request->state != REQUEST_PARKED)
-        unit->running_count--;
-    pages_release(unit, request);
-    map_remove(&unit->slots, key_of(request->id));
-    arena_clear(&request->arena);
-    struct arena arena = request->arena;
-    *request = (struct unit_request){.arena = arena};
-    unit->held_count--;
-    unit->free_slots[unit->options.requests_max - unit->held_count - 1] = slot_of(unit, request);
-    unit->load_changed = true;
+    request_leave(unit, request);
 }
 
 static struct admit_house house_of(const struct unit *unit) {
@@ -244,23 +256,42 @@ static bool take_sampling(struct unit_request *request, const struct record_subm
                         submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
 }
 
-/* Copies the submission into a free slot; false when the prompts' memory is out. */
-static bool request_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
-    uint32_t slot = unit->free_slots[unit->options.requests_max - unit->held_count - 1];
-    struct unit_request *request = &unit->requests[slot];
-    check(request->state == REQUEST_FREE);
-    struct admit_need need = admit_need_of(submit);
+/* Memory for its sequence; false when there is too little. */
+static bool take_sequence(struct unit_request *request, struct admit_need need) {
     uint64_t page_count = admit_pages(need);
-    uint32_t known_count = submit->prompt_count + submit->resumed_count;
     request->tokens = arena_take(
         &request->arena, ((size_t)need.prompt_tokens + need.new_tokens_max) * sizeof(uint32_t));
     request->pages = arena_take(&request->arena, page_count * sizeof *request->pages);
     request->block_prompt = arena_take(&request->arena, page_count);
-    if (!request->tokens || !request->pages || !request->block_prompt ||
-        !take_sampling(request, submit) || !handoff_open(request, submit)) {
-        struct arena arena = request->arena;
-        arena_clear(&arena);
-        *request = (struct unit_request){.arena = arena};
+    return request->tokens && request->pages && request->block_prompt;
+}
+
+static struct unit_request *free_request(const struct unit *unit) {
+    uint32_t slot = unit->free_slots[unit->options.requests_max - unit->held_count - 1];
+    check(unit->requests[slot].state == REQUEST_FREE);
+    return &unit->requests[slot];
+}
+
+/* It has come, and waits. */
+static void request_enter(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    request->state = REQUEST_WAITING;
+    request->arrival = unit->arrivals++;
+    request->waits_since_ns = now_ns;
+    map_add(&unit->slots, key_of(request->id), slot_of(unit, request));
+    unit->held_count++;
+    unit->waiting_count++;
+    unit->load_changed = unit->plan_wanted = true;
+}
+
+/* Copies the submission into a free slot; false when the prompts' memory is out. */
+static bool request_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
+    struct unit_request *request = free_request(unit);
+    struct admit_need need = admit_need_of(submit);
+    uint64_t page_count = admit_pages(need);
+    uint32_t known_count = submit->prompt_count + submit->resumed_count;
+    if (!take_sequence(request, need) || !take_sampling(request, submit) ||
+        !handoff_open(request, submit)) {
+        request_clear(request);
         return false;
     }
     for (uint64_t i = 0; i < page_count; i++) {
@@ -271,7 +302,6 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     }
     memcpy(request->tokens, record_tail_at(submit, sizeof *submit), known_count * sizeof(uint32_t));
     request->id = submit->request;
-    request->state = REQUEST_WAITING;
     request->priority = submit->priority;
     request->prompt_count = submit->prompt_count;
     request->resumed_count = request->output_count = submit->resumed_count;
@@ -280,19 +310,104 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     request->tenant = submit->tenant;
     request->node = PREFIX_NONE;
     request->turn = unit_turn(unit, submit, now_ns);
-    request->arrival = unit->arrivals++;
-    request->arrived_ns = request->waits_since_ns = now_ns;
+    request->arrived_ns = now_ns;
     request->work.queue_ns = -1;
-    map_add(&unit->slots, key_of(request->id), slot);
-    unit->held_count++;
-    unit->waiting_count++;
-    unit->load_changed = unit->plan_wanted = true;
+    request_enter(unit, request, now_ns);
     return true;
 }
 
 static struct unit_request *request_of(struct unit *unit, struct request_id id) {
     uint32_t slot = map_find(&unit->slots, key_of(id));
     return slot == MAP_NONE ? NULL : &unit->requests[slot];
+}
+
+/* What a request that runs, or will, has yet to grow by. */
+static uint32_t pages_expected(const struct unit_request *request,
+                               const struct predict_length *lengths) {
+    uint32_t left = request->tokens_here_max - request->output_count;
+    return predict_length_left(lengths, request->output_count, left) / KV_BLOCK_TOKENS;
+}
+
+/* ---- a request goes on at another rank ------------------------------------------------------ */
+
+/* Pages that the answers need for their next tokens, and that are not there. */
+static uint32_t pages_short(const struct unit *unit) {
+    uint64_t wanted = 0, available = unit->pages.free_count + unit->pages.cached_count;
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        uint32_t pages = (uint32_t)divide_up(request_known(request), KV_BLOCK_TOKENS);
+        if (request->state > REQUEST_PARKED && pages > request->page_count)
+            wanted += pages - request->page_count;
+    }
+    return wanted > available ? (uint32_t)(wanted - available) : 0;
+}
+
+static bool may_move(const struct unit_request *request) {
+    return request->state > REQUEST_PARKED && !request->in_step && !request->cancelled &&
+           handoff_is_over(request) && !tiers_is_asked(request);
+}
+
+bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
+                  struct unit_leaver *leaver_out) {
+    uint32_t wanted = unit->abandoned ? 0 : pages_short(unit);
+    if (wanted == 0) return false;
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        uint32_t pages = may_move(request) ? request->page_count : 0;
+        unit->leavers[slot] = (struct decode_running){pages, request->turn};
+    }
+    uint32_t slot = balance_decode_relieve(unit->leavers, unit->options.requests_max, wanted);
+    const struct unit_request *request = &unit->requests[slot];
+    if (unit->leavers[slot].pages == 0) return false; /* who may move has none */
+    *leaver_out = (struct unit_leaver){
+        .request = request->id,
+        .page_count = (uint32_t)admit_start_pages(request_need(request), request_known(request)),
+        .pages_expected = pages_expected(request, lengths)};
+    return true;
+}
+
+/* All that it is, but for its pages. */
+static bool copy_request(struct unit_request *copy, const struct unit_request *request) {
+    struct admit_need need = request_need(request);
+    struct arena arena = copy->arena;
+    size_t bias_bytes = request->bias_count * sizeof *request->biases;
+    const struct history *history = &request->history;
+    *copy = *request;
+    copy->arena = arena;
+    if (!take_sequence(copy, need)) return false;
+    memcpy(copy->tokens, request->tokens, request_known(request) * sizeof *request->tokens);
+    memcpy(copy->block_prompt, request->block_prompt, admit_pages(need));
+    if (bias_bytes) {
+        copy->biases = arena_take(&copy->arena, bias_bytes);
+        if (!copy->biases) return false;
+        memcpy(copy->biases, request->biases, bias_bytes);
+    }
+    if (history->capacity) {
+        copy->history.tokens =
+            arena_take(&copy->arena, history->capacity * sizeof *history->tokens);
+        if (!copy->history.tokens) return false;
+        memcpy(copy->history.tokens, history->tokens, history->count * sizeof *history->tokens);
+    }
+    copy->node = PREFIX_NONE;
+    copy->page_count = copy->shared_count = copy->computed_count = 0;
+    copy->handoff = NULL;
+    copy->tier = NULL;
+    return true;
+}
+
+bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t now_ns) {
+    struct unit_request *request = request_of(from, id), *moved = free_request(to);
+    check(request && may_move(request));
+    if (!copy_request(moved, request)) {
+        request_clear(moved);
+        return false;
+    }
+    moved->work.preemptions++;
+    request_enter(to, moved, now_ns);
+    tiers_ask_later(to, moved);
+    from->preemptions_total++;
+    request_leave(from, request);
+    return true;
 }
 
 /* What a record about one request may put out at once. */
@@ -637,13 +752,6 @@ struct machine unit_machine(struct unit *unit) {
 
 uint32_t unit_request_count(const struct unit *unit) {
     return unit->held_count;
-}
-
-/* What a request that runs, or will, has yet to grow by. */
-static uint32_t pages_expected(const struct unit_request *request,
-                               const struct predict_length *lengths) {
-    uint32_t left = request->tokens_here_max - request->output_count;
-    return predict_length_left(lengths, request->output_count, left) / KV_BLOCK_TOKENS;
 }
 
 struct unit_offer unit_offer(const struct unit *unit, int64_t turn,

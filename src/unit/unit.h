@@ -106,6 +106,24 @@ struct unit_offer unit_offer(const struct unit *unit, int64_t turn,
 /* Of the request's tokens, in the prefix cache. */
 uint32_t unit_hit_tokens(const struct unit *unit, const struct record_submit *submit);
 
+/* Who leaves a rank whose running requests are about to need more pages than there are, so that
+ * none is interrupted (policy/balance_decode). */
+struct unit_leaver {
+    struct request_id request;
+    uint32_t page_count;     /* that it starts with elsewhere */
+    uint32_t pages_expected; /* by which it will grow */
+};
+
+/* False: there are pages enough, or nobody can go, because its blocks are on the way. No step is in
+ * flight. */
+bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
+                  struct unit_leaver *leaver_out);
+
+/* A leaver goes on at `to`, a unit of the same engine and options that holds fewer requests than it
+ * may: as one interrupted there, from its tokens so far, its account with it. False, and it stays:
+ * the prompts' memory is out there. */
+bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t now_ns) MUST_USE;
+
 /* Its place in the line (policy/schedule.h), if it came at that time. */
 int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns);
 

@@ -3,7 +3,8 @@
  * go) and only when the last one is back; requests spread evenly, and each gets its tokens from its
  * own rank; cancellations, refusals and failed steps end each request once; drafts of one rank are
  * told to all; hello and load speak for all; what passes between a rank's unit and the KV storage
- * of its own pages is that rank's alone.
+ * of its own pages is that rank's alone. When a rank runs out of pages, one of its requests goes on
+ * at another that has room, with the answer it would have had alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,6 +21,10 @@
 #include "unit/rank_units.h"
 
 enum { RANKS = 3, REQUESTS = 60, VOCAB = 500, NEW_TOKENS = 9, PROMPT_MAX = 150, ASKS_MAX = 16 };
+enum { LONG_TOKENS = 230, PAGE_COUNT = 20 };
+
+/* A KV row of the invented engine: it stands for all tokens up to its own, and their forms. */
+typedef uint64_t page_rows[KV_BLOCK_TOKENS];
 
 struct world {
     void *memory;
@@ -28,6 +33,9 @@ struct world {
     struct step_plan *plans[RANKS];
     uint32_t plan_count, steps, hellos, role, submitted;
     uint32_t received[REQUESTS], endings[REQUESTS], reasons[FINISH_REASON_COUNT];
+    uint32_t answers[REQUESTS][LONG_TOKENS];
+    struct unit_work works[REQUESTS]; /* when they ended */
+    page_rows rows[RANKS][PAGE_COUNT];
     uint32_t rows_of_rank[RANKS];
     uint32_t masks, experts;          /* records that came through */
     struct record_kv *asks[ASKS_MAX]; /* of the KV storage, not yet answered */
@@ -40,7 +48,7 @@ struct world {
 static struct unit_options options(void) {
     static const uint8_t model_id[32] = {1};
     return (struct unit_options){.requests_max = 5,
-                                 .page_count = 20,
+                                 .page_count = PAGE_COUNT,
                                  .context_tokens_max = 400,
                                  .step_rows_max = 4,
                                  .step_tokens_max = 200,
@@ -106,6 +114,8 @@ static void drain(struct world *world) {
             const struct record_tokens *tokens = (const struct record_tokens *)record;
             assert_int_equal(world->endings[tokens->request.low], 0);
             assert_int_equal(tokens->first_output_position, world->received[tokens->request.low]);
+            memcpy(world->answers[tokens->request.low] + tokens->first_output_position,
+                   record_tail_at(tokens, sizeof *tokens), tokens->token_count * sizeof(uint32_t));
             world->received[tokens->request.low] += tokens->token_count;
         }
         if (record_is_kv(record)) {
@@ -118,6 +128,7 @@ static void drain(struct world *world) {
         if (record->kind == RECORD_FINISHED) {
             const struct record_finished *finished = (const struct record_finished *)record;
             world->endings[finished->request.low]++;
+            world->works[finished->request.low] = finished->work;
             world->reasons[finished->reason]++;
         }
     }
@@ -167,6 +178,34 @@ static void cancel(struct world *world, uint32_t number) {
     send(world, &cancel);
 }
 
+static uint64_t mix(uint64_t chain, uint64_t more) {
+    return (chain ^ more) * 0x9e3779b97f4a7c15u + (chain >> 29);
+}
+
+/* What a row's tokens come to; never 0, nor the last of the vocabulary. */
+static uint32_t compute_row(struct world *world, const struct step_plan *plan,
+                            const struct step_row *row) {
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    const struct page_id *pages = step_plan_pages(plan) + row->page_index;
+    uint32_t before = row->first_position - 1;
+    uint64_t chain = 1;
+    if (row->first_position)
+        chain =
+            world
+                ->rows[plan->rank][pages[before / KV_BLOCK_TOKENS].index][before % KV_BLOCK_TOKENS];
+    for (uint32_t i = 0; i < row->token_count; i++) {
+        uint32_t at = row->first_position + i;
+        chain = mix(chain, tokens[i] * 2 + row->form);
+        world->rows[plan->rank][pages[at / KV_BLOCK_TOKENS].index][at % KV_BLOCK_TOKENS] = chain;
+    }
+    chain = mix(chain, row->sampling.seed);
+    for (uint32_t i = 0; i < row->history_count; i++)
+        chain = mix(chain, step_plan_history(plan)[row->history_index + i]);
+    for (uint32_t i = 0; i < row->bias_count; i++)
+        chain = mix(chain, step_plan_biases(plan)[row->bias_index + i].token);
+    return 1 + (uint32_t)(mix(chain, row->history_prompt_count) >> 32) % (VOCAB - 2);
+}
+
 /* The engines' answers, in any order. */
 static void complete(struct world *world, bool failed) {
     bool drafts = false;
@@ -190,7 +229,8 @@ static void complete(struct world *world, bool failed) {
             struct step_result_row *row = &step_result_rows(result)[i];
             row->slot = step_plan_rows(plan)[i].slot;
             row->token_count = step_plan_rows(plan)[i].sample;
-            if (row->token_count) row->tokens[0] = 100;
+            uint32_t token = compute_row(world, plan, &step_plan_rows(plan)[i]);
+            if (row->token_count) row->tokens[0] = token;
         }
         world->plans[rank] = NULL;
         world->plan_count -= turn + 1 == RANKS ? RANKS : 0;
@@ -572,6 +612,125 @@ static void test_storage(void **state) {
     close_world(&world);
 }
 
+/* A long answer with all that a request can bring to the choice of its tokens. */
+static void submit_long(struct world *world, uint32_t number) {
+    struct {
+        struct record_submit submit;
+        uint32_t tokens[PROMPT_MAX], stop, none;
+        struct token_bias bias;
+    } record = {.submit = {.request.low = number,
+                           .prompt_count = PROMPT_MAX,
+                           .new_tokens_max = LONG_TOKENS,
+                           .stop_token_count = 1,
+                           .bias_count = 1,
+                           .sampling = {.top_p = 1,
+                                        .seed = number,
+                                        .frequency_penalty = 0.5f,
+                                        .min_tokens = LONG_TOKENS / 2}},
+                .stop = VOCAB - 1,
+                .bias = {7, 1}};
+    for (uint32_t i = 0; i < PROMPT_MAX; i++)
+        record.tokens[i] = (number * 50 + i) % VOCAB;
+    record.submit.record =
+        (struct record){RECORD_VERSION, RECORD_SUBMIT, (uint32_t)submit_bytes(PROMPT_MAX, 1, 1)};
+    assert_true(record_valid(&record, record.submit.record.bytes));
+    world->submitted = number + 1;
+    send(world, &record);
+}
+
+enum { LONG = 4 }; /* that a rank begins, and cannot end together: 24 pages of its 20 */
+
+/* All at rank 0, when the others may take again, or may not. */
+static void crowd(struct world *world, bool relieved) {
+    struct unit_options unit = options();
+    open_world(world, &unit);
+    mask(world, 1, false);
+    mask(world, 2, false);
+    for (uint32_t i = 0; i < LONG; i++)
+        submit_long(world, i);
+    while (held_by(world, 0) < LONG) {
+        step(world);
+        complete(world, false);
+    }
+    if (relieved) {
+        mask(world, 1, true);
+        mask(world, 2, true);
+    }
+}
+
+/* Every one has the answer that it has alone, and its account adds up. */
+static void assert_undisturbed(const struct world *world) {
+    uint64_t again = 0, preemptions = 0;
+    for (uint32_t i = 0; i < LONG; i++) {
+        struct world alone;
+        struct unit_options unit = options();
+        const struct unit_work *work = &world->works[i];
+        open_world(&alone, &unit);
+        submit_long(&alone, i);
+        run(&alone);
+        assert_int_equal(world->received[i], LONG_TOKENS);
+        assert_memory_equal(world->answers[i], alone.answers[i], sizeof alone.answers[i]);
+        assert_int_equal(work->prompt_hit_tokens + work->prompt_miss_tokens, PROMPT_MAX);
+        assert_int_equal(work->device_tokens + work->computed_tokens, PROMPT_MAX);
+        assert_int_equal(work->device_tokens, alone.works[i].device_tokens);
+        assert_int_equal(work->recomputed_tokens > 0, work->preemptions > 0);
+        again += work->recomputed_tokens;
+        preemptions += work->preemptions;
+        free(alone.memory);
+    }
+    assert_int_equal(world->load.recomputed_tokens_total, again);
+    assert_int_equal(world->load.preemptions_total, preemptions);
+    assert_int_equal(world->load.pages_held, 0);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        unit_audit(rank_units_unit(world->units, rank));
+}
+
+/* A rank is about to run out of pages: one of its requests goes on where there are some. */
+static void test_relieved(void **state) {
+    struct world world;
+    uint32_t moved = 0;
+    crowd(&world, true);
+    run(&world);
+    assert_undisturbed(&world);
+    for (uint32_t i = 0; i < LONG; i++) {
+        moved += world.works[i].rank != 0;
+        assert_int_equal(world.works[i].preemptions, world.works[i].rank != 0);
+    }
+    assert_int_equal(moved, 1);
+    assert_int_equal(world.load.preemptions_total, 1);
+    assert_int_equal(world.load.decode_choices_total[DECODE_BOUND], 1);
+    free(world.memory);
+}
+
+/* Nobody else takes any: it waits for pages of its own rank. */
+static void test_not_relieved(void **state) {
+    struct world world;
+    crowd(&world, false);
+    run(&world);
+    assert_undisturbed(&world);
+    for (uint32_t i = 0; i < LONG; i++)
+        assert_int_equal(world.works[i].rank, 0);
+    assert_true(world.load.preemptions_total > 0);
+    assert_true(world.load.decode_choices_total[DECODE_WAITS_ROWS] > 0);
+    free(world.memory);
+}
+
+/* Its client leaves: the rank where it is now hears of it. */
+static void test_moved_is_cancelled(void **state) {
+    struct world world;
+    crowd(&world, true);
+    while (held_by(&world, 1) + held_by(&world, 2) == 0) {
+        step(&world);
+        complete(&world, false);
+    }
+    for (uint32_t i = 0; i < LONG; i++)
+        cancel(&world, i);
+    run(&world);
+    assert_int_equal(world.reasons[FINISH_CANCELLED], LONG);
+    world.rows_of_rank[1] = world.rows_of_rank[2] = 1; /* one of them had none to do */
+    close_world(&world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spread),         cmocka_unit_test(test_prefixes),
@@ -579,6 +738,7 @@ int main(void) {
         cmocka_unit_test(test_random_lives),   cmocka_unit_test(test_full),
         cmocka_unit_test(test_masked),         cmocka_unit_test(test_late),
         cmocka_unit_test(test_nobody_takes),   cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_storage)};
+        cmocka_unit_test(test_storage),        cmocka_unit_test(test_relieved),
+        cmocka_unit_test(test_not_relieved),   cmocka_unit_test(test_moved_is_cancelled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
