@@ -613,26 +613,28 @@ static void test_storage(void **state) {
 }
 
 /* A long answer with all that a request can bring to the choice of its tokens. */
-static void submit_long(struct world *world, uint32_t number) {
+static void submit_long(struct world *world, uint32_t number, uint32_t prompt_count,
+                        uint32_t new_tokens) {
     struct {
         struct record_submit submit;
-        uint32_t tokens[PROMPT_MAX], stop, none;
-        struct token_bias bias;
+        uint32_t tail[PROMPT_MAX + 8];
     } record = {.submit = {.request.low = number,
-                           .prompt_count = PROMPT_MAX,
-                           .new_tokens_max = LONG_TOKENS,
+                           .prompt_count = prompt_count,
+                           .new_tokens_max = new_tokens,
                            .stop_token_count = 1,
                            .bias_count = 1,
                            .sampling = {.top_p = 1,
                                         .seed = number,
                                         .frequency_penalty = 0.5f,
-                                        .min_tokens = LONG_TOKENS / 2}},
-                .stop = VOCAB - 1,
-                .bias = {7, 1}};
-    for (uint32_t i = 0; i < PROMPT_MAX; i++)
-        record.tokens[i] = (number * 50 + i) % VOCAB;
+                                        .min_tokens = new_tokens / 2}}};
+    struct token_bias bias = {7, 1};
+    char *at = (char *)&record;
     record.submit.record =
-        (struct record){RECORD_VERSION, RECORD_SUBMIT, (uint32_t)submit_bytes(PROMPT_MAX, 1, 1)};
+        (struct record){RECORD_VERSION, RECORD_SUBMIT, (uint32_t)submit_bytes(prompt_count, 1, 1)};
+    *(uint32_t *)(void *)(at + submit_stops_at(prompt_count)) = VOCAB - 1;
+    memcpy(at + submit_biases_at(prompt_count, 1), &bias, sizeof bias);
+    for (uint32_t i = 0; i < prompt_count; i++)
+        record.tail[i] = (number * 50 + i) % VOCAB;
     assert_true(record_valid(&record, record.submit.record.bytes));
     world->submitted = number + 1;
     send(world, &record);
@@ -647,7 +649,7 @@ static void crowd(struct world *world, bool relieved) {
     mask(world, 1, false);
     mask(world, 2, false);
     for (uint32_t i = 0; i < LONG; i++)
-        submit_long(world, i);
+        submit_long(world, i, PROMPT_MAX, LONG_TOKENS);
     while (held_by(world, 0) < LONG) {
         step(world);
         complete(world, false);
@@ -658,31 +660,41 @@ static void crowd(struct world *world, bool relieved) {
     }
 }
 
-/* Every one has the answer that it has alone, and its account adds up. */
-static void assert_undisturbed(const struct world *world) {
-    uint64_t again = 0, preemptions = 0;
-    for (uint32_t i = 0; i < LONG; i++) {
-        struct world alone;
-        struct unit_options unit = options();
-        const struct unit_work *work = &world->works[i];
-        open_world(&alone, &unit);
-        submit_long(&alone, i);
-        run(&alone);
-        assert_int_equal(world->received[i], LONG_TOKENS);
-        assert_memory_equal(world->answers[i], alone.answers[i], sizeof alone.answers[i]);
-        assert_int_equal(work->prompt_hit_tokens + work->prompt_miss_tokens, PROMPT_MAX);
-        assert_int_equal(work->device_tokens + work->computed_tokens, PROMPT_MAX);
-        assert_int_equal(work->device_tokens, alone.works[i].device_tokens);
-        assert_int_equal(work->recomputed_tokens > 0, work->preemptions > 0);
-        again += work->recomputed_tokens;
-        preemptions += work->preemptions;
-        free(alone.memory);
+static void assert_as_alone(const struct world *world, uint32_t number, uint32_t prompt_count,
+                            uint32_t new_tokens) {
+    struct world alone;
+    struct unit_options unit = options();
+    const struct unit_work *work = &world->works[number];
+    open_world(&alone, &unit);
+    submit_long(&alone, number, prompt_count, new_tokens);
+    run(&alone);
+    assert_int_equal(world->received[number], new_tokens);
+    assert_memory_equal(world->answers[number], alone.answers[number],
+                        sizeof alone.answers[number]);
+    assert_int_equal(work->prompt_hit_tokens + work->prompt_miss_tokens, prompt_count);
+    assert_int_equal(work->device_tokens + work->computed_tokens, prompt_count);
+    assert_true(work->preemptions > 0 || work->recomputed_tokens == 0);
+    free(alone.memory);
+}
+
+/* What the ranks say they have done is what they did for each; all is given back. */
+static void assert_adds_up(const struct world *world) {
+    uint64_t computed = 0, again = 0, preemptions = 0;
+    for (uint32_t i = 0; i < world->submitted; i++) {
+        computed += world->works[i].computed_tokens;
+        again += world->works[i].recomputed_tokens;
+        preemptions += world->works[i].preemptions;
     }
+    assert_int_equal(world->load.prompt_tokens_total, computed);
     assert_int_equal(world->load.recomputed_tokens_total, again);
     assert_int_equal(world->load.preemptions_total, preemptions);
     assert_int_equal(world->load.pages_held, 0);
-    for (uint32_t rank = 0; rank < RANKS; rank++)
-        unit_audit(rank_units_unit(world->units, rank));
+}
+
+static void assert_undisturbed(const struct world *world) {
+    for (uint32_t i = 0; i < LONG; i++)
+        assert_as_alone(world, i, PROMPT_MAX, LONG_TOKENS);
+    assert_adds_up(world);
 }
 
 /* A rank is about to run out of pages: one of its requests goes on where there are some. */
@@ -692,6 +704,8 @@ static void test_relieved(void **state) {
     crowd(&world, true);
     run(&world);
     assert_undisturbed(&world);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        unit_audit(rank_units_unit(world.units, rank));
     for (uint32_t i = 0; i < LONG; i++) {
         moved += world.works[i].rank != 0;
         assert_int_equal(world.works[i].preemptions, world.works[i].rank != 0);
@@ -713,6 +727,43 @@ static void test_not_relieved(void **state) {
     assert_true(world.load.preemptions_total > 0);
     assert_true(world.load.decode_choices_total[DECODE_WAITS_ROWS] > 0);
     free(world.memory);
+}
+
+static uint32_t dice(uint32_t life, uint32_t what, uint32_t i, uint32_t below) {
+    return (uint32_t)(random_uniform(life, what, i) * below);
+}
+
+static uint32_t some(uint32_t most, uint32_t life, uint32_t what, uint32_t i) {
+    return most / 2 + dice(life, what, i, most / 2);
+}
+
+/* More than all ranks together have pages for: they move, and are interrupted, and move. */
+static void test_crowded_lives(void **state) {
+    uint64_t moved = 0, preempted = 0;
+    for (uint32_t life = 0; life < 30; life++) {
+        struct world world;
+        struct unit_options unit = options();
+        unit.step_rows_max = unit.requests_max;
+        open_world(&world, &unit);
+        for (uint32_t i = 0; i < 40; i++) {
+            while (i - world.reasons[FINISH_LENGTH] > 12 || dice(life, 2, world.steps, 3)) {
+                step(&world);
+                if (!world.plan_count) break;
+                complete(&world, false);
+            }
+            submit_long(&world, i, some(PROMPT_MAX, life, 0, i), some(LONG_TOKENS, life, 1, i));
+        }
+        run(&world);
+        for (uint32_t i = 0; i < 40; i++)
+            assert_as_alone(&world, i, some(PROMPT_MAX, life, 0, i), some(LONG_TOKENS, life, 1, i));
+        assert_adds_up(&world);
+        moved += world.load.decode_choices_total[DECODE_BOUND];
+        preempted += world.load.preemptions_total;
+        close_world(&world);
+    }
+    print_message("moved %llu of %llu interrupted\n", (unsigned long long)moved,
+                  (unsigned long long)preempted);
+    assert_true(moved > 0 && preempted > moved);
 }
 
 /* Its client leaves: the rank where it is now hears of it. */
@@ -739,6 +790,7 @@ int main(void) {
         cmocka_unit_test(test_masked),         cmocka_unit_test(test_late),
         cmocka_unit_test(test_nobody_takes),   cmocka_unit_test(test_reserve),
         cmocka_unit_test(test_storage),        cmocka_unit_test(test_relieved),
-        cmocka_unit_test(test_not_relieved),   cmocka_unit_test(test_moved_is_cancelled)};
+        cmocka_unit_test(test_not_relieved),   cmocka_unit_test(test_moved_is_cancelled),
+        cmocka_unit_test(test_crowded_lives)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
