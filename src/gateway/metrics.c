@@ -277,6 +277,11 @@ static void write_load(struct json_writer *writer, const struct metrics_gauges *
               "Running requests interrupted because no KV page was left.", load->preemptions_total);
     write_one(writer, "fathom_kv_pages_evicted_total", "counter", "Cached KV pages that made room.",
               load->evicted_pages_total);
+    write_family(writer, "fathom_kv_transfers_total", "counter",
+                 "Prompts' KV blocks on their way to the unit that answers: all arrived, or not.");
+    write_sample(writer, "fathom_kv_transfers_total{end=\"arrived\"}",
+                 load->transfers_arrived_total);
+    write_sample(writer, "fathom_kv_transfers_total{end=\"failed\"}", load->transfers_failed_total);
     write_storage(writer, load, gauges->fleet);
     write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",
               load->last_step_rows);

@@ -311,5 +311,7 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     }
     if (handoff->task != SUBMIT_RESERVE) return;
     take_blocks(unit, request, record);
+    unit->transfers_arrived_total += handoff->arrived;
+    unit->transfers_failed_total += !handoff->arrived;
     go_on(unit, request, now_ns);
 }

@@ -184,6 +184,8 @@ static void put_load(struct rank_units *units) {
         all->loaded_host_tokens_total += load->loaded_host_tokens_total;
         all->kept_blocks_total += load->kept_blocks_total;
         all->dropped_blocks_total += load->dropped_blocks_total;
+        all->transfers_arrived_total += load->transfers_arrived_total;
+        all->transfers_failed_total += load->transfers_failed_total;
         if (load->kv_storage > all->kv_storage) all->kv_storage = load->kv_storage;
         load_ranks(all)[rank] = units->ranks[rank].own_load;
     }

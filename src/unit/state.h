@@ -111,6 +111,7 @@ struct unit {
     uint64_t steps_total, prompt_tokens_total, output_tokens_total;
     uint64_t drafts_total, drafts_right_total;
     uint64_t preemptions_total, recomputed_tokens_total, evicted_pages_total;
+    uint64_t transfers_arrived_total, transfers_failed_total;
     uint64_t arrivals;
     struct tiers tiers;
     int64_t give_up_ns; /* when a transfer may have been waited for long enough (unit/handoff.c) */

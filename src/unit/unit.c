@@ -588,6 +588,8 @@ static void put_load(struct unit *unit) {
     load->evicted_pages_total = unit->evicted_pages_total;
     load->drafts_total = unit->drafts_total;
     load->drafts_right_total = unit->drafts_right_total;
+    load->transfers_arrived_total = unit->transfers_arrived_total;
+    load->transfers_failed_total = unit->transfers_failed_total;
     tiers_report(unit, load);
     load->rank_count = 1;
     *load_ranks(load) = (struct unit_rank_load){.requests_waiting = load->requests_waiting,

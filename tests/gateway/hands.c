@@ -109,6 +109,8 @@ void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t ru
     load_ranks(load)->requests_parked = 2 * running;
     load->pages_held = load_ranks(load)->pages_held = 3 * running;
     load->pages_free = load_ranks(load)->pages_free = 100 - 3 * running;
+    load->transfers_arrived_total = 10 * unit;
+    load->transfers_failed_total = unit;
     tell(world, unit, load);
 }
 

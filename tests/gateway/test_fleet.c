@@ -433,6 +433,8 @@ static void the_fleet_is_told(void **state) {
     lose(world, 1);
     lose(world, 2);
     assert_true(metric_of(world, "\nfathom_unit_losses_total ") == 2);
+    assert_true(metric_of(world, "\nfathom_kv_transfers_total{end=\"arrived\"} ") == 30);
+    assert_true(metric_of(world, "\nfathom_kv_transfers_total{end=\"failed\"} ") == 3);
     assert_true(metric_of(world, "\nfathom_requests_queued ") == 1);
     join(world, 3);
     assert_true(metric_of(world, "\nfathom_requests_resumed_total ") == 2);

@@ -517,6 +517,8 @@ static void what_is_stored_is_not_computed_again(void **state) {
             assert_int_equal(work->disk_tokens + work->host_tokens, (had - came) * KV_BLOCK_TOKENS);
             assert_int_equal(work->computed_tokens, 200 - had * KV_BLOCK_TOKENS);
             assert_int_equal(pair->storage->fresh_finds, 1);
+            assert_int_equal(pair->decode->load.transfers_arrived_total, 0);
+            assert_int_equal(pair->decode->load.transfers_failed_total, 1);
             assert_empty(pair);
             pair_close(pair);
         }
@@ -532,6 +534,8 @@ static void a_lost_last_word_costs_nothing(void **state) {
     assert_int_equal(pair->decode->known[0].first_start, 200);
     assert_int_equal(pair->decode->known[0].told_work.transferred_tokens, 200);
     assert_int_equal(pair->storage->loads, 0);
+    assert_int_equal(pair->decode->load.transfers_arrived_total, 1);
+    assert_int_equal(pair->decode->load.transfers_failed_total, 0);
     assert_empty(pair);
     pair_close(pair);
 }
@@ -558,6 +562,8 @@ static void what_arrives_is_not_computed_again(void **state) {
     run(pair);
     assert_int_equal(pair->journeys[1].first_block, 3);
     assert_int_equal(pair->prefill->load.prompt_tokens_total, 200 + 200 - 3 * KV_BLOCK_TOKENS);
+    assert_int_equal(pair->decode->load.transfers_arrived_total, 2);
+    assert_int_equal(pair->prefill->load.transfers_arrived_total, 0); /* counted once */
     assert_empty(pair);
     pair_close(pair);
 }
