@@ -214,7 +214,7 @@ static struct waits mean_of(const char *name, enum balance_method method, bool o
         mean.p99 += one.p99 / SEEDS;
         if (one.most > mean.most) mean.most = one.most;
     }
-    print_message("first token, ms, bound %s: p50 %.1f p99 %.1f most %.1f\n", name, mean.p50,
+    print_message("# first token, ms, bound %s: p50 %.1f p99 %.1f most %.1f\n", name, mean.p50,
                   mean.p99, mean.most);
     return mean;
 }

@@ -761,7 +761,7 @@ static void test_crowded_lives(void **state) {
         preempted += world.load.preemptions_total;
         close_world(&world);
     }
-    print_message("moved %llu of %llu interrupted\n", (unsigned long long)moved,
+    print_message("# moved %llu of %llu interrupted\n", (unsigned long long)moved,
                   (unsigned long long)preempted);
     assert_true(moved > 0 && preempted > moved);
 }
