@@ -78,6 +78,8 @@ static void close_world(struct world *world) {
     }
     for (uint32_t i = 0; i < world->submitted; i++)
         assert_int_equal(world->endings[i], 1);
+    while (world->ask_count)
+        free(world->asks[--world->ask_count]);
     free(world->memory);
 }
 
