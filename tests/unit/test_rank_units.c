@@ -69,6 +69,13 @@ static void open_world(struct world *world, const struct unit_options *unit) {
     world->machine = rank_units_machine(world->units);
 }
 
+static void free_world(struct world *world) {
+    while (world->ask_count)
+        free(world->asks[--world->ask_count]);
+    free(world->memory);
+}
+
+/* All that was asked has ended. */
 static void close_world(struct world *world) {
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         struct unit *unit = rank_units_unit(world->units, rank);
@@ -78,9 +85,7 @@ static void close_world(struct world *world) {
     }
     for (uint32_t i = 0; i < world->submitted; i++)
         assert_int_equal(world->endings[i], 1);
-    while (world->ask_count)
-        free(world->asks[--world->ask_count]);
-    free(world->memory);
+    free_world(world);
 }
 
 static void take_plan(struct world *world, const struct step_plan *plan) {
@@ -517,7 +522,7 @@ static void test_reserve(void **state) {
     step(&world);
     assert_int_equal(world.load.decode_choices_total[DECODE_BOUND], 12);
     assert_int_equal(world.load.decode_choices_total[DECODE_WAITS_ROWS], 1);
-    free(world.memory);
+    free_world(&world);
 }
 
 /* The one ask of this kind that a rank's unit has said; the caller frees it. NULL: none. */
@@ -715,7 +720,7 @@ static void test_relieved(void **state) {
     assert_int_equal(moved, 1);
     assert_int_equal(world.load.preemptions_total, 1);
     assert_int_equal(world.load.decode_choices_total[DECODE_BOUND], 1);
-    free(world.memory);
+    free_world(&world);
 }
 
 /* Nobody else takes any: it waits for pages of its own rank. */
@@ -728,7 +733,7 @@ static void test_not_relieved(void **state) {
         assert_int_equal(world.works[i].rank, 0);
     assert_true(world.load.preemptions_total > 0);
     assert_true(world.load.decode_choices_total[DECODE_WAITS_ROWS] > 0);
-    free(world.memory);
+    free_world(&world);
 }
 
 static uint32_t dice(uint32_t life, uint32_t what, uint32_t i, uint32_t below) {
