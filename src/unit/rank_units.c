@@ -221,12 +221,20 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
     return any;
 }
 
-/* ... and what they have of the prompt. */
+/* ... and what they have of the prompt: in their pages; and what another rank has in its pages lies
+ * in the storage as well, which all share. */
 static void view_hits(struct rank_units *units, const struct record_submit *submit) {
+    uint32_t most = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         uint32_t cached = unit_hit_tokens(units->ranks[rank].unit, submit);
         units->hits[rank] = (struct prefill_hit){.cached_tokens = cached};
         units->prefills[rank].pages_free += cached / KV_BLOCK_TOKENS;
+        if (cached > most) most = cached;
+    }
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        uint32_t cached = units->hits[rank].cached_tokens, lacks = most - cached;
+        double fetch = unit_fetch_tokens(units->ranks[rank].unit, cached, lacks);
+        if (fetch < lacks) units->hits[rank] = (struct prefill_hit){most, fetch};
     }
 }
 

@@ -119,6 +119,16 @@ void tiers_ask_later(struct unit *unit, struct unit_request *request) {
     tier->ask_due = true;
 }
 
+double tiers_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t token_count) {
+    const struct load_rate *rate = &unit->tiers.rates[DISK];
+    uint64_t bytes = (uint64_t)(token_count / KV_BLOCK_TOKENS) * unit->options.page_bytes;
+    double compute_ns = step_cost_run_ns(&unit->cost, first, token_count);
+    bool loads = unit->options.kv_storage && unit->options.kv_choice != KV_CHOICE_COMPUTE;
+    double load_ns = load_rate_ns(rate, bytes);
+    if (!loads || rate->count == 0 || load_ns >= compute_ns) return token_count;
+    return token_count * load_ns / compute_ns;
+}
+
 void tiers_found(struct unit *unit, struct unit_request *request,
                  const struct record_kv_found *record) {
     struct tier_hit *tier = request->tier;

@@ -786,6 +786,10 @@ uint32_t unit_hit_tokens(const struct unit *unit, const struct record_submit *su
     return pages_find(unit, submit);
 }
 
+double unit_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t token_count) {
+    return tiers_fetch_tokens(unit, first, token_count);
+}
+
 int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
     double work_ns = step_cost_run_ns(&unit->cost, 0, submit->prompt_count + submit->resumed_count);
     return schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);

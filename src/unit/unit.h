@@ -106,6 +106,9 @@ struct unit_offer unit_offer(const struct unit *unit, int64_t turn,
 /* Of the request's tokens, in the prefix cache. */
 uint32_t unit_hit_tokens(const struct unit *unit, const struct record_submit *submit);
 
+/* What fetching such a run from the KV storage costs (unit/tiers.h). */
+double unit_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t token_count);
+
 /* Who leaves a rank whose running requests are about to need more pages than there are, so that
  * none is interrupted (policy/balance_decode). */
 struct unit_leaver {

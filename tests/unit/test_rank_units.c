@@ -40,6 +40,7 @@ struct world {
     uint32_t masks, experts;          /* records that came through */
     struct record_kv *asks[ASKS_MAX]; /* of the KV storage, not yet answered */
     uint32_t ask_count;
+    int64_t load_ns;         /* that a load takes; 0: some */
     uint32_t storage[RANKS]; /* enum kv_storage_state, as last told */
     struct record_unit_load load;
     int64_t now_ns;
@@ -231,7 +232,7 @@ static void complete(struct world *world, bool failed) {
         result->rank = rank;
         result->row_count = plan->row_count;
         result->failed = failed && turn == 0;
-        result->compute_ns = 1000;
+        result->compute_ns = 1000 + 10 * (int64_t)plan->token_count;
         for (uint32_t i = 0; i < plan->row_count; i++) {
             struct step_result_row *row = &step_result_rows(result)[i];
             row->slot = step_plan_rows(plan)[i].slot;
@@ -557,7 +558,7 @@ static void answer_load(struct world *world, uint32_t rank) {
                                       .request = load->request,
                                       .rank = rank,
                                       .blocks = rank,
-                                      .ns = 1000};
+                                      .ns = world->load_ns ? world->load_ns : 1000};
     free(load);
     send(world, &loaded);
 }
@@ -617,6 +618,39 @@ static void test_storage(void **state) {
     for (uint32_t rank = 0; rank < RANKS; rank++)
         assert_int_equal(world.storage[rank], rank == 1 ? KV_STORAGE_READ_ONLY : KV_STORAGE_ON);
     close_world(&world);
+}
+
+/* A rank that has nothing of a prompt in its pages loads what another one has stored: that counts
+ * when the prompt is bound, as soon as a load has shown what it costs. */
+static void test_fetch(void **state) {
+    for (int measured = 0; measured < 2; measured++) {
+        struct world world;
+        struct unit_options unit = options();
+        unit.kv_storage = true;
+        unit.kv_choice = KV_CHOICE_LOAD;
+        unit.page_bytes = 1000;
+        open_world(&world, &unit);
+        world.load_ns = measured ? 1 : 1000000;
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            submit_of(&world, rank, 140);
+        step(&world);
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            answer_find(&world, rank);
+        step(&world);
+        for (uint32_t rank = 1; rank < RANKS; rank++)
+            answer_load(&world, rank);
+        run(&world);
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            answer_keeps(&world, rank);
+        submit_of(&world, 3, 60); /* to rank 0, the first of equals */
+        step(&world);
+        assert_int_equal(held_by(&world, 0), 1);
+        submit_of(&world, 0, 140); /* rank 0 has it in its pages */
+        complete(&world, false);
+        step(&world);
+        assert_int_equal(held_by(&world, 0), measured ? 1 : 2);
+        free_world(&world);
+    }
 }
 
 /* A long answer with all that a request can bring to the choice of its tokens. */
@@ -790,14 +824,21 @@ static void test_moved_is_cancelled(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spread),         cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_simple_methods), cmocka_unit_test(test_one_works),
-        cmocka_unit_test(test_random_lives),   cmocka_unit_test(test_full),
-        cmocka_unit_test(test_masked),         cmocka_unit_test(test_late),
-        cmocka_unit_test(test_nobody_takes),   cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_storage),        cmocka_unit_test(test_relieved),
-        cmocka_unit_test(test_not_relieved),   cmocka_unit_test(test_moved_is_cancelled),
-        cmocka_unit_test(test_crowded_lives)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spread),
+                                       cmocka_unit_test(test_prefixes),
+                                       cmocka_unit_test(test_simple_methods),
+                                       cmocka_unit_test(test_one_works),
+                                       cmocka_unit_test(test_random_lives),
+                                       cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_masked),
+                                       cmocka_unit_test(test_late),
+                                       cmocka_unit_test(test_nobody_takes),
+                                       cmocka_unit_test(test_reserve),
+                                       cmocka_unit_test(test_storage),
+                                       cmocka_unit_test(test_fetch),
+                                       cmocka_unit_test(test_relieved),
+                                       cmocka_unit_test(test_not_relieved),
+                                       cmocka_unit_test(test_moved_is_cancelled),
+                                       cmocka_unit_test(test_crowded_lives)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
