@@ -192,11 +192,7 @@ enum status accounts_file_parse(struct bytes text, const char *path,
                                 const uint8_t secret[SHA256_BYTES],
                                 struct record_accounts **record_out, struct error *error) {
     struct yaml_complaint complaint = {0};
-    const cyaml_config_t settings = {.log_fn = yaml_complaint_keep,
-                                     .log_ctx = &complaint,
-                                     .log_level = CYAML_LOG_ERROR,
-                                     .mem_fn = cyaml_mem,
-                                     .flags = CYAML_CFG_NO_ALIAS};
+    const cyaml_config_t settings = yaml_complaint_settings(&complaint);
     struct entries *entries = NULL;
     cyaml_err_t failure = cyaml_load_data((const uint8_t *)text.data, text.count, &settings,
                                           &file_schema, (cyaml_data_t **)&entries, NULL);

@@ -83,11 +83,7 @@ enum status config_file_parse(struct bytes text, const char *path, const struct 
         .mapping = {.fields = fields},
     };
     struct yaml_complaint complaint = {0};
-    const cyaml_config_t settings = {.log_fn = yaml_complaint_keep,
-                                     .log_ctx = &complaint,
-                                     .log_level = CYAML_LOG_ERROR,
-                                     .mem_fn = cyaml_mem,
-                                     .flags = CYAML_CFG_NO_ALIAS};
+    const cyaml_config_t settings = yaml_complaint_settings(&complaint);
     char **texts = NULL;
     if (table->option_count == 0)
         return error_set(error, STATUS_INVALID, "%.200s: `fathom %s` has no options", path,

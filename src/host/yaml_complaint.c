@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 
-void yaml_complaint_keep(cyaml_log_t level, void *context, const char *format, va_list arguments) {
+static void keep(cyaml_log_t level, void *context, const char *format, va_list arguments) {
     struct yaml_complaint *complaint = context;
     char line[160];
     (void)level;
@@ -16,4 +16,12 @@ void yaml_complaint_keep(cyaml_log_t level, void *context, const char *format, v
         format_text(complaint->where, sizeof complaint->where, " %.90s", line + 2);
     else if (!strncmp(line, "Load: ", 6) && !complaint->what[0])
         format_text(complaint->what, sizeof complaint->what, "%s", line + 6);
+}
+
+cyaml_config_t yaml_complaint_settings(struct yaml_complaint *complaint) {
+    return (cyaml_config_t){.log_fn = keep,
+                            .log_ctx = complaint,
+                            .log_level = CYAML_LOG_ERROR,
+                            .mem_fn = cyaml_mem,
+                            .flags = CYAML_CFG_NO_ALIAS};
 }

@@ -12,7 +12,8 @@ struct yaml_complaint {
     char where[96]; /* with a blank in front; or empty */
 };
 
-/* A cyaml_log_fn_t for CYAML_LOG_ERROR; its context is a zeroed struct yaml_complaint. */
-void yaml_complaint_keep(cyaml_log_t level, void *context, const char *format, va_list arguments);
+/* How texts from outside are read: no aliases, and what is wrong with them goes to `complaint`,
+ * which is zeroed and must live as long. */
+cyaml_config_t yaml_complaint_settings(struct yaml_complaint *complaint);
 
 #endif

@@ -57,8 +57,7 @@ static const struct option unit_rows[] = {
     {.name = "kv-control",
      .type = OPTION_TEXT,
      .help = "among ranks under mpirun, with --kv-listen, --kv-dir or --kv-host: where rank 0 "
-             "tells the "
-             "others which KV blocks come and go: ipc://PATH or tcp://HOST:PORT",
+             "tells the others which KV blocks come and go: ipc://PATH or tcp://HOST:PORT",
      .offset = offsetof(struct unit_values, kv_control)},
     {.name = "kv-seconds",
      .type = OPTION_NUMBER,
