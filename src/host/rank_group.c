@@ -74,7 +74,7 @@ struct opened {
 /* A rank's model, alone or within an engine. */
 struct seat {
     struct model *model;
-    struct engine_cpu *engine;
+    struct engine *engine;
     uint32_t rows_max;
 };
 
@@ -141,11 +141,11 @@ static uint32_t cpus_each(uint32_t ranks) {
 
 static enum status seat_open(struct seat *seat, const struct model_options *options, bool engine,
                              struct error *error) {
-    enum status status = engine ? engine_cpu_open(options, &seat->engine, error)
+    enum status status = engine ? engine_open(options, &seat->engine, error)
                                 : model_open(options, &seat->model, error);
     if (status != STATUS_OK) return status;
     seat->rows_max = options->step_rows_max;
-    if (engine) seat->model = engine_cpu_model(seat->engine);
+    if (engine) seat->model = engine_model(seat->engine);
     const char *notice = model_weights_notice(seat->model);
     if (notice[0] && options->rank == 0) fprintf(stderr, "%s\n", notice); /* for all */
     return STATUS_OK;
@@ -153,7 +153,7 @@ static enum status seat_open(struct seat *seat, const struct model_options *opti
 
 static void seat_close(struct seat *seat) {
     if (seat->engine)
-        engine_cpu_close(seat->engine);
+        engine_close(seat->engine);
     else
         model_close(seat->model);
     *seat = (struct seat){.model = NULL};
@@ -247,12 +247,12 @@ struct model *rank_group_model(const struct rank_group *group) {
     return group->seat.model;
 }
 
-const struct engine_cpu *rank_group_engine(const struct rank_group *group) {
+const struct engine *rank_group_engine(const struct rank_group *group) {
     return group->seat.engine;
 }
 
 void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads) {
-    engine_cpu_set_loads(group->seat.engine, loads);
+    engine_set_loads(group->seat.engine, loads);
 }
 
 static const struct step_plan no_rows = {
@@ -427,14 +427,14 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     }
     choose_replicas_way(group, &step);
     for (uint32_t rank = 1; rank < group->count; rank++) {
-        bool fails = engine_cpu_check(group->seat.engine, plans[rank], error) != STATUS_OK;
+        bool fails = engine_check(group->seat.engine, plans[rank], error) != STATUS_OK;
         send_plan(group, rank, fails ? &none : plans[rank]);
     }
-    bool fails = engine_cpu_check(group->seat.engine, plans[0], error) != STATUS_OK;
-    engine_cpu_run(group->seat.engine, fails ? &none : plans[0], results[0], &unused);
+    bool fails = engine_check(group->seat.engine, plans[0], error) != STATUS_OK;
+    engine_run(group->seat.engine, fails ? &none : plans[0], results[0], &unused);
     int64_t compute_ns = results[0]->compute_ns;
     if (fails) fail_plan(plans[0], results[0]);
-    size_t result_bytes = engine_cpu_result_bytes(group->seat.rows_max);
+    size_t result_bytes = engine_result_bytes(group->seat.rows_max);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         ranks_receive(rank, results[rank], result_bytes);
         if (results[rank]->row_count != plans[rank]->row_count)
@@ -533,7 +533,7 @@ static void worker_open(struct worker *worker, struct setup *setup) {
         opened.status = (uint32_t)beside.opened(beside.context, worker->seat.engine, options->rank,
                                                 &opened.error);
     if (opened.status == STATUS_OK) {
-        worker->result = calloc(1, engine_cpu_result_bytes(options->step_rows_max));
+        worker->result = calloc(1, engine_result_bytes(options->step_rows_max));
         worker->routing = calloc(routing_count(worker->seat.model) + 1, sizeof *worker->routing);
         worker->argmax = calloc(options->step_tokens_max, sizeof *worker->argmax);
         worker->tokens = calloc(model_slot_count(worker->seat.model) + 1, sizeof *worker->tokens);
@@ -568,7 +568,7 @@ static void worker_step(struct worker *worker, const struct order *order,
 static void worker_run(struct worker *worker, const struct step_plan *plan) {
     struct error error;
     check(worker->result);
-    engine_cpu_run(worker->seat.engine, plan, worker->result, &error);
+    engine_run(worker->seat.engine, plan, worker->result, &error);
     check(!worker->result->failed); /* rank 0 has checked the plan */
     ranks_send(0, worker->result, worker->result->record.bytes);
 }

@@ -12,7 +12,7 @@
 #ifndef HOST_RANK_GROUP_H
 #define HOST_RANK_GROUP_H
 
-#include "host/engine_cpu.h"
+#include "host/engine.h"
 #include "host/trace.h"
 #include "policy/choose_replicas.h"
 
@@ -43,7 +43,7 @@ void rank_group_close(struct rank_group *group);
 uint32_t rank_group_count(const struct rank_group *group);
 /* Rank 0's. */
 struct model *rank_group_model(const struct rank_group *group);
-const struct engine_cpu *rank_group_engine(const struct rank_group *group);
+const struct engine *rank_group_engine(const struct rank_group *group);
 
 /* One step of all ranks: steps[rank_group_count]. */
 enum status rank_group_step(struct rank_group *group, const struct rank_step *steps,
@@ -58,7 +58,7 @@ void rank_group_set_replicas(struct rank_group *group, enum replica_choice choic
 /* For rank 0's engine. */
 void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads);
 
-/* One step of all ranks' engines, as engine_cpu_run: plans and results [rank_group_count]. A plan
+/* One step of all ranks' engines, as engine_run: plans and results [rank_group_count]. A plan
  * that breaks a rule fails alone; its reason, or the last such, is in *error. */
 void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,
                     struct step_result *const *results, struct error *error);
@@ -85,7 +85,7 @@ enum status rank_group_write_trace(struct rank_group *group, const struct trace 
  * themselves. Said before rank_group_work. */
 struct rank_group_side {
     void *context;
-    enum status (*opened)(void *context, const struct engine_cpu *engine, uint32_t rank,
+    enum status (*opened)(void *context, const struct engine *engine, uint32_t rank,
                           struct error *error);
     void (*closing)(void *context);
 };

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/tree.h"
-#include "host/engine_cpu.h"
+#include "host/engine.h"
 #include "host/file.h"
 #include "host/model_text.h"
 #include "policy/speculate.h"
@@ -98,7 +98,7 @@ struct figures {          /* of one number of streams */
 struct bench {
     struct mtp_values values;
     struct model_run_sizes streams;
-    struct engine_cpu *engine;
+    struct engine *engine;
     struct model_text text;
     struct step_result *result;
     struct question *questions;
@@ -107,7 +107,7 @@ struct bench {
 };
 
 static const struct model *model_of(const struct bench *bench) {
-    return engine_cpu_model(bench->engine);
+    return engine_model(bench->engine);
 }
 
 /* ---- questions ------------------------------------------------------------------------------ */
@@ -355,7 +355,7 @@ static enum status turn(struct run *run, struct error *error) {
     const struct step_plan *plan = hear(run);
     bool counts = plan && all_generate(run, plan);
     struct step_result *result = run->bench->result;
-    if (plan) engine_cpu_run(run->bench->engine, plan, result, error);
+    if (plan) engine_run(run->bench->engine, plan, result, error);
     outbox_clear(run->machine.outbox);
     if (plan && result->failed) return STATUS_INVALID;
     if (plan && run->machine.receive(run->machine.self, &result->record, 0)) return STATUS_FULL;
@@ -436,10 +436,10 @@ static enum status open_bench(struct bench *bench, struct error *error) {
     options.step_rows_max = bench->streams.largest;
     options.mtp = options.mtp_required = true;
     model_run_progress_begin(&progress, &options);
-    status = engine_cpu_open(&options, &bench->engine, error);
+    status = engine_open(&options, &bench->engine, error);
     model_run_progress_end(&progress);
     if (status) return status;
-    bench->result = calloc(1, engine_cpu_result_bytes(options.step_rows_max));
+    bench->result = calloc(1, engine_result_bytes(options.step_rows_max));
     if (!bench->result) return error_set(error, STATUS_NO_MEMORY, "no memory for step results");
     status = model_text_open(options.directory, model_shape(model_of(bench)), &bench->text, error);
     return status ? status : make_questions(bench, error);
@@ -492,7 +492,7 @@ int bench_mtp(int argc, char **argv) {
     free(bench.questions);
     free(bench.result);
     model_text_close(&bench.text);
-    engine_cpu_close(bench.engine);
+    engine_close(bench.engine);
     return status ? command_failed(&bench_mtp_options, status, &error)
                   : command_end(&bench_mtp_options);
 }

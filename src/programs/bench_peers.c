@@ -194,8 +194,8 @@ static void add(struct command *command, const char *first, ...) {
 
 static void add_own_model(struct command *command, const struct bench *bench) {
     const struct model_run_values *run = &bench->values.run;
-    add(command, "--activations", run->activations, "--cpu-mask", run->cpu_mask, "--threads",
-        bench->threads, NULL);
+    add(command, "--device", run->device, "--activations", run->activations, "--cpu-mask",
+        run->cpu_mask, "--threads", bench->threads, NULL);
     if (run->model) add(command, "--model", run->model, NULL);
 }
 

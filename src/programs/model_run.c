@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "host/default_model.h"
+#include "host/engine.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -40,7 +41,8 @@ void model_run_name(const char *directory, const char *given, char name_out[stat
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) {
     struct model_options options = {.threads = (uint32_t)values->threads};
-    enum status status = model_run_directory(values->model, &options.directory, error);
+    enum status status = engine_check_device(values->device, error);
+    if (status == STATUS_OK) status = model_run_directory(values->model, &options.directory, error);
     if (status == STATUS_OK)
         status = activations_named(values->activations, &options.activations, error);
     if (status == STATUS_OK) status = choose_level(values->cpu_mask, &options.level, error);

@@ -11,6 +11,7 @@
 /* First member of a program's values. */
 struct model_run_values {
     const char *model;
+    const char *device;
     const char *activations;
     const char *cpu_mask;
     const char *schedule;
@@ -23,6 +24,12 @@ struct model_run_values {
      .type = OPTION_TEXT,                                                                          \
      .help = "directory of a checkpoint; the model that comes with Fathom if not given",           \
      .offset = offsetof(struct model_run_values, model)},                                          \
+        {.name = "device",                                                                         \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "cpu",                                                                        \
+         .choices = "cpu|cuda",                                                                    \
+         .help = "what computes; cuda: this version has no such engine yet, and says so",          \
+         .offset = offsetof(struct model_run_values, device)},                                     \
         {.name = "activations",                                                                    \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "bf16",                                                                       \

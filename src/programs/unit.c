@@ -128,7 +128,7 @@ struct beside {
     struct kv_agent *agent;
 };
 
-static enum status beside_opened(void *context, const struct engine_cpu *engine, uint32_t rank,
+static enum status beside_opened(void *context, const struct engine *engine, uint32_t rank,
                                  struct error *error) {
     struct beside *beside = context;
     unit_side_name_pages(&beside->kv, engine);
@@ -200,7 +200,8 @@ static enum status process_supervise(struct process *process, struct error *erro
                                    .unit_count = 1,
                                    .threads = values->run.threads,
                                    .address = values->wire.address};
-    enum status status = loop_open(NULL, &process->loop, error);
+    enum status status = engine_check_device(values->run.device, error);
+    if (!status) status = loop_open(NULL, &process->loop, error);
     if (!status) status = crew_open(&options, process->loop, &process->crew, error);
     if (status) return status;
     crew_start(process->crew);

@@ -124,7 +124,7 @@ static enum status open_engine(struct unit_side *side, struct error *error) {
     side->results = calloc(ranks, sizeof *side->results);
     bool whole = side->plans && side->results;
     for (uint32_t i = 0; whole && i < ranks; i++)
-        whole = (side->results[i] = calloc(1, engine_cpu_result_bytes(options.step_rows_max)));
+        whole = (side->results[i] = calloc(1, engine_result_bytes(options.step_rows_max)));
     return whole ? STATUS_OK : no_memory(error, "step results");
 }
 
@@ -164,12 +164,12 @@ static enum balance_method rank_balance(const struct unit_side_values *values) {
     return method;
 }
 
-void unit_side_name_pages(struct kv_fabric_options *kv, const struct engine_cpu *engine) {
-    struct model *model = engine_cpu_model(engine);
+void unit_side_name_pages(struct kv_fabric_options *kv, const struct engine *engine) {
+    struct model *model = engine_model(engine);
     kv->pages = model_kv_pages(model);
     kv->model_id = model_identity(model);
     kv->numerics_id = model_numerics_id(model);
-    kv->progress = engine_cpu_progress(engine);
+    kv->progress = engine_progress(engine);
 }
 
 static uint64_t share(uint64_t whole, uint64_t ranks) {

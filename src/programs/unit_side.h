@@ -205,7 +205,7 @@ uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t rank
 struct kv_store_options unit_side_storage(const struct unit_side_values *values, uint64_t ranks);
 
 /* Of a rank's model, which outlives them. */
-void unit_side_name_pages(struct kv_fabric_options *kv, const struct engine_cpu *engine);
+void unit_side_name_pages(struct kv_fabric_options *kv, const struct engine *engine);
 
 /* Loads the model on all ranks and makes the unit, for a prefill unit's task, a decode unit's, or
  * both; of `kv` host, control, seconds_max and bytes_per_second count. The values live as long. */

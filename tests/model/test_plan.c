@@ -14,12 +14,12 @@
 #include "base/check.h"
 #include "contract/kv_block.h"
 #include "contract/machine.h"
-#include "host/engine_cpu.h"
+#include "host/engine.h"
 #include "model/forward.h"
 
 #define VOCAB 333 /* of the golden case; checked below */
 
-static struct engine_cpu *engine;
+static struct engine *engine;
 static _Alignas(16) char plan_memory[1 << 14], result_memory[1 << 12];
 static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
 static struct step_result *const result = (struct step_result *)(void *)result_memory;
@@ -51,7 +51,7 @@ static void make_plan(void) {
 
 static void run(void) {
     error.text[0] = 0;
-    engine_cpu_run(engine, plan, result, &error);
+    engine_run(engine, plan, result, &error);
     assert_int_equal(result->record.kind, RECORD_STEP_DONE);
     assert_int_equal(result->record.bytes,
                      step_result_bytes(plan->row_count, result->logprob_count));
@@ -117,7 +117,7 @@ static void test_choices_follow_biases_and_are_told(void **state) {
 static void test_headers_of_written_pages(void **state) {
     make_plan();
     run();
-    const struct model *model = engine_cpu_model(engine);
+    const struct model *model = engine_model(engine);
     const struct kv_block_header *header = kv_pages_header(&model->kv, 2);
     assert_memory_equal(header->magic, KV_BLOCK_MAGIC, 8);
     assert_int_equal(header->token_count, 3);
@@ -172,22 +172,22 @@ static int open_engine(void **state) {
                                     .kv_bytes = 1 << 20,
                                     .step_tokens_max = 64,
                                     .step_rows_max = 4};
-    if (engine_cpu_open(&options, &engine, &error) != STATUS_OK) {
+    if (engine_open(&options, &engine, &error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return -1;
     }
-    check(model_shape(engine_cpu_model(engine))->vocab == VOCAB);
+    check(model_shape(engine_model(engine))->vocab == VOCAB);
     return 0;
 }
 
 static int close_engine(void **state) {
-    engine_cpu_close(engine);
+    engine_close(engine);
     return 0;
 }
 
 static void test_too_little_kv_memory(void **state) {
     char directory[1024];
-    struct engine_cpu *other = NULL;
+    struct engine *other = NULL;
     snprintf(directory, sizeof directory, "%s/v3-fp8-odd-noq-g1-noyarn",
              getenv("FATHOM_TEST_GOLDENS"));
     struct model_options options = {.directory = directory,
@@ -195,7 +195,7 @@ static void test_too_little_kv_memory(void **state) {
                                     .kv_bytes = 4096,
                                     .step_tokens_max = 64,
                                     .step_rows_max = 4};
-    assert_int_equal(engine_cpu_open(&options, &other, &error), STATUS_TOO_LARGE);
+    assert_int_equal(engine_open(&options, &other, &error), STATUS_TOO_LARGE);
     assert_non_null(strstr(error.text, "--kv-memory"));
 }
 

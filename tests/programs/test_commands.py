@@ -43,6 +43,26 @@ def check_bench_kernels():
         failures.append("bench kernels reports nothing sensible: %d %s %s" % (code, out, err))
 
 
+NEEDED = {"unit": ["--connect", "ipc:///nonexistent"], "generate": ["--tokens", "5"],
+          "logits": ["--tokens", "5"], "bench overlap": ["--ranks", "2"], "bench rebalance": ["--ranks", "2"],
+          "bench peers": ["--gguf", "-", "--llama-bench", "-", "--llama-server", "-"]}
+
+
+def check_device(every_option):
+    """Whatever computes says in one line that there is no engine on GPUs; nothing computes elsewhere."""
+    commands = [text.split("\n", 1)[0].split(" [")[0].strip() for text in every_option.split("usage: fathom ")[1:]
+                if "\n  --device " in text]
+    if "generate" not in commands or "bench model" not in commands:
+        failures.append("--device is missing: %s" % commands)
+    for command in commands:
+        code, out, err = run(*command.split(), *NEEDED.get(command, []), "--device", "cuda")
+        if code != 1 or out or err.count("\n") != 1 or "no CUDA engine yet" not in err or "--device cpu" not in err:
+            failures.append("%s --device cuda: %d %r %r" % (command, code, out, err))
+    expect(["generate", "--tokens", "5", "--device", "tpu"], 2, r"\A\Z", r"one of cpu\|cuda")
+    if "serve" in commands:
+        expect(["serve", "--units", "2", "--device", "cuda"], 1, r"\A\Z", "no CUDA engine yet")
+
+
 def main():
     expect([], 2, r"\A\Z", "usage: fathom COMMAND")
     expect(["help"], 0, "usage: fathom COMMAND", r"\A\Z")
@@ -66,6 +86,7 @@ def main():
     commands = commands_of(run("help")[1])
     assert len(commands) >= 2 and "version" in commands, commands
     every_option = run("inspect", "options")[1]
+    check_device(every_option)
     groups = {}
     for command in commands:
         subjects = commands_of(run(command, "--help")[1]) if command in ("inspect", "bench") else []

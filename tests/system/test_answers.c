@@ -14,7 +14,7 @@
 
 #include "base/random.h"
 #include "contract/machine.h"
-#include "host/engine_cpu.h"
+#include "host/engine.h"
 #include "policy/speculate.h"
 #include "unit/unit.h"
 
@@ -27,7 +27,7 @@ enum {
     TOP_LOGPROBS = 2
 };
 
-static struct engine_cpu *engine;
+static struct engine *engine;
 static struct step_result *result;
 
 struct asked {
@@ -91,7 +91,7 @@ static struct run run_open(const struct unit_options *options) {
 }
 
 static struct unit_options unit_defaults(void) {
-    const struct model *model = engine_cpu_model(engine);
+    const struct model *model = engine_model(engine);
     return (struct unit_options){.requests_max = REQUESTS,
                                  .page_count = PAGES,
                                  .context_tokens_max = PROMPT_MAX + ANSWER_MAX,
@@ -172,7 +172,7 @@ static void finish(struct run *run, struct answers *answers) {
         outbox_clear(run->machine.outbox);
         if (!planned && run->machine.next_wake_ns(run->machine.self) == MACHINE_NEVER) return;
         if (!planned) continue;
-        engine_cpu_run(engine, (const struct step_plan *)(const void *)plan, result, &error);
+        engine_run(engine, (const struct step_plan *)(const void *)plan, result, &error);
         if (result->failed) fail_msg("%s", error.text);
         assert_int_equal(run->machine.receive(run->machine.self, &result->record, 0), STATUS_OK);
     }
@@ -295,8 +295,8 @@ static void open_model(bool mtp) {
                                     .mtp = mtp};
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
     options.level = kernels_detect();
-    if (engine_cpu_open(&options, &engine, &error)) fail_msg("%s", error.text);
-    assert_true(model_page_count(engine_cpu_model(engine)) >= PAGES);
+    if (engine_open(&options, &engine, &error)) fail_msg("%s", error.text);
+    assert_true(model_page_count(engine_model(engine)) >= PAGES);
 }
 
 static void answer_alone(uint32_t number) {
@@ -312,8 +312,8 @@ static void answer_alone(uint32_t number) {
 static int answer_all_alone(void **state) {
     (void)state;
     open_model(false);
-    result = calloc(1, engine_cpu_result_bytes(ROWS));
-    make_requests(model_shape(engine_cpu_model(engine))->vocab);
+    result = calloc(1, engine_result_bytes(ROWS));
+    make_requests(model_shape(engine_model(engine))->vocab);
     for (uint32_t i = 0; i < REQUESTS; i++) {
         answer_alone(i);
         if (i % 4 != 1) continue;
@@ -323,14 +323,14 @@ static int answer_all_alone(void **state) {
         memset(alone.logprobs[i], 0, sizeof alone.logprobs[i]);
         answer_alone(i);
     }
-    engine_cpu_close(engine);
+    engine_close(engine);
     open_model(true);
     return 0;
 }
 
 static int close_engine(void **state) {
     (void)state;
-    engine_cpu_close(engine);
+    engine_close(engine);
     free(result);
     return 0;
 }

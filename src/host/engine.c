@@ -4,7 +4,7 @@
  * model). A row with drafts has theirs behind its own: each is looked at only after the one before
  * it was chosen and was what had been guessed, as if it came from the step after.
  */
-#include "host/engine_cpu.h"
+#include "host/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "base/pulse.h"
 #include "model/sample.h"
 
-struct engine_cpu {
+struct engine {
     struct model *model;
     struct step_progress *progress;
     struct engine_loads loads;
@@ -27,12 +27,12 @@ struct engine_cpu {
 };
 
 static void written(void *context, uint64_t step, uint32_t slices) {
-    const struct engine_cpu *engine = context;
+    const struct engine *engine = context;
     struct model_follower follower = step_progress_follower(engine->progress);
     follower.written(follower.context, step, slices);
 }
 
-static bool await_slices(struct engine_cpu *engine, uint32_t slot, uint32_t slices) {
+static bool await_slices(struct engine *engine, uint32_t slot, uint32_t slices) {
     if (!engine->loads.await || engine->in_vain) return false;
     int64_t began_ns = clock_now_ns();
     pulse_set(PULSE_WAITS);
@@ -47,18 +47,26 @@ static void await(void *context, uint32_t slot, uint32_t slices) {
     (void)await_slices(context, slot, slices);
 }
 
-void engine_cpu_set_loads(struct engine_cpu *engine, const struct engine_loads *loads) {
+void engine_set_loads(struct engine *engine, const struct engine_loads *loads) {
     engine->loads = *loads;
 }
 
-enum status engine_cpu_open(const struct model_options *options, struct engine_cpu **engine_out,
-                            struct error *error) {
-    struct engine_cpu *engine = calloc(1, sizeof *engine);
+enum status engine_check_device(const char *device, struct error *error) {
+    if (strcmp(device, "cpu") == 0) return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "--device %s: this version has no CUDA engine yet, whatever the build and the "
+                     "machine; use --device cpu ('fathom inspect gpu' says what GPUs are here)",
+                     device);
+}
+
+enum status engine_open(const struct model_options *options, struct engine **engine_out,
+                        struct error *error) {
+    struct engine *engine = calloc(1, sizeof *engine);
     if (!engine) return error_set(error, STATUS_NO_MEMORY, "no memory for the engine");
     enum status status = model_open(options, &engine->model, error);
     if (status == STATUS_OK) status = step_progress_open(&engine->progress, error);
     if (status != STATUS_OK) {
-        engine_cpu_close(engine);
+        engine_close(engine);
         return status;
     }
     const struct model_follower follower = {engine, written, await};
@@ -70,7 +78,7 @@ enum status engine_cpu_open(const struct model_options *options, struct engine_c
     engine->sample_scratch = malloc(2 * vocab * sizeof(float));
     engine->adjusted = malloc(vocab * sizeof(float));
     if (!engine->logits || !engine->sample_scratch || !engine->adjusted || !engine->history) {
-        engine_cpu_close(engine);
+        engine_close(engine);
         return error_set(error, STATUS_NO_MEMORY, "no memory for the logits of %u rows",
                          options->step_rows_max);
     }
@@ -78,7 +86,7 @@ enum status engine_cpu_open(const struct model_options *options, struct engine_c
     return STATUS_OK;
 }
 
-void engine_cpu_close(struct engine_cpu *engine) {
+void engine_close(struct engine *engine) {
     if (!engine) return;
     model_close(engine->model);
     step_progress_close(engine->progress);
@@ -89,11 +97,11 @@ void engine_cpu_close(struct engine_cpu *engine) {
     free(engine);
 }
 
-struct model *engine_cpu_model(const struct engine_cpu *engine) {
+struct model *engine_model(const struct engine *engine) {
     return engine->model;
 }
 
-struct step_progress *engine_cpu_progress(const struct engine_cpu *engine) {
+struct step_progress *engine_progress(const struct engine *engine) {
     return engine->progress;
 }
 
@@ -102,7 +110,7 @@ static bool inside(uint32_t index, uint32_t count, uint32_t total) {
     return index <= total && count <= total - index;
 }
 
-static enum status check_rows(const struct engine_cpu *engine, const struct step_plan *plan,
+static enum status check_rows(const struct engine *engine, const struct step_plan *plan,
                               struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
     if (plan->row_count > engine->rows_max)
@@ -126,14 +134,14 @@ static enum status check_rows(const struct engine_cpu *engine, const struct step
     return STATUS_OK;
 }
 
-enum status engine_cpu_check(const struct engine_cpu *engine, const struct step_plan *plan,
-                             struct error *error) {
+enum status engine_check(const struct engine *engine, const struct step_plan *plan,
+                         struct error *error) {
     enum status status = check_rows(engine, plan, error);
     return status == STATUS_OK ? model_check_plan(engine->model, plan, error) : status;
 }
 
 /* Chooses one token, and says how likely it was. */
-static uint32_t choose(struct engine_cpu *engine, const struct step_row *row,
+static uint32_t choose(struct engine *engine, const struct step_row *row,
                        const struct sample_past *past, uint32_t output_position,
                        const float *logits, struct step_result *result) {
     uint32_t vocab = model_shape(engine->model)->vocab;
@@ -155,7 +163,7 @@ static uint32_t choose(struct engine_cpu *engine, const struct step_row *row,
 
 /* The past gets one token longer, as a unit's history would: its oldest falls out when it is full.
  */
-static void past_add(struct engine_cpu *engine, struct sample_past *past, uint32_t token) {
+static void past_add(struct engine *engine, struct sample_past *past, uint32_t token) {
     if (past->history_count == 0) return;
     uint32_t dropped = past->history_count == LIMIT_HISTORY_TOKENS;
     uint32_t kept = past->history_count - dropped;
@@ -167,7 +175,7 @@ static void past_add(struct engine_cpu *engine, struct sample_past *past, uint32
 }
 
 /* Chooses the row's token, and further ones as long as drafts turn out right. */
-static void sample_row(struct engine_cpu *engine, const struct step_plan *plan,
+static void sample_row(struct engine *engine, const struct step_plan *plan,
                        const struct step_row *row, const struct model_draft *draft,
                        const float *logits, struct step_result *result,
                        struct step_result_row *out) {
@@ -189,11 +197,11 @@ static void sample_row(struct engine_cpu *engine, const struct step_plan *plan,
     out->logprobs_each = (result->logprob_count - out->logprob_index) / out->token_count;
 }
 
-static enum status run(struct engine_cpu *engine, const struct step_plan *plan,
+static enum status run(struct engine *engine, const struct step_plan *plan,
                        struct step_result *result, struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
     struct step_result_row *results = step_result_rows(result);
-    enum status status = engine_cpu_check(engine, plan, error);
+    enum status status = engine_check(engine, plan, error);
     if (status == STATUS_OK) status = model_step(engine->model, plan, engine->logits, NULL, error);
     if (status != STATUS_OK) return status;
     const float *logits = engine->logits;
@@ -208,12 +216,12 @@ static enum status run(struct engine_cpu *engine, const struct step_plan *plan,
     return STATUS_OK;
 }
 
-size_t engine_cpu_result_bytes(uint32_t rows_max) {
+size_t engine_result_bytes(uint32_t rows_max) {
     return step_result_bytes(rows_max, rows_max * (1 + LIMIT_DRAFTS) * STEP_ROW_LOGPROBS_MAX);
 }
 
-void engine_cpu_run(struct engine_cpu *engine, const struct step_plan *plan,
-                    struct step_result *result, struct error *error) {
+void engine_run(struct engine *engine, const struct step_plan *plan, struct step_result *result,
+                struct error *error) {
     int64_t began_ns = clock_now_ns();
     pulse_set(PULSE_COMPUTES);
     engine->awaited_ns = 0;
