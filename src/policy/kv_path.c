@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/kv_path.h"
 
+/* Between two questions: as long as has been waited, within these. */
+#define ASK_NS_MIN 2000000
+#define ASK_NS_MAX 50000000
+
 struct kv_path_choice kv_path_choose(const struct kv_path_ask *ask) {
     struct kv_path_choice choice = {.load = load_or_compute(&ask->load)};
     if (ask->under_way) {
@@ -12,6 +16,22 @@ struct kv_path_choice kv_path_choose(const struct kv_path_ask *ask) {
     }
     choice.path = choice.load.load_blocks ? KV_PATH_LOAD : KV_PATH_COMPUTE;
     return choice;
+}
+
+int64_t kv_path_ask_again_ns(const struct kv_path_rest *rest) {
+    struct load_ask all = rest->load;
+    all.block_count += rest->rest_blocks;
+    if (rest->rest_blocks == 0) return 0;
+    double patience_ns = KV_PATH_REST_NS_MAX;
+    if (rest->load.rate->count && rest->load.cost->observed[1]) { /* both have been measured */
+        double saved_ns = load_or_compute(&rest->load).chosen_ns - load_or_compute(&all).chosen_ns;
+        if (saved_ns < patience_ns) patience_ns = saved_ns;
+    }
+    int64_t left_ns = (int64_t)patience_ns - rest->waited_ns, pause_ns = rest->waited_ns;
+    if (pause_ns < ASK_NS_MIN) pause_ns = ASK_NS_MIN;
+    if (pause_ns > ASK_NS_MAX) pause_ns = ASK_NS_MAX;
+    if (left_ns <= 0) return 0;
+    return pause_ns < left_ns ? pause_ns : left_ns;
 }
 
 const char *kv_path_reason(const struct kv_path_ask *ask, const struct kv_path_choice *choice) {

@@ -3,7 +3,8 @@
  * way from it, or given up when pages ran out here.
  *
  *   a transfer is under way   WAIT for it, as long as computing would take, and at least a moment
- *   none, or it has ended     LOAD from the storage what that is faster for, COMPUTE the rest
+ *   none, or it has ended     LOAD from the storage what that is faster for, COMPUTE the rest; what
+ *                             the other unit may only be writing there is asked for again
  *
  * Waiting as long as the other way takes, and then taking it, costs at most twice what the better
  * of both would have: whoever waits for the transfer's deadline instead waits for seconds while its
@@ -20,6 +21,7 @@
 #include "policy/load_or_compute.h"
 
 #define KV_PATH_WAIT_NS_MIN 500000000 /* also where it is not known how long computing takes */
+#define KV_PATH_REST_NS_MAX 500000000 /* likewise */
 
 enum kv_path { KV_PATH_WAIT, KV_PATH_LOAD, KV_PATH_COMPUTE };
 
@@ -37,6 +39,19 @@ struct kv_path_choice {
 };
 
 struct kv_path_choice kv_path_choose(const struct kv_path_ask *ask);
+
+/* Blocks that another unit computed failed to come, and the storage has only some of them: that
+ * unit keeps them all, and may still be writing the last. */
+struct kv_path_rest {
+    int64_t waited_ns;    /* since the other unit had computed them */
+    uint32_t rest_blocks; /* that may yet be stored, behind those of `load` */
+    struct load_ask load; /* as above, with what the storage has by now */
+};
+
+/* After how long the storage is asked again; 0: not any more. It is waited for as long as loading
+ * the rest would save, so that here, too, the sum is at most twice the better way, and never longer
+ * than KV_PATH_REST_NS_MAX: nobody knows whether the other unit could store them. */
+int64_t kv_path_ask_again_ns(const struct kv_path_rest *rest);
 
 /* Why, in a few lower-case words. */
 const char *kv_path_reason(const struct kv_path_ask *ask, const struct kv_path_choice *choice);

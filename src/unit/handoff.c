@@ -112,7 +112,7 @@ static void go_on(struct unit *unit, struct unit_request *request, int64_t now_n
         request->state = REQUEST_WAITING;
         request->waits_since_ns = now_ns;
         unit->waiting_count++;
-        tiers_ask(unit, request);
+        tiers_ask_while_written(unit, request);
         return;
     }
     bool one = request_known(request) == request->computed_count + 1;

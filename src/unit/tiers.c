@@ -22,7 +22,9 @@ struct tier_hit {
     uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
     uint32_t first_block; /* of those being loaded */
     uint32_t asked;
-    uint32_t tried_hit; /* the choice was made when pages had so many; again, if fewer have */
+    uint32_t tried_hit;   /* the choice was made when pages had so many; again, if fewer have */
+    bool being_written;   /* by who computed the prompt; then, while some are missing: */
+    int64_t ask_again_ns; /* not looked at before */
     bool ask_due, loading;
     bool first_start; /* the load's: what it brings was there before the request came */
     bool in_step;     /* a row of it waits for the load, as if that had come */
@@ -112,6 +114,11 @@ void tiers_ask(struct unit *unit, struct unit_request *request) {
     tier->finds++;
 }
 
+void tiers_ask_while_written(struct unit *unit, struct unit_request *request) {
+    tiers_ask(unit, request);
+    if (request->tier) request->tier->being_written = true;
+}
+
 void tiers_ask_later(struct unit *unit, struct unit_request *request) {
     struct tier_hit *tier = open_tier(unit, request);
     if (!tier) return;
@@ -129,8 +136,23 @@ double tiers_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t toke
     return token_count * load_ns / compute_ns;
 }
 
+/* Its prompt was computed elsewhere when it arrived: what of that is neither here nor stored? */
+static void ask_again_for_rest(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    struct tier_hit *tier = request->tier;
+    uint32_t whole = request->prompt_count / KV_BLOCK_TOKENS;
+    uint32_t hit = pages_look_up(unit, request).block_count;
+    uint32_t end = tier->found > hit ? tier->found : hit;
+    if (whole <= end) return;
+    struct kv_path_rest rest = {.waited_ns = now_ns - request->arrived_ns,
+                                .rest_blocks = whole - end,
+                                .load = tiers_load_ask(unit, request, hit, end - hit)};
+    int64_t pause_ns = kv_path_ask_again_ns(&rest);
+    tier->ask_due = pause_ns > 0;
+    tier->ask_again_ns = now_ns + pause_ns;
+}
+
 void tiers_found(struct unit *unit, struct unit_request *request,
-                 const struct record_kv_found *record) {
+                 const struct record_kv_found *record, int64_t now_ns) {
     struct tier_hit *tier = request->tier;
     if (!tier || tier->finds == 0 || --tier->finds > 0) return;
     uint32_t found = record->blocks < tier->key_count ? record->blocks : tier->key_count;
@@ -140,13 +162,15 @@ void tiers_found(struct unit *unit, struct unit_request *request,
     if (tier->ask_due) return;
     tier->found = found;
     tier->host = record->host_blocks;
+    if (tier->being_written && unit->options.kv_choice != KV_CHOICE_COMPUTE)
+        ask_again_for_rest(unit, request, now_ns);
 }
 
 int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct tier_hit *tier = request->tier;
-    if (!tier || tier->finds == 0 || request->state != REQUEST_WAITING ||
-        unit->options.kv_choice == KV_CHOICE_COMPUTE)
+    if (!tier || request->state != REQUEST_WAITING || unit->options.kv_choice == KV_CHOICE_COMPUTE)
         return 0;
+    if (tier->finds == 0) return tier->ask_due ? tier->ask_again_ns : 0;
     if (unit->options.kv_choice == KV_CHOICE_LOAD) return MACHINE_NEVER;
     if (!tier->answer_by_ns) tier->answer_by_ns = now_ns + FOUND_NS_MAX;
     return tier->answer_by_ns;

@@ -12,7 +12,8 @@
  *   blocks whole      KV_KEEP; their pages, and those before them, stay leased until KV_KEPT
  *
  * It comes back when it was interrupted, or when its blocks should have come from another unit and
- * did not; what was stored before is then loaded like anything else.
+ * did not; what was stored before is then loaded like anything else. What that other unit may only
+ * be writing is asked for again, for a while.
  *
  * KV_FOUND comes at once, or a little later from another process; a request waits for it for a
  * second at the most. KV_LOADED is waited for however long: until then somebody writes to the
@@ -34,7 +35,11 @@ size_t tiers_request_bytes_max(const struct unit_options *options);
 /* It waits to be computed: asks what the storage has of it. */
 void tiers_ask(struct unit *unit, struct unit_request *request);
 
-/* Likewise, with one of the next plans. */
+/* Likewise; another unit has just computed its prompt and may still be writing the last blocks:
+ * what is missing of them is asked for again, as long as policy/kv_path says. */
+void tiers_ask_while_written(struct unit *unit, struct unit_request *request);
+
+/* As tiers_ask, with one of the next plans. */
 void tiers_ask_later(struct unit *unit, struct unit_request *request);
 
 /* For the choice of its blocks' way: `first_block` stand in pages, and so many behind them are
@@ -48,7 +53,7 @@ struct load_ask tiers_load_ask(const struct unit *unit, const struct unit_reques
 double tiers_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t token_count);
 
 void tiers_found(struct unit *unit, struct unit_request *request,
-                 const struct record_kv_found *record);
+                 const struct record_kv_found *record, int64_t now_ns);
 
 /* It could start now: until when it does not, because what the storage has of it is about to be
  * told; 0: it may. */

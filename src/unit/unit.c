@@ -465,9 +465,10 @@ static enum status receive_kv_done(struct unit *unit, const struct record_kv_don
     return STATUS_OK;
 }
 
-static enum status receive_kv_found(struct unit *unit, const struct record_kv_found *record) {
+static enum status receive_kv_found(struct unit *unit, const struct record_kv_found *record,
+                                    int64_t now_ns) {
     struct unit_request *request = request_of(unit, record->request);
-    if (request) tiers_found(unit, request, record);
+    if (request) tiers_found(unit, request, record, now_ns);
     return STATUS_OK;
 }
 
@@ -713,7 +714,7 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
     case RECORD_KV_DONE:
         return receive_kv_done(unit, (const struct record_kv_done *)record, now_ns);
     case RECORD_KV_FOUND:
-        return receive_kv_found(unit, (const struct record_kv_found *)record);
+        return receive_kv_found(unit, (const struct record_kv_found *)record, now_ns);
     case RECORD_KV_LOADED:
         return receive_kv_loaded(unit, (const struct record_kv_loaded *)record, now_ns);
     case RECORD_KV_KEPT:

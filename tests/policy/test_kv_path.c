@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The choice of the way on which KV blocks come: a transfer is waited for exactly as long as doing
  * without it takes, so the sum is at most twice the better of both, whenever it arrives, if ever;
- * then what the storage has is loaded where that is faster.
+ * then what the storage has is loaded where that is faster, and what it may only be getting is
+ * waited for as long as that saves.
  */
 #include "policy/kv_path.h"
 
@@ -112,11 +113,62 @@ static void what_was_never_measured_is_not_waited_for_for_ever(void **state) {
     assert_string_equal(kv_path_reason(&ask, &choice), "not measured yet");
 }
 
+/* Whenever the other unit has written the rest, if ever: what is waited for it is at most what
+ * loading it saves, and at most half a second; and it is noticed soon after. */
+static void the_rest_is_waited_for_as_long_as_it_saves(void **state) {
+    uint32_t came = 0, missed = 0;
+    for (uint32_t seed = 0; seed < 500; seed++) {
+        struct step_cost cost = {0};
+        struct load_rate rate = {0};
+        learn(&cost, &rate, 1e3 * (1 + 2000 * random_uniform(seed, 0, 0)), 1);
+        struct kv_path_rest rest = {.rest_blocks = 1 + seed % 16};
+        rest.load = ask_of(&cost, &rate, 16 - rest.rest_blocks).load;
+        struct load_ask all = rest.load;
+        all.block_count = 16;
+        double without_ns = load_or_compute(&rest.load).chosen_ns;
+        double saves_ns = without_ns - load_or_compute(&all).chosen_ns;
+        int64_t stored_ns = (int64_t)(6e8 * random_uniform(seed, 1, 0)), pause_ns;
+        while ((pause_ns = kv_path_ask_again_ns(&rest)) > 0 && rest.waited_ns < stored_ns)
+            rest.waited_ns += pause_ns;
+        assert_true((double)rest.waited_ns <= saves_ns || rest.waited_ns == 0);
+        assert_true(rest.waited_ns <= KV_PATH_REST_NS_MAX);
+        if (rest.waited_ns < stored_ns) {
+            missed++;
+            continue;
+        }
+        came++;
+        assert_true(rest.waited_ns <= 2 * stored_ns + 2000000);
+        assert_true(rest.waited_ns <= stored_ns + 50000000);
+    }
+    assert_true(came > 100 && missed > 100);
+}
+
+static void what_saves_nothing_is_not_asked_for_again(void **state) {
+    struct step_cost cost = {0};
+    struct load_rate rate = {0};
+    struct kv_path_rest rest = {.rest_blocks = 4, .load = ask_of(&cost, &rate, 12).load};
+    assert_in_range(kv_path_ask_again_ns(&rest), 1, KV_PATH_REST_NS_MAX); /* not measured: tried */
+    rest.waited_ns = KV_PATH_REST_NS_MAX;
+    assert_int_equal(kv_path_ask_again_ns(&rest), 0);
+    learn(&cost, &rate, 1e6, 0.1);
+    rest.waited_ns = 0;
+    assert_in_range(kv_path_ask_again_ns(&rest), 1, KV_PATH_REST_NS_MAX);
+    rest.rest_blocks = 0;
+    assert_int_equal(kv_path_ask_again_ns(&rest), 0);
+    rest.rest_blocks = 4;
+    cost = (struct step_cost){0};
+    rate = (struct load_rate){0};
+    learn(&cost, &rate, 1e3, 1e3); /* computing is faster */
+    assert_int_equal(kv_path_ask_again_ns(&rest), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stored_blocks_are_loaded_where_that_is_faster),
         cmocka_unit_test(waiting_costs_at_most_as_much_again),
         cmocka_unit_test(what_was_never_measured_is_not_waited_for_for_ever),
+        cmocka_unit_test(the_rest_is_waited_for_as_long_as_it_saves),
+        cmocka_unit_test(what_saves_nothing_is_not_asked_for_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

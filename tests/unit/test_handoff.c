@@ -2,9 +2,9 @@
  * A prompt computed by one unit, its answer made by another: the tokens are those of one unit that
  * does both, whatever hits either has, however late or damaged the blocks come, all or the first
  * ones, whoever is cancelled when, also in the middle of a step, or fails, with a storage as the
- * second way and without; every page is back at the end, and nobody touches a page whose transfer
- * is open. Blocks are named with the step that makes them.
- * Two units in worlds of their own, and between them a carrier that copies KV rows when it likes.
+ * second way, also where it gets the blocks late, and without; every page is back at the end, and
+ * nobody touches a page whose transfer is open. Blocks are named with the step that makes them. Two
+ * units in worlds of their own, and between them a carrier that copies KV rows when it likes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -437,6 +437,7 @@ static void the_storage_is_the_second_way(void **state) {
         pair->storage = storage_open(seed);
         pair->storage->late_odds = seed % 2 ? 0.3 : 0;
         pair->storage->lose_odds = seed % 5 ? 0 : 0.2;
+        pair->turn_ns = 1000000;
         live_in(pair, 0.3, seed % 8 == 7 ? 0.02 : 0, seed % 16 == 3 ? 0.05 : 0);
         handed += pair->handed;
         partial += pair->partial;
@@ -504,6 +505,7 @@ static void what_is_stored_is_not_computed_again(void **state) {
     for (uint32_t came = 0; came < 2; came++)
         for (uint32_t stored = 0; stored < 4; stored++) {
             struct pair *pair = pair_with_storage(KV_CHOICE_LOAD);
+            pair->turn_ns = 1000000;
             compute_prompt(pair);
             pair->storage->count = stored;
             fail_transfer(pair, came);
@@ -516,12 +518,42 @@ static void what_is_stored_is_not_computed_again(void **state) {
             assert_int_equal(work->transferred_tokens, came * KV_BLOCK_TOKENS);
             assert_int_equal(work->disk_tokens + work->host_tokens, (had - came) * KV_BLOCK_TOKENS);
             assert_int_equal(work->computed_tokens, 200 - had * KV_BLOCK_TOKENS);
-            assert_int_equal(pair->storage->fresh_finds, 1);
+            assert_true((pair->storage->fresh_finds == 1) == (had == 3)); /* else: again */
             assert_int_equal(pair->decode->load.transfers_arrived_total, 0);
             assert_int_equal(pair->decode->load.transfers_failed_total, 1);
             assert_empty(pair);
             pair_close(pair);
         }
+}
+
+/* A transfer fails before the other unit's last blocks are in the storage: they are asked for
+ * again, soon and for a while, and then loaded, or computed if they never come. */
+static void what_is_only_being_stored_is_asked_for_again(void **state) {
+    (void)state;
+    for (uint32_t asks = 0; asks < 5; asks++) { /* until the last block is there; 4: never */
+        struct pair *pair = pair_with_storage(asks % 2 ? KV_CHOICE_LOAD : KV_CHOICE_MEASURED);
+        uint32_t had = asks == 4 ? 1 : 3;
+        int64_t began_ns = pair->decode->now_ns;
+        pair->turn_ns = 1000000;
+        compute_prompt(pair);
+        pair->storage->count = 1; /* it is not known yet: the others */
+        fail_transfer(pair, 0);
+        for (int i = 0; i < 5000 && !pair->decode->known[0].endings; i++) {
+            go_between(pair, 0);
+            turn(pair, pair->decode);
+            if (pair->storage->fresh_finds > asks && asks < 4) pair->storage->count = 3;
+        }
+        run(pair);
+        const struct known *known = &pair->decode->known[0];
+        assert_int_equal(known->received, 40);
+        assert_int_equal(known->first_start, had * KV_BLOCK_TOKENS);
+        assert_int_equal(known->told_work.computed_tokens, 200 - had * KV_BLOCK_TOKENS);
+        assert_in_range(pair->storage->fresh_finds, 2, 30);
+        if (asks < 4) assert_int_equal(pair->storage->fresh_finds, asks + 2);
+        assert_true(pair->decode->now_ns - began_ns < 2 * KV_PATH_REST_NS_MAX);
+        assert_empty(pair);
+        pair_close(pair);
+    }
 }
 
 /* All blocks are there, but not the word that they are: as good as arrived. */
@@ -598,6 +630,7 @@ int main(void) {
         cmocka_unit_test(the_storage_is_the_second_way),
         cmocka_unit_test(slow_transfers_are_given_up),
         cmocka_unit_test(what_is_stored_is_not_computed_again),
+        cmocka_unit_test(what_is_only_being_stored_is_asked_for_again),
         cmocka_unit_test(a_lost_last_word_costs_nothing),
         cmocka_unit_test(what_arrives_is_not_computed_again),
         cmocka_unit_test(wrong_first_tokens_are_refused),
