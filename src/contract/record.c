@@ -217,12 +217,13 @@ static bool kv_found_valid(struct walk *walk, const struct record_kv_found *reco
 static bool kv_load_valid(struct walk *walk, const struct record_kv_load *record) {
     walk_tail(walk, (uint64_t)record->block_count * sizeof(struct kv_key));
     walk_tail(walk, (uint64_t)record->block_count * sizeof(struct page_id));
-    return record->slot < LIMIT_UNIT_REQUESTS && walk_ends(walk);
+    return record->slot < LIMIT_UNIT_REQUESTS && record->number > 0 && record->reserved == 0 &&
+           walk_ends(walk);
 }
 
 static bool kv_loaded_valid(struct walk *walk, const struct record_kv_loaded *record) {
-    return record->host_blocks <= record->blocks && record->reserved == 0 && record->ns >= 0 &&
-           walk_ends(walk);
+    return record->host_blocks <= record->blocks && record->slot < LIMIT_UNIT_REQUESTS &&
+           record->number > 0 && record->reserved == 0 && record->ns >= 0 && walk_ends(walk);
 }
 
 static bool kv_keep_valid(struct walk *walk, const struct record_kv_keep *record) {
@@ -342,7 +343,7 @@ static bool row_extras_valid(const struct step_plan *plan, const struct step_row
            row->history_count <= LIMIT_HISTORY_TOKENS &&
            row->history_prompt_count <= row->history_count &&
            inside(row->bias_index, row->bias_count, plan->bias_count) &&
-           row->bias_count <= LIMIT_ROW_BIASES && row->loads <= 1;
+           row->bias_count <= LIMIT_ROW_BIASES;
 }
 
 static bool row_drafts_valid(const struct step_row *row) {
@@ -382,7 +383,7 @@ static bool plan_valid(struct walk *walk, const struct step_plan *plan) {
 static bool result_row_valid(const struct step_result *result, const struct step_result_row *row) {
     if (row->draft_count > LIMIT_DRAFTS || row->token_count > 1 + row->draft_count ||
         row->logprobs_each > STEP_ROW_LOGPROBS_MAX || row->lost > 1 ||
-        (row->lost && row->token_count))
+        (row->lost && (row->token_count || row->loaded)) || row->reserved)
         return false;
     for (uint32_t i = row->token_count; i < 1 + LIMIT_DRAFTS; i++)
         if (row->tokens[i]) return false;
@@ -393,7 +394,7 @@ static bool result_valid(struct walk *walk, const struct step_result *result) {
     walk_tail(walk, (uint64_t)result->row_count * sizeof(struct step_result_row));
     walk_tail(walk, (uint64_t)result->logprob_count * sizeof(struct token_logprob));
     if (!walk_ends(walk) || result->failed > 1 || result->rank >= LIMIT_RANKS ||
-        result->row_count > LIMIT_STEP_ROWS)
+        result->row_count > LIMIT_STEP_ROWS || result->awaited_ns < 0)
         return false;
     for (uint32_t i = 0; i < result->row_count; i++) {
         if (!result_row_valid(result, &step_result_rows(result)[i])) return false;

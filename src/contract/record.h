@@ -683,7 +683,9 @@ struct record_kv_load {
     uint32_t rank;
     uint32_t first_block;
     uint32_t block_count;
-    uint32_t slot; /* of the request in steps: its rows may wait for these blocks (step_plan.h) */
+    uint32_t slot;   /* of the request in steps: its rows may wait for these blocks (step_plan.h) */
+    uint32_t number; /* of its rank's loads, in order: one more than the last; never 0 */
+    uint32_t reserved; /* zero */
 };
 
 /* If a row waited for it and is not lost, before that step's STEP_DONE. */
@@ -693,6 +695,8 @@ struct record_kv_loaded {
     uint32_t rank;
     uint32_t blocks;      /* leading ones that arrived, checked */
     uint32_t host_blocks; /* of them, from memory */
+    uint32_t slot;        /* of the LOAD */
+    uint32_t number;      /* likewise */
     uint32_t reserved;    /* zero */
     int64_t ns;           /* that it took */
 };

@@ -37,8 +37,9 @@ struct step_row {
                            * and is one generated token; none may be the last of its block
                            * (step_drafts_fit). Biases hold for all tokens chosen */
     uint32_t fresh;       /* 1: what the slot's last row left behind belongs to another sequence */
-    uint32_t loads; /* 1: of the pages before the row some are being filled by the slot's KV_LOAD:
-                     * a layer's core attention waits until its slices are there */
+    uint32_t loads; /* of the pages before the row some are being filled by the slot's KV_LOAD of
+                     * this number: a layer's core attention waits until its slices are there. 0:
+                     * none are */
     struct sampling sampling;
 };
 
@@ -122,6 +123,8 @@ struct step_result_row {
     uint32_t logprob_index;            /* first of the row's, in the result's logprobs */
     uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */
     uint32_t lost; /* 1: what the row waited for did not come; it does not count, and chose none */
+    uint32_t loaded;   /* it waited for the slot's KV_LOAD of this number, which is over; else 0 */
+    uint32_t reserved; /* zero */
 };
 
 /* RECORD_STEP_DONE. Tails: struct step_result_row rows[row_count], in the plan's order;
@@ -129,7 +132,8 @@ struct step_result_row {
 struct step_result {
     struct record record;
     uint64_t step;
-    int64_t compute_ns;
+    int64_t compute_ns; /* without ... */
+    int64_t awaited_ns; /* ... what the rank's rows have waited for their loads */
     uint32_t row_count;
     uint32_t failed; /* 1: the engine could not run the step; no row counts */
     uint32_t logprob_count;

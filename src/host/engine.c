@@ -32,19 +32,19 @@ static void written(void *context, uint64_t step, uint32_t slices) {
     follower.written(follower.context, step, slices);
 }
 
-static bool await_slices(struct engine *engine, uint32_t slot, uint32_t slices) {
+static bool await_slices(struct engine *engine, uint32_t slot, uint32_t number, uint32_t slices) {
     if (!engine->loads.await || engine->in_vain) return false;
     int64_t began_ns = clock_now_ns();
     pulse_set(PULSE_WAITS);
-    bool come = engine->loads.await(engine->loads.context, slot, slices);
+    bool come = engine->loads.await(engine->loads.context, slot, number, slices);
     pulse_set(PULSE_COMPUTES);
     engine->awaited_ns += clock_now_ns() - began_ns;
     engine->in_vain = !come;
     return come;
 }
 
-static void await(void *context, uint32_t slot, uint32_t slices) {
-    (void)await_slices(context, slot, slices);
+static void await(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
+    (void)await_slices(context, slot, number, slices);
 }
 
 void engine_set_loads(struct engine *engine, const struct engine_loads *loads) {
@@ -208,7 +208,9 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     for (uint32_t i = 0; i < plan->row_count; i++) {
         struct model_draft draft = model_step_draft(engine->model, i);
         results[i] = (struct step_result_row){.slot = rows[i].slot};
-        results[i].lost = rows[i].loads && !await_slices(engine, rows[i].slot, UINT32_MAX);
+        if (rows[i].loads && await_slices(engine, rows[i].slot, rows[i].loads, UINT32_MAX))
+            results[i].loaded = rows[i].loads;
+        results[i].lost = rows[i].loads != results[i].loaded;
         if (rows[i].sample && !results[i].lost)
             sample_row(engine, plan, &rows[i], &draft, logits, result, &results[i]);
         logits += ((size_t)rows[i].logits_count + draft.count) * model_shape(engine->model)->vocab;
@@ -240,5 +242,6 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
         .kind = RECORD_STEP_DONE,
         .bytes = (uint32_t)step_result_bytes(plan->row_count, result->logprob_count)};
     result->compute_ns = clock_now_ns() - began_ns - engine->awaited_ns;
+    result->awaited_ns = engine->awaited_ns;
     pulse_set(PULSE_WAITS); /* for the others' results, or the next order */
 }

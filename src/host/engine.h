@@ -29,7 +29,7 @@ struct step_progress *engine_progress(const struct engine *engine);
 struct engine_loads {
     void *context;
     /* As model_follower's; false: they are not all there. UINT32_MAX slices: all of it. */
-    bool (*await)(void *context, uint32_t slot, uint32_t slices);
+    bool (*await)(void *context, uint32_t slot, uint32_t number, uint32_t slices);
 };
 /* Between two steps; copied. */
 void engine_set_loads(struct engine *engine, const struct engine_loads *loads);

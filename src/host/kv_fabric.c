@@ -269,8 +269,8 @@ void kv_fabric_close(struct kv_fabric *fabric) {
     free(fabric);
 }
 
-bool kv_fabric_await(struct kv_fabric *fabric, uint32_t slot, uint32_t slices) {
-    return kv_tier_await(fabric->seat.tier, slot, slices);
+bool kv_fabric_await(struct kv_fabric *fabric, uint32_t slot, uint32_t number, uint32_t slices) {
+    return kv_tier_await(fabric->seat.tier, slot, number, slices);
 }
 
 void kv_fabric_hear(struct kv_fabric *fabric) {

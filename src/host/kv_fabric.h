@@ -51,7 +51,7 @@ void kv_fabric_close(struct kv_fabric *fabric);
 const char (*kv_fabric_addresses(const struct kv_fabric *fabric))[KV_ADDRESS_BYTES];
 
 /* From the engine's thread, at rank 0 with a storage; see kv_tier_await. */
-bool kv_fabric_await(struct kv_fabric *fabric, uint32_t slot, uint32_t slices);
+bool kv_fabric_await(struct kv_fabric *fabric, uint32_t slot, uint32_t number, uint32_t slices);
 /* Says what the storage has told at rank 0. */
 void kv_fabric_hear(struct kv_fabric *fabric);
 

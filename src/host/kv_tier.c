@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "cache/block_key.h"
 #include "host/record_queue.h"
 
@@ -19,12 +20,13 @@ struct loading { /* a KV_LOAD */
     struct loading *next;
     struct kv_load *load;
     struct request_id request;
-    uint32_t rank, slot, asked;
+    uint32_t rank, slot, number, asked;
     uint32_t awaited; /* calls of kv_tier_await that look at `load` */
 };
 
 /* A slot's last KV_LOAD. */
 struct slot_load {
+    uint32_t number;         /* 0: none was given */
     struct loading *loading; /* NULL: it is over */
     bool whole;              /* then: all blocks have come */
 };
@@ -40,10 +42,20 @@ struct kv_tier {
     struct kv_store *store;
     int event;
     pthread_mutex_t lock;
+    pthread_cond_t given;        /* a KV_LOAD was */
     struct record_queue answers; /* behind the lock */
     struct loading *ended;       /* likewise: to be freed by the taker */
     struct slot_load *slots;     /* likewise, [LIMIT_UNIT_REQUESTS] */
 };
+
+/* Its waiting is by the clock that never jumps. */
+static void open_given(struct kv_tier *tier) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&tier->given, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
 
 enum status kv_tier_open(const struct kv_store_options *options, const struct kv_pages *pages,
                          struct kv_tier **tier_out, struct error *error) {
@@ -59,12 +71,14 @@ enum status kv_tier_open(const struct kv_store_options *options, const struct kv
     tier->answers.bytes_max = SIZE_MAX;
     tier->slots = calloc(LIMIT_UNIT_REQUESTS, sizeof *tier->slots);
     pthread_mutex_init(&tier->lock, NULL);
+    open_given(tier);
     enum status status = tier->event < 0 || !tier->slots
                              ? error_set(error, STATUS_IO, "no eventfd, or no memory")
                              : kv_store_open(&own, &tier->store, error);
     if (status) {
         free(tier->slots);
         if (tier->event >= 0) close(tier->event);
+        pthread_cond_destroy(&tier->given);
         pthread_mutex_destroy(&tier->lock);
         free(tier);
         return status;
@@ -103,6 +117,7 @@ void kv_tier_close(struct kv_tier *tier) {
     kv_store_close(tier->store);
     record_queue_clear(&tier->answers);
     free(tier->slots);
+    pthread_cond_destroy(&tier->given);
     pthread_mutex_destroy(&tier->lock);
     close(tier->event);
     free(tier);
@@ -152,13 +167,16 @@ static void loaded(void *context, struct kv_load *load) {
                                     .rank = loading->rank,
                                     .blocks = state.blocks,
                                     .host_blocks = state.host,
+                                    .slot = loading->slot,
+                                    .number = loading->number,
                                     .ns = state.ns};
     answer(tier, &told.record);
     pthread_mutex_lock(&tier->lock);
     loading->load = load;
     loading->next = tier->ended;
     tier->ended = loading;
-    tier->slots[loading->slot] = (struct slot_load){.whole = state.blocks == loading->asked};
+    tier->slots[loading->slot] =
+        (struct slot_load){.number = loading->number, .whole = state.blocks == loading->asked};
     pthread_mutex_unlock(&tier->lock);
 }
 
@@ -169,18 +187,35 @@ static bool load_slot(struct loading *loading, const struct kv_load_ask *ask) {
     pthread_mutex_lock(&tier->lock);
     loading->load = kv_store_load(tier->store, ask);
     bool begun = loading->load != NULL;
-    tier->slots[loading->slot] = (struct slot_load){.loading = begun ? loading : NULL};
+    tier->slots[loading->slot] =
+        (struct slot_load){.number = loading->number, .loading = begun ? loading : NULL};
+    pthread_cond_broadcast(&tier->given);
     pthread_mutex_unlock(&tier->lock);
     return begun;
 }
 
-bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t slices) {
+/* Behind the lock: until the slot's load of that number was given, or one after it. */
+static void wait_given(struct kv_tier *tier, const struct slot_load *slot, uint32_t number,
+                       int64_t until_ns) {
+    const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    int late = 0;
+    while ((int32_t)(number - slot->number) > 0 && late == 0)
+        late = pthread_cond_timedwait(&tier->given, &tier->lock, &until);
+}
+
+bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t number, uint32_t slices) {
+    int64_t until_ns = clock_now_ns() + AWAIT_NS_MAX;
+    check(slot < LIMIT_UNIT_REQUESTS);
     pthread_mutex_lock(&tier->lock);
+    wait_given(tier, &tier->slots[slot], number, until_ns);
     struct slot_load found = tier->slots[slot];
+    if (found.number != number) found = (struct slot_load){.number = 0};
     if (found.loading) found.loading->awaited++;
     pthread_mutex_unlock(&tier->lock);
     if (!found.loading) return found.whole;
-    struct kv_load_state state = kv_load_wait_for(found.loading->load, slices, AWAIT_NS_MAX);
+    int64_t left_ns = until_ns - clock_now_ns();
+    struct kv_load_state state =
+        kv_load_wait_for(found.loading->load, slices, left_ns > 0 ? left_ns : 0);
     bool come = state.blocks == found.loading->asked && (state.done || state.slices >= slices);
     pthread_mutex_lock(&tier->lock);
     found.loading->awaited--;
@@ -206,12 +241,15 @@ static void begin_load(struct kv_tier *tier, const struct record_kv_load *record
                                     .request = record->request,
                                     .rank = record->rank,
                                     .slot = record->slot,
+                                    .number = record->number,
                                     .asked = count};
     check(record->slot < LIMIT_UNIT_REQUESTS);
     if (!blocks || !loading || !load_slot(loading, &ask)) {
         struct record_kv_loaded none = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof none},
                                         .request = record->request,
-                                        .rank = record->rank};
+                                        .rank = record->rank,
+                                        .slot = record->slot,
+                                        .number = record->number};
         answer(tier, &none.record);
         free(loading);
     }

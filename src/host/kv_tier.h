@@ -25,10 +25,11 @@ int kv_tier_file(const struct kv_tier *tier);
 /* KV_FIND is answered at once, the others later. From one thread, as kv_tier_take. */
 void kv_tier_give(struct kv_tier *tier, const struct record *record);
 
-/* From the engine's thread, for a slot whose KV_LOAD was given before the step: returns when so
- * many leading slices of all its blocks have arrived, or it is over, or after two seconds; false:
- * they are not all there. If all of it (slices UINT32_MAX) is, its KV_LOADED can be taken. */
-bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t slices);
+/* From the engine's thread, for the slot's KV_LOAD of that number, which may come after the step:
+ * returns when so many leading slices of all its blocks have arrived, or it is over, or after two
+ * seconds; false: they are not all there. If all of it (slices UINT32_MAX) is, its KV_LOADED can be
+ * taken. */
+bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t number, uint32_t slices);
 
 void kv_tier_take(struct kv_tier *tier, void (*take)(void *context, const struct record *record),
                   void *context);

@@ -247,9 +247,9 @@ static void lose_rank(void *context, const struct error *error) {
     loop_end(side->loop, STATUS_GONE, error);
 }
 
-static bool await_load(void *context, uint32_t slot, uint32_t slices) {
+static bool await_load(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
     const struct unit_side *side = context;
-    return kv_fabric_await(side->fabric, slot, slices);
+    return kv_fabric_await(side->fabric, slot, number, slices);
 }
 
 static enum status open_fabric(struct unit_side *side, const struct kv_fabric_options *kv,

@@ -28,6 +28,7 @@ struct fleet_errand {
     struct request_id request;
     uint32_t count, slice; /* LOAD: the next slice to be read */
     uint32_t whole, host;  /* LOAD: leading blocks that are so far */
+    uint32_t slot, number; /* LOAD: as told */
     bool fresh;            /* FIND: also what others wrote a moment ago */
     uint32_t last_page, dropped;
     bool taken[FLEET_STORAGE_KEYS_MAX]; /* KEEP: these blocks are copied */
@@ -157,6 +158,8 @@ static void say_loaded(struct fleet_storage *storage, const struct fleet_errand 
                                     .rank = errand->rank,
                                     .blocks = errand->whole,
                                     .host_blocks = errand->host,
+                                    .slot = errand->slot,
+                                    .number = errand->number,
                                     .ns = now_ns - errand->asked_ns};
     storage->counts.loaded += told.blocks;
     storage->say(storage->context, errand->unit, &told.record);
@@ -249,6 +252,8 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
     errand->request = record_request(record);
     errand->whole = errand->count;
     errand->fresh = finds && asked->fresh;
+    errand->slot = finds ? 0 : load->slot;
+    errand->number = finds ? 0 : load->number;
     for (uint32_t i = 0; !finds && i < errand->count; i++) {
         const struct fleet_block *block = find_block(storage, &errand->keys[i], unit, now_ns);
         if (block && errand->host == i && block->in_memory >> unit & 1) errand->host++;

@@ -73,6 +73,7 @@ struct tiers {                       /* of the KV storage (unit/tiers.c) */
     uint64_t keep_leases;            /* of pages that are being copied */
     uint32_t keeping_count;          /* KEEPs without their KEPT */
     uint32_t computed_instead;       /* choices in a row that loaded nothing */
+    uint32_t load_number;            /* of the last KV_LOAD */
     uint64_t loaded_tokens_total[2]; /* as rates */
     uint64_t kept_blocks_total, dropped_blocks_total;
     int64_t answer_by_ns; /* the first that waits for KV_FOUND starts without it */

@@ -22,6 +22,7 @@ struct tier_hit {
     uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
     uint32_t first_block; /* of those being loaded */
     uint32_t asked;
+    uint32_t number;      /* of the KV_LOAD that is under way */
     uint32_t tried_hit;   /* the choice was made when pages had so many; again, if fewer have */
     bool being_written;   /* by who computed the prompt; then, while some are missing: */
     int64_t ask_again_ns; /* not looked at before */
@@ -230,12 +231,15 @@ static void put_load(struct unit *unit, struct unit_request *request, uint32_t f
     load->first_block = first;
     load->block_count = count;
     load->slot = (uint32_t)(request - unit->requests);
+    if (++unit->tiers.load_number == 0) unit->tiers.load_number = 1; /* after four billion */
+    load->number = unit->tiers.load_number;
     memcpy(record_tail_at(load, sizeof *load), request->tier->keys + first,
            count * sizeof *request->tier->keys);
     memcpy((char *)load + kv_load_pages_at(count), request->pages + first,
            count * sizeof *request->pages);
     request->tier->first_block = first;
     request->tier->asked = count;
+    request->tier->number = load->number;
     request->tier->loading = true;
 }
 
@@ -317,6 +321,10 @@ bool tiers_is_loading(const struct unit_request *request) {
     return request->tier && request->tier->loading;
 }
 
+uint32_t tiers_load_number(const struct unit_request *request) {
+    return tiers_is_loading(request) ? request->tier->number : 0;
+}
+
 bool tiers_is_asked(const struct unit_request *request) {
     return tiers_is_loading(request) || (request->tier && request->tier->finds > 0);
 }
@@ -347,6 +355,7 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
                   const struct record_kv_loaded *record, int64_t now_ns) {
     struct tier_hit *tier = request->tier;
     check(tier && tier->loading && !tier->come && record->blocks <= tier->asked);
+    check(record->number == tier->number);
     if (tier->in_step) {
         check(request->in_step);
         tier->come = true;

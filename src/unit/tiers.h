@@ -77,6 +77,9 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
 /* Its pages are being written to. */
 bool tiers_is_loading(const struct unit_request *request);
 
+/* ... by the KV_LOAD of this number; 0: by none. */
+uint32_t tiers_load_number(const struct unit_request *request);
+
 /* ... or the storage will yet say what it has of it. */
 bool tiers_is_asked(const struct unit_request *request);
 

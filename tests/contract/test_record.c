@@ -228,11 +228,12 @@ static void *good_found(void) {
 static void *good_kv_load(void) {
     struct record_kv_load *r = make(RECORD_KV_LOAD, kv_load_bytes(3));
     r->block_count = 3;
+    r->number = 1;
     return r;
 }
 static void *good_kv_loaded(void) {
     struct record_kv_loaded *r = make(RECORD_KV_LOADED, sizeof *r);
-    r->blocks = 1;
+    r->blocks = r->number = 1;
     return r;
 }
 static void *good_keep(void) {
@@ -433,8 +434,21 @@ static void fields_out_of_range_are_refused(void **state) {
     hello = good_hello();
     hello->page_tokens = 32;
     assert_invalid(hello);
+}
+
+static void results_are_checked(void **state) {
+    (void)state;
     struct step_result *result = good_result();
     result->failed = 2;
+    assert_invalid(result);
+    result = good_result();
+    result->awaited_ns = -1;
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[0].reserved = 1;
+    assert_invalid(result);
+    result = good_result();
+    step_result_rows(result)[0].lost = step_result_rows(result)[0].loaded = 1; /* which? */
     assert_invalid(result);
     result = good_result();
     step_result_rows(result)[1].logprob_index = 2; /* one too far */
@@ -482,8 +496,17 @@ static void storage_is_checked(void **state) {
     struct record_kv_load *load = good_kv_load();
     load->slot = LIMIT_UNIT_REQUESTS;
     assert_invalid(load);
+    load = good_kv_load();
+    load->number = 0; /* rows that wait for none have this */
+    assert_invalid(load);
     struct record_kv_loaded *loaded = good_kv_loaded();
     loaded->ns = -1;
+    assert_invalid(loaded);
+    loaded = good_kv_loaded();
+    loaded->slot = LIMIT_UNIT_REQUESTS;
+    assert_invalid(loaded);
+    loaded = good_kv_loaded();
+    loaded->number = 0;
     assert_invalid(loaded);
     struct record_kv_keep *keep = good_keep();
     keep->block_count = 2;
@@ -666,7 +689,6 @@ static void rows_outside_their_plan_are_refused(void **state) {
         {offsetof(struct step_row, draft_count), 0, 1}, /* a row of a prompt */
         {offsetof(struct step_row, draft_count), 1, 1}, /* one that does not sample */
         {offsetof(struct step_row, fresh), 0, 2},
-        {offsetof(struct step_row, loads), 0, 2},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         struct step_plan *plan = good_plan();
@@ -702,6 +724,7 @@ int main(void) {
         cmocka_unit_test(what_units_say_of_requests_is_in_range),
         cmocka_unit_test(accounts_are_whole),
         cmocka_unit_test(fields_out_of_range_are_refused),
+        cmocka_unit_test(results_are_checked),
         cmocka_unit_test(experts_out_of_range_are_refused),
         cmocka_unit_test(a_dead_rank_is_one_rank),
         cmocka_unit_test(handing_over_is_checked),

@@ -229,6 +229,7 @@ static uint32_t load(struct unit *unit, uint32_t rank, uint32_t family) {
     struct kv_pages *own = &unit->ranks[rank].pages;
     load->request.low = 78;
     load->block_count = BLOCKS;
+    load->number = 1;
     for (uint32_t i = 0; i < BLOCKS; i++) {
         keys[i] = key_of(family, i);
         pages[i].index = PAGES / 2 + i;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects loads that an engine waits for layer by layer in the middle of a step: what it is told
  * to have come stands in the pages; a block that is damaged or gone is told as such and ends
- * nobody's waiting; when a load is over its KV_LOADED is there to be taken, once; and the next load
- * of a slot is not mistaken for the last.
+ * nobody's waiting; when a load is over its KV_LOADED is there to be taken, once; and a load of
+ * a slot is not mistaken for another, though it may be awaited before it is given.
  */
 #include "host/kv_tier.h"
 
@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "cache/block_key.h"
 #include "contract/machine.h"
 #include "model/kv_pages.h"
@@ -30,7 +31,8 @@ enum { PAGES = 24, BLOCKS = 8, SLICES = 12, WIDTH = 512, SLOT = 3 };
 static char directory[64];
 static struct kv_pages pages;
 static struct kv_tier *tier;
-static uint32_t loaded_count, loaded_blocks, kept_count;
+static uint32_t loaded_count, loaded_blocks, loaded_number, kept_count;
+static uint32_t load_number; /* of the last one */
 
 static int set_up(void **state) {
     (void)state;
@@ -53,7 +55,7 @@ static void open_tier(void) {
     const struct kv_store_options options = {.directory = directory, .disk_bytes = 1 << 28};
     struct error error = {.text = ""};
     if (kv_tier_open(&options, &pages, &tier, &error)) fail_msg("%s", error.text);
-    loaded_count = kept_count = 0;
+    loaded_count = kept_count = load_number = 0;
 }
 
 static struct block_key key_of(uint32_t block) {
@@ -87,7 +89,10 @@ static void take(void *context, const struct record *record) {
     kept_count += record->kind == RECORD_KV_KEPT;
     if (record->kind != RECORD_KV_LOADED) return;
     loaded_count++;
-    loaded_blocks = ((const struct record_kv_loaded *)record)->blocks;
+    const struct record_kv_loaded *loaded = (const void *)record;
+    loaded_blocks = loaded->blocks;
+    loaded_number = loaded->number;
+    assert_int_equal(loaded->slot, SLOT);
 }
 
 /* Blocks 0..BLOCKS-1 from the first pages, until they are on disk. */
@@ -111,12 +116,13 @@ static void keep_blocks(void) {
 }
 
 /* Into the pages behind. */
-static void load_blocks(uint32_t first, uint32_t count) {
+static void load_blocks(uint32_t first, uint32_t count, uint32_t number) {
     struct record_kv_load *load = make(RECORD_KV_LOAD, kv_load_bytes(count));
     struct block_key *keys = record_tail_at(load, sizeof *load);
     struct page_id *to = (struct page_id *)(void *)((char *)load + kv_load_pages_at(count));
     load->block_count = count;
     load->slot = SLOT;
+    load->number = number;
     for (uint32_t i = 0; i < count; i++) {
         keys[i] = key_of(first + i);
         to[i].index = BLOCKS + i;
@@ -126,6 +132,7 @@ static void load_blocks(uint32_t first, uint32_t count) {
 }
 
 struct engine {
+    uint32_t number;
     uint32_t first, count; /* blocks */
     bool whole;
     uint32_t wrong; /* slices that were told and are not there */
@@ -136,20 +143,25 @@ static void *wait_for_layers(void *context) {
     struct engine *engine = context;
     bool come = true;
     for (uint32_t layer = 0; layer < SLICES && come; layer++) {
-        come = kv_tier_await(tier, SLOT, layer + 1);
+        come = kv_tier_await(tier, SLOT, engine->number, layer + 1);
         for (uint32_t i = 0; i < engine->count && come; i++)
             engine->wrong += !slice_is(BLOCKS + i, engine->first + i, layer);
     }
-    engine->whole = kv_tier_await(tier, SLOT, UINT32_MAX);
+    engine->whole = kv_tier_await(tier, SLOT, engine->number, UINT32_MAX);
     return NULL;
 }
 
-static struct engine run_step(uint32_t first, uint32_t count, bool taken_meanwhile) {
-    struct engine engine = {.first = first, .count = count};
-    uint32_t before = loaded_count;
+static pthread_t begin_waiting(struct engine *engine) {
     pthread_t thread;
-    load_blocks(first, count);
-    assert_int_equal(pthread_create(&thread, NULL, wait_for_layers, &engine), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_layers, engine), 0);
+    return thread;
+}
+
+static struct engine run_step(uint32_t first, uint32_t count, bool taken_meanwhile) {
+    struct engine engine = {.number = ++load_number, .first = first, .count = count};
+    uint32_t before = loaded_count;
+    load_blocks(first, count, load_number);
+    pthread_t thread = begin_waiting(&engine);
     for (int i = 0; i < 200 && taken_meanwhile; i++) {
         kv_tier_take(tier, take, NULL); /* what is over is freed while it may be looked at */
         usleep(50);
@@ -157,6 +169,7 @@ static struct engine run_step(uint32_t first, uint32_t count, bool taken_meanwhi
     pthread_join(thread, NULL);
     kv_tier_take(tier, take, NULL);
     assert_int_equal(loaded_count, before + 1);
+    assert_int_equal(loaded_number, load_number);
     assert_int_equal(engine.wrong, 0);
     return engine;
 }
@@ -224,10 +237,46 @@ static void what_does_not_come_is_told(void **state) {
     kv_tier_close(tier);
 }
 
+/* Another rank's engine may have its plan before its storage is told of the load. */
+static void a_load_may_be_given_later_than_the_step(void **state) {
+    (void)state;
+    open_tier();
+    keep_blocks();
+    for (uint32_t i = 0; i < 10; i++) {
+        struct engine engine = {.number = ++load_number, .first = i % 4, .count = 3};
+        pthread_t thread = begin_waiting(&engine);
+        usleep(i * 500);
+        load_blocks(engine.first, engine.count, load_number);
+        pthread_join(thread, NULL);
+        kv_tier_take(tier, take, NULL);
+        assert_true(engine.whole);
+        assert_int_equal(engine.wrong, 0);
+    }
+    kv_tier_close(tier);
+}
+
+/* Nobody's load is taken for another's, and none is waited for for ever. */
+static void each_load_is_its_own(void **state) {
+    (void)state;
+    open_tier();
+    keep_blocks();
+    assert_true(run_step(0, 2, false).whole);
+    assert_true(kv_tier_await(tier, SLOT, load_number, UINT32_MAX)); /* it is over, and known */
+    int64_t began_ns = clock_now_ns();
+    assert_false(kv_tier_await(tier, SLOT, load_number + 1, 1)); /* never given */
+    assert_true(clock_now_ns() - began_ns > 1000000000);
+    assert_true(run_step(2, 2, false).whole);
+    assert_false(
+        kv_tier_await(tier, SLOT, load_number - 1, UINT32_MAX)); /* another is there by now */
+    kv_tier_close(tier);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(layers_are_there_when_they_are_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_does_not_come_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_load_may_be_given_later_than_the_step, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_load_is_its_own, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

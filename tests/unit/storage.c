@@ -59,6 +59,8 @@ static void answer_load(struct storage *storage, struct world *world,
     loaded->request = load->request;
     loaded->blocks = blocks;
     loaded->host_blocks = blocks / 3;
+    loaded->slot = load->slot;
+    loaded->number = load->number;
     loaded->ns = 10 + blocks;
     world_send(world, loaded);
     storage->loads++;

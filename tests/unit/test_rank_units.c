@@ -558,6 +558,8 @@ static void answer_load(struct world *world, uint32_t rank) {
                                       .request = load->request,
                                       .rank = rank,
                                       .blocks = rank,
+                                      .slot = load->slot,
+                                      .number = load->number,
                                       .ns = world->load_ns ? world->load_ns : 1000};
     free(load);
     send(world, &loaded);
