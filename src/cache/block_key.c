@@ -21,6 +21,14 @@ static void add_u32(struct sha256 *hash, uint32_t value) {
     sha256_update(hash, bytes, sizeof bytes);
 }
 
+static void add_tokens(struct sha256 *hash, const uint32_t tokens[KV_BLOCK_TOKENS]) {
+    uint8_t bytes[KV_BLOCK_TOKENS][4];
+    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
+        for (int byte = 0; byte < 4; byte++)
+            bytes[i][byte] = (uint8_t)(tokens[i] >> 8 * byte);
+    sha256_update(hash, bytes, sizeof bytes);
+}
+
 static void add_text(struct sha256 *hash, struct bytes text) {
     add_u32(hash, (uint32_t)text.count);
     if (text.count) sha256_update(hash, text.data, text.count);
@@ -49,8 +57,7 @@ struct block_key block_key_next(enum block_key_chain chain, const struct block_k
     struct sha256 hash;
     begin(&hash, chain, false);
     sha256_update(&hash, previous->bytes, sizeof previous->bytes);
-    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
-        add_u32(&hash, tokens[i]);
+    add_tokens(&hash, tokens);
     if (chain == BLOCK_KEY_TRUE) sha256_update(&hash, forms, KV_BLOCK_TOKENS);
     return finish(&hash);
 }

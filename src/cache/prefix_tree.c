@@ -27,12 +27,12 @@ struct prefix_place prefix_place_root(const struct block_key_identity *identity)
     };
 }
 
-static struct block_key true_key(const struct prefix_place *place, const uint32_t *tokens,
-                                 uint32_t prompt_tokens) {
+struct block_key prefix_block_key(const struct block_key *previous,
+                                  const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens) {
     uint8_t forms[KV_BLOCK_TOKENS];
     for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
         forms[i] = i < prompt_tokens ? TOKEN_PROMPT : TOKEN_GENERATED;
-    return block_key_next(BLOCK_KEY_TRUE, &place->key, tokens, forms);
+    return block_key_next(BLOCK_KEY_TRUE, previous, tokens, forms);
 }
 
 static struct block_key text_key(const struct prefix_place *place, const uint32_t *tokens) {
@@ -71,8 +71,23 @@ static uint32_t find_text(const struct prefix_tree *tree, const struct block_key
 
 uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_place *place,
                           const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens) {
-    struct block_key key = true_key(place, tokens, prompt_tokens);
+    struct block_key key = prefix_block_key(&place->key, tokens, prompt_tokens);
     return find_key(tree, &key);
+}
+
+/* By halves: a block is never there without the one before it. */
+uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_key *keys,
+                           uint32_t count) {
+    uint32_t low = 0, high = count;
+    if (count && find_key(tree, &keys[0]) == PREFIX_NONE) return 0; /* mostly */
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        if (find_key(tree, &keys[middle - 1]) == PREFIX_NONE)
+            high = middle - 1;
+        else
+            low = middle;
+    }
+    return low;
 }
 
 uint32_t prefix_tree_find_text(const struct prefix_tree *tree, const struct prefix_place *place,
@@ -97,7 +112,7 @@ void prefix_tree_add(struct prefix_tree *tree, struct page_id page,
     check(prompt_tokens <= KV_BLOCK_TOKENS);
     struct prefix_node *node = &tree->nodes[page.index];
     *node = (struct prefix_node){
-        .key = true_key(place, tokens, prompt_tokens),
+        .key = prefix_block_key(&place->key, tokens, prompt_tokens),
         .text_key = text_key(place, tokens),
         .parent = place->node,
         .depth = depth_behind(tree, place->node),

@@ -57,6 +57,15 @@ enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena,
 /* The start of every sequence of this identity. */
 struct prefix_place prefix_place_root(const struct block_key_identity *identity);
 
+/* The true key of the block of these tokens behind the block `previous`, or behind the root with
+ * that key; the first prompt_tokens of them came with the prompt. */
+struct block_key prefix_block_key(const struct block_key *previous,
+                                  const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens);
+
+/* How many leading blocks of a sequence are there: keys[count] are their true keys, in order. */
+uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_key *keys,
+                           uint32_t count);
+
 /* The node behind `place` of this block, whose first prompt_tokens tokens came with the prompt and
  * whose others were generated: found by its true key. PREFIX_NONE if there is none. */
 uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_place *place,

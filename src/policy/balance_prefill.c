@@ -45,8 +45,8 @@ struct prefill_choice balance_prefill(const struct prefill_costs *costs,
             best_any = i;
             best_any_ns = ns;
         }
-        room |= ranks[i].room_tokens > 0;
-        if (ranks[i].room_tokens == 0 || ranks[i].pages_free < need->page_count) continue;
+        room |= ranks[i].takes;
+        if (!ranks[i].takes || ranks[i].pages_free < need->page_count) continue;
         if (idlest == BALANCE_NO_RANK || ranks[i].bound_ns < ranks[idlest].bound_ns) idlest = i;
         if (best == BALANCE_NO_RANK || ns < best_ns) {
             best = i;

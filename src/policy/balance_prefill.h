@@ -38,9 +38,9 @@ double prefill_costs_of(const struct prefill_costs *costs, uint32_t new_tokens, 
 uint32_t prefill_costs_chunk_min(const struct prefill_costs *costs);
 
 struct prefill_rank {
-    uint32_t room_tokens; /* that its next step can still take; 0: it takes nobody now */
-    uint32_t pages_free;  /* free or evictable */
-    double bound_ns;      /* cost of what is bound to it and not computed yet */
+    bool takes;          /* its next step has room */
+    uint32_t pages_free; /* free or evictable */
+    double bound_ns;     /* cost of what is bound to it and not computed yet */
 };
 
 /* What of the prompt need not be computed at a rank. */

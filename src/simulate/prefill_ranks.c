@@ -12,7 +12,8 @@
 #include "simulate/hardware.h"
 #include "simulate/ranks.h"
 
-#define QUEUE_LOOK_A_RANK 64 /* prompts of the queue that are looked at in a step, for each rank */
+#define QUEUE_LOOK_A_RANK 64 /* prompts of the queue that are looked at in a step, for each rank   \
+                              */
 
 struct prompt {
     uint32_t rank, next;   /* the rank's list: index of the next one, or NONE */
@@ -121,7 +122,7 @@ static uint32_t room_of(const struct world *world, const struct rank *rank) {
 }
 
 static void view_rank(struct world *world, uint32_t r) {
-    world->view[r] = (struct prefill_rank){.room_tokens = room_of(world, &world->ranks[r]),
+    world->view[r] = (struct prefill_rank){.takes = room_of(world, &world->ranks[r]) > 0,
                                            .pages_free = UINT32_MAX,
                                            .bound_ns = world->ranks[r].bound_ns};
 }
@@ -130,7 +131,8 @@ static void bind_late(struct world *world) {
     uint32_t kept = 0, taken = 0;
     for (uint32_t r = 0; r < world->options->rank_count; r++)
         view_rank(world, r);
-    for (; taken < world->queued && taken < QUEUE_LOOK_A_RANK * world->options->rank_count; taken++) {
+    for (; taken < world->queued && taken < QUEUE_LOOK_A_RANK * world->options->rank_count;
+         taken++) {
         uint32_t index = world->queue[taken];
         const struct ranks_request *request = &world->requests[index];
         find_hits(world, request);

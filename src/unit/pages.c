@@ -40,20 +40,20 @@ struct pages_hit pages_look_up(const struct unit *unit, const struct unit_reques
     return hit;
 }
 
-uint32_t pages_find(const struct unit *unit, const struct record_submit *submit) {
+uint32_t pages_keys(const struct unit *unit, const struct record_submit *submit,
+                    struct block_key *keys_out) {
     const struct unit_request probe = {.tenant = submit->tenant};
     const uint32_t *tokens = record_tail_at(submit, sizeof *submit);
-    uint32_t known = submit->prompt_count + submit->resumed_count;
-    uint32_t node = PREFIX_NONE, found = 0;
-    while (unit->options.prefix_cache && found + KV_BLOCK_TOKENS < known) {
-        struct prefix_place place = place_of(unit, &probe, node);
-        uint32_t left = submit->prompt_count > found ? submit->prompt_count - found : 0;
+    uint32_t known = submit->prompt_count + submit->resumed_count, count = 0;
+    struct block_key key = pages_root(unit, &probe).key;
+    for (uint32_t at = 0; unit->options.prefix_cache && at + KV_BLOCK_TOKENS < known;
+         at += KV_BLOCK_TOKENS) {
+        uint32_t left = submit->prompt_count > at ? submit->prompt_count - at : 0;
         uint32_t of_prompt = left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS;
-        node = prefix_tree_find(&unit->tree, &place, tokens + found, of_prompt);
-        if (node == PREFIX_NONE) break;
-        found += KV_BLOCK_TOKENS;
+        key = prefix_block_key(&key, tokens + at, of_prompt);
+        keys_out[count++] = key;
     }
-    return found;
+    return count;
 }
 
 void pages_attach(struct unit *unit, struct unit_request *request) {

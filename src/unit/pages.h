@@ -22,8 +22,10 @@ struct prefix_place pages_root(const struct unit *unit, const struct unit_reques
  * request that comes back finds only what it had computed, in the very forms. */
 struct pages_hit pages_look_up(const struct unit *unit, const struct unit_request *request);
 
-/* Tokens of whole blocks that the cache holds for a submission, by true key. */
-uint32_t pages_find(const struct unit *unit, const struct record_submit *submit);
+/* The true keys of a submission's whole blocks before its last known token, which is what can be
+ * found of it: keys_out[tokens at most / KV_BLOCK_TOKENS]. Returns how many; 0 without a cache. */
+uint32_t pages_keys(const struct unit *unit, const struct record_submit *submit,
+                    struct block_key *keys_out);
 
 /* Leases what pages_look_up finds now: the request's first pages. */
 void pages_attach(struct unit *unit, struct unit_request *request);

@@ -42,6 +42,8 @@ struct rank_units {
     struct prefill_rank *prefills;
     struct prefill_hit *hits;
     struct decode_rank *decodes;
+    struct unit_offer *offers; /* view_offers */
+    struct block_key *keys;    /* scratch, of the SUBMIT that has come */
     struct waiting_line line;
     struct predict_length lengths;
     struct admit_house house; /* of a rank: its limits; of all: what is held */
@@ -201,32 +203,43 @@ static bool has_room(const struct rank_units *units) {
                hello_bytes(units->rank_count) + sizeof(struct record_experts);
 }
 
-/* What the ranks have to offer a prompt of that turn; true if any has room. */
+static void view_offer(struct rank_units *units, uint32_t rank) {
+    units->offers[rank] = unit_offer(units->ranks[rank].unit, &units->lengths);
+}
+
+/* Before a choice: what the ranks have to offer is as it was until one takes a record or steps. */
+static void view_offers(struct rank_units *units) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        view_offer(units, rank);
+}
+
+/* To a prompt of that turn; true if any has room. */
 static bool view_prefills(struct rank_units *units, int64_t turn) {
     bool any = false;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        const struct rank_unit *of = &units->ranks[rank];
-        struct unit_offer offer = unit_offer(of->unit, turn, &units->lengths);
-        bool takes = offer.requests < units->house.requests_max && !of->masked;
-        uint32_t room = offer.rows < units->house.rows_max ? offer.room_tokens : 0;
-        if (units->on_arrival) room = 1;
+        const struct unit_offer *offer = &units->offers[rank];
+        bool masked = units->ranks[rank].masked;
+        bool takes = offer->requests < units->house.requests_max && !masked;
+        bool room = offer->rows < units->house.rows_max &&
+                    (turn < offer->full_turn || offer->full_turn == INT64_MAX);
+        if (units->on_arrival) room = true;
         units->prefills[rank] = (struct prefill_rank){
-            .room_tokens = takes ? room : 0,
-            .pages_free = offer.pages_available,
-            .bound_ns = of->masked
-                            ? 1e300 /* nobody is to wait for it */
-                            : (double)offer.tokens_ahead + REQUEST_TOKENS * (double)offer.requests};
-        any |= units->prefills[rank].room_tokens > 0;
+            .takes = takes && room,
+            .pages_free = offer->pages_available,
+            .bound_ns =
+                masked ? 1e300 /* nobody is to wait for it */
+                       : (double)offer->tokens_ahead + REQUEST_TOKENS * (double)offer->requests};
+        any |= units->prefills[rank].takes;
     }
     return any;
 }
 
 /* ... and what they have of the prompt: in their pages; and what another rank has in its pages lies
  * in the storage as well, which all share. */
-static void view_hits(struct rank_units *units, const struct record_submit *submit) {
+static void view_hits(struct rank_units *units, const struct block_key *keys, uint32_t key_count) {
     uint32_t most = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        uint32_t cached = unit_hit_tokens(units->ranks[rank].unit, submit);
+        uint32_t cached = unit_hit_tokens(units->ranks[rank].unit, keys, key_count);
         units->hits[rank] = (struct prefill_hit){.cached_tokens = cached};
         units->prefills[rank].pages_free += cached / KV_BLOCK_TOKENS;
         if (cached > most) most = cached;
@@ -242,8 +255,9 @@ static void view_hits(struct rank_units *units, const struct record_submit *subm
  * holds need not be computed. In tokens rather than times, which do not exist before the first
  * step. */
 static struct prefill_choice choose_by_work(struct rank_units *units,
-                                            const struct record_submit *submit, int64_t turn,
-                                            bool patient) {
+                                            const struct record_submit *submit,
+                                            const struct block_key *keys, uint32_t key_count,
+                                            int64_t turn, bool patient) {
     static const struct prefill_costs costs = {.token_ns = 1, .attended_ns = 1.0 / 8192};
     uint32_t known = submit->prompt_count + submit->resumed_count;
     struct prefill_need need = {.prompt_tokens = known,
@@ -252,7 +266,7 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
                                 .patient = patient};
     if (!view_prefills(units, turn))
         return (struct prefill_choice){BALANCE_NO_RANK, PREFILL_WAITS_ROOM, 0};
-    view_hits(units, submit);
+    view_hits(units, keys, key_count);
     struct prefill_choice choice =
         balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
     if (!units->on_arrival || choice.reason != PREFILL_WAITS_PAGES) return choice;
@@ -262,9 +276,9 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
 
 static uint32_t choose_simply(struct rank_units *units) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        struct unit_offer offer = unit_offer(units->ranks[rank].unit, INT64_MAX, &units->lengths);
-        bool takes = offer.requests < units->house.requests_max && !units->ranks[rank].masked;
-        units->loads[rank] = (struct balance_rank){offer.requests, offer.tokens_ahead, takes};
+        const struct unit_offer *offer = &units->offers[rank];
+        bool takes = offer->requests < units->house.requests_max && !units->ranks[rank].masked;
+        units->loads[rank] = (struct balance_rank){offer->requests, offer->tokens_ahead, takes};
     }
     return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
 }
@@ -274,16 +288,16 @@ static struct decode_choice choose_to_decode(struct rank_units *units,
                                              const struct decode_need *need, uint32_t but) {
     static const struct decode_costs costs = {.request_ns = REQUEST_PAGES, .page_ns = 1};
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        struct unit_offer offer = unit_offer(units->ranks[rank].unit, INT64_MAX, &units->lengths);
-        bool takes =
-            rank != but && !units->ranks[rank].masked && offer.requests < units->house.requests_max;
+        const struct unit_offer *offer = &units->offers[rank];
+        bool takes = rank != but && !units->ranks[rank].masked &&
+                     offer->requests < units->house.requests_max;
         units->decodes[rank] = (struct decode_rank){
-            .requests = offer.rows,
+            .requests = offer->rows,
             .requests_max = takes ? units->house.rows_max : 0,
             .pages_total = units->house.page_count,
-            .pages_held = offer.pages_held,
-            .pages_reserved = units->house.page_count - offer.pages_held - offer.pages_available,
-            .pages_expected = offer.pages_expected};
+            .pages_held = offer->pages_held,
+            .pages_reserved = units->house.page_count - offer->pages_held - offer->pages_available,
+            .pages_expected = offer->pages_expected};
     }
     return balance_decode(&costs, need, units->decodes, units->rank_count);
 }
@@ -302,7 +316,9 @@ static uint32_t choose_to_reserve(struct rank_units *units, const struct record_
 
 static uint32_t choose_on_arrival(struct rank_units *units, const struct record_submit *submit) {
     if (units->method != BALANCE_WORK) return choose_simply(units);
-    struct prefill_choice choice = choose_by_work(units, submit, INT64_MAX, false);
+    uint32_t key_count = unit_keys(units->ranks[0].unit, submit, units->keys);
+    struct prefill_choice choice =
+        choose_by_work(units, submit, units->keys, key_count, INT64_MAX, false);
     units->prefill_choices[choice.reason]++;
     return choice.rank;
 }
@@ -372,6 +388,7 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
     uint32_t place = 0;
     units->line_wanted = false;
     units->retry_ns = MACHINE_NEVER;
+    if (units->line.count > 0) view_offers(units);
     for (uint32_t looks = 0; place < units->line.count && looks < LOOKS_OF_RANK * units->rank_count;
          looks++) {
         struct waiting_request *request = waiting_line_at(&units->line, place);
@@ -382,12 +399,13 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
             leave_line(units, place, FINISH_REFUSED_DRAINING);
             continue;
         }
-        struct prefill_choice choice =
-            choose_by_work(units, request->submit, request->turn, patient);
+        struct prefill_choice choice = choose_by_work(units, request->submit, request->keys,
+                                                      request->key_count, request->turn, patient);
         if (choice.reason != request->reason) units->prefill_choices[choice.reason]++;
         request->reason = choice.reason;
         if (choice.rank != BALANCE_NO_RANK) {
             bind(units, place, choice.rank);
+            view_offer(units, choice.rank);
             continue;
         }
         if (choice.reason == PREFILL_WAITS_PAGES && !patient) break;
@@ -399,6 +417,14 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
 
 /* ---- records --------------------------------------------------------------------------------- */
 
+static bool enter_line(struct rank_units *units, const struct record_submit *submit,
+                       int64_t now_ns) {
+    const struct unit *any = units->ranks[0].unit; /* to all the same */
+    uint32_t key_count = unit_keys(any, submit, units->keys);
+    int64_t turn = unit_turn(any, submit, now_ns);
+    return waiting_line_add(&units->line, submit, units->keys, key_count, turn, now_ns);
+}
+
 static void take_submit(struct rank_units *units, const struct record_submit *submit,
                         int64_t now_ns) {
     uint32_t rank = map_find(&units->rank_of, key_of(submit->request));
@@ -409,6 +435,7 @@ static void take_submit(struct rank_units *units, const struct record_submit *su
     if (admit_refuses(admit)) {
         put_end(units, submit, reason);
     } else if (submit->task == SUBMIT_RESERVE || units->on_arrival) {
+        view_offers(units);
         rank = submit->task == SUBMIT_RESERVE ? choose_to_reserve(units, submit)
                                               : choose_on_arrival(units, submit);
         if (rank == BALANCE_NO_RANK) {
@@ -417,8 +444,7 @@ static void take_submit(struct rank_units *units, const struct record_submit *su
         }
         map_add(&units->rank_of, key_of(submit->request), rank);
         pass_on(units, rank, &submit->record, now_ns);
-    } else if (waiting_line_add(&units->line, submit,
-                                unit_turn(units->ranks[0].unit, submit, now_ns), now_ns)) {
+    } else if (enter_line(units, submit, now_ns)) {
         map_add(&units->rank_of, key_of(submit->request), IN_LINE);
         units->load_changed = true;
     } else {
@@ -540,6 +566,7 @@ static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
     struct unit_leaver leaver;
     if (units->method != BALANCE_WORK || units->rank_count == 1) return;
     while (unit_relieve(unit, &units->lengths, &leaver)) {
+        view_offers(units);
         struct decode_need need = {leaver.page_count, leaver.pages_expected};
         struct decode_choice choice = choose_to_decode(units, &need, rank);
         if (choice.reason == DECODE_BOUND_TIGHT)
@@ -596,15 +623,19 @@ static size_t outbox_bytes(const struct rank_units *units) {
     return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
 }
 
+static size_t keys_bytes(const struct unit_options *options) {
+    return options->context_tokens_max / KV_BLOCK_TOKENS * sizeof(struct block_key);
+}
+
 size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t ranks) {
     size_t one = unit_memory_bytes(options) + 64;
     size_t outbox =
         ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) + own_bytes(ranks) + 16;
     return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank) +
                     sizeof(struct prefill_rank) + sizeof(struct prefill_hit) +
-                    sizeof(struct decode_rank)) +
-           waiting_line_bytes(options, ranks * options->requests_max) + sizeof(struct rank_units) +
-           map_bytes(ranks * options->requests_max + 1) + outbox + 256;
+                    sizeof(struct decode_rank) + sizeof(struct unit_offer)) +
+           keys_bytes(options) + waiting_line_bytes(options, ranks * options->requests_max) +
+           sizeof(struct rank_units) + map_bytes(ranks * options->requests_max + 1) + outbox + 256;
 }
 
 enum status rank_units_create(struct arena *arena, const struct unit_options *options,
@@ -630,6 +661,8 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
         units->prefills = arena_take_zeroed(arena, ranks * sizeof *units->prefills);
         units->hits = arena_take_zeroed(arena, ranks * sizeof *units->hits);
         units->decodes = arena_take_zeroed(arena, ranks * sizeof *units->decodes);
+        units->offers = arena_take_zeroed(arena, ranks * sizeof *units->offers);
+        units->keys = arena_take(arena, keys_bytes(options));
         units->method = (enum balance_method)options->rank_balance;
     }
     for (uint32_t i = 0; status == STATUS_OK && units && units->ranks && i < ranks; i++) {
@@ -641,6 +674,7 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
     }
     if (status != STATUS_OK) return status;
     if (units && units->ranks && units->loads && units->prefills && units->hits && units->decodes &&
+        units->offers && units->keys &&
         waiting_line_open(&units->line, arena, options, ranks * options->requests_max) ==
             STATUS_OK &&
         map_open(&units->rank_of, arena, ranks * options->requests_max + 1) == STATUS_OK) {

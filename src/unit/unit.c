@@ -330,9 +330,11 @@ static uint32_t pages_expected(const struct unit_request *request,
 
 /* ---- a request goes on at another rank ------------------------------------------------------ */
 
-/* Pages that the answers need for their next tokens, and that are not there. */
+/* Pages that the answers need for their next tokens, and that are not there. None needs more than
+ * one: it has had those for all tokens before, and a step brings fewer than a page holds. */
 static uint32_t pages_short(const struct unit *unit) {
     uint64_t wanted = 0, available = unit->pages.free_count + unit->pages.cached_count;
+    if (available >= unit->running_count) return 0; /* nearly always, without a look at them */
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         uint32_t pages = (uint32_t)divide_up(request_known(request), KV_BLOCK_TOKENS);
@@ -757,34 +759,68 @@ uint32_t unit_request_count(const struct unit *unit) {
     return unit->held_count;
 }
 
-struct unit_offer unit_offer(const struct unit *unit, int64_t turn,
-                             const struct predict_length *lengths) {
-    uint32_t most = unit->options.step_tokens_max, share = most / 4 * 3;
+/* Tokens of the next step that a request takes while others wait, if it waits or computes. */
+static uint32_t step_share(const struct unit *unit, const struct unit_request *request) {
+    uint32_t left = request_known(request) - request->computed_count;
+    uint32_t share = unit->options.step_tokens_max / 4 * 3;
+    if (request->state != REQUEST_WAITING && request->state != REQUEST_PREFILL) return 0;
+    return left < share ? left : share;
+}
+
+/* The turn of the one, in turn, that takes the last of so many tokens; they take them all. */
+static int64_t turn_of_last(const struct unit *unit, uint64_t tokens) {
+    int64_t turn = INT64_MIN; /* all up to here are counted */
+    for (uint64_t taken = 0; taken < tokens;) {
+        int64_t next = INT64_MAX;
+        uint64_t takes = 0; /* those whose turn is `next` */
+        for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+            const struct unit_request *request = &unit->requests[slot];
+            uint32_t share = step_share(unit, request);
+            if (share == 0 || request->turn > next || (taken && request->turn <= turn)) continue;
+            takes = request->turn < next ? share : takes + share;
+            next = request->turn;
+        }
+        check(takes > 0);
+        taken += takes;
+        turn = next;
+    }
+    return turn;
+}
+
+struct unit_offer unit_offer(const struct unit *unit, const struct predict_length *lengths) {
+    uint32_t most = unit->options.step_tokens_max, answers = 0;
     uint64_t taken = 0, promised = 0;
     struct unit_offer offer = {.requests = unit->held_count,
                                .pages_held = unit->pages.held_count,
-                               .rows = unit->running_count + unit->reserved_count +
-                                       unit->waiting_count};
+                               .rows =
+                                   unit->running_count + unit->reserved_count + unit->waiting_count,
+                               .full_turn = INT64_MAX};
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         if (request->state == REQUEST_FREE) continue;
         offer.pages_expected += pages_expected(request, lengths);
-        taken += request->state == REQUEST_DECODE;
+        answers += request->state == REQUEST_DECODE;
         if (request->state == REQUEST_WAITING)
             promised += admit_start_pages(request_need(request), request_known(request));
         if (request->state != REQUEST_WAITING && request->state != REQUEST_PREFILL) continue;
-        uint32_t left = request_known(request) - request->computed_count;
-        offer.tokens_ahead += left;
-        if (request->turn <= turn) taken += left < share ? left : share;
+        offer.tokens_ahead += request_known(request) - request->computed_count;
+        taken += step_share(unit, request);
     }
     uint64_t available = unit->pages.free_count + unit->pages.cached_count;
     offer.pages_available = available > promised ? (uint32_t)(available - promised) : 0;
-    offer.room_tokens = taken < most ? most - (uint32_t)taken : 0;
+    if (answers + taken >= most)
+        offer.full_turn = answers >= most ? INT64_MIN : turn_of_last(unit, most - answers);
     return offer;
 }
 
-uint32_t unit_hit_tokens(const struct unit *unit, const struct record_submit *submit) {
-    return pages_find(unit, submit);
+uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
+                   struct block_key *keys_out) {
+    return pages_keys(unit, submit, keys_out);
+}
+
+uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys,
+                         uint32_t key_count) {
+    return prefix_tree_count(&unit->tree, keys, key_count) * KV_BLOCK_TOKENS;
 }
 
 double unit_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t token_count) {
@@ -805,6 +841,8 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
     check(map_find(&unit->slots, key_of(request->id)) == slot);
     check(request->page_count == 0 || request->state > REQUEST_WAITING);
     check(request->shared_count * KV_BLOCK_TOKENS <= request->computed_count);
+    if (request->state > REQUEST_PARKED) /* pages_short */
+        check(divide_up(request_known(request), KV_BLOCK_TOKENS) <= request->page_count + 1);
     uint32_t here = request->state == REQUEST_PARKED; /* the prompt's blocks, not yet the answer */
     check(request->computed_count < request_known(request) + here);
     uint32_t node = request->node;

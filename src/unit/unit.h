@@ -22,6 +22,7 @@
 #define UNIT_UNIT_H
 
 #include "base/arena.h"
+#include "cache/block_key.h"
 #include "contract/machine.h"
 #include "policy/predict_length.h"
 
@@ -90,21 +91,26 @@ void unit_abandon(struct unit *unit);
 /* Requests it holds, waiting and running; a drained unit may stop at 0. */
 uint32_t unit_request_count(const struct unit *unit);
 
-/* What giving it a request of that turn would mean, for the choice among ranks. */
+/* What giving it a request would mean, for the choice among ranks. */
 struct unit_offer {
     uint32_t pages_available; /* free, or cached and unleased, and not what those that wait take */
     uint32_t pages_held;
     uint32_t pages_expected; /* by which its answers will grow */
     uint32_t requests;       /* held */
     uint32_t rows;           /* that run, or are about to */
-    uint32_t room_tokens;    /* of its next step, behind those that go before the request */
+    int64_t full_turn;       /* its next step has no room for requests whose turn is this or later;
+                              * INT64_MAX: it has for all */
     uint64_t tokens_ahead;   /* of all requests, known and not computed yet */
 };
-struct unit_offer unit_offer(const struct unit *unit, int64_t turn,
-                             const struct predict_length *lengths);
+struct unit_offer unit_offer(const struct unit *unit, const struct predict_length *lengths);
 
-/* Of the request's tokens, in the prefix cache. */
-uint32_t unit_hit_tokens(const struct unit *unit, const struct record_submit *submit);
+/* The keys of a submission's blocks as the prefix caches of all ranks know them: keys_out[context /
+ * KV_BLOCK_TOKENS]. Returns how many there are. */
+uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
+                   struct block_key *keys_out);
+
+/* Of the request with these keys, tokens in the prefix cache. */
+uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys, uint32_t key_count);
 
 /* What fetching such a run from the KV storage costs (unit/tiers.h). */
 double unit_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t token_count);

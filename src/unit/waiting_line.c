@@ -7,10 +7,12 @@
 
 #define BYTES_MAX ((size_t)256 << 20) /* touched when used */
 
-/* For each request the longest SUBMIT there is, up to a bound. */
+/* For each request the longest SUBMIT there is and its keys, up to a bound. */
 static size_t pool_bytes(const struct unit_options *options, uint32_t capacity) {
+    size_t keys = options->context_tokens_max / KV_BLOCK_TOKENS * sizeof(struct block_key);
     size_t longest = round_up(
-        submit_bytes(options->context_tokens_max, 2 * LIMIT_STOP_TOKENS, LIMIT_LOGIT_BIASES) + 16,
+        submit_bytes(options->context_tokens_max, 2 * LIMIT_STOP_TOKENS, LIMIT_LOGIT_BIASES) +
+            keys + 32,
         POOL_CHUNK_BYTES);
     size_t bytes = capacity * longest;
     if (bytes > BYTES_MAX) bytes = BYTES_MAX > longest ? BYTES_MAX : longest;
@@ -39,18 +41,23 @@ enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
     return STATUS_OK;
 }
 
-bool waiting_line_add(struct waiting_line *line, const struct record_submit *submit, int64_t turn,
+bool waiting_line_add(struct waiting_line *line, const struct record_submit *submit,
+                      const struct block_key *keys, uint32_t key_count, int64_t turn,
                       int64_t now_ns) {
     if (line->count == line->capacity) return false;
     uint32_t slot = line->order[line->count], place = line->count;
     struct waiting_request *request = &line->requests[slot];
-    struct record_submit *copy = arena_take(&request->arena, submit->record.bytes);
-    if (!copy) {
+    struct block_key *copies =
+        arena_take(&request->arena, key_count * sizeof *keys + submit->record.bytes);
+    if (!copies) {
         arena_clear(&request->arena);
         return false;
     }
-    memcpy(copy, submit, submit->record.bytes);
-    request->submit = copy;
+    memcpy(copies, keys, key_count * sizeof *keys);
+    memcpy(copies + key_count, submit, submit->record.bytes);
+    request->submit = (struct record_submit *)(copies + key_count);
+    request->keys = copies;
+    request->key_count = key_count;
     request->turn = turn;
     request->arrived_ns = now_ns;
     request->reason = UINT32_MAX;

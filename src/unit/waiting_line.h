@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The requests that have come to a unit of several ranks and belong to none yet, by priority and
  * then in the order of their arrival: dealt out in turn (policy/schedule.h), the short ones first,
- * the long ones that come last would find no even place. Keeps each SUBMIT as it came. Bounded in
+ * the long ones that come last would find no even place. Keeps each SUBMIT as it came, and the keys
+ * of its blocks, which every rank is asked for before every step. Bounded in
  * number and in bytes. Who leaves for which rank is unit/rank_units' business.
  */
 #ifndef UNIT_WAITING_LINE_H
@@ -11,6 +12,8 @@
 
 struct waiting_request {
     struct record_submit *submit; /* in arena, whole */
+    struct block_key *keys;       /* [key_count] in arena: unit_keys */
+    uint32_t key_count;
     int64_t turn;
     int64_t arrived_ns;
     uint32_t reason; /* why it was last left waiting: enum prefill_reason */
@@ -30,8 +33,9 @@ size_t waiting_line_bytes(const struct unit_options *options, uint32_t capacity)
 enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
                               const struct unit_options *options, uint32_t capacity) MUST_USE;
 
-/* Behind those of the same priority. False: no place, or no memory. */
-bool waiting_line_add(struct waiting_line *line, const struct record_submit *submit, int64_t turn,
+/* Behind those of the same priority; keys[key_count] are copied. False: no place, or no memory. */
+bool waiting_line_add(struct waiting_line *line, const struct record_submit *submit,
+                      const struct block_key *keys, uint32_t key_count, int64_t turn,
                       int64_t now_ns);
 
 /* The one at a place, 0 the first; until the next call that changes the line. */

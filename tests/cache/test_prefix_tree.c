@@ -95,6 +95,20 @@ static void a_touch_reaches_the_root(void **state) {
     assert_true(tree.nodes[1].last_use < tree.nodes[2].last_use);
 }
 
+/* By keys made beforehand as many blocks are found as by going from one to the next. */
+static void assert_counted(uint32_t node, uint32_t token) {
+    struct block_key keys[PAGES + 1];
+    uint32_t depth = tree.nodes[node].depth;
+    keys[depth + 1] =
+        prefix_block_key(&tree.nodes[node].key, block_of(token), 17); /* is not there */
+    for (uint32_t at = node; at != PREFIX_NONE; at = tree.nodes[at].parent)
+        keys[tree.nodes[at].depth] = tree.nodes[at].key;
+    for (uint32_t count = 0; count <= depth + 2; count++)
+        assert_int_equal(prefix_tree_count(&tree, keys, count),
+                         count < depth + 1 ? count : depth + 1);
+    assert_int_equal(prefix_tree_count(&tree, keys + depth + 1, 1), 0);
+}
+
 /* Blocks come and go in any order: the indexes always agree with the nodes. */
 static void the_indexes_agree_over_random_lives(void **state) {
     (void)state;
@@ -118,6 +132,7 @@ static void the_indexes_agree_over_random_lives(void **state) {
             assert_int_equal(prefix_tree_find(&tree, &place, block_of(token), prompt), page);
             uint32_t same = prefix_tree_find_text(&tree, &place, block_of(token));
             assert_true(same != PREFIX_NONE && tree.nodes[same].parent == place.node);
+            assert_counted(page, token);
         }
         prefix_tree_audit(&tree);
     }

@@ -30,19 +30,19 @@ static void costs_count_attention(void **state) {
 static void the_least_loaded_takes(void **state) {
     (void)state;
     const struct prefill_hit none[3] = {{0, 0}, {0, 0}, {0, 0}};
-    const struct prefill_rank ranks[3] = {{64, 99, 5e6}, {64, 99, 4e6}, {64, 99, 6e6}};
+    const struct prefill_rank ranks[3] = {{true, 99, 5e6}, {true, 99, 4e6}, {true, 99, 6e6}};
     struct prefill_choice choice = choose(true, ranks, none);
     assert_int_equal(choice.rank, 1);
     assert_int_equal(choice.reason, PREFILL_BOUND);
     assert_float_equal(choice.done_ns, 4e6 + prefill_costs_of(&costs, 1000, 0), 1);
-    const struct prefill_rank busy[3] = {{64, 99, 5e6}, {0, 99, 4e6}, {64, 99, 6e6}};
+    const struct prefill_rank busy[3] = {{true, 99, 5e6}, {false, 99, 4e6}, {true, 99, 6e6}};
     assert_int_equal(choose(false, busy, none).rank, 0);
 }
 
 /* A cache that saves more than the difference of loads decides, less what fetching takes. */
 static void a_hit_is_weighed_against_load(void **state) {
     (void)state;
-    const struct prefill_rank ranks[3] = {{64, 99, 0}, {64, 99, 1e5}, {64, 99, 9e9}};
+    const struct prefill_rank ranks[3] = {{true, 99, 0}, {true, 99, 1e5}, {true, 99, 9e9}};
     struct prefill_hit hits[3] = {{0, 0}, {960, 0}, {960, 0}};
     struct prefill_choice choice = choose(true, ranks, hits);
     assert_int_equal(choice.rank, 1);
@@ -54,7 +54,7 @@ static void a_hit_is_weighed_against_load(void **state) {
 /* It waits for a busy rank only where that is sooner, and only while it is patient. */
 static void patience_ends(void **state) {
     (void)state;
-    const struct prefill_rank ranks[3] = {{64, 99, 5e5}, {0, 99, 4e4}, {64, 99, 5e5}};
+    const struct prefill_rank ranks[3] = {{true, 99, 5e5}, {false, 99, 4e4}, {true, 99, 5e5}};
     const struct prefill_hit hits[3] = {{0, 0}, {960, 0}, {0, 0}};
     struct prefill_choice choice = choose(true, ranks, hits);
     assert_int_equal(choice.rank, BALANCE_NO_RANK);
@@ -65,8 +65,8 @@ static void patience_ends(void **state) {
 static void who_waits_is_told_why(void **state) {
     (void)state;
     const struct prefill_hit none[3] = {{0, 0}, {0, 0}, {0, 0}};
-    const struct prefill_rank full[3] = {{0, 99, 0}, {0, 99, 0}, {0, 99, 0}};
-    const struct prefill_rank paged[3] = {{64, 15, 0}, {64, 3, 0}, {0, 99, 0}};
+    const struct prefill_rank full[3] = {{false, 99, 0}, {false, 99, 0}, {false, 99, 0}};
+    const struct prefill_rank paged[3] = {{true, 15, 0}, {true, 3, 0}, {false, 99, 0}};
     assert_int_equal(choose(false, full, none).reason, PREFILL_WAITS_ROOM);
     assert_int_equal(choose(false, paged, none).reason, PREFILL_WAITS_PAGES);
     for (int i = 0; i < PREFILL_REASON_COUNT; i++)
