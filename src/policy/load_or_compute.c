@@ -6,6 +6,7 @@
 #include "policy/load_or_compute.h"
 
 #include "base/limits.h"
+#include "policy/load_in_step.h"
 
 #define FADE 0.9
 
@@ -54,8 +55,7 @@ static double split_ns(const struct load_ask *ask, uint32_t load_blocks) {
     double load = load_rate_ns(ask->rate, load_blocks * ask->block_bytes), step;
     double compute = compute_ns(ask, (ask->first_block + load_blocks) * KV_BLOCK_TOKENS, &step);
     if (ask->layers == 0 || load_blocks == 0) return load + compute;
-    double head = ask->rate->latency_ns + (load - ask->rate->latency_ns) / ask->layers;
-    return head + (load - head > step ? load - head : step) + compute - step;
+    return compute + load_in_step_wait_ns(ask->rate->latency_ns, load, ask->layers, step);
 }
 
 struct load_choice load_or_compute(const struct load_ask *ask) {

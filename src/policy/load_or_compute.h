@@ -5,8 +5,8 @@
  * and all cost the same to load.
  *
  * Loading first, then computing:   latency + loading(k) + computing(k .. end)
- * Loading while computing, layer by layer: the first layer's share of the load, then the rest of it
- * or the first step, whichever takes longer, then the other steps.
+ * Loading while computing, layer by layer: what the first step waits (policy/load_in_step.h), then
+ * computing.
  *
  * What is not measured yet is tried: without a rate, everything is loaded.
  */

@@ -118,7 +118,7 @@ static void a_mix_can_win(void **state) {
                            .block_bytes = 100000,
                            .layers = 8};
     struct load_choice choice = load_or_compute(&ask);
-    assert_true(choice.load_blocks > 5 && choice.load_blocks < 25);
+    assert_true(choice.load_blocks > 3 && choice.load_blocks < 25);
     assert_true(choice.chosen_ns < choice.load_all_ns && choice.chosen_ns < choice.compute_all_ns);
     assert_string_equal(load_or_compute_reason(&ask, &choice), "part of each is fastest");
 }
