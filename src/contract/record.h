@@ -16,7 +16,7 @@
 #include "base/limits.h"
 #include "contract/ids.h"
 
-#define RECORD_VERSION 5
+#define RECORD_VERSION 6
 
 enum record_kind {
     RECORD_NONE,
@@ -539,10 +539,12 @@ struct record_unit_load {
     uint64_t drafts_right_total;
     uint64_t loaded_disk_tokens_total; /* from the KV storage */
     uint64_t loaded_host_tokens_total;
-    uint64_t kept_blocks_total;       /* given to the storage */
-    uint64_t dropped_blocks_total;    /* it did not take for want of room */
-    uint64_t transfers_arrived_total; /* whole, of prompts that another unit computed */
-    uint64_t transfers_failed_total;  /* likewise: given up, cut off, too late */
+    uint64_t kept_blocks_total;        /* given to the storage */
+    uint64_t dropped_blocks_total;     /* it did not take for want of room */
+    uint64_t loads_in_step_total;      /* rows that ran while their blocks were loaded */
+    uint64_t loads_in_step_lost_total; /* ... in vain: not all came, or the step failed */
+    uint64_t transfers_arrived_total;  /* whole, of prompts that another unit computed */
+    uint64_t transfers_failed_total;   /* likewise: given up, cut off, too late */
     uint64_t prefill_choices_total[LOAD_PREFILL_REASONS]; /* by reason; a request that waits */
     uint64_t decode_choices_total[LOAD_DECODE_REASONS];   /* counts once for each */
     uint32_t kv_storage; /* enum kv_storage_state: the worst of its ranks' */

@@ -127,6 +127,8 @@ static void add_totals(struct record_unit_load *sum, const struct record_unit_lo
     sum->loaded_host_tokens_total += load->loaded_host_tokens_total;
     sum->kept_blocks_total += load->kept_blocks_total;
     sum->dropped_blocks_total += load->dropped_blocks_total;
+    sum->loads_in_step_total += load->loads_in_step_total;
+    sum->loads_in_step_lost_total += load->loads_in_step_lost_total;
     sum->transfers_arrived_total += load->transfers_arrived_total;
     sum->transfers_failed_total += load->transfers_failed_total;
 }

@@ -281,11 +281,21 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
     request->fresh = false;
     request->row_tokens = token_count;
     unit->step_slots[row] = item->slot;
-    unit->work.drafts += item->draft_tokens;
-    if (item->phase == SCHEDULE_DECODE)
-        unit->work.answer_rows++;
-    else
-        step_work_add(&unit->work, first, token_count);
+}
+
+/* What the first choices, those that run, come to. */
+static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
+    struct step_work work = {0};
+    for (uint32_t i = 0; i < row_count; i++) {
+        const struct schedule_choice *choice = &unit->choices[i];
+        const struct schedule_item *item = &unit->items[choice->item];
+        work.drafts += item->draft_tokens;
+        if (item->phase == SCHEDULE_DECODE)
+            work.answer_rows++;
+        else
+            step_work_add(&work, item->computed_tokens, choice->token_count);
+    }
+    return work;
 }
 
 static void put_plan(struct unit *unit, uint32_t row_count) {
@@ -311,7 +321,7 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
     plan->history_count = extras.history;
     plan->bias_count = extras.biases;
     uint32_t tokens_used = 0, pages_used = 0;
-    unit->work = (struct step_work){0};
+    unit->work = work_of(unit, row_count);
     for (uint32_t i = 0; i < row_count; i++)
         put_row(unit, plan, i, &unit->choices[i], &tokens_used, &pages_used, &used);
     check(tokens_used == token_count && pages_used == page_count);
@@ -363,12 +373,8 @@ static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {
     if (unit->prompt_saved_ns < 0) unit->prompt_saved_ns = 0;
 }
 
-void plan_step(struct unit *unit, int64_t now_ns) {
-    unit->plan_wanted = false;
-    struct unit_request *loading = NULL;
-    uint32_t count = view_requests(unit, now_ns);
-    if (grow_answers(unit, count, now_ns)) count = view_requests(unit, now_ns);
-    if (tiers_load(unit, count, &loading)) count = view_requests(unit, now_ns);
+/* Who has a row: the choices' first so many. */
+static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
     struct schedule_limits limits = {
@@ -379,18 +385,41 @@ void plan_step(struct unit *unit, int64_t now_ns) {
         .cost = &unit->cost,
         .prompt_ns_max = prompt_ns_max(unit, count, now_ns),
     };
-    uint32_t row_count = schedule_step(unit->items, count, &limits, unit->order, unit->choices);
+    return schedule_step(unit->items, count, &limits, unit->order, unit->choices);
+}
+
+/* It has a row, and the step may wait for what is loaded before it. */
+static bool may_stay(const struct unit *unit, const struct unit_request *loading,
+                     uint32_t row_count) {
+    uint32_t row = 0;
+    while (row < row_count && &unit->requests[unit->items[unit->choices[row].item].slot] != loading)
+        row++;
+    struct step_work work = work_of(unit, row_count);
+    return row < row_count && tiers_may_wait(unit, loading, step_cost_ns(&unit->cost, &work));
+}
+
+void plan_step(struct unit *unit, int64_t now_ns) {
+    unit->plan_wanted = false;
+    struct unit_request *loading = NULL;
+    uint32_t count = view_requests(unit, now_ns);
+    if (grow_answers(unit, count, now_ns)) count = view_requests(unit, now_ns);
+    if (tiers_load(unit, count, &loading)) count = view_requests(unit, now_ns);
+    double saved_ns = unit->prompt_saved_ns;
+    uint32_t row_count = choose_rows(unit, count, now_ns);
+    if (loading && !may_stay(unit, loading, row_count)) { /* once more, without it */
+        tiers_leave_step(unit, loading);
+        loading = NULL;
+        unit->prompt_saved_ns = saved_ns;
+        count = view_requests(unit, now_ns);
+        row_count = choose_rows(unit, count, now_ns);
+    }
     /* Who runs has a row or waits for one that has; who waits starts where nobody runs, or parked
      * ones, or blocks that are being copied, hold the pages. */
     check(row_count > 0 || count == 0 || unit_parked_count(unit) + unit->tiers.keeping_count > 0);
-    if (row_count == 0) {
-        if (loading) tiers_leave_step(unit, loading);
-        return;
-    }
+    if (row_count == 0) return;
     spend_prompt_ns(unit, row_count);
     start_requests(unit, row_count, now_ns);
     put_plan(unit, row_count);
-    check(!loading || loading->in_step); /* it was alone */
     if (loading) account_begins(loading, now_ns);
     for (uint32_t i = 0; i < row_count; i++)
         handoff_push(unit, &unit->requests[unit->step_slots[i]]);

@@ -186,6 +186,8 @@ static void put_load(struct rank_units *units) {
         all->loaded_host_tokens_total += load->loaded_host_tokens_total;
         all->kept_blocks_total += load->kept_blocks_total;
         all->dropped_blocks_total += load->dropped_blocks_total;
+        all->loads_in_step_total += load->loads_in_step_total;
+        all->loads_in_step_lost_total += load->loads_in_step_lost_total;
         all->transfers_arrived_total += load->transfers_arrived_total;
         all->transfers_failed_total += load->transfers_failed_total;
         if (load->kv_storage > all->kv_storage) all->kv_storage = load->kv_storage;
@@ -583,15 +585,21 @@ static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
 static void units_step(void *self, int64_t now_ns) {
     struct rank_units *units = self;
     bool any = false;
+    uint32_t busy = 0;                                /* ranks that may have rows in the step */
     if (units->outbox.used || units->missing) return; /* all plans of a step go out together */
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         relieve(units, rank, now_ns);
     walk_line(units, now_ns);
     if (units->outbox.used) return; /* what binding brought goes out first */
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        busy += unit_could_run(units->ranks[rank].unit);
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         struct machine *machine = &units->ranks[rank].machine;
+        busy -= unit_could_run(units->ranks[rank].unit);
+        unit_set_others(units->ranks[rank].unit, busy + units->line.count > 0);
         machine->step(machine->self, now_ns);
         drain(units, rank);
+        busy += unit_could_run(units->ranks[rank].unit);
         any |= units->ranks[rank].planned;
     }
     if (any) complete_step(units);

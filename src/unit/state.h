@@ -76,6 +76,7 @@ struct tiers {                       /* of the KV storage (unit/tiers.c) */
     uint32_t load_number;            /* of the last KV_LOAD */
     uint64_t loaded_tokens_total[2]; /* as rates */
     uint64_t kept_blocks_total, dropped_blocks_total;
+    uint64_t in_step_total, in_step_lost_total; /* rows that waited in a step: whole, in vain */
     int64_t answer_by_ns; /* the first that waits for KV_FOUND starts without it */
     bool read_only;
 };
@@ -117,6 +118,7 @@ struct unit {
     struct tiers tiers;
     int64_t give_up_ns; /* when a transfer may have been waited for long enough (unit/handoff.c) */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
+    bool others; /* at other ranks, or in line before them, who would wait for a step to end */
 };
 
 static inline uint32_t request_known(const struct unit_request *request) {

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "policy/kv_path.h"
+#include "policy/load_in_step.h"
 #include "unit/account.h"
 #include "unit/pages.h"
 
@@ -212,7 +213,7 @@ static uint32_t choose_blocks(struct unit *unit, const struct unit_request *requ
     if (count == 0 || another || unit->options.kv_choice == KV_CHOICE_COMPUTE) return 0;
     if (unit->options.kv_choice == KV_CHOICE_LOAD) return count;
     struct kv_path_ask ask = {.load = tiers_load_ask(unit, request, hit->block_count, count)};
-    if (unit->running_count == 0 && unit->waiting_count == 1)
+    if (unit->running_count == 0 && unit->waiting_count == 1 && !unit->others)
         ask.load.layers = unit->options.kv_load_parts;
     struct kv_path_choice choice = kv_path_choose(&ask);
     if (choice.path == KV_PATH_LOAD) {
@@ -274,18 +275,28 @@ static bool ask_again(struct unit *unit, uint32_t count) {
     return asked > 0;
 }
 
-/* Its row runs while the load does, and waits in the engine for each layer. Only where nothing else
- * could run meanwhile: a row that waits makes all wait. */
-static bool join_step(struct unit *unit, struct unit_request *request) {
-    if (unit->options.kv_load_parts < 2 || unit->running_count + unit->waiting_count > 0)
-        return false;
+/* Its row may run while the load does, and wait in the engine for each layer. */
+static void join_step(struct unit *unit, struct unit_request *request) {
     request->tier->in_step = true;
     request->computed_count += request->tier->asked * KV_BLOCK_TOKENS;
     request->state = REQUEST_PREFILL;
     request->fresh = true;
     unit->reserved_count--;
     unit->running_count++;
-    return true;
+}
+
+bool tiers_may_wait(const struct unit *unit, const struct unit_request *request, double step_ns) {
+    const struct tier_hit *tier = request->tier;
+    const struct load_rate *rate = &unit->tiers.rates[tier_of(tier->found, tier->host)];
+    struct load_in_step_ask ask = {
+        .measured = rate->count > 0,
+        .latency_ns = rate->latency_ns,
+        .load_ns = load_rate_ns(rate, tier->asked * unit->options.page_bytes),
+        .parts = unit->options.kv_load_parts,
+        .step_ns = step_ns,
+        .others = unit->others || unit->running_count + unit->waiting_count > 1,
+    };
+    return load_in_step(&ask).joins;
 }
 
 void tiers_leave_step(struct unit *unit, struct unit_request *request) {
@@ -313,7 +324,10 @@ bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step
         tier->tried_hit = hit.block_count;
         if (blocks && !first) first = request;
     }
-    if (first && join_step(unit, first)) *in_step_out = first;
+    if (first && unit->options.kv_load_parts > 1) {
+        join_step(unit, first);
+        *in_step_out = first;
+    }
     return first || asked;
 }
 
@@ -373,6 +387,11 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
 bool tiers_step_done(struct unit *unit, struct unit_request *request, bool lost) {
     struct tier_hit *tier = request->tier;
     check(tier->in_step && (tier->come || lost));
+    bool counts = !lost && tier->loaded.blocks == tier->asked;
+    if (counts)
+        unit->tiers.in_step_total++;
+    else
+        unit->tiers.in_step_lost_total++;
     if (!tier->come) {
         tiers_leave_step(unit, request);
         return false;
@@ -380,7 +399,6 @@ bool tiers_step_done(struct unit *unit, struct unit_request *request, bool lost)
     tier->in_step = tier->come = false;
     request->computed_count -= tier->asked * KV_BLOCK_TOKENS;
     take_loaded(unit, request, &tier->loaded);
-    bool counts = !lost && tier->loaded.blocks == tier->asked;
     if (counts) request->fresh = false; /* its row has run */
     return counts;
 }
@@ -439,6 +457,8 @@ void tiers_report(const struct unit *unit, struct record_unit_load *load) {
     load->loaded_host_tokens_total = tiers->loaded_tokens_total[HOST];
     load->kept_blocks_total = tiers->kept_blocks_total;
     load->dropped_blocks_total = tiers->dropped_blocks_total;
+    load->loads_in_step_total = tiers->in_step_total;
+    load->loads_in_step_lost_total = tiers->in_step_lost_total;
     if (unit->options.kv_storage)
         load->kv_storage = tiers->read_only ? KV_STORAGE_READ_ONLY : KV_STORAGE_ON;
 }

@@ -6,9 +6,10 @@
  *   or comes back     form -> KV_FOUND how many are there
  *   it could start    what pages and storage have is weighed against computing it
  *                     (policy/kv_path); then it is parked with its pages, KV_LOAD -> KV_LOADED, and
- *                     runs from behind what arrived. Where nothing else could run meanwhile its
- *                     first row does not wait for KV_LOADED: the engine waits for each layer; if
- *                     the load then turns out not to be whole, the row does not count
+ *                     runs from behind what arrived. Where nobody else, or hardly, is made to wait
+ *                     (policy/load_in_step) its first row does not wait for KV_LOADED: the engine
+ *                     waits for each layer; if the load then turns out not to be whole, the row
+ *                     does not count. One such row in a step of a rank
  *   blocks whole      KV_KEEP; their pages, and those before them, stay leased until KV_KEPT
  *
  * It comes back when it was interrupted, or when its blocks should have come from another unit and
@@ -60,11 +61,15 @@ void tiers_found(struct unit *unit, struct unit_request *request,
 int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int64_t now_ns);
 
 /* Of those that wait, in their order (unit->items[unit->order[count]]), the first ones are parked
- * and loaded where that is faster; true if any was, or waits for an answer now. Where the unit has
- * nothing else to do the first of them is not parked: it may have a row in the coming step. */
+ * and loaded where that is faster; true if any was, or waits for an answer now. The very first of
+ * them, where the engine can wait for it, is not parked yet: it may have a row in the coming step,
+ * behind the blocks that are still to come. */
 bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step_out);
 
-/* ... but has none: it is parked after all. */
+/* It has one, in a step that would compute for so long: may the step wait for it? */
+bool tiers_may_wait(const struct unit *unit, const struct unit_request *request, double step_ns);
+
+/* ... it may not, or has none: it is parked after all. */
 void tiers_leave_step(struct unit *unit, struct unit_request *request);
 
 /* The step with a row that waited for its load is done; `lost`: in vain. False: the row does not

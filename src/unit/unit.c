@@ -832,6 +832,14 @@ int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, i
     return schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);
 }
 
+bool unit_could_run(const struct unit *unit) {
+    return unit->waiting_count + unit->running_count > 0;
+}
+
+void unit_set_others(struct unit *unit, bool others) {
+    unit->others = others;
+}
+
 bool unit_step_in_flight(const struct unit *unit) {
     return unit->step_row_count > 0;
 }

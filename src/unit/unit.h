@@ -136,6 +136,13 @@ bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t
 /* Its place in the line (policy/schedule.h), if it came at that time. */
 int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns);
 
+/* It has requests that run, or could start at any time. */
+bool unit_could_run(const struct unit *unit);
+
+/* One of several ranks, whose steps are one: before each of its steps it is told whether a step
+ * that takes long would make anybody else wait. */
+void unit_set_others(struct unit *unit, bool others);
+
 /* True while a RUN_STEP waits for its STEP_DONE. */
 bool unit_step_in_flight(const struct unit *unit);
 

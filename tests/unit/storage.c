@@ -61,7 +61,7 @@ static void answer_load(struct storage *storage, struct world *world,
     loaded->host_blocks = blocks / 3;
     loaded->slot = load->slot;
     loaded->number = load->number;
-    loaded->ns = 10 + blocks;
+    loaded->ns = storage->block_ns ? storage->block_ns * blocks : 10 + blocks;
     world_send(world, loaded);
     storage->loads++;
     storage->loaded += blocks;

@@ -30,6 +30,7 @@ struct storage {
     double late_odds; /* for the tests: that nothing is done in a turn */
     double idle_odds; /* that a row waits for it in vain */
     double lose_odds; /* that a load ends before a block, that a keep is not taken */
+    int64_t block_ns; /* that a load says it took for each; 0: something */
     uint32_t finds, fresh_finds, loads, loaded, keeps, dropped;
 };
 

@@ -622,6 +622,62 @@ static void test_storage(void **state) {
     close_world(&world);
 }
 
+/* One prompt for each rank: the others' ranks load, the second time beside a rank that computes. */
+static void submit_three(struct world *world, uint32_t family) {
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        submit_of(world, family + rank, 140);
+    step(world);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        answer_find(world, rank);
+    step(world);
+}
+
+/* A step is one for all ranks: a row waits in it for its load where that is known to be quick; and
+ * where no rank has anything else to do, be it slow or not measured. */
+static void test_loads_in_steps(void **state) {
+    for (int quick = 0; quick < 2; quick++) {
+        struct world world;
+        struct unit_options unit = options();
+        unit.kv_storage = true;
+        unit.kv_choice = KV_CHOICE_LOAD;
+        unit.page_bytes = 1000;
+        unit.kv_load_parts = 40;
+        open_world(&world, &unit);
+        world.load_ns = quick ? 10 : 1000000;
+        submit_three(&world, 0);
+        for (uint32_t rank = 1; rank < RANKS; rank++) { /* not measured */
+            assert_int_equal(world.plans[rank]->row_count, 0);
+            answer_load(&world, rank);
+        }
+        run(&world);
+        submit_three(&world, 3);
+        for (uint32_t rank = 1; rank < RANKS; rank++) {
+            assert_int_equal(world.plans[rank]->row_count, quick);
+            if (quick) assert_true(step_plan_rows(world.plans[rank])[0].loads);
+            answer_load(&world, rank);
+        }
+        run(&world);
+        assert_int_equal(world.load.loads_in_step_total, quick * (RANKS - 1));
+        mask(&world, 0, false);
+        mask(&world, 1, false);
+        submit_of(&world, 6, 140);
+        step(&world);
+        answer_find(&world, 2);
+        step(&world);
+        assert_int_equal(world.plan_count, RANKS);
+        assert_int_equal(world.plans[0]->row_count + world.plans[1]->row_count, 0);
+        assert_true(step_plan_rows(world.plans[2])[0].loads);
+        answer_load(&world, 2);
+        run(&world);
+        assert_int_equal(world.load.loads_in_step_total, 1 + quick * (RANKS - 1));
+        assert_int_equal(world.load.loads_in_step_lost_total, 0);
+        assert_int_equal(world.reasons[FINISH_LENGTH], world.submitted);
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            answer_keeps(&world, rank);
+        close_world(&world);
+    }
+}
+
 /* A rank that has nothing of a prompt in its pages loads what another one has stored: that counts
  * when the prompt is bound, as soon as a load has shown what it costs. */
 static void test_fetch(void **state) {
@@ -826,21 +882,15 @@ static void test_moved_is_cancelled(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spread),
-                                       cmocka_unit_test(test_prefixes),
-                                       cmocka_unit_test(test_simple_methods),
-                                       cmocka_unit_test(test_one_works),
-                                       cmocka_unit_test(test_random_lives),
-                                       cmocka_unit_test(test_full),
-                                       cmocka_unit_test(test_masked),
-                                       cmocka_unit_test(test_late),
-                                       cmocka_unit_test(test_nobody_takes),
-                                       cmocka_unit_test(test_reserve),
-                                       cmocka_unit_test(test_storage),
-                                       cmocka_unit_test(test_fetch),
-                                       cmocka_unit_test(test_relieved),
-                                       cmocka_unit_test(test_not_relieved),
-                                       cmocka_unit_test(test_moved_is_cancelled),
-                                       cmocka_unit_test(test_crowded_lives)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spread),         cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_simple_methods), cmocka_unit_test(test_one_works),
+        cmocka_unit_test(test_random_lives),   cmocka_unit_test(test_full),
+        cmocka_unit_test(test_masked),         cmocka_unit_test(test_late),
+        cmocka_unit_test(test_nobody_takes),   cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_storage),        cmocka_unit_test(test_loads_in_steps),
+        cmocka_unit_test(test_fetch),          cmocka_unit_test(test_relieved),
+        cmocka_unit_test(test_not_relieved),   cmocka_unit_test(test_moved_is_cancelled),
+        cmocka_unit_test(test_crowded_lives)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -316,6 +316,163 @@ static void a_lone_request_runs_while_it_loads(void **state) {
     free(storage);
 }
 
+/* A world above a storage of families 3 to 6, whose steps take a millisecond. It has loaded a
+ * family, so that it knows what the storage says of a block, unless that is 0. */
+static struct world *open_measured(struct storage *storage, int64_t block_ns) {
+    struct world *world = open_above(storage, KV_CHOICE_LOAD);
+    (void)ask_families(world);
+    world_close(world);
+    load_parts = 40;
+    world = open_above(storage, KV_CHOICE_LOAD);
+    load_parts = 0;
+    world->step_ns = 1000000;
+    world->stop_odds = 0;
+    storage->block_ns = block_ns;
+    world_submit(world, 300, 3); /* what a step costs */
+    if (block_ns) world_submit_family(world, 3, 300, 3);
+    run(world);
+    return world;
+}
+
+/* ... with an answer that goes on meanwhile. */
+static void begin_answer(struct world *world) {
+    world_submit(world, 100, 500);
+    for (int i = 0; i < 4; i++) {
+        world_step(world);
+        world_drain(world);
+        if (world->plan) world_complete(world, false);
+        world_drain(world);
+    }
+}
+
+/* Up to the plan in which it may have its row; its number. */
+static uint32_t ask_family(struct storage *storage, struct world *world, uint32_t family) {
+    while (storage->pending_count)
+        storage_do(storage, 0);
+    uint32_t number = world_submit_family(world, family, family * 100, 4);
+    world_drain(world);
+    storage_do(storage, 0); /* found */
+    world_step(world);
+    world_drain(world);
+    return number;
+}
+
+static uint32_t waiting_rows(const struct world *world) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; world->plan && i < world->plan->row_count; i++)
+        count += step_plan_rows(world->plan)[i].loads > 0;
+    return count;
+}
+
+/* Alone a row waits in a step for its load, however long that takes; where others run, here or at
+ * other ranks, only if its load is known to be quick; else it is parked as ever. */
+static void a_row_makes_others_wait_for_little(void **state) {
+    (void)state;
+    static const struct {
+        bool answers, others;
+        int64_t block_ns;
+        bool waits;
+    } cases[] = {
+        {false, false, 0, true},        {false, false, 1000, true}, {false, false, 1000000, true},
+        {true, false, 0, false},        {true, false, 1000, true},  {true, false, 1000000, false},
+        {false, true, 0, false},        {false, true, 1000, true},  {false, true, 1000000, false},
+        {true, true, 100000000, false}, {true, true, 10000, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct storage *storage = storage_open(7);
+        struct world *world = open_measured(storage, cases[i].block_ns);
+        uint64_t before = world->load.loads_in_step_total;
+        if (cases[i].answers) begin_answer(world);
+        unit_set_others(world->unit, cases[i].others);
+        uint32_t number = ask_family(storage, world, 5);
+        assert_int_equal(waiting_rows(world), cases[i].waits);
+        assert_int_equal(world->plan != NULL, cases[i].waits || cases[i].answers);
+        run(world);
+        assert_int_equal(world->load.loads_in_step_total, before + cases[i].waits);
+        assert_int_equal(world->load.loads_in_step_lost_total, 0);
+        assert_int_equal(world->known[number].first_start, 7 * KV_BLOCK_TOKENS);
+        world_assert_empty(world);
+        world_close(world);
+        free(storage);
+    }
+}
+
+/* What a refused row would have taken of the step is somebody else's: a prompt that computes all
+ * gets the same row as if the other had not been there. */
+static void a_refused_row_leaves_its_room(void **state) {
+    (void)state;
+    uint32_t rows[2];
+    for (uint32_t way = 0; way < 2; way++) {
+        struct storage *storage = storage_open(8);
+        struct world *world = open_measured(storage, 1000000);
+        while (storage->pending_count)
+            storage_do(storage, 0);
+        if (way) world_submit_family(world, 5, 500, 4); /* before it in the line */
+        world_submit(world, 63, 4);
+        world_submit(world, 400, 4);
+        world_drain(world);
+        while (storage->pending_count)
+            storage_do(storage, 0); /* found */
+        world_step(world);
+        world_drain(world);
+        assert_int_equal(waiting_rows(world), 0);
+        rows[way] = world->plan->token_count;
+        run(world);
+        world_assert_empty(world);
+        world_close(world);
+        free(storage);
+    }
+    assert_int_equal(rows[0], rows[1]);
+}
+
+/* In mid-step, beside an answer: its client leaves, the engine dies, the step fails; the load comes
+ * before the step's end, not whole, or long after it. */
+static void a_row_that_waits_may_be_left(void **state) {
+    (void)state;
+    enum { STAYS, CANCELLED, ABANDONED, FAILED, FAILED_BEHIND, WAYS };
+    for (uint32_t way = 0; way < WAYS; way++)
+        for (uint32_t load = 0; load < 3; load++) { /* whole; not; later */
+            struct storage *storage = storage_open(9);
+            struct world *world = open_measured(storage, 1000);
+            begin_answer(world);
+            uint32_t number = ask_family(storage, world, 5), loads = storage->loads;
+            uint64_t lost = load > 0 || way >= FAILED || way == ABANDONED;
+            assert_int_equal(waiting_rows(world), 1);
+            storage->lose_odds = load == 1;
+            storage->idle_odds = load == 2;
+            if (way == CANCELLED) world_cancel(world, number);
+            if (way == ABANDONED) unit_abandon(world->unit);
+            if (way == FAILED_BEHIND && load < 2) storage_await(world, number);
+            world_complete(world, way >= ABANDONED);
+            world_drain(world);
+            bool over = storage->loads > loads;
+            assert_int_equal(over, load < 2 && (way < ABANDONED || way == FAILED_BEHIND));
+            assert_int_equal(world->known[number].received, way == STAYS && load == 0);
+            assert_int_equal(world->load.loads_in_step_lost_total, lost);
+            assert_int_equal(world->load.loads_in_step_total, 1 - lost);
+            /* Until the load is over it holds its pages. */
+            assert_int_equal(world->known[number].endings,
+                             over && (way == CANCELLED || way == FAILED_BEHIND));
+            storage->lose_odds = storage->idle_odds = 0;
+            if (way == ABANDONED) {
+                for (int i = 0; i < 9; i++) {
+                    world_step(world);
+                    world_drain(world);
+                    if (storage->pending_count) storage_do(storage, 0);
+                }
+            }
+            run(world);
+            enum finish_reason reason = world->known[number].reason;
+            if (way == STAYS) assert_int_equal(reason, FINISH_LENGTH);
+            if (way == CANCELLED) assert_int_equal(reason, FINISH_CANCELLED);
+            if (way == ABANDONED || way == FAILED_BEHIND)
+                assert_int_equal(reason, over || way == ABANDONED ? FINISH_FAILED : FINISH_LENGTH);
+            world_assert_empty(world);
+            world_close(world);
+            free(storage);
+        }
+}
+
 /* Lone requests and others, loads that break, steps that fail, cancels in mid-step. */
 static void rows_that_wait_change_no_answer(void **state) {
     (void)state;
@@ -360,6 +517,9 @@ int main(void) {
         cmocka_unit_test(interrupted_requests_load_what_they_had),
         cmocka_unit_test(another_unit_loads_an_answers_blocks),
         cmocka_unit_test(a_lone_request_runs_while_it_loads),
+        cmocka_unit_test(a_row_makes_others_wait_for_little),
+        cmocka_unit_test(a_refused_row_leaves_its_room),
+        cmocka_unit_test(a_row_that_waits_may_be_left),
         cmocka_unit_test(rows_that_wait_change_no_answer),
         cmocka_unit_test(whatever_the_storage_does_the_answers_stay),
     };
