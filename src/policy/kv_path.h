@@ -11,6 +11,11 @@
  * client looks at one token. (The first token is out by then, so no bound on its time is left to
  * keep.)
  *
+ * No rule that knows nothing of the link does better than twice. So what transfers took before is
+ * remembered: one that will by that take longer than doing without is doubted, and waited for only
+ * an eighth as long. One in a few is waited for as if nothing were known, since a link may get
+ * faster; whoever arrives in less than half of what was foretold proves the memory wrong.
+ *
  * The transport is not tried a second time. For that the gateway would have to reserve anew and ask
  * the unit that computed the prompt for it again, which has meanwhile given its pages back and may
  * be the very reason of the failure; the storage has the same blocks and asks nobody.
@@ -25,8 +30,14 @@
 
 enum kv_path { KV_PATH_WAIT, KV_PATH_LOAD, KV_PATH_COMPUTE };
 
+struct kv_transfers {      /* to one unit; starts zeroed */
+    struct load_rate rate; /* of blocks, since the request could go on if only they were there */
+    uint32_t doubted;      /* in a row */
+};
+
 struct kv_path_ask {
     bool under_way;       /* a transfer that has not ended */
+    bool doubted;         /* kv_path_doubts has said so */
     int64_t waited_ns;    /* since the request could go on if only its blocks were there */
     struct load_ask load; /* what stands in pages, what the storage has behind it (0 blocks: it has
                            * none, or was not asked), at which rates */
@@ -39,6 +50,14 @@ struct kv_path_choice {
 };
 
 struct kv_path_choice kv_path_choose(const struct kv_path_ask *ask);
+
+/* To be asked once, when such a request could go on: is the transfer of so many blocks likely to
+ * take longer than doing without it? */
+bool kv_path_doubts(struct kv_transfers *transfers, uint32_t blocks, const struct load_ask *load);
+
+/* They arrived after so long, or were waited for so long and given up. */
+void kv_path_observe(struct kv_transfers *transfers, uint32_t blocks, int64_t waited_ns,
+                     bool arrived, bool doubted);
 
 /* Blocks that another unit computed failed to come, and the storage has only some of them: that
  * unit keeps them all, and may still be writing the last. */

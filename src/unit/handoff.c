@@ -23,7 +23,8 @@ struct handoff {
     bool continued;       /* the first tokens are here, since: */
     int64_t continued_ns;
     int64_t give_up_ns; /* while `open`: then it is asked whether to wait on; MACHINE_NEVER: no */
-    bool leaving;       /* ends with `reason` when the transfer does */
+    bool doubted, given_up;
+    bool leaving; /* ends with `reason` when the transfer does */
     enum finish_reason reason;
 };
 
@@ -126,6 +127,7 @@ static void go_on(struct unit *unit, struct unit_request *request, int64_t now_n
 static bool wait_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     struct kv_path_ask ask = {.under_way = true,
+                              .doubted = handoff->doubted,
                               .waited_ns = now_ns - handoff->continued_ns,
                               .load = tiers_load_ask(unit, request, request->shared_count, 0)};
     struct kv_path_choice choice = kv_path_choose(&ask);
@@ -133,6 +135,17 @@ static bool wait_on(struct unit *unit, struct unit_request *request, int64_t now
     handoff->give_up_ns = now_ns + choice.wait_ns;
     if (handoff->give_up_ns < unit->give_up_ns) unit->give_up_ns = handoff->give_up_ns;
     return true;
+}
+
+static uint32_t expected_blocks(const struct unit_request *request) {
+    return prompt_blocks(request) - request->shared_count;
+}
+
+static void begin_wait(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    struct load_ask without = tiers_load_ask(unit, request, request->shared_count, 0);
+    request->handoff->doubted =
+        kv_path_doubts(&unit->transfers, expected_blocks(request), &without);
+    (void)wait_on(unit, request, now_ns);
 }
 
 void handoff_continue(struct unit *unit, struct unit_request *request,
@@ -157,7 +170,7 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
     request->arrived_ns = now_ns;
     handoff->continued = true;
     handoff->continued_ns = now_ns;
-    if (handoff->open) (void)wait_on(unit, request, now_ns);
+    if (handoff->open) begin_wait(unit, request, now_ns);
     go_on(unit, request, now_ns);
 }
 
@@ -276,6 +289,7 @@ void handoff_give_up(struct unit *unit, int64_t now_ns) {
         bool due = handoff->give_up_ns <= now_ns;
         if (due && given_up < GIVE_UPS_MAX && !wait_on(unit, request, now_ns)) {
             put_cancel(unit, request);
+            handoff->given_up = true;
             handoff->give_up_ns = MACHINE_NEVER;
             given_up++;
         }
@@ -295,6 +309,16 @@ static void take_blocks(struct unit *unit, struct unit_request *request,
     pages_share(unit, request);
 }
 
+/* A transfer that was cut off tells nothing of the link. */
+static void observe(struct unit *unit, const struct unit_request *request, bool arrived,
+                    int64_t now_ns) {
+    const struct handoff *handoff = request->handoff;
+    if (!arrived && !handoff->given_up) return;
+    int64_t waited_ns = handoff->continued ? now_ns - handoff->continued_ns : 0;
+    kv_path_observe(&unit->transfers, expected_blocks(request), waited_ns, arrived,
+                    handoff->doubted);
+}
+
 void handoff_done(struct unit *unit, struct unit_request *request,
                   const struct record_kv_done *record, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
@@ -310,6 +334,7 @@ void handoff_done(struct unit *unit, struct unit_request *request,
         return;
     }
     if (handoff->task != SUBMIT_RESERVE) return;
+    observe(unit, request, record->arrived, now_ns);
     take_blocks(unit, request, record);
     unit->transfers_arrived_total += handoff->arrived;
     unit->transfers_failed_total += !handoff->arrived;

@@ -11,7 +11,7 @@
 #include "policy/admit.h"
 #include "policy/balance_decode.h"
 #include "policy/evict_pages.h"
-#include "policy/load_or_compute.h"
+#include "policy/kv_path.h"
 #include "policy/schedule.h"
 #include "policy/speculate.h"
 #include "unit/history.h"
@@ -116,6 +116,7 @@ struct unit {
     uint64_t transfers_arrived_total, transfers_failed_total;
     uint64_t arrivals;
     struct tiers tiers;
+    struct kv_transfers transfers; /* to here, of prompts that other units computed */
     int64_t give_up_ns; /* when a transfer may have been waited for long enough (unit/handoff.c) */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
     bool others; /* at other ranks, or in line before them, who would wait for a step to end */

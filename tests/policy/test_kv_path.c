@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The choice of the way on which KV blocks come: a transfer is waited for exactly as long as doing
- * without it takes, so the sum is at most twice the better of both, whenever it arrives, if ever;
+ * without it takes, so the sum is at most twice the better of both, whenever it arrives, if ever,
+ * and little more than the better one on a link that has been slow or fast for a while;
  * then what the storage has is loaded where that is faster, and what it may only be getting is
  * waited for as long as that saves.
  */
@@ -113,6 +114,84 @@ static void what_was_never_measured_is_not_waited_for_for_ever(void **state) {
     assert_string_equal(kv_path_reason(&ask, &choice), "not measured yet");
 }
 
+/* How long a request's second token takes whose blocks would arrive after so long: as the unit goes
+ * about it. */
+static double live(struct kv_transfers *transfers, const struct load_ask *load, uint32_t blocks,
+                   double arrives_ns) {
+    struct kv_path_ask ask = {.under_way = true, .load = *load};
+    ask.doubted = kv_path_doubts(transfers, blocks, load);
+    struct kv_path_choice choice = kv_path_choose(&ask);
+    assert_int_equal(choice.path, KV_PATH_WAIT);
+    bool arrived = arrives_ns <= (double)choice.wait_ns;
+    ask.waited_ns = arrived ? (int64_t)arrives_ns : choice.wait_ns;
+    kv_path_observe(transfers, blocks, ask.waited_ns, arrived, ask.doubted);
+    if (arrived) return arrives_ns;
+    choice = kv_path_choose(&ask);
+    assert_int_equal(choice.path, KV_PATH_COMPUTE);
+    return (double)ask.waited_ns + choice.load.chosen_ns;
+}
+
+/* A link that is slower than computing, then faster, then slower again; prompts of many lengths.
+ * After a few transfers doing without costs an eighth more and a trial now and then; what arrives
+ * sooner than was foretold is found out soon. */
+static void slow_links_are_remembered(void **state) {
+    for (uint32_t seed = 0; seed < 40; seed++) {
+        struct step_cost cost = {0};
+        struct load_rate rate = {0};
+        struct kv_transfers transfers = {.doubted = 0};
+        learn(&cost, &rate, 2e6, 1);
+        for (uint32_t phase = 0; phase < 3; phase++) {
+            /* of what computing takes */
+            double slow = 1.3 + 3 * random_uniform(seed, phase, 0), quick = 0.02 + 0.03 * seed / 40;
+            double spent_ns = 0, best_ns = 0;
+            for (uint32_t i = 0; i < 200; i++) {
+                struct load_ask load = ask_of(&cost, &rate, 0).load;
+                load.prompt_tokens = 300 + (uint32_t)(2000 * random_uniform(seed, phase, i + 1));
+                double without_ns = load_or_compute(&load).chosen_ns;
+                double arrives_ns = without_ns * (phase == 1 ? quick : slow);
+                double took_ns = live(&transfers, &load, load.prompt_tokens / 64, arrives_ns);
+                assert_true(took_ns <= 2 * without_ns + KV_PATH_WAIT_NS_MIN);
+                if (i < 10) continue;
+                spent_ns += took_ns;
+                best_ns += arrives_ns < without_ns ? arrives_ns : without_ns;
+            }
+            assert_true(spent_ns < 1.25 * best_ns);
+        }
+    }
+}
+
+/* The link gets faster than computing, but by so little that no doubted transfer is still waited
+ * for when it arrives: one in a few is. */
+static void doubts_end_when_a_trial_succeeds(void **state) {
+    struct step_cost cost = {0};
+    struct load_rate rate = {0};
+    struct kv_transfers transfers = {.doubted = 0};
+    learn(&cost, &rate, 2e6, 1);
+    struct load_ask load = ask_of(&cost, &rate, 0).load;
+    double without_ns = load_or_compute(&load).chosen_ns;
+    uint32_t late = 0;
+    for (uint32_t i = 0; i < 20; i++)
+        live(&transfers, &load, 16, 3 * without_ns);
+    for (uint32_t i = 0; i < 100; i++)
+        late += live(&transfers, &load, 16, 0.5 * without_ns) > without_ns;
+    assert_in_range(late, 1, 16);
+}
+
+static void nothing_is_doubted_without_knowledge(void **state) {
+    struct step_cost cost = {0}, known = {0};
+    struct load_rate rate = {0}, known_rate = {0};
+    struct kv_transfers transfers = {.doubted = 0};
+    struct load_ask load = ask_of(&cost, &rate, 0).load;
+    learn(&known, &known_rate, 1e3, 1);
+    struct load_ask known_load = ask_of(&known, &known_rate, 0).load;
+    assert_false(kv_path_doubts(&transfers, 16, &known_load));
+    kv_path_observe(&transfers, 16, 5000000000, false, false);
+    assert_true(kv_path_doubts(&transfers, 16, &known_load));
+    assert_false(kv_path_doubts(&transfers, 16, &load)); /* what does computing take? */
+    kv_path_observe(&transfers, 16, 1, true, true);      /* it came at once */
+    assert_false(kv_path_doubts(&transfers, 16, &known_load));
+}
+
 /* Whenever the other unit has written the rest, if ever: what is waited for it is at most what
  * loading it saves, and at most half a second; and it is noticed soon after. */
 static void the_rest_is_waited_for_as_long_as_it_saves(void **state) {
@@ -167,6 +246,9 @@ int main(void) {
         cmocka_unit_test(stored_blocks_are_loaded_where_that_is_faster),
         cmocka_unit_test(waiting_costs_at_most_as_much_again),
         cmocka_unit_test(what_was_never_measured_is_not_waited_for_for_ever),
+        cmocka_unit_test(slow_links_are_remembered),
+        cmocka_unit_test(doubts_end_when_a_trial_succeeds),
+        cmocka_unit_test(nothing_is_doubted_without_knowledge),
         cmocka_unit_test(the_rest_is_waited_for_as_long_as_it_saves),
         cmocka_unit_test(what_saves_nothing_is_not_asked_for_again),
     };

@@ -464,6 +464,39 @@ static void slow_transfers_are_given_up(void **state) {
     assert_true(handed > 500 && broken > 20);
 }
 
+/* Transfers that never arrive, one after the other: the first is waited for half a second, then it
+ * is known what the link is like and what computing takes, and they are waited for an eighth of
+ * that; but one in sixteen. */
+static void a_slow_link_is_remembered(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    struct pair *pair = pair_open(1, &options, &options);
+    uint32_t long_waits = 0;
+    pair->prefill->stop_odds = pair->decode->stop_odds = 0;
+    pair->turn_ns = 1000000;
+    pair->decode->step_ns = 80000000;
+    for (uint32_t i = 0; i < 34; i++) {
+        uint32_t tokens[100] = {i};
+        int64_t since_ns = 0;
+        assert_true(submit(pair, tokens, 100, 3));
+        while (!pair->journeys[i].broken) { /* by the unit's KV_CANCEL */
+            turn(pair, pair->prefill);
+            turn(pair, pair->decode);
+            if (!pair->journeys[i].continued) since_ns = pair->decode->now_ns;
+            go_between(pair, i);
+        }
+        int64_t waited_ns = pair->decode->now_ns - since_ns;
+        long_waits += waited_ns >= KV_PATH_WAIT_NS_MIN;
+        if (i == 0) assert_true(waited_ns >= KV_PATH_WAIT_NS_MIN);
+        if (i > 0 && waited_ns < KV_PATH_WAIT_NS_MIN)
+            assert_in_range(waited_ns, 1000000, 50000000); /* of two or three steps */
+        run(pair);
+    }
+    assert_in_range(long_waits, 2, 3);
+    assert_empty(pair);
+    pair_close(pair);
+}
+
 static struct pair *pair_with_storage(enum kv_choice choice) {
     struct unit_options options = world_options();
     options.prefix_cache = options.kv_storage = true;
@@ -629,6 +662,7 @@ int main(void) {
         cmocka_unit_test(failed_steps_leave_nothing),
         cmocka_unit_test(the_storage_is_the_second_way),
         cmocka_unit_test(slow_transfers_are_given_up),
+        cmocka_unit_test(a_slow_link_is_remembered),
         cmocka_unit_test(what_is_stored_is_not_computed_again),
         cmocka_unit_test(what_is_only_being_stored_is_asked_for_again),
         cmocka_unit_test(a_lost_last_word_costs_nothing),
