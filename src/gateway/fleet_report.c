@@ -300,9 +300,11 @@ static bool read_assignment(struct gateway *gateway, const struct record_client_
                              "\"role\" must be \"prefill\", \"decode\" or \"both\".");
     struct unit_id id = gateway->fleet.units[unit].id;
     if (role != UNIT_BOTH && !fleet_moves_blocks(&gateway->fleet, unit))
-        return api_error_set(error_out, 409, "role", "not_possible",
-                             "Unit %u takes no KV blocks from others. Start it with --kv-listen.",
-                             id.value);
+        return api_error_set(
+            error_out, 409, "role", "not_possible",
+            "Unit %u takes no KV blocks from others. Start it with --kv-listen, or "
+            "serve with --prefill-units and --decode-units.",
+            id.value);
     *assignment_out = (struct assignment){unit, id, role};
     return true;
 }

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "host/rank_board.h"
 #include "host/record_queue.h"
 #include "host/request_set.h"
 
@@ -210,6 +211,7 @@ static bool may_take(void *context) {
 static void route_to_gateway(struct loop *loop, const struct record *record) {
     switch (record->kind) {
     case RECORD_UNIT_HELLO:
+        rank_board_tell_role(((const struct record_unit_hello *)record)->role);
         keep_last(&loop->hello, record);
         break;
     case RECORD_UNIT_LOAD:

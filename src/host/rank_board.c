@@ -15,6 +15,8 @@ static enum status failed(const char *path, struct error *error) {
     return error_set(error, STATUS_IO, "cannot map the board %.300s: %s", path, strerror(errno));
 }
 
+static struct rank_line *own;
+
 /* All lines of the open file. */
 static struct rank_line *map(int file, size_t bytes) {
     void *lines = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -54,9 +56,20 @@ enum status rank_board_join(const char *path, uint32_t rank, struct error *error
     enum status status = lines ? STATUS_OK : failed(path, error);
     close(file);
     if (status) return status;
-    struct rank_line *line = &lines[rank];
+    struct rank_line *line = own = &lines[rank];
     if (gethostname(line->host, sizeof line->host - 1)) memcpy(line->host, "?", 2);
     pulse_memory = &line->pulse;
     atomic_store(&line->pid, getpid());
     return STATUS_OK;
+}
+
+void rank_board_tell_role(enum unit_role role) {
+    if (own) atomic_store(&own->role, (uint32_t)role + 1);
+}
+
+bool rank_board_read_role(const struct rank_board *board, enum unit_role *role_out) {
+    uint32_t told = board->lines ? atomic_load(&board->lines[0].role) : 0;
+    if (told == 0 || told > UNIT_ROLE_COUNT) return false;
+    *role_out = (enum unit_role)(told - 1);
+    return true;
 }

@@ -62,6 +62,8 @@ struct job {
     enum job_state state;
     char folder[300], board_path[320];
     struct rank_board board;
+    bool has_role; /* when it ran last: */
+    enum unit_role role;
     struct held_rank *ranks; /* [rank_count] */
     pid_t pid;               /* the child's; 0: it was waited for */
     int file;                /* its pidfd */
@@ -121,7 +123,8 @@ static struct event *hold(struct supervisor *supervisor, int file, event_callbac
 
 static enum status launch(struct job *job, struct error *error) {
     struct supervisor *supervisor = job->supervisor;
-    const struct supervisor_unit unit = {job->number, job->folder, job->board_path};
+    const struct supervisor_unit unit = {job->number, job->folder, job->board_path, job->has_role,
+                                         job->role};
     snprintf(job->folder, sizeof job->folder, "%s/%u.%u", supervisor->room.path, job->number,
              ++job->starts);
     snprintf(job->board_path, sizeof job->board_path, "%s/board", job->folder);
@@ -164,6 +167,7 @@ static void clean(struct job *job) {
         close(job->file);
     }
     job->event = NULL;
+    if (rank_board_read_role(&job->board, &job->role)) job->has_role = true;
     rank_board_close(&job->board);
     if (job->folder[0]) private_room_remove(job->folder);
     job->folder[0] = 0;

@@ -3,8 +3,9 @@
  * dies or stands still. A unit of several ranks is one job: it ends and starts as a whole.
  *
  * A death is seen at once, through the pids on the unit's board; a rank that stands still, through
- * its signs of life there (policy/supervise.h). Either way one line names unit, rank, host, pid and
- * where in the model it was; what is left of the job is killed, and it starts anew.
+ * its signs of life there (policy/supervise.h). A unit that starts again has the role that it had.
+ * Either way one line names unit, rank, host, pid and where in the model it was; what is left of
+ * the job is killed, and it starts anew.
  *
  * All files of a job lie in a private folder (boards, Open MPI's session and shared memory): they
  * go with it, and what a killed supervisor left behind goes with the next one's start. Units die
@@ -14,6 +15,7 @@
 #define HOST_SUPERVISOR_H
 
 #include "base/status.h"
+#include "contract/record.h"
 
 #include <stdint.h>
 
@@ -24,6 +26,8 @@ struct supervisor_unit { /* what a start of a unit is told */
     uint32_t number;     /* 1.. */
     const char *folder;  /* for this job's own files; it exists */
     const char *board;   /* rank_board_join */
+    bool has_role;       /* it said so when it ran last: */
+    enum unit_role role;
 };
 
 struct supervisor_options {

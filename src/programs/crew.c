@@ -82,8 +82,8 @@ static uint64_t threads_each(const struct crew *crew) {
 /* What it is for, and its KV blocks' ways. */
 static void add_task(const struct crew_unit *is, const struct supervisor_unit *unit,
                      struct arguments *arguments) {
-    if (is->role != UNIT_BOTH)
-        ADD(arguments, "--role=%s", is->role == UNIT_PREFILL ? "prefill" : "decode");
+    enum unit_role role = unit->has_role ? unit->role : is->role;
+    if (role != UNIT_BOTH) ADD(arguments, "--role=%s", role == UNIT_PREFILL ? "prefill" : "decode");
     if (is->kv_listen) ADD(arguments, "--kv-listen=%s", is->kv_listen);
     if (is->ranks > 1) ADD(arguments, "--kv-control=ipc://%s/ranks", unit->folder);
 }

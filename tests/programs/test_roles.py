@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_roles.py FATHOM 1: units change between prefill and decode under load, by order and by themselves: every
-answer is the very one of a single process, no request is lost, no page is held at the end."""
+answer is the very one of a single process, no request is lost, no page is held at the end. A unit that dies and is
+started again by its supervisor has the role that it had, not the one that it was started with."""
+import os
+import signal
 import threading
+import time
 
 import test_faults as faults
 from server import PATIENCE
@@ -31,6 +35,22 @@ def change_places(server, stop, turns):
         turns.append(1)
 
 
+def comes_back_as_it_was(server):
+    """Roles by order, then the unit is killed."""
+    for unit, role in zip(server.fleet()["units"], ("both", "decode")):
+        assign(server, unit["id"], role)
+    for _ in range(2):  # also when it has come back once already
+        (changed,) = [unit for unit in server.fleet()["units"] if unit["role"] == "both"]
+        os.kill(changed["ranks"][0]["pid"], signal.SIGKILL)
+        until = time.monotonic() + PATIENCE
+        while changed["id"] in [unit["id"] for unit in server.fleet()["units"]]:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        server.wait_for_units(2)
+        roles = sorted(unit["role"] for unit in server.fleet()["units"])
+        assert roles == ["both", "decode"], roles
+
+
 def main():
     alone = faults.Server()
     wanted = faults.ask_all(alone, faults.Tokens())
@@ -48,6 +68,8 @@ def main():
     print("%d changes by order, %d requests handed over" % (len(turns), handed), flush=True)
     assert turns and handed, (turns, handed)
     server.no_page_is_held()
+    comes_back_as_it_was(server)
+    assert faults.ask_all(server, faults.Tokens()) == wanted
     server.stop()
     server = faults.Server("--prefill-units", "1", "--decode-units", "2", "--roles", "auto", "--role-seconds", "0.05",
                            "--max-batch-rows", "4", "--max-batch-tokens", "128")
