@@ -99,6 +99,14 @@ enum status exchange_open_self(const struct exchange_options *options,
 /* Inside a job, on all ranks alike (exchange/ranks.h). */
 enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) MUST_USE;
+/* One of the placement's ranks, without the others (exchange/echo.c): its own tokens come back, as
+ * many rows to each slot as even choices of equal ranks would bring, or as exchange_echo_rows says.
+ * `rows_max`: rows of all slots, at least those of even choices. */
+enum status exchange_open_echo(const struct exchange_options *options, uint32_t rows_max,
+                               struct exchange **exchange_out, struct error *error) MUST_USE;
+/* From the next dispatch on, each slot gets so many rows; 0: by even choices. */
+void exchange_echo_rows(struct exchange *exchange, uint32_t slot_rows);
+
 void exchange_close(struct exchange *exchange);
 
 /* From the next dispatch on: replicas are split for each batch, instead of taking turns. All ranks

@@ -61,7 +61,8 @@ static void note_end(void *context, enum stage stage, uint32_t lane, uint32_t la
 
 struct trace *trace_open(void) {
     struct trace *trace = calloc(1, sizeof *trace);
-    if (trace) trace->hook = (struct model_trace){trace, note_begin, note_end};
+    if (trace)
+        trace->hook = (struct model_trace){.context = trace, .begin = note_begin, .end = note_end};
     return trace;
 }
 

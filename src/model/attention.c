@@ -161,15 +161,20 @@ void attention_begin(const struct pass *pass) {
     const struct attention_weights *attention = &pass->layer->attention;
     uint32_t tokens = pass->batch->token_count;
     forward_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_ATTENTION_NORM);
     project_down(pass);
+    forward_part(pass, PART_DOWN);
     forward_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_LATENT);
     if (model->shape->q_rank) {
         struct linear_input input = linear_prepared(
             linear_input_kind(model->activations, attention->q_b.type, false), &s->input, 0);
         struct matmul job = linear_job(&attention->q_b, &input, s->q, s->q_stride, tokens);
         linear_run(model->kernels, model->team, &job, 1);
+        forward_part(pass, PART_QUERY);
     }
     forward_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_ROPE);
 }
 
 void attention_finish(const struct pass *pass) {
@@ -180,10 +185,12 @@ void attention_finish(const struct pass *pass) {
     attention_run_prompt(pass);
     attention_run_generated(pass);
     forward_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_OUTPUT_INPUT);
     struct linear_input input = linear_prepared(
         linear_input_kind(model->activations, attention->o.type, false), &s->input, 0);
     struct matmul job = linear_job(&attention->o, &input, s->y, s->hidden_stride, tokens);
     linear_run(model->kernels, model->team, &job, 1);
+    forward_part(pass, PART_OUTPUT);
 }
 
 void attention_softmax(const struct kernels *kernels, float *scores, uint32_t count, float scale,

@@ -210,9 +210,12 @@ static void run_tile(struct tile *tile) {
     tile->item_heads = (uint32_t)divide_up(heads, divide_up(threads, tile->run_count));
     take_in(tile);
     forward_tokens(model, finish_taking_in, tile, tile->count);
+    forward_part(tile->pass, PART_ABSORB_QUERY);
     team_run(model->team, attend_items, tile,
              tile->run_count * (uint32_t)divide_up(heads, tile->item_heads), 1);
+    forward_part(tile->pass, PART_CORE);
     take_out(tile);
+    forward_part(tile->pass, PART_ABSORB_VALUE);
 }
 
 void attention_run_generated(const struct pass *pass) {

@@ -185,5 +185,7 @@ static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t
 
 void attention_run_prompt(const struct pass *pass) {
     uint32_t items = pass->batch->prompt_runs * group_count(pass);
-    if (items) team_run(pass->model->team, attend_items, (void *)(uintptr_t)pass, items, 1);
+    if (!items) return;
+    team_run(pass->model->team, attend_items, (void *)(uintptr_t)pass, items, 1);
+    forward_part(pass, PART_CORE_PROMPT);
 }

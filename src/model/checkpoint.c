@@ -639,6 +639,22 @@ enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
     return status;
 }
 
+struct checkpoint *checkpoint_take(const struct shape *shape,
+                                   const struct checkpoint_memory *memory) {
+    struct checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    check(checkpoint);
+    checkpoint->shape = *shape;
+    checkpoint->directory = path_of("random weights", "");
+    checkpoint->whole = true;
+    shard_named(checkpoint, "memory");
+    checkpoint->shards[0].map = memory->map;
+    checkpoint->shards[0].names = memory->names;
+    checkpoint->tensors = memory->tensors;
+    checkpoint->tensor_count = checkpoint->tensor_room = memory->tensor_count;
+    sort_tensors(checkpoint);
+    return checkpoint;
+}
+
 void checkpoint_close(struct checkpoint *checkpoint) {
     if (!checkpoint) return;
     for (uint32_t i = 0; i < checkpoint->shard_count; i++) {

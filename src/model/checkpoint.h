@@ -39,6 +39,17 @@ enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
                             struct checkpoint **checkpoint_out, struct error *error);
 void checkpoint_close(struct checkpoint *checkpoint);
 
+/* A checkpoint whose tensors lie in memory: all that the shape asks for, without MTP layers. Takes
+ * over mapping, names and table. */
+struct checkpoint_memory {
+    struct bytes map;       /* a mapping, in which the tensors' data lie */
+    char *names;            /* of the tensors; from malloc, as is the table */
+    struct tensor *tensors; /* [tensor_count] in any order */
+    uint32_t tensor_count;
+};
+struct checkpoint *checkpoint_take(const struct shape *shape,
+                                   const struct checkpoint_memory *memory);
+
 const struct shape *checkpoint_shape(const struct checkpoint *checkpoint);
 
 /* True if the weights of all MTP layers that the shape announces are there (and it announces any).

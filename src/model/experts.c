@@ -101,7 +101,9 @@ static void run_router(const struct pass *pass) {
         linear_job(&pass->layer->router, &plain, s->router_logits, s->experts_stride, tokens)};
     if (!exchange_carries(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
     linear_run(model->kernels, model->team, jobs, job_count);
+    forward_part(pass, PART_GATE);
     forward_tokens(model, route, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_TOP_K);
 }
 
 static void pack_activations(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -266,16 +268,21 @@ static void compute_wave(struct wave *wave) {
     for (uint32_t i = 0; i < wave->group_count; i++)
         experts[i] = expert_at(wave, i);
     forward_tokens(model, carries ? unpack_rows : gather_rows, wave, wave->row_count);
+    forward_part(pass, PART_EXPERT_INPUT);
     forward_progress(model);
     multiply_up(wave, experts);
+    forward_part(pass, PART_EXPERT_UP);
     forward_progress(model);
     forward_tokens(model, activate, wave, wave->row_count);
+    forward_part(pass, PART_EXPERT_SILU);
     multiply_down(wave, experts);
+    forward_part(pass, PART_EXPERT_DOWN);
     if (carries)
         forward_tokens(model, pack_results, wave, wave->row_count);
     else if (model->rounds_bf16)
         forward_tokens(model, round_results, wave, wave->row_count);
     exchange_combine_begin(pass->exchange, wave->first_row, wave->row_count);
+    forward_part(pass, PART_EXPERT_RESULT);
 }
 
 /* The next rows, as many as there is room for; false: none are left. */
@@ -306,6 +313,7 @@ void experts_dispatch(const struct pass *pass) {
     if (exchange_carries(pass->exchange))
         forward_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
     exchange_dispatch_begin(pass->exchange, pass->slice, s->experts, tokens, s->outgoing);
+    forward_part(pass, PART_SEND);
 }
 
 void experts_run_routed(const struct pass *pass) {
@@ -326,6 +334,7 @@ void experts_run_routed(const struct pass *pass) {
         if (carries) continue;
         exchange_combine_finish(pass->exchange, &returned);
         forward_tokens(pass->model, combine, &wave, tokens);
+        forward_part(pass, PART_COMBINE);
     }
 }
 
@@ -360,17 +369,21 @@ void experts_run_shared(const struct pass *pass) {
         struct matmul jobs[2];
         struct linear_input input = linear_prepared(shared_kind(pass), &s->input_shared, 0);
         linear_run(model->kernels, model->team, jobs, shared_jobs(pass, &input, jobs));
+        forward_part(pass, PART_SHARED_UP);
         forward_progress(model);
     }
     forward_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_SHARED_SILU);
     struct linear_input input = linear_prepared(shared_down_kind(pass), &s->input_shared, 0);
     struct matmul job =
         linear_job(&pass->layer->shared.down, &input, s->shared_y, s->hidden_stride, tokens);
     linear_run(model->kernels, model->team, &job, 1);
+    forward_part(pass, PART_SHARED_DOWN);
 }
 
 void experts_route(const struct pass *pass) {
     forward_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, pass->batch->token_count);
+    forward_part(pass, PART_GATE_NORM);
     run_router(pass);
 }
 
@@ -381,6 +394,9 @@ void experts_finish(const struct pass *pass) {
         exchange_combine_finish(pass->exchange, &returned);
         struct returns returns = {.pass = pass, .returned = &returned};
         forward_tokens(pass->model, combine_returned, &returns, tokens);
+        forward_part(pass, PART_COMBINE);
     }
-    if (has_shared(pass)) forward_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
+    if (!has_shared(pass)) return;
+    forward_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_SHARED_ADD);
 }

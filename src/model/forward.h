@@ -193,6 +193,12 @@ void forward_tokens(const struct model *model, team_work *work, void *context, u
 /* x += scratch.y for all tokens of the batch; x is scratch.x. */
 void forward_add(const struct pass *pass);
 
+/* What was done since the stage's last part, or its begin, was this. */
+static inline void forward_part(const struct pass *pass, enum stage_part part) {
+    const struct model_trace *trace = pass->model->trace;
+    if (trace && trace->part) trace->part(trace->context, part);
+}
+
 /* NULL if the row has none. */
 const struct run *forward_run_of_row(const struct batch *batch, uint32_t plan_row);
 

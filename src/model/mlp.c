@@ -51,4 +51,5 @@ void mlp_run(const struct pass *pass) {
     input = linear_prepared(down_kind(pass), &s->input, 0);
     struct matmul down = linear_job(&dense->down, &input, s->y, s->hidden_stride, tokens);
     linear_run(model->kernels, model->team, &down, 1);
+    forward_part(pass, PART_DENSE);
 }

@@ -77,6 +77,14 @@ static enum status open_placement(struct model *model, const struct model_option
     return placement_index(&model->placement, error);
 }
 
+static enum status open_lane(const struct exchange_options *options,
+                             const struct model_options *model_options,
+                             struct exchange **exchange_out, struct error *error) {
+    if (!options->placement) return exchange_open_self(options, exchange_out, error);
+    if (!model_options->echoes) return exchange_open_ranks(options, exchange_out, error);
+    return exchange_open_echo(options, model_options->echo_rows, exchange_out, error);
+}
+
 static enum status open_exchange(struct model *model, const struct model_options *model_options,
                                  struct error *error) {
     const struct shape *shape = model->shape;
@@ -93,9 +101,7 @@ static enum status open_exchange(struct model *model, const struct model_options
     enum status status = STATUS_OK;
     for (uint32_t lane = 0; !status && lane < OVERLAP_LANES; lane++) {
         options.channel = lane;
-        status = options.placement
-                     ? exchange_open_ranks(&options, &model->lanes[lane].exchange, error)
-                     : exchange_open_self(&options, &model->lanes[lane].exchange, error);
+        status = open_lane(&options, model_options, &model->lanes[lane].exchange, error);
     }
     return status;
 }
@@ -107,8 +113,10 @@ static enum wire_form form_of(enum input_kind kind) {
 
 static enum status open_parts(struct model *model, const struct model_options *options,
                               struct error *error) {
-    enum status status =
-        checkpoint_open(options->directory, CHECKPOINT_WHOLE, &model->checkpoint, error);
+    enum status status = STATUS_OK;
+    model->checkpoint = options->checkpoint;
+    if (!model->checkpoint)
+        status = checkpoint_open(options->directory, CHECKPOINT_WHOLE, &model->checkpoint, error);
     if (status != STATUS_OK) return status;
     model->shape = checkpoint_shape(model->checkpoint);
     checkpoint_identity(model->checkpoint, model->identity);
@@ -208,6 +216,11 @@ const char *model_weights_notice(const struct model *model) {
 void model_split_replicas(struct model *model, bool splits) {
     for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++)
         exchange_split_replicas(model->lanes[lane].exchange, splits);
+}
+
+void model_echo_rows(struct model *model, uint32_t slot_rows) {
+    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
+        exchange_echo_rows(model->lanes[lane].exchange, slot_rows);
 }
 
 bool model_has_mtp(const struct model *model) {

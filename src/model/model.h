@@ -6,6 +6,7 @@
 #define MODEL_MODEL_H
 
 #include "contract/expert_move.h"
+#include "contract/stage_part.h"
 #include "contract/step_plan.h"
 #include "exchange/exchange.h"
 #include "kernels/kernels.h"
@@ -30,6 +31,9 @@ struct model_trace {
     /* `ended`: the transfer that the stage waited for, or NULL. */
     void (*end)(void *context, enum stage stage, uint32_t lane, uint32_t layer,
                 const struct exchange_transfer *ended);
+    /* Since the last part, or the stage's begin, this was done; once for each tile or wave of it.
+     * NULL: nobody wants to know. */
+    void (*part)(void *context, enum stage_part part);
 };
 
 /* Told, by the thread that runs the step, how far the KV rows of its plan are written. */
@@ -44,8 +48,12 @@ struct model_follower {
     void (*await)(void *context, uint32_t slot, uint32_t number, uint32_t slices);
 };
 
+struct checkpoint; /* model/checkpoint.h */
+
 struct model_options {
     const char *directory;
+    struct checkpoint *checkpoint; /* instead of what lies in `directory`; taken over, also when
+                                    * opening fails. NULL: none */
     enum activations activations;
     enum kernel_level level;
     uint32_t threads;         /* 0: one per CPU */
@@ -64,6 +72,10 @@ struct model_options {
      * of a rank behind each other. NULL: spread evenly. Layers that are not there are, too. */
     const uint16_t *placement; /* [placement_layers][placement_slots] */
     uint32_t placement_layers, placement_slots;
+    /* The other ranks are not there: this one's own tokens stand for theirs (exchange_open_echo).
+     * To time one rank of many; what it computes means nothing. */
+    bool echoes;
+    uint32_t echo_rows;  /* (token, expert) pairs of a step at most, if more than its tokens' */
     uint64_t move_bytes; /* for experts on their way to new slots, on each rank: at least a layer's
                           * are taken; 0: none ever move */
     /* Packed weights lie in files there, which other processes of this machine map too and which
@@ -92,6 +104,9 @@ void model_set_link(struct model *model, double gbps, double us);
 
 /* Between two steps; copied. NULL: nobody follows. */
 void model_set_follower(struct model *model, const struct model_follower *follower);
+
+/* A model that echoes, from the next step on: rows of each slot; 0: by even choices. */
+void model_echo_rows(struct model *model, uint32_t slot_rows);
 
 /* From the next step on: replicas of an expert are split for each batch by what all ranks' tokens
  * chose (policy/split_tokens), instead of taking turns. All ranks alike; only for schedules that

@@ -25,8 +25,8 @@ struct random_checkpoint {
 
 enum status random_checkpoint_write(const struct random_checkpoint *plan, struct error *error);
 
-/* config.json of a named shape into `out`: "dsv3b", the benchmark shape (792 M parameters), or
- * "tiny". Returns its bytes; 0 for an unknown name. */
+/* config.json of a named shape into `out`: "v3" (671 B parameters), "v2-lite" (16 B), "dsv3b", the
+ * benchmark shape (792 M), or "tiny". Returns its bytes; 0 for an unknown name. */
 #define RANDOM_CHECKPOINT_CONFIG_BYTES 4096
 size_t random_checkpoint_config(const char *name, bool fp8, bool mtp,
                                 char out[RANDOM_CHECKPOINT_CONFIG_BYTES]);

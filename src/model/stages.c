@@ -67,6 +67,7 @@ static void run_stage(const struct pass *pass, enum stage stage) {
     case STAGE_ATTENTION_1:
         attention_finish(pass);
         forward_add(pass);
+        forward_part(pass, PART_ATTENTION_ADD);
         if (moe) experts_route(pass);
         break;
     case STAGE_DISPATCH:
@@ -84,6 +85,7 @@ static void run_stage(const struct pass *pass, enum stage stage) {
     case STAGE_COMBINE:
         if (moe) experts_finish(pass);
         forward_add(pass);
+        forward_part(pass, PART_MLP_ADD);
         break;
     case STAGE_COUNT:
         break;

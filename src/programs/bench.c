@@ -18,6 +18,8 @@ const struct command_subject bench_subjects[] = {
     {"exchange", "dispatch and combine between ranks, beside MPI_Alltoallv", bench_exchange,
      &bench_exchange_options},
     {"kernels", "matrix products and vector kernels", bench_kernels, &bench_kernels_options},
+    {"layer", "one layer at real size, part by part, beside published times", bench_layer,
+     &bench_layer_options},
     {"model", "prefill and decode of a whole model", bench_model, &bench_model_options},
     {"overlap", "what schedules hide of the ranks' communication", bench_overlap,
      &bench_overlap_options},

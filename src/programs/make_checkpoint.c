@@ -30,7 +30,8 @@ static const struct option make_rows[] = {
      .type = OPTION_TEXT,
      .fallback = "tiny",
      .offset = AT(shape),
-     .help = "dsv3b (792 M parameters, for benchmarks), tiny, or a config.json to follow"},
+     .help = "dsv3b (792 M parameters, for benchmarks), v2-lite (16 B), v3 (671 B), tiny, or a "
+             "config.json to follow"},
     {.name = "weights",
      .type = OPTION_CHOICE,
      .choices = "auto|fp8|bf16|f16|f32",

@@ -106,21 +106,28 @@ enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *
 
 enum status model_run_sizes_read(const char *option, const char *text,
                                  struct model_run_sizes *sizes_out, struct error *error) {
+    return model_run_sizes_within(option, text, 1, LIMIT_STEP_ROWS, sizes_out, error);
+}
+
+enum status model_run_sizes_within(const char *option, const char *text, uint32_t least,
+                                   uint32_t most, struct model_run_sizes *sizes_out,
+                                   struct error *error) {
     struct model_run_sizes sizes = {.count = 0};
     uint32_t *values, count;
     enum status status = model_run_tokens(text, &values, &count, error);
     if (status == STATUS_NO_MEMORY) return status;
     bool good = status == STATUS_OK && count <= MODEL_RUN_SIZES_MAX;
     for (uint32_t i = 0; good && i < count; i++) {
-        good = values[i] > 0 && values[i] <= LIMIT_STEP_ROWS;
+        good = values[i] >= least && values[i] <= most;
         sizes.values[sizes.count++] = values[i];
         if (values[i] > sizes.largest) sizes.largest = values[i];
     }
     if (status == STATUS_OK) free(values);
     if (!good)
-        return error_set(error, STATUS_INVALID,
-                         "%s: expected up to %d numbers of 1 to %d with commas between, found '%s'",
-                         option, MODEL_RUN_SIZES_MAX, LIMIT_STEP_ROWS, text);
+        return error_set(
+            error, STATUS_INVALID,
+            "%s: expected up to %d numbers of %u to %u with commas between, found '%s'", option,
+            MODEL_RUN_SIZES_MAX, least, most, text);
     *sizes_out = sizes;
     return STATUS_OK;
 }

@@ -96,6 +96,10 @@ struct model_run_sizes {
 /* `option` is what the text was given for. */
 enum status model_run_sizes_read(const char *option, const char *text,
                                  struct model_run_sizes *sizes_out, struct error *error) MUST_USE;
+/* Other sizes, in least..most. */
+enum status model_run_sizes_within(const char *option, const char *text, uint32_t least,
+                                   uint32_t most, struct model_run_sizes *sizes_out,
+                                   struct error *error) MUST_USE;
 
 /* Several prompts: "5,9;7,8,3". */
 struct model_run_prompts {
