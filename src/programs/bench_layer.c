@@ -275,7 +275,7 @@ static void print_figure(const struct bench *bench, const char *name, const char
     double of_floor = figure->seconds > 0 ? figure->floor_seconds / figure->seconds : 0;
     char published[32] = "-";
     if (bench->values.json) {
-        printf("{\"name\":\"%s\",\"stage\":\"%s\",\"us\":%.5g,\"flop\":%.6g,\"bytes\":%.6g,"
+        printf("{\"name\":\"%s\",\"stage\":\"%s\",\"us\":%.5g,\"flop\":%.0f,\"bytes\":%.0f,"
                "\"floor_us\":%.5g,\"of_floor\":%.3f,\"published_h800_us\":",
                name, stage, figure->seconds * 1e6, figure->flop, figure->bytes,
                figure->floor_seconds * 1e6, of_floor);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the names of stages' parts: tables of measured times are read by them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "contract/stage_part.h"
+
+static void names_differ_and_stages_ascend(void **state) {
+    for (int i = 0; i < STAGE_PART_COUNT; i++) {
+        enum stage_part part = (enum stage_part)i;
+        assert_true(strlen(stage_part_name(part)) > 0);
+        assert_null(strpbrk(stage_part_name(part), ", \n#"));
+        for (int k = 0; k < i; k++) {
+            assert_string_not_equal(stage_part_name(part), stage_part_name((enum stage_part)k));
+            assert_true(stage_part_of((enum stage_part)k) <= stage_part_of(part));
+        }
+    }
+    assert_string_equal(stage_part_name(PART_CORE), "core");
+    assert_int_equal(stage_part_of(PART_CORE), STAGE_ATTENTION_1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_differ_and_stages_ascend)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
