@@ -360,62 +360,63 @@ enum status random_checkpoint_write(const struct random_checkpoint *plan, struct
 
 /* ---- named shapes ---- */
 
+static const char v3_family[] =
+    "  \"architectures\": [\"DeepseekV3ForCausalLM\"], \"model_type\": \"deepseek_v3\",\n"
+    "  \"n_shared_experts\": 1, \"num_experts_per_tok\": 8, \"n_group\": 8, "
+    "\"topk_group\": 4,\n"
+    "  \"scoring_func\": \"sigmoid\", \"topk_method\": \"noaux_tc\", "
+    "\"norm_topk_prob\": true,\n"
+    "  \"routed_scaling_factor\": 2.5,\n";
+static const char v2_family[] =
+    "  \"architectures\": [\"DeepseekV2ForCausalLM\"], \"model_type\": \"deepseek_v2\",\n"
+    "  \"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"n_group\": 1, "
+    "\"topk_group\": 1,\n"
+    "  \"scoring_func\": \"softmax\", \"topk_method\": \"greedy\", "
+    "\"norm_topk_prob\": false,\n"
+    "  \"routed_scaling_factor\": 1.0,\n";
+static const struct {
+    const char *name, *family, *keys;
+} shapes[] = {
+    {"v3", v3_family,
+     "  \"hidden_size\": 7168, \"num_hidden_layers\": 61, \"first_k_dense_replace\": 3,\n"
+     "  \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048,\n"
+     "  \"n_routed_experts\": 256, \"num_attention_heads\": 128, \"q_lora_rank\": 1536,\n"
+     "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
+     "  \"v_head_dim\": 128, \"vocab_size\": 129280, \"max_position_embeddings\": 163840,\n"
+     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
+     "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
+     "    \"original_max_position_embeddings\": 4096},\n"},
+    {"v2-lite", v2_family,
+     "  \"hidden_size\": 2048, \"num_hidden_layers\": 27, \"first_k_dense_replace\": 1,\n"
+     "  \"intermediate_size\": 10944, \"moe_intermediate_size\": 1408,\n"
+     "  \"n_routed_experts\": 64, \"num_attention_heads\": 16, \"q_lora_rank\": null,\n"
+     "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
+     "  \"v_head_dim\": 128, \"vocab_size\": 102400, \"max_position_embeddings\": 163840,\n"
+     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
+     "    \"beta_slow\": 1, \"mscale\": 0.707, \"mscale_all_dim\": 0.707,\n"
+     "    \"original_max_position_embeddings\": 4096},\n"},
+    {"dsv3b", v3_family,
+     "  \"hidden_size\": 1024, \"num_hidden_layers\": 8, \"first_k_dense_replace\": 1,\n"
+     "  \"intermediate_size\": 2816, \"moe_intermediate_size\": 512,\n"
+     "  \"n_routed_experts\": 64, \"num_attention_heads\": 16, \"q_lora_rank\": 384,\n"
+     "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
+     "  \"v_head_dim\": 128, \"vocab_size\": 8192, \"max_position_embeddings\": 163840,\n"
+     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
+     "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
+     "    \"original_max_position_embeddings\": 4096},\n"},
+    {"tiny", v3_family,
+     "  \"hidden_size\": 192, \"num_hidden_layers\": 3, \"first_k_dense_replace\": 1,\n"
+     "  \"intermediate_size\": 320, \"moe_intermediate_size\": 96,\n"
+     "  \"n_routed_experts\": 32, \"num_attention_heads\": 4, \"q_lora_rank\": 96,\n"
+     "  \"kv_lora_rank\": 64, \"qk_nope_head_dim\": 32, \"qk_rope_head_dim\": 16,\n"
+     "  \"v_head_dim\": 32, \"vocab_size\": 600, \"max_position_embeddings\": 2560,\n"
+     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
+     "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
+     "    \"original_max_position_embeddings\": 64},\n"},
+};
+
 size_t random_checkpoint_config(const char *name, bool fp8, bool mtp,
                                 char out[RANDOM_CHECKPOINT_CONFIG_BYTES]) {
-    static const char v3[] =
-        "  \"architectures\": [\"DeepseekV3ForCausalLM\"], \"model_type\": \"deepseek_v3\",\n"
-        "  \"n_shared_experts\": 1, \"num_experts_per_tok\": 8, \"n_group\": 8, "
-        "\"topk_group\": 4,\n"
-        "  \"scoring_func\": \"sigmoid\", \"topk_method\": \"noaux_tc\", "
-        "\"norm_topk_prob\": true,\n"
-        "  \"routed_scaling_factor\": 2.5,\n";
-    static const char v2_lite[] =
-        "  \"architectures\": [\"DeepseekV2ForCausalLM\"], \"model_type\": \"deepseek_v2\",\n"
-        "  \"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"n_group\": 1, "
-        "\"topk_group\": 1,\n"
-        "  \"scoring_func\": \"softmax\", \"topk_method\": \"greedy\", "
-        "\"norm_topk_prob\": false,\n"
-        "  \"routed_scaling_factor\": 1.0,\n";
-    static const struct {
-        const char *name, *family, *keys;
-    } shapes[] = {
-        {"v3", v3,
-         "  \"hidden_size\": 7168, \"num_hidden_layers\": 61, \"first_k_dense_replace\": 3,\n"
-         "  \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048,\n"
-         "  \"n_routed_experts\": 256, \"num_attention_heads\": 128, \"q_lora_rank\": 1536,\n"
-         "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
-         "  \"v_head_dim\": 128, \"vocab_size\": 129280, \"max_position_embeddings\": 163840,\n"
-         "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
-         "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
-         "    \"original_max_position_embeddings\": 4096},\n"},
-        {"v2-lite", v2_lite,
-         "  \"hidden_size\": 2048, \"num_hidden_layers\": 27, \"first_k_dense_replace\": 1,\n"
-         "  \"intermediate_size\": 10944, \"moe_intermediate_size\": 1408,\n"
-         "  \"n_routed_experts\": 64, \"num_attention_heads\": 16, \"q_lora_rank\": null,\n"
-         "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
-         "  \"v_head_dim\": 128, \"vocab_size\": 102400, \"max_position_embeddings\": 163840,\n"
-         "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
-         "    \"beta_slow\": 1, \"mscale\": 0.707, \"mscale_all_dim\": 0.707,\n"
-         "    \"original_max_position_embeddings\": 4096},\n"},
-        {"dsv3b", v3,
-         "  \"hidden_size\": 1024, \"num_hidden_layers\": 8, \"first_k_dense_replace\": 1,\n"
-         "  \"intermediate_size\": 2816, \"moe_intermediate_size\": 512,\n"
-         "  \"n_routed_experts\": 64, \"num_attention_heads\": 16, \"q_lora_rank\": 384,\n"
-         "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
-         "  \"v_head_dim\": 128, \"vocab_size\": 8192, \"max_position_embeddings\": 163840,\n"
-         "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
-         "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
-         "    \"original_max_position_embeddings\": 4096},\n"},
-        {"tiny", v3,
-         "  \"hidden_size\": 192, \"num_hidden_layers\": 3, \"first_k_dense_replace\": 1,\n"
-         "  \"intermediate_size\": 320, \"moe_intermediate_size\": 96,\n"
-         "  \"n_routed_experts\": 32, \"num_attention_heads\": 4, \"q_lora_rank\": 96,\n"
-         "  \"kv_lora_rank\": 64, \"qk_nope_head_dim\": 32, \"qk_rope_head_dim\": 16,\n"
-         "  \"v_head_dim\": 32, \"vocab_size\": 600, \"max_position_embeddings\": 2560,\n"
-         "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
-         "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
-         "    \"original_max_position_embeddings\": 64},\n"},
-    };
     static const char quantization[] =
         "  \"quantization_config\": {\"quant_method\": \"fp8\", \"fmt\": \"e4m3\",\n"
         "    \"activation_scheme\": \"dynamic\", \"weight_block_size\": [128, 128]},\n";
