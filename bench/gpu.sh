@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What a GPU machine is asked: builds the engine alone, checks it and times it, one step after the other, without
+# a network. `bench/gpu.sh help`. Needs bash, coreutils, Python, Meson, ninja, a C compiler, and jansson and cmocka
+# where they are installed or in the folder of --libs. Also runs without a GPU (--device cpu).
+set -uo pipefail
+root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
+device=cpu
+[ -e /dev/nvidia0 ] || command -v nvidia-smi >/dev/null && device=cuda
+build=$root/build-gpu out=$root/build-gpu/results libs='' limit=540 quick=''
+all_steps=(build inspect kernels goldens models programs accuracy sanitize time-kernels time-model time-layer)
+
+usage() {
+    cat <<'TEXT'
+usage: bench/gpu.sh [options] [STEP...]      all steps, if none is named
+       bench/gpu.sh libs DIR                 what --libs needs, from the packages of this machine
+
+  --device cpu|cuda   what computes (default: cuda where there is a GPU); without cuda the build has no CUDA
+  --build DIR         where it is built (default: build-gpu); an existing build is used as it is configured
+  --out DIR           where the results go: STEP.txt each, results.csv (default: build-gpu/results)
+  --libs DIR          jansson and cmocka for a machine without them: DIR/include, DIR/lib
+  --limit SECONDS     for each step (default: 540)
+  --quick             little of everything: to see that it runs
+
+  build         the engine alone (-Dserving=disabled), and its tests where there is cmocka
+  inspect       the GPUs and their limits, the CPU
+  kernels, goldens, models, programs
+                the tests of that suite; what has no test on the device runs on the CPU
+  accuracy      the embedded model's 400 questions, in f32, bf16 and fp8
+  sanitize      compute-sanitizer over a short answer, where it is installed and the device is a GPU
+  time-kernels  fathom bench kernels
+  time-model    fathom bench model: the benchmark shape, with random weights
+  time-layer    fathom bench layer: one layer at real size, stage by stage
+TEXT
+}
+
+# What a machine with the packages gives one without.
+gather_libs() {
+    local to=$1 name
+    mkdir -p "$to/include" "$to/lib" || return 1
+    for name in jansson cmocka; do
+        echo "#include <$name.h>" | cc -M -x c - | tr ' ' '\n' | grep "/$name[^/]*\.h$" | xargs cp -t "$to/include" &&
+            cp -d "$(cc -print-file-name="lib$name.so")"* "$to/lib/" ||
+            { echo "gpu.sh: this machine has no $name to compile with; on Debian: apt-get install lib$name-dev" >&2 && return 1; }
+    done
+}
+
+# --- steps: each prints its results; 77: there is nothing to do here -----------------------------------
+
+fathom() {
+    "$build/fathom" "$@"
+}
+
+do_build() {
+    local cuda=disabled
+    [ "$device" = cpu ] || cuda=enabled
+    [ -f "$build/build.ninja" ] ||
+        meson setup "$build" "$root" -Dserving=disabled -Dcuda="$cuda" -Dranks=disabled || return 1
+    ninja -C "$build"
+}
+
+do_inspect() {
+    [ "$device" = cpu ] || fathom inspect gpu || return 1
+    fathom inspect cpu
+}
+
+suite() {
+    meson test -C "$build" --no-rebuild --print-errorlogs --suite "$1" || return 1
+    # without cmocka there are none
+    ! meson test -C "$build" --no-rebuild --list --suite "$1" 2>&1 | grep -q "No suitable tests" || return 77
+}
+
+do_kernels() { suite kernels; }
+do_goldens() { suite golden; }
+do_models() { suite model; }
+do_programs() { suite programs; }
+
+do_accuracy() {
+    local mode count=()
+    [ -z "$quick" ] || count=(--count 20)
+    for mode in f32 bf16 fp8; do
+        echo "activations $mode"
+        python3 "$root/bench/accuracy.py" "${count[@]}" "$build/fathom" --device "$device" --activations "$mode" ||
+            return 1
+    done
+}
+
+do_sanitize() {
+    local tool
+    if [ "$device" = cpu ] || ! command -v compute-sanitizer >/dev/null; then return 77; fi
+    for tool in memcheck racecheck initcheck synccheck; do
+        echo "compute-sanitizer $tool"
+        compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/fathom" generate --device "$device" \
+            --tokens '0,4082,296,523,223,27,24;0,4082,818' --greedy --max-new 4 --json || return 1
+    done
+}
+
+do_time_kernels() {
+    local less=()
+    [ -z "$quick" ] || less=(--runs 1 --filter rmsnorm)
+    fathom bench kernels "${less[@]}"
+}
+
+do_time_model() {
+    local model=$build/dsv3b
+    if [ -n "$quick" ]; then
+        fathom bench model --device "$device" --prompt 64 --gen 4 --batch 1,4 --runs 1
+        return
+    fi
+    [ -f "$model/config.json" ] || fathom make-checkpoint --shape dsv3b "$model" || return 1
+    fathom bench model --device "$device" --model "$model" --prompt 512 --gen 64 --batch 1,8,64,256
+}
+
+do_time_layer() {
+    fathom bench layer --help >/dev/null 2>&1 || return 77
+    fathom bench layer
+}
+
+# --- one after the other --------------------------------------------------------------------------------
+
+run_step() {
+    local step=$1 began=$SECONDS status said=done
+    timeout -k 10 "$limit" "$0" --device "$device" --build "$build" --out "$out" ${quick:+--quick} "--inside=$step" \
+        >"$out/$step.txt" 2>&1 </dev/null
+    status=$?
+    case $status in
+    0) ;;
+    77) said='nothing to do here' ;;
+    124 | 137) said="not done in $limit s" ;;
+    *) said=failed ;;
+    esac
+    echo "$step,$said,$((SECONDS - began))" >>"$out/results.csv"
+    printf '%-13s %-20s %4d s  %s\n' "$step" "$said" "$((SECONDS - began))" "$(tail -n 1 "$out/$step.txt")"
+    [ "$status" = 0 ] || [ "$status" = 77 ] || failed=1
+}
+
+use_libs() {
+    libs=$(cd "$libs" && pwd) || exit 2
+    export CPATH=$libs/include LIBRARY_PATH=$libs/lib LD_LIBRARY_PATH=$libs/lib
+}
+
+inside='' failed=0 steps=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    help | --help) usage && exit ;;
+    libs) gather_libs "${2:?"libs: expected a folder"}" && exit || exit 1 ;;
+    --device | --build | --out | --libs | --limit)
+        [ $# -ge 2 ] || { echo "gpu.sh: $1 needs a value" >&2 && exit 2; }
+        declare "${1#--}=$2"
+        shift
+        ;;
+    --quick) quick=1 ;;
+    --inside=*) inside=${1#--inside=} ;;
+    *)
+        [[ " ${all_steps[*]} " == *" $1 "* ]] || { echo "gpu.sh: no step named '$1'; see bench/gpu.sh help" >&2 && exit 2; }
+        steps+=("$1")
+        ;;
+    esac
+    shift
+done
+[ -z "$libs" ] || use_libs
+if [ -n "$inside" ]; then
+    "do_${inside//-/_}"
+    exit
+fi
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
+[ ${#steps[@]} -gt 0 ] || steps=("${all_steps[@]}")
+echo "step,result,seconds" >"$out/results.csv"
+for step in "${steps[@]}"; do run_step "$step"; done
+exit "$failed"
