@@ -132,8 +132,8 @@ struct step_result_row {
 struct step_result {
     struct record record;
     uint64_t step;
-    int64_t compute_ns; /* without ... */
-    int64_t awaited_ns; /* ... what the rank's rows have waited for their loads */
+    int64_t compute_ns; /* without what rows waited for their loads */
+    int64_t awaited_ns; /* what those of the rank did, in the step's layers */
     uint32_t row_count;
     uint32_t failed; /* 1: the engine could not run the step; no row counts */
     uint32_t logprob_count;

@@ -204,6 +204,7 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     enum status status = engine_check(engine, plan, error);
     if (status == STATUS_OK) status = model_step(engine->model, plan, engine->logits, NULL, error);
     if (status != STATUS_OK) return status;
+    result->awaited_ns = engine->awaited_ns; /* so far; what follows makes no other rank wait */
     const float *logits = engine->logits;
     for (uint32_t i = 0; i < plan->row_count; i++) {
         struct model_draft draft = model_step_draft(engine->model, i);
@@ -242,6 +243,5 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
         .kind = RECORD_STEP_DONE,
         .bytes = (uint32_t)step_result_bytes(plan->row_count, result->logprob_count)};
     result->compute_ns = clock_now_ns() - began_ns - engine->awaited_ns;
-    result->awaited_ns = engine->awaited_ns;
     pulse_set(PULSE_WAITS); /* for the others' results, or the next order */
 }

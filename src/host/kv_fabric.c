@@ -134,6 +134,8 @@ struct kv_fabric {
     uint32_t there;  /* ranks that have said hello, with rank 0 */
     struct record_queue waiting;
     char (*addresses)[KV_ADDRESS_BYTES]; /* [rank_count] */
+    uint32_t *loaded; /* [rank_count][LIMIT_UNIT_REQUESTS] number of the slot's last KV_LOADED; NULL
+                       * without a storage */
 };
 
 static void send_waiting(struct kv_fabric *fabric) {
@@ -161,6 +163,20 @@ void kv_fabric_take(struct kv_fabric *fabric, const struct record *record) {
     }
     record_queue_force(&fabric->waiting, record);
     send_waiting(fabric);
+}
+
+static uint32_t *loaded_at(const struct kv_fabric *fabric, uint32_t rank, uint32_t slot) {
+    return &fabric->loaded[(size_t)rank * LIMIT_UNIT_REQUESTS + slot];
+}
+
+/* Of any rank. */
+static void say(void *context, const struct record *record) {
+    struct kv_fabric *fabric = context;
+    if (record->kind == RECORD_KV_LOADED) {
+        const struct record_kv_loaded *loaded = (const struct record_kv_loaded *)record;
+        *loaded_at(fabric, loaded->rank, loaded->slot) = loaded->number;
+    }
+    fabric->options.say(fabric->options.context, record);
 }
 
 static void on_joined(void *context, uint32_t peer) {
@@ -191,10 +207,13 @@ static void take_hello(struct kv_fabric *fabric, uint32_t peer,
 
 static void on_wire(void *context, uint32_t peer, const struct record *record) {
     struct kv_fabric *fabric = context;
+    uint32_t rank = record_kv_rank(record);
     if (record->kind == RECORD_KV_HELLO)
         take_hello(fabric, peer, (const struct record_kv_hello *)record);
+    else if (rank < fabric->options.rank_count && fabric->peers[rank] == peer)
+        say(fabric, record);
     else
-        fabric->options.say(fabric->options.context, record);
+        wire_drop(fabric->wire, peer, "it speaks for another rank");
 }
 
 static bool may_take(void *context) {
@@ -241,11 +260,14 @@ enum status kv_fabric_open(const struct kv_fabric_options *options, struct event
     fabric->peers = calloc(options->rank_count, sizeof *fabric->peers);
     fabric->addresses = calloc(options->rank_count, sizeof *fabric->addresses);
     fabric->retry = event_new(base, -1, 0, on_retry, fabric);
+    bool stores = has_storage(options);
+    if (stores)
+        fabric->loaded =
+            calloc((size_t)options->rank_count * LIMIT_UNIT_REQUESTS, sizeof *fabric->loaded);
     enum status status = STATUS_OK;
-    if (!fabric->peers || !fabric->addresses || !fabric->retry)
+    if (!fabric->peers || !fabric->addresses || !fabric->retry || (stores && !fabric->loaded))
         status = error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
-    if (!status)
-        status = seat_open(&fabric->seat, options, base, options->context, options->say, error);
+    if (!status) status = seat_open(&fabric->seat, options, base, fabric, say, error);
     if (!status) {
         seat_address(&fabric->seat, fabric->addresses[0]);
         fabric->there = 1;
@@ -266,6 +288,7 @@ void kv_fabric_close(struct kv_fabric *fabric) {
     record_queue_clear(&fabric->waiting);
     free(fabric->peers);
     free(fabric->addresses);
+    free(fabric->loaded);
     free(fabric);
 }
 
@@ -275,6 +298,14 @@ bool kv_fabric_await(struct kv_fabric *fabric, uint32_t slot, uint32_t number, u
 
 void kv_fabric_hear(struct kv_fabric *fabric) {
     if (fabric->seat.tier) on_told(-1, 0, &fabric->seat);
+}
+
+bool kv_fabric_heard(const struct kv_fabric *fabric, const struct step_result *result) {
+    const struct step_result_row *rows = step_result_rows(result);
+    for (uint32_t i = 0; i < result->row_count; i++)
+        if (rows[i].loaded && *loaded_at(fabric, result->rank, rows[i].slot) != rows[i].loaded)
+            return false;
+    return true;
 }
 
 struct kv_store *kv_fabric_store(const struct kv_fabric *fabric) {
@@ -388,6 +419,10 @@ enum status kv_agent_open(const struct kv_fabric_options *options, struct kv_age
     agent->thread = 0;
     kv_agent_close(agent);
     return status;
+}
+
+bool kv_agent_await(struct kv_agent *agent, uint32_t slot, uint32_t number, uint32_t slices) {
+    return kv_tier_await(agent->seat.tier, slot, number, slices);
 }
 
 void kv_agent_close(struct kv_agent *agent) {

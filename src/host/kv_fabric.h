@@ -10,7 +10,7 @@
 #ifndef HOST_KV_FABRIC_H
 #define HOST_KV_FABRIC_H
 
-#include "contract/record.h"
+#include "contract/step_plan.h"
 #include "host/kv_tier.h"
 #include "host/step_progress.h"
 
@@ -54,6 +54,9 @@ const char (*kv_fabric_addresses(const struct kv_fabric *fabric))[KV_ADDRESS_BYT
 bool kv_fabric_await(struct kv_fabric *fabric, uint32_t slot, uint32_t number, uint32_t slices);
 /* Says what the storage has told at rank 0. */
 void kv_fabric_hear(struct kv_fabric *fabric);
+/* Has the KV_LOADED been said of each load that the result's rows waited for? What is missing comes
+ * by itself, or its rank is lost. */
+bool kv_fabric_heard(const struct kv_fabric *fabric, const struct step_result *result);
 
 /* Rank 0's; NULL: none. */
 struct kv_store *kv_fabric_store(const struct kv_fabric *fabric);
@@ -65,5 +68,8 @@ void kv_fabric_take(struct kv_fabric *fabric, const struct record *record);
 enum status kv_agent_open(const struct kv_fabric_options *options, struct kv_agent **agent_out,
                           struct error *error) MUST_USE;
 void kv_agent_close(struct kv_agent *agent);
+
+/* From the engine's thread, with a storage; see kv_tier_await. */
+bool kv_agent_await(struct kv_agent *agent, uint32_t slot, uint32_t number, uint32_t slices);
 
 #endif

@@ -8,12 +8,14 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/pulse.h"
 #include "cache/block_key.h"
 #include "host/record_queue.h"
 
 #define REFRESH_NS_MAX 20000000        /* the event loop stands still so long at most */
 #define CLOSE_NS ((int64_t)5000000000) /* one rank after the other, while a supervisor waits */
 #define AWAIT_NS_MAX 2000000000        /* that a step stands still for a storage that does */
+#define AWAIT_LOOK_NS 20000000         /* an engine that waits looks so often */
 
 struct loading { /* a KV_LOAD */
     struct kv_tier *tier;
@@ -194,13 +196,33 @@ static bool load_slot(struct loading *loading, const struct kv_load_ask *ask) {
     return begun;
 }
 
+/* For how long the next look may wait; 0: for no more. Each look is a sign of life: the engine's
+ * thread is run again and again, and it is not for ever that it finishes no work, so that nobody
+ * takes it for stuck, nor those who wait for it. */
+static int64_t look_ns(int64_t until_ns) {
+    int64_t left_ns = until_ns - clock_now_ns();
+    pulse_tile();
+    if (left_ns <= 0) return 0;
+    return left_ns < AWAIT_LOOK_NS ? left_ns : AWAIT_LOOK_NS;
+}
+
 /* Behind the lock: until the slot's load of that number was given, or one after it. */
 static void wait_given(struct kv_tier *tier, const struct slot_load *slot, uint32_t number,
                        int64_t until_ns) {
-    const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
-    int late = 0;
-    while ((int32_t)(number - slot->number) > 0 && late == 0)
-        late = pthread_cond_timedwait(&tier->given, &tier->lock, &until);
+    int64_t for_ns;
+    while ((int32_t)(number - slot->number) > 0 && (for_ns = look_ns(until_ns))) {
+        int64_t end_ns = clock_now_ns() + for_ns;
+        const struct timespec end = {end_ns / 1000000000, end_ns % 1000000000};
+        pthread_cond_timedwait(&tier->given, &tier->lock, &end);
+    }
+}
+
+static bool wait_slices(const struct loading *loading, uint32_t slices, int64_t until_ns) {
+    struct kv_load_state state = kv_load_look(loading->load);
+    int64_t for_ns;
+    while (!state.done && state.slices < slices && (for_ns = look_ns(until_ns)))
+        state = kv_load_wait_for(loading->load, slices, for_ns);
+    return state.blocks == loading->asked && (state.done || state.slices >= slices);
 }
 
 bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t number, uint32_t slices) {
@@ -213,10 +235,7 @@ bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t number, uint32_
     if (found.loading) found.loading->awaited++;
     pthread_mutex_unlock(&tier->lock);
     if (!found.loading) return found.whole;
-    int64_t left_ns = until_ns - clock_now_ns();
-    struct kv_load_state state =
-        kv_load_wait_for(found.loading->load, slices, left_ns > 0 ? left_ns : 0);
-    bool come = state.blocks == found.loading->asked && (state.done || state.slices >= slices);
+    bool come = wait_slices(found.loading, slices, until_ns);
     pthread_mutex_lock(&tier->lock);
     found.loading->awaited--;
     pthread_mutex_unlock(&tier->lock);

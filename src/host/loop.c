@@ -38,6 +38,7 @@ struct loop {
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
     struct worker *engine, *tokenizer;
+    struct record_queue answers; /* the engine's, that the unit is not told yet */
     struct event *engine_answers, *tokenizer_answers;
     const struct loop_parts *parts;
     struct wire *wire;
@@ -246,11 +247,6 @@ static void on_retry(evutil_socket_t file, short what, void *context) {
 
 #define THE_UNIT 1 /* the id of one in this process */
 
-static void take_for_unit(void *context, const struct record *record) {
-    struct loop *loop = context;
-    record_queue_force(&loop->inboxes[UNIT], record);
-}
-
 static void route_to_unit(struct loop *loop, const struct record_carried *carried) {
     if (has_machine(loop, UNIT))
         record_queue_force(&loop->inboxes[UNIT], carried_inner(carried));
@@ -409,18 +405,26 @@ static void hold(void *context, const struct record *record) {
     record_queue_force(context, record);
 }
 
+/* The engine's answers, in order, as far as what they rest on was said. That of the rest is on its
+ * way: an engine's row ended its waiting only when its rank's storage had said that the load was
+ * over, and that comes over the ranks' wire, or else the rank is lost, and with it the unit. */
+static void tell_answers(struct loop *loop) {
+    const struct loop_parts *parts = loop->parts;
+    for (const struct record *record; (record = record_queue_first(&loop->answers));
+         record_queue_drop(&loop->answers)) {
+        if (parts->heard && !parts->heard(parts->carry_context, record)) break;
+        record_queue_force(&loop->inboxes[UNIT], record);
+    }
+    ask_turn(loop);
+}
+
 /* What the KV blocks' ways said before the engine did, the unit hears before: a step may have
  * waited for it. */
 static void on_engine(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
-    struct record_queue answers = {.bytes_max = SIZE_MAX};
-    worker_take(loop->engine, hold, &answers);
+    worker_take(loop->engine, hold, &loop->answers);
     if (loop->parts->hear) loop->parts->hear(loop->parts->carry_context);
-    for (const struct record *record; (record = record_queue_first(&answers));
-         record_queue_drop(&answers))
-        take_for_unit(loop, record);
-    record_queue_clear(&answers);
-    ask_turn(loop);
+    tell_answers(loop);
 }
 
 static void on_tokenizer(evutil_socket_t file, short what, void *context) {
@@ -471,6 +475,7 @@ enum status loop_open(const struct http_server_options *http, struct loop **loop
     signal(SIGPIPE, SIG_IGN);
     loop->inboxes[GATEWAY].bytes_max = REQUESTS_BYTES_MAX;
     loop->inboxes[UNIT].bytes_max = BEHIND_BYTES_MAX;
+    loop->answers.bytes_max = SIZE_MAX; /* those of one step, and of what moves beside it */
     loop->base = event_base_new();
     if (loop->base) {
         loop->turn = event_new(loop->base, -1, 0, on_turn, loop);
@@ -572,7 +577,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
 
 void loop_tell_unit(struct loop *loop, const struct record *record) {
     record_queue_force(&loop->inboxes[UNIT], record);
-    ask_turn(loop);
+    tell_answers(loop);
 }
 
 void loop_end(struct loop *loop, enum status status, const struct error *error) {
@@ -611,6 +616,7 @@ bool loop_close(struct loop *loop) {
     record_queue_clear(&loop->hello);
     record_queue_clear(&loop->load);
     record_queue_clear(&loop->experts);
+    record_queue_clear(&loop->answers);
     request_set_close(&loop->requests);
     for (int i = 0; i < MACHINE_COUNT; i++)
         record_queue_clear(&loop->inboxes[i]);

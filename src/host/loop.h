@@ -43,7 +43,10 @@ struct loop_parts {
     void (*carry)(void *context, const struct record *record);
     /* Says what there is to say of them, before a step's end is told. */
     void (*hear)(void *context);
-    void *carry_context;      /* of both */
+    /* Has what the engine's answer rests on been said? If not, it and all behind it are told once
+     * it has: asked again after each loop_tell_unit. */
+    bool (*heard)(void *context, const struct record *answer);
+    void *carry_context;      /* of all three; hear and heard where there is carry */
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
     /* SIGHUP: what the gateway is to hear; NULL: nothing. Without one SIGHUP ends the process */

@@ -414,6 +414,22 @@ static void send_plan(struct rank_group *group, uint32_t rank, const struct step
     ranks_send(rank, group->message, bytes);
 }
 
+/* All ranks' step took as long as rank 0's, which goes through its layers in step with the others
+ * and so has waited for theirs, too, whoever's rows waited for loads. Rows on several ranks wait at
+ * the same time, for the same layers of loads that began together: the longest waiting is what the
+ * step took more. Where they wait for different layers, or where a rank that waited would have been
+ * ahead of the others, it is a little more or less; the cost that a unit learns is an average, and
+ * few steps wait. */
+static void set_times(const struct rank_group *group, struct step_result *const *results,
+                      int64_t rank_0_ns) {
+    int64_t awaited_ns = 0;
+    for (uint32_t rank = 0; rank < group->count; rank++)
+        if (results[rank]->awaited_ns > awaited_ns) awaited_ns = results[rank]->awaited_ns;
+    int64_t compute_ns = rank_0_ns > awaited_ns ? rank_0_ns - awaited_ns : 0;
+    for (uint32_t rank = 0; rank < group->count; rank++)
+        results[rank]->compute_ns = compute_ns;
+}
+
 void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,
                     struct step_result *const *results, struct error *error) {
     struct error unused;
@@ -432,7 +448,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     }
     bool fails = engine_check(group->seat.engine, plans[0], error) != STATUS_OK;
     engine_run(group->seat.engine, fails ? &none : plans[0], results[0], &unused);
-    int64_t compute_ns = results[0]->compute_ns;
+    int64_t rank_0_ns = results[0]->compute_ns + results[0]->awaited_ns;
     if (fails) fail_plan(plans[0], results[0]);
     size_t result_bytes = engine_result_bytes(group->seat.rows_max);
     for (uint32_t rank = 1; rank < group->count; rank++) {
@@ -440,8 +456,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
         if (results[rank]->row_count != plans[rank]->row_count)
             fail_plan(plans[rank], results[rank]);
     }
-    for (uint32_t rank = 0; rank < group->count; rank++)
-        results[rank]->compute_ns = compute_ns;
+    set_times(group, results, rank_0_ns);
     pulse_set(PULSE_IDLE);
 }
 

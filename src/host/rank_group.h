@@ -55,7 +55,7 @@ void rank_group_set_link(struct rank_group *group, double gbps, double us);
 /* From the next step on; REPLICAS_AUTO at first. */
 void rank_group_set_replicas(struct rank_group *group, enum replica_choice choice);
 
-/* For rank 0's engine. */
+/* For rank 0's engine; those of others are set beside their work. */
 void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads);
 
 /* One step of all ranks' engines, as engine_run: plans and results [rank_group_count]. A plan
@@ -85,8 +85,7 @@ enum status rank_group_write_trace(struct rank_group *group, const struct trace 
  * themselves. Said before rank_group_work. */
 struct rank_group_side {
     void *context;
-    enum status (*opened)(void *context, const struct engine *engine, uint32_t rank,
-                          struct error *error);
+    enum status (*opened)(void *context, struct engine *engine, uint32_t rank, struct error *error);
     void (*closing)(void *context);
 };
 void rank_group_beside(const struct rank_group_side *side);

@@ -126,18 +126,32 @@ static struct kv_fabric_options kv_options(const struct unit_values *values) {
 struct beside {
     struct kv_fabric_options kv;
     struct kv_agent *agent;
+    struct engine *engine;
 };
 
-static enum status beside_opened(void *context, const struct engine *engine, uint32_t rank,
+static bool await_load(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
+    const struct beside *beside = context;
+    return kv_agent_await(beside->agent, slot, number, slices);
+}
+
+static enum status beside_opened(void *context, struct engine *engine, uint32_t rank,
                                  struct error *error) {
     struct beside *beside = context;
     unit_side_name_pages(&beside->kv, engine);
     beside->kv.rank = rank;
-    return kv_agent_open(&beside->kv, &beside->agent, error);
+    enum status status = kv_agent_open(&beside->kv, &beside->agent, error);
+    if (status) return status;
+    const struct engine_loads loads = {beside, await_load};
+    engine_set_loads(engine, &loads);
+    beside->engine = engine;
+    return STATUS_OK;
 }
 
 static void beside_closing(void *context) {
     struct beside *beside = context;
+    const struct engine_loads none = {NULL, NULL};
+    if (beside->engine) engine_set_loads(beside->engine, &none);
+    beside->engine = NULL;
     kv_agent_close(beside->agent);
     beside->agent = NULL;
 }

@@ -191,7 +191,9 @@ struct kv_store_options unit_side_storage(const struct unit_side_values *values,
 /* Among ranks a row that waits would make all wait. */
 static uint32_t load_parts(const struct unit_side *side) {
     const struct kv_store *store = side->fabric ? kv_fabric_store(side->fabric) : NULL;
-    return store && rank_group_count(side->group) == 1 ? kv_store_load_parts(store) : 0;
+    bool overlaps =
+        strcmp(side->values->kv_overlap, "on") == 0 && rank_group_count(side->group) == 1;
+    return store && overlaps ? kv_store_load_parts(store) : 0;
 }
 
 static enum status open_units(struct unit_side *side, struct error *error) {
@@ -306,6 +308,12 @@ static void hear(void *context) {
     kv_fabric_hear(side->fabric);
 }
 
+static bool heard(void *context, const struct record *answer) {
+    const struct unit_side *side = context;
+    return answer->kind != RECORD_STEP_DONE ||
+           kv_fabric_heard(side->fabric, (const struct step_result *)answer);
+}
+
 static void carry(void *context, const struct record *record) {
     struct unit_side *side = context;
     kv_fabric_take(side->fabric, record);
@@ -318,6 +326,7 @@ void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     if (!side->fabric) return;
     parts->carry = carry;
     parts->hear = hear;
+    parts->heard = heard;
     parts->carry_context = side;
 }
 

@@ -17,7 +17,7 @@ struct unit_side_values {
     uint64_t kv_memory, max_context, max_batch_tokens, max_batch_rows, queue, tpot_stretch;
     double tpot_target_ms, prompt_patience, priority_seconds;
     const char *rank_balance, *rank_binding, *evict, *mtp, *rebalance;
-    const char *kv_dir, *kv_load;
+    const char *kv_dir, *kv_load, *kv_overlap;
     uint64_t kv_disk, kv_host, kv_write_rate, kv_read_rate;
     double rebalance_seconds;
     bool prefix_cache, reuse_generated;
@@ -77,6 +77,13 @@ struct unit_side_values {
          .help = "load blocks rather than compute them: when measured to be faster, or always, "   \
                  "or never",                                                                       \
          .offset = offsetof(owner, unit.kv_load)},                                                 \
+        {.name = "kv-overlap",                                                                     \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "on",                                                                         \
+         .choices = "on|off",                                                                      \
+         .help = "compute with each layer of a load as it comes, where that makes nobody else "    \
+                 "wait for long; off: a load comes first, whole",                                  \
+         .offset = offsetof(owner, unit.kv_overlap)},                                              \
         {.name = "max-context",                                                                    \
          .type = OPTION_COUNT,                                                                     \
          .help = "tokens of a prompt and its answer; 0: what model and KV memory allow",           \

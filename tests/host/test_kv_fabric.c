@@ -2,7 +2,9 @@
  * The KV storage of a unit of several ranks: what one rank's pages keep, another's load, byte for
  * byte; each answer comes from the rank that was asked; blocks in a rank's memory are its own; a
  * rank whose disk fails stops writing, by itself and with one line, while the others go on; a rank
- * that goes is told of. Ranks are threads here, each with pages and an agent.
+ * that goes is told of; a rank's engine may wait for a load in the middle of a step, before its
+ * storage was told of it, and that the load is over is heard before the step's end. Ranks are
+ * threads here, each with pages and an agent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +16,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -24,7 +27,7 @@
 #include "host/kv_fabric.h"
 #include "host/record_queue.h"
 
-enum { RANKS_MAX = 3, PAGES = 24, WIDTH = 72, SLICES = 3, BLOCKS = 6 };
+enum { RANKS_MAX = 3, PAGES = 24, WIDTH = 72, SLICES = 3, BLOCKS = 6, SLOT = 5 };
 #define PATIENCE_NS INT64_C(60000000000)
 
 struct rank {
@@ -221,23 +224,30 @@ static void wait_found(struct unit *unit, uint32_t rank, uint32_t family) {
     }
 }
 
-/* Into the rank's pages from the middle on; whole, and right. How many blocks came from memory. */
-static uint32_t load(struct unit *unit, uint32_t rank, uint32_t family) {
+/* Into the rank's pages from the middle on. */
+static void give_load(struct unit *unit, uint32_t rank, uint32_t family, uint32_t number) {
     struct record_kv_load *load = make(RECORD_KV_LOAD, kv_load_bytes(BLOCKS), rank);
     struct kv_key *keys = record_tail_at(load, sizeof *load);
     struct page_id *pages = (void *)((char *)load + kv_load_pages_at(BLOCKS));
-    struct kv_pages *own = &unit->ranks[rank].pages;
     load->request.low = 78;
     load->block_count = BLOCKS;
-    load->number = 1;
+    load->slot = SLOT;
+    load->number = number;
     for (uint32_t i = 0; i < BLOCKS; i++) {
         keys[i] = key_of(family, i);
         pages[i].index = PAGES / 2 + i;
     }
     give(unit, load);
+}
+
+/* Whole, and right. How many blocks came from memory. */
+static uint32_t check_loaded(struct unit *unit, uint32_t rank, uint32_t family, uint32_t number) {
+    struct kv_pages *own = &unit->ranks[rank].pages;
     struct record_kv_loaded *loaded = next_told(unit, RECORD_KV_LOADED, rank);
     assert_int_equal(loaded->request.low, 78);
     assert_int_equal(loaded->blocks, BLOCKS);
+    assert_int_equal(loaded->slot, SLOT);
+    assert_int_equal(loaded->number, number);
     uint32_t host_blocks = loaded->host_blocks;
     free(loaded);
     for (uint32_t i = 0; i < BLOCKS; i++) {
@@ -246,6 +256,12 @@ static uint32_t load(struct unit *unit, uint32_t rank, uint32_t family) {
             if (rows[at] != byte_of(family, i, at)) fail_msg("block %u, byte %zu", i, at);
     }
     return host_blocks;
+}
+
+static uint32_t load(struct unit *unit, uint32_t rank, uint32_t family) {
+    static uint32_t number;
+    give_load(unit, rank, family, ++number);
+    return check_loaded(unit, rank, family, number);
 }
 
 /* ---- tests ---- */
@@ -317,6 +333,49 @@ static void one_ranks_disk_fails_alone(void **state) {
     close_unit(&unit);
 }
 
+struct waiter {
+    struct kv_agent *agent;
+    uint32_t number;
+    bool come;
+};
+
+/* As an engine at a step's end. */
+static void *wait_for_load(void *context) {
+    struct waiter *waiter = context;
+    waiter->come = kv_agent_await(waiter->agent, SLOT, waiter->number, UINT32_MAX);
+    return NULL;
+}
+
+static void an_engine_waits_and_the_load_is_heard_first(void **state) {
+    (void)state;
+    struct unit unit;
+    open_unit(&unit, 2, true, 0);
+    assert_int_equal(keep(&unit, 1, 40).dropped, 0);
+    wait_found(&unit, 1, 40);
+    struct step_result *result = calloc(1, step_result_bytes(2, 0));
+    result->row_count = 2; /* the first one waited for nothing */
+    result->rank = 1;
+    step_result_rows(result)[1].slot = SLOT;
+    for (uint32_t number = 1; number < 20; number++) {
+        struct waiter waiter = {.agent = unit.ranks[1].agent, .number = number};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, wait_for_load, &waiter), 0);
+        if (number % 2) usleep(1000);
+        give_load(&unit, 1, 40, number);
+        pthread_join(thread, NULL);
+        assert_true(waiter.come);
+        step_result_rows(result)[1].loaded = number;
+        assert_false(kv_fabric_heard(unit.fabric, result)); /* the wire was not looked at yet */
+        check_loaded(&unit, 1, 40, number);
+        assert_true(kv_fabric_heard(unit.fabric, result));
+        result->rank = 0;
+        assert_false(kv_fabric_heard(unit.fabric, result)); /* that is another's slot */
+        result->rank = 1;
+    }
+    free(result);
+    close_unit(&unit);
+}
+
 static void a_rank_that_goes_is_told_of(void **state) {
     (void)state;
     struct unit unit;
@@ -341,6 +400,7 @@ int main(void) {
         cmocka_unit_test(ranks_share_what_is_on_disk),
         cmocka_unit_test(what_is_in_memory_is_the_ranks_own),
         cmocka_unit_test(one_ranks_disk_fails_alone),
+        cmocka_unit_test(an_engine_waits_and_the_load_is_heard_first),
         cmocka_unit_test(a_rank_that_goes_is_told_of),
 #endif
     };
