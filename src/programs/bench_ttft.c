@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench ttft: the first token of a prompt that is computed, that comes from the KV storage's
  * disk, from its host memory, and as the server chooses by itself; then the same with a disk made
- * so slow that computing is faster. A server for each case, all alive at once and asked in turn, so
- * that other load on the machine meets them alike; each round has a prompt of its own. Disk blocks
- * are read past the page cache.
+ * slow, loaded first and layer by layer in the step, and chosen again. A server for each case, all
+ * alive at once and asked in turn, so that other load on the machine meets them alike; each round
+ * has a prompt of its own. Disk blocks are read past the page cache. Several ranks take the prompts
+ * in turn.
  */
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,24 +22,30 @@
 #include "programs/machine_limits.h"
 
 #define ROUNDS_MAX 99
-#define WARM_PROMPTS 4 /* asked before, computed and loaded: the server learns what both take */
+#define WARM_PROMPTS                                                                               \
+    4 /* asked of each rank before, computed and loaded: it learns what both take */
 #define START_SECONDS_MAX 600
-#define ARGUMENTS_MAX 24
+#define ARGUMENTS_MAX 32
 #define ARGUMENT_BYTES 600
 #define TOKEN_LOW 300
 
-enum side { COMPUTED, DISK, HOST, CHOSEN, SLOW_DISK, SLOW_CHOSEN, SIDE_COUNT };
+enum side { COMPUTED, DISK, HOST, CHOSEN, SLOW_FIRST, SLOW_IN_STEP, SLOW_CHOSEN, SIDE_COUNT };
 
 static const char *const side_names[SIDE_COUNT] = {
-    "computed",         "from disk",   "from host memory", "as the server chooses",
-    "from a slow disk", "... chooses",
+    "computed",
+    "from disk",
+    "from host memory",
+    "as the server chooses",
+    "slow disk: loaded first",
+    "... loaded in the step",
+    "... as the server chooses",
 };
-static const char *const side_keys[SIDE_COUNT] = {"computed", "disk",      "host",
-                                                  "auto",     "slow_disk", "slow_auto"};
+static const char *const side_keys[SIDE_COUNT] = {"computed",   "disk",         "host",     "auto",
+                                                  "slow_first", "slow_in_step", "slow_auto"};
 
 struct ttft_values {
     const char *model, *dir;
-    uint64_t prompt, rounds, kv_memory, slow_rate, threads, vocab;
+    uint64_t prompt, rounds, kv_memory, slow_rate, ranks, threads, vocab;
     bool json;
 };
 
@@ -66,16 +74,24 @@ static const struct option ttft_rows[] = {
     {.name = "kv-memory",
      .type = OPTION_BYTES,
      .fallback = "6MiB",
-     .help = "of each server: so little that few prompts fit, and the others leave for host memory",
+     .help = "of each rank: so little that few prompts fit, and the others leave for host memory",
      AT(kv_memory)},
     {.name = "slow-rate",
      .type = OPTION_BYTES,
      .fallback = "1MiB",
-     .help = "bytes a second of the slow disk; 0: leave it out",
+     .help = "bytes a second that each rank reads of the slow disk; 0: leave it out",
      AT(slow_rate)},
+    {.name = "ranks",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "of each server's unit; several take prompts in turn, and host memory, which is each "
+             "one's own, is left out",
+     .minimum = 1,
+     .maximum = LIMIT_RANKS,
+     AT(ranks)},
     {.name = "threads",
      .type = OPTION_COUNT,
-     .help = "of each server; 0: as many as there are CPUs",
+     .help = "of each rank; 0: as many as there are CPUs, or an even share of them",
      .maximum = 4096,
      AT(threads)},
     {.name = "vocab",
@@ -133,21 +149,37 @@ static void add(struct command *command, const char *name, const char *format, .
 /* ---- servers ----------------------------------------------------------------------------------
  */
 
+static uint64_t warm_count(const struct bench *bench) {
+    return WARM_PROMPTS * bench->values.ranks;
+}
+
+/* Prompts of the rounds, and those to learn from, which come behind them. */
+static uint64_t prompt_count(const struct bench *bench) {
+    return bench->values.rounds + warm_count(bench);
+}
+
+static bool is_slow(enum side side) {
+    return side == SLOW_FIRST || side == SLOW_IN_STEP || side == SLOW_CHOSEN;
+}
+
 static bool is_wanted(const struct bench *bench, enum side side) {
-    return bench->values.slow_rate > 0 || (side != SLOW_DISK && side != SLOW_CHOSEN);
+    if (side == HOST && bench->values.ranks > 1) return false;
+    return bench->values.slow_rate > 0 || !is_slow(side);
 }
 
 static void add_storage(struct command *command, const struct bench *bench, enum side side) {
-    bool slow = side == SLOW_DISK || side == SLOW_CHOSEN;
     bool chosen = side == CHOSEN || side == SLOW_CHOSEN;
     if (side == COMPUTED) return;
     add(command, "--kv-load", "%s", chosen ? "auto" : "always");
     if (side == HOST)
         add(command, "--kv-host", "%llu",
-            (unsigned long long)(bench->values.kv_memory * (bench->values.rounds + WARM_PROMPTS)));
+            (unsigned long long)(bench->values.kv_memory * prompt_count(bench)));
     else
         add(command, "--kv-dir", "%s", bench->directory);
-    if (slow) add(command, "--kv-read-rate", "%llu", (unsigned long long)bench->values.slow_rate);
+    if (is_slow(side))
+        add(command, "--kv-read-rate", "%llu",
+            (unsigned long long)(bench->values.slow_rate * bench->values.ranks));
+    add(command, "--kv-overlap", "%s", side == SLOW_FIRST ? "off" : "on");
 }
 
 static enum status start(struct bench *bench, struct command *command, struct server *server) {
@@ -165,7 +197,10 @@ static void begin_command(const struct bench *bench, struct command *command) {
     *command = (struct command){.count = 0};
     add(command, NULL, "%s", bench->own);
     add(command, "serve", "--port=0");
-    add(command, "--kv-memory", "%llu", (unsigned long long)bench->values.kv_memory);
+    add(command, "--kv-memory", "%llu",
+        (unsigned long long)(bench->values.kv_memory * bench->values.ranks));
+    add(command, "--ranks", "%llu", (unsigned long long)bench->values.ranks);
+    add(command, "--rank-balance", "round-robin");
     add(command, "--threads", "%llu", (unsigned long long)bench->values.threads);
     if (bench->values.model) add(command, "--model", "%s", bench->values.model);
 }
@@ -206,11 +241,6 @@ static enum status ask(const struct bench *bench, const struct server *server, u
     return status;
 }
 
-/* Prompts of the rounds, and those to learn from, which come behind them. */
-static uint64_t prompt_count(const struct bench *bench) {
-    return bench->values.rounds + WARM_PROMPTS;
-}
-
 static enum status ask_all(const struct bench *bench, const struct server *server) {
     enum status status = STATUS_OK;
     double seconds;
@@ -233,16 +263,19 @@ static enum status fill(struct bench *bench) {
     return status;
 }
 
-/* It has computed some prompts, and found some. */
+/* Each rank has computed some prompts, and found some. */
 static enum status warm_up(struct bench *bench, enum side side) {
     const struct server *server = &bench->servers[side];
     enum status status = STATUS_OK;
     double seconds;
     uint32_t cached;
     if (side == HOST) return ask_all(bench, server);
-    for (uint64_t i = 0; i < WARM_PROMPTS && !status; i++) {
-        status = ask(bench, server, prompt_count(bench) + i, &seconds, &cached);
-        if (!status) status = ask(bench, server, bench->values.rounds + i, &seconds, &cached);
+    uint64_t ranks = bench->values.ranks, warm = warm_count(bench);
+    for (uint64_t i = 0; i < 2 * warm && !status; i++) {
+        bool fresh = i / ranks % 2 == 0;
+        uint64_t number = i / (2 * ranks) * ranks + i % ranks; /* < warm */
+        number += fresh ? prompt_count(bench) : bench->values.rounds;
+        status = ask(bench, server, number, &seconds, &cached);
     }
     return status;
 }
@@ -280,10 +313,12 @@ static double median_of(struct bench *bench, enum side side) {
     return machine_limits_median(bench->seconds[side], (uint32_t)bench->values.rounds);
 }
 
-/* Of the choice to the better of computing and loading. */
-static double ratio(struct bench *bench, enum side disk, enum side chosen) {
-    double computed = median_of(bench, COMPUTED), loaded = median_of(bench, disk);
-    return median_of(bench, chosen) / (computed < loaded ? computed : loaded);
+/* Of the choice to the better of computing and the ways to load. */
+static double ratio(struct bench *bench, enum side first, enum side last, enum side chosen) {
+    double best = median_of(bench, COMPUTED);
+    for (enum side side = first; side <= last; side++)
+        best = fmin(best, median_of(bench, side));
+    return median_of(bench, chosen) / best;
 }
 
 static void print_report(struct bench *bench) {
@@ -297,13 +332,15 @@ static void print_report(struct bench *bench) {
     for (enum side side = 0; side < SIDE_COUNT; side++) {
         if (!is_wanted(bench, side)) continue;
         double ms = 1e3 * median_of(bench, side);
+        const double *sorted = bench->seconds[side];
         if (bench->values.json)
             printf(",\"%s_ms\":%.2f", side_keys[side], ms);
         else
-            printf("  %-24s %9.1f\n", side_names[side], ms);
+            printf("  %-26s %9.1f  (%.1f to %.1f)\n", side_names[side], ms, 1e3 * sorted[0],
+                   1e3 * sorted[bench->values.rounds - 1]);
     }
-    double fast = ratio(bench, DISK, CHOSEN);
-    double late = slow ? ratio(bench, SLOW_DISK, SLOW_CHOSEN) : 0;
+    double fast = ratio(bench, DISK, DISK, CHOSEN);
+    double late = slow ? ratio(bench, SLOW_FIRST, SLOW_IN_STEP, SLOW_CHOSEN) : 0;
     if (bench->values.json) {
         printf(",\"auto_to_best\":%.3f", fast);
         if (slow) printf(",\"slow_auto_to_best\":%.3f", late);

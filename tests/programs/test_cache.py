@@ -85,7 +85,7 @@ def check_ttft(directory):
     code, out, err = run("bench", "ttft", "--dir", directory, "--prompt", "200", "--rounds", "1", "--json")
     expect("bench ttft", code == 0, code, out, err)
     report = json.loads(out) if code == 0 else {}
-    for side in "computed", "disk", "host", "auto", "slow_disk", "slow_auto":
+    for side in "computed", "disk", "host", "auto", "slow_first", "slow_in_step", "slow_auto":
         expect("bench ttft, " + side, report.get(side + "_ms", 0) > 0, report)
     left = [name for name in os.listdir(directory) if "ttft" in name]
     expect("what bench ttft leaves", left == [], left)
