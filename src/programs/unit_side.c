@@ -188,6 +188,12 @@ struct kv_store_options unit_side_storage(const struct unit_side_values *values,
     };
 }
 
+static uint32_t memory_blocks(const struct unit_side_values *values, uint64_t ranks,
+                              uint64_t block_bytes) {
+    uint64_t blocks = share(values->kv_host, ranks) / block_bytes;
+    return blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+}
+
 /* Among ranks a row that waits would make all wait. */
 static uint32_t load_parts(const struct unit_side *side) {
     const struct kv_store *store = side->fabric ? kv_fabric_store(side->fabric) : NULL;
@@ -219,6 +225,7 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .kv_choice = kv_choice(values),
         .page_bytes = model_page_bytes(model),
         .kv_load_parts = load_parts(side),
+        .kv_memory_blocks = memory_blocks(values, ranks, model_page_bytes(model)),
         .rank_balance = rank_balance(values),
         .bind_on_arrival = strcmp(values->rank_binding, "arrival") == 0,
         .model_id = model_identity(model),

@@ -97,6 +97,7 @@ static void choose_unit_options(struct world *world) {
         .kv_storage = world->report->stores,
         .kv_choice = fleet_dice_below(dice, KV_CHOICE_COUNT),
         .page_bytes = sizeof(struct fleet_page),
+        .kv_memory_blocks = 24,
         .model_id = model_id,
         .numerics_id = "simulated",
     };
@@ -157,6 +158,7 @@ static struct unit_options largest_unit(void) {
                                  .vocab_count = FLEET_VOCAB,
                                  .kv_storage = true,
                                  .page_bytes = sizeof(struct fleet_page),
+                                 .kv_memory_blocks = 24,
                                  .numerics_id = "simulated"};
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/map.h"
+#include "cache/recent_blocks.h"
 #include "contract/step_plan.h"
 #include "policy/admit.h"
 #include "policy/balance_decode.h"
@@ -19,7 +20,8 @@
 #define PATIENCE_NS 1000000000
 #define LOOKS_OF_RANK                                                                              \
     16 /* at those that wait, for one step: twice as many as a gateway lets wait */
-#define IN_LINE LIMIT_RANKS /* instead of a rank: it has none yet */
+#define MEMORY_BLOCKS_MAX (1u << 20) /* of all ranks' storages that are remembered: 90 MB */
+#define IN_LINE LIMIT_RANKS          /* instead of a rank: it has none yet */
 
 _Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
                    LOAD_DECODE_REASONS == DECODE_REASON_COUNT,
@@ -31,6 +33,7 @@ struct rank_unit {
     struct unit_rank hello;
     struct record_unit_load load;
     struct unit_rank_load own_load; /* its tail */
+    struct recent_blocks memory;    /* what its storage keeps there, as far as is known */
     bool planned, has_load;
     bool masked; /* takes no new request */
 };
@@ -42,8 +45,9 @@ struct rank_units {
     struct prefill_rank *prefills;
     struct prefill_hit *hits;
     struct decode_rank *decodes;
-    struct unit_offer *offers; /* view_offers */
-    struct block_key *keys;    /* scratch, of the SUBMIT that has come */
+    struct unit_offer *offers;   /* view_offers */
+    struct prompt_blocks blocks; /* scratch, of the SUBMIT that has come */
+    uint32_t near_count;         /* of blocks: rank_count or 0 */
     struct waiting_line line;
     struct predict_length lengths;
     struct admit_house house; /* of a rank: its limits; of all: what is held */
@@ -114,6 +118,19 @@ static void learn_length(struct rank_units *units, const struct record_finished 
         predict_length_learn(&units->lengths, finished->output_tokens);
 }
 
+/* What is stored, and what is loaded, passes through the storage's memory and stays there for a
+ * while. */
+static void note_memory(struct recent_blocks *memory, const struct record *record) {
+    if (record->kind == RECORD_KV_KEEP) {
+        const struct record_kv_keep *keep = (const struct record_kv_keep *)record;
+        const struct block_key *keys = record_tail_at(keep, sizeof *keep);
+        recent_blocks_note(memory, keys + 1, keep->block_count);
+    } else if (record->kind == RECORD_KV_LOAD) {
+        const struct record_kv_load *load = (const struct record_kv_load *)record;
+        recent_blocks_note(memory, record_tail_at(load, sizeof *load), load->block_count);
+    }
+}
+
 static void take_record(struct rank_units *units, uint32_t rank, const struct record *record) {
     switch ((enum record_kind)record->kind) {
     case RECORD_UNIT_HELLO:
@@ -142,6 +159,7 @@ static void take_record(struct rank_units *units, uint32_t rank, const struct re
         ((struct record_reserved *)put(units, record))->rank = rank;
         return;
     default:
+        note_memory(&units->ranks[rank].memory, record);
         if (record_is_kv(record))
             ((struct record_kv *)put(units, record))->rank = rank;
         else
@@ -236,20 +254,53 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
     return any;
 }
 
-/* ... and what they have of the prompt: in their pages; and what another rank has in its pages lies
- * in the storage as well, which all share. */
-static void view_hits(struct rank_units *units, const struct block_key *keys, uint32_t key_count) {
+/* Once, when a prompt comes. */
+static void view_blocks(struct rank_units *units, const struct record_submit *submit) {
+    struct prompt_blocks *blocks = &units->blocks;
+    blocks->key_count = unit_keys(units->ranks[0].unit, submit, blocks->keys); /* to all the same */
+    blocks->near_count = units->near_count;
+    for (uint32_t rank = 0; rank < blocks->near_count; rank++) {
+        const struct rank_unit *of = &units->ranks[rank];
+        uint32_t cached =
+            unit_hit_tokens(of->unit, blocks->keys, blocks->key_count) / KV_BLOCK_TOKENS;
+        blocks->near[rank] = cached + recent_blocks_count(&of->memory, blocks->keys + cached,
+                                                          blocks->key_count - cached);
+    }
+}
+
+/* What is to be had of a prompt at a rank: from its storage's memory, then from the disk that all
+ * share, as far as that is faster than computing. */
+static struct prefill_hit hit_of(const struct unit *unit, uint32_t cached, uint32_t near,
+                                 uint32_t most) {
+    const uint32_t ends[] = {most, near}; /* of the disk, of the memory */
+    struct prefill_hit hit = {.cached_tokens = cached};
+    for (int memory = 1; memory >= 0; memory--) {
+        uint32_t first = hit.cached_tokens, end = ends[memory];
+        if (end <= first) continue;
+        double fetch = unit_fetch_tokens(unit, memory, first, end - first);
+        if (fetch >= end - first) continue;
+        hit.cached_tokens = end;
+        hit.fetch_ns += fetch;
+    }
+    return hit;
+}
+
+/* ... and what they have of the prompt: in their pages; in their storage's memory; and what another
+ * rank has in either lies on the disk as well, which all share. */
+static void view_hits(struct rank_units *units, const struct prompt_blocks *blocks) {
     uint32_t most = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        uint32_t cached = unit_hit_tokens(units->ranks[rank].unit, keys, key_count);
+        uint32_t cached = unit_hit_tokens(units->ranks[rank].unit, blocks->keys, blocks->key_count);
+        uint32_t near = blocks->near_count ? blocks->near[rank] * KV_BLOCK_TOKENS : 0;
         units->hits[rank] = (struct prefill_hit){.cached_tokens = cached};
         units->prefills[rank].pages_free += cached / KV_BLOCK_TOKENS;
         if (cached > most) most = cached;
+        if (near > most) most = near;
     }
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        uint32_t cached = units->hits[rank].cached_tokens, lacks = most - cached;
-        double fetch = unit_fetch_tokens(units->ranks[rank].unit, cached, lacks);
-        if (fetch < lacks) units->hits[rank] = (struct prefill_hit){most, fetch};
+        uint32_t near = blocks->near_count ? blocks->near[rank] * KV_BLOCK_TOKENS : 0;
+        units->hits[rank] =
+            hit_of(units->ranks[rank].unit, units->hits[rank].cached_tokens, near, most);
     }
 }
 
@@ -258,8 +309,8 @@ static void view_hits(struct rank_units *units, const struct block_key *keys, ui
  * step. */
 static struct prefill_choice choose_by_work(struct rank_units *units,
                                             const struct record_submit *submit,
-                                            const struct block_key *keys, uint32_t key_count,
-                                            int64_t turn, bool patient) {
+                                            const struct prompt_blocks *blocks, int64_t turn,
+                                            bool patient) {
     static const struct prefill_costs costs = {.token_ns = 1, .attended_ns = 1.0 / 8192};
     uint32_t known = submit->prompt_count + submit->resumed_count;
     struct prefill_need need = {.prompt_tokens = known,
@@ -268,7 +319,7 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
                                 .patient = patient};
     if (!view_prefills(units, turn))
         return (struct prefill_choice){BALANCE_NO_RANK, PREFILL_WAITS_ROOM, 0};
-    view_hits(units, keys, key_count);
+    view_hits(units, blocks);
     struct prefill_choice choice =
         balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
     if (!units->on_arrival || choice.reason != PREFILL_WAITS_PAGES) return choice;
@@ -318,9 +369,8 @@ static uint32_t choose_to_reserve(struct rank_units *units, const struct record_
 
 static uint32_t choose_on_arrival(struct rank_units *units, const struct record_submit *submit) {
     if (units->method != BALANCE_WORK) return choose_simply(units);
-    uint32_t key_count = unit_keys(units->ranks[0].unit, submit, units->keys);
-    struct prefill_choice choice =
-        choose_by_work(units, submit, units->keys, key_count, INT64_MAX, false);
+    view_blocks(units, submit);
+    struct prefill_choice choice = choose_by_work(units, submit, &units->blocks, INT64_MAX, false);
     units->prefill_choices[choice.reason]++;
     return choice.rank;
 }
@@ -401,8 +451,8 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
             leave_line(units, place, FINISH_REFUSED_DRAINING);
             continue;
         }
-        struct prefill_choice choice = choose_by_work(units, request->submit, request->keys,
-                                                      request->key_count, request->turn, patient);
+        struct prefill_choice choice =
+            choose_by_work(units, request->submit, &request->blocks, request->turn, patient);
         if (choice.reason != request->reason) units->prefill_choices[choice.reason]++;
         request->reason = choice.reason;
         if (choice.rank != BALANCE_NO_RANK) {
@@ -421,10 +471,9 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
 
 static bool enter_line(struct rank_units *units, const struct record_submit *submit,
                        int64_t now_ns) {
-    const struct unit *any = units->ranks[0].unit; /* to all the same */
-    uint32_t key_count = unit_keys(any, submit, units->keys);
-    int64_t turn = unit_turn(any, submit, now_ns);
-    return waiting_line_add(&units->line, submit, units->keys, key_count, turn, now_ns);
+    int64_t turn = unit_turn(units->ranks[0].unit, submit, now_ns);
+    view_blocks(units, submit);
+    return waiting_line_add(&units->line, submit, &units->blocks, turn, now_ns);
 }
 
 static void take_submit(struct rank_units *units, const struct record_submit *submit,
@@ -631,6 +680,13 @@ static size_t outbox_bytes(const struct rank_units *units) {
     return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
 }
 
+/* That are remembered of each rank's storage. */
+static uint32_t memory_blocks(const struct unit_options *options, uint32_t ranks) {
+    uint32_t most = MEMORY_BLOCKS_MAX / ranks;
+    if (!options->kv_storage || ranks == 1) return 0;
+    return options->kv_memory_blocks < most ? options->kv_memory_blocks : most;
+}
+
 static size_t keys_bytes(const struct unit_options *options) {
     return options->context_tokens_max / KV_BLOCK_TOKENS * sizeof(struct block_key);
 }
@@ -642,58 +698,71 @@ size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t rank
     return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank) +
                     sizeof(struct prefill_rank) + sizeof(struct prefill_hit) +
                     sizeof(struct decode_rank) + sizeof(struct unit_offer)) +
-           keys_bytes(options) + waiting_line_bytes(options, ranks * options->requests_max) +
-           sizeof(struct rank_units) + map_bytes(ranks * options->requests_max + 1) + outbox + 256;
+           ranks * (recent_blocks_bytes(memory_blocks(options, ranks)) + sizeof(uint32_t)) +
+           keys_bytes(options) + waiting_line_bytes(options, ranks) + sizeof(struct rank_units) +
+           map_bytes(ranks * options->requests_max + 1) + outbox + 256;
+}
+
+static void set_rules(struct rank_units *units, const struct unit_options *options,
+                      uint32_t ranks) {
+    units->rank_count = ranks;
+    units->house = (struct admit_house){.context_tokens_max = options->context_tokens_max,
+                                        .page_count = options->page_count,
+                                        .requests_max = options->requests_max,
+                                        .rows_max = options->step_rows_max};
+    units->patience_ns = options->prompt_patience_ns ? options->prompt_patience_ns : PATIENCE_NS;
+    units->retry_ns = MACHINE_NEVER;
+    units->on_arrival =
+        ranks == 1 || options->bind_on_arrival || options->rank_balance != BALANCE_WORK;
+    units->role = options->role;
+    if (options->experts) units->experts = *options->experts;
+    units->method = (enum balance_method)options->rank_balance;
+    units->near_count = memory_blocks(options, ranks) ? ranks : 0;
+}
+
+/* All but the units and the outbox. */
+static bool take_tables(struct rank_units *units, struct arena *arena,
+                        const struct unit_options *options, uint32_t ranks) {
+    units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);
+    units->loads = arena_take_zeroed(arena, ranks * sizeof *units->loads);
+    units->prefills = arena_take_zeroed(arena, ranks * sizeof *units->prefills);
+    units->hits = arena_take_zeroed(arena, ranks * sizeof *units->hits);
+    units->decodes = arena_take_zeroed(arena, ranks * sizeof *units->decodes);
+    units->offers = arena_take_zeroed(arena, ranks * sizeof *units->offers);
+    units->blocks.keys = arena_take(arena, keys_bytes(options));
+    units->blocks.near = arena_take(arena, ranks * sizeof *units->blocks.near);
+    if (!units->ranks || !units->loads || !units->prefills || !units->hits || !units->decodes ||
+        !units->offers || !units->blocks.keys || !units->blocks.near ||
+        waiting_line_open(&units->line, arena, options, ranks) ||
+        map_open(&units->rank_of, arena, ranks * options->requests_max + 1))
+        return false;
+    for (uint32_t i = 0; i < ranks; i++)
+        if (recent_blocks_open(&units->ranks[i].memory, arena, memory_blocks(options, ranks)))
+            return false;
+    return true;
 }
 
 enum status rank_units_create(struct arena *arena, const struct unit_options *options,
                               uint32_t ranks, struct rank_units **units_out, struct error *error) {
-    enum status status = STATUS_OK;
-    struct rank_units *units = arena_take_zeroed(arena, sizeof *units);
     check(ranks > 0 && ranks <= LIMIT_RANKS);
-    if (units) {
-        units->rank_count = ranks;
-        units->house = (struct admit_house){.context_tokens_max = options->context_tokens_max,
-                                            .page_count = options->page_count,
-                                            .requests_max = options->requests_max,
-                                            .rows_max = options->step_rows_max};
-        units->patience_ns =
-            options->prompt_patience_ns ? options->prompt_patience_ns : PATIENCE_NS;
-        units->retry_ns = MACHINE_NEVER;
-        units->on_arrival =
-            ranks == 1 || options->bind_on_arrival || options->rank_balance != BALANCE_WORK;
-        units->role = options->role;
-        if (options->experts) units->experts = *options->experts;
-        units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);
-        units->loads = arena_take_zeroed(arena, ranks * sizeof *units->loads);
-        units->prefills = arena_take_zeroed(arena, ranks * sizeof *units->prefills);
-        units->hits = arena_take_zeroed(arena, ranks * sizeof *units->hits);
-        units->decodes = arena_take_zeroed(arena, ranks * sizeof *units->decodes);
-        units->offers = arena_take_zeroed(arena, ranks * sizeof *units->offers);
-        units->keys = arena_take(arena, keys_bytes(options));
-        units->method = (enum balance_method)options->rank_balance;
-    }
-    for (uint32_t i = 0; status == STATUS_OK && units && units->ranks && i < ranks; i++) {
+    struct rank_units *units = arena_take_zeroed(arena, sizeof *units);
+    if (!units || !take_tables(units, arena, options, ranks))
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the units of %u ranks", ranks);
+    set_rules(units, options, ranks);
+    for (uint32_t i = 0; i < ranks; i++) {
         struct unit_options own = *options;
         if (own.pids) own.pids += i;
         if (own.kv_addresses) own.kv_addresses += i;
-        status = unit_create(arena, &own, &units->ranks[i].unit, error);
-        if (status == STATUS_OK) units->ranks[i].machine = unit_machine(units->ranks[i].unit);
+        enum status status = unit_create(arena, &own, &units->ranks[i].unit, error);
+        if (status) return status;
+        units->ranks[i].machine = unit_machine(units->ranks[i].unit);
     }
-    if (status != STATUS_OK) return status;
-    if (units && units->ranks && units->loads && units->prefills && units->hits && units->decodes &&
-        units->offers && units->keys &&
-        waiting_line_open(&units->line, arena, options, ranks * options->requests_max) ==
-            STATUS_OK &&
-        map_open(&units->rank_of, arena, ranks * options->requests_max + 1) == STATUS_OK) {
-        units->outbox.capacity = (uint32_t)outbox_bytes(units);
-        units->outbox.memory = arena_take(arena, units->outbox.capacity);
-        if (units->outbox.memory) {
-            *units_out = units;
-            return STATUS_OK;
-        }
-    }
-    return error_set(error, STATUS_NO_MEMORY, "no memory for the units of %u ranks", ranks);
+    units->outbox.capacity = (uint32_t)outbox_bytes(units);
+    units->outbox.memory = arena_take(arena, units->outbox.capacity);
+    if (!units->outbox.memory)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the units of %u ranks", ranks);
+    *units_out = units;
+    return STATUS_OK;
 }
 
 struct machine rank_units_machine(struct rank_units *units) {

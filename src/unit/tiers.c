@@ -128,8 +128,9 @@ void tiers_ask_later(struct unit *unit, struct unit_request *request) {
     tier->ask_due = true;
 }
 
-double tiers_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t token_count) {
-    const struct load_rate *rate = &unit->tiers.rates[DISK];
+double tiers_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
+                          uint32_t token_count) {
+    const struct load_rate *rate = &unit->tiers.rates[memory ? HOST : DISK];
     uint64_t bytes = (uint64_t)(token_count / KV_BLOCK_TOKENS) * unit->options.page_bytes;
     double compute_ns = step_cost_run_ns(&unit->cost, first, token_count);
     bool loads = unit->options.kv_storage && unit->options.kv_choice != KV_CHOICE_COMPUTE;

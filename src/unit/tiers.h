@@ -49,9 +49,10 @@ struct load_ask tiers_load_ask(const struct unit *unit, const struct unit_reques
                                uint32_t first_block, uint32_t stored_blocks);
 
 /* What it costs to load `token_count` tokens behind the first `first` from the disk that all ranks
- * share: in tokens that could be computed meanwhile. As many as there are where computing is
- * faster, or nothing has been measured. */
-double tiers_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t token_count);
+ * share, or from the own storage's memory: in tokens that could be computed meanwhile. As many as
+ * there are where computing is faster, or nothing has been measured. */
+double tiers_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
+                          uint32_t token_count);
 
 void tiers_found(struct unit *unit, struct unit_request *request,
                  const struct record_kv_found *record, int64_t now_ns);

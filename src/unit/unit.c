@@ -823,8 +823,9 @@ uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys,
     return prefix_tree_count(&unit->tree, keys, key_count) * KV_BLOCK_TOKENS;
 }
 
-double unit_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t token_count) {
-    return tiers_fetch_tokens(unit, first, token_count);
+double unit_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
+                         uint32_t token_count) {
+    return tiers_fetch_tokens(unit, memory, first, token_count);
 }
 
 int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns) {

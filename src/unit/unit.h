@@ -61,11 +61,12 @@ struct unit_options {
                               * or 1: a row begins when all is there */
     const uint8_t *model_id; /* [32], as model_identity() gives it */
     const char *numerics_id; /* up to 31 bytes, as model_numerics_id() gives it */
-    uint32_t rank_balance;   /* enum balance_method: which of several ranks gets a request */
-    bool bind_on_arrival;    /* ... as soon as it comes, not when a rank is about to take it */
-    uint32_t role;           /* enum unit_role, as the hello tells it until a ROLE */
-    const int64_t *pids;     /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
-                              * told */
+    uint32_t kv_memory_blocks; /* that a rank's storage keeps in memory, about; 0: none */
+    uint32_t rank_balance;     /* enum balance_method: which of several ranks gets a request */
+    bool bind_on_arrival;      /* ... as soon as it comes, not when a rank is about to take it */
+    uint32_t role;             /* enum unit_role, as the hello tells it until a ROLE */
+    const int64_t *pids; /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
+                          * told */
     const char (*kv_addresses)[KV_ADDRESS_BYTES]; /* [as pids] where they take KV blocks; NULL:
                                                    * nowhere */
     const struct record_experts *experts; /* of all ranks, told behind the hello; NULL: nothing */
@@ -112,8 +113,9 @@ uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
 /* Of the request with these keys, tokens in the prefix cache. */
 uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys, uint32_t key_count);
 
-/* What fetching such a run from the KV storage costs (unit/tiers.h). */
-double unit_fetch_tokens(const struct unit *unit, uint32_t first, uint32_t token_count);
+/* What fetching such a run from the KV storage costs, or from its memory (unit/tiers.h). */
+double unit_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
+                         uint32_t token_count);
 
 /* Who leaves a rank whose running requests are about to need more pages than there are, so that
  * none is interrupted (policy/balance_decode). */

@@ -7,26 +7,29 @@
 
 #define BYTES_MAX ((size_t)256 << 20) /* touched when used */
 
-/* For each request the longest SUBMIT there is and its keys, up to a bound. */
-static size_t pool_bytes(const struct unit_options *options, uint32_t capacity) {
+/* For each request the longest SUBMIT there is and its blocks, up to a bound. */
+static size_t pool_bytes(const struct unit_options *options, uint32_t ranks) {
     size_t keys = options->context_tokens_max / KV_BLOCK_TOKENS * sizeof(struct block_key);
     size_t longest = round_up(
         submit_bytes(options->context_tokens_max, 2 * LIMIT_STOP_TOKENS, LIMIT_LOGIT_BIASES) +
-            keys + 32,
+            keys + ranks * sizeof(uint32_t) + 32,
         POOL_CHUNK_BYTES);
-    size_t bytes = capacity * longest;
+    size_t bytes = (size_t)ranks * options->requests_max * longest;
     if (bytes > BYTES_MAX) bytes = BYTES_MAX > longest ? BYTES_MAX : longest;
     return round_up(bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
 }
 
-size_t waiting_line_bytes(const struct unit_options *options, uint32_t capacity) {
-    return pool_bytes(options, capacity) +
-           capacity * (sizeof(struct waiting_request) + sizeof(uint32_t)) + 64;
+size_t waiting_line_bytes(const struct unit_options *options, uint32_t ranks) {
+    return pool_bytes(options, ranks) +
+           (size_t)ranks * options->requests_max *
+               (sizeof(struct waiting_request) + sizeof(uint32_t)) +
+           64;
 }
 
 enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
-                              const struct unit_options *options, uint32_t capacity) {
-    size_t bytes = pool_bytes(options, capacity);
+                              const struct unit_options *options, uint32_t ranks) {
+    size_t bytes = pool_bytes(options, ranks);
+    uint32_t capacity = ranks * options->requests_max;
     void *memory = arena_take(arena, bytes);
     line->requests = arena_take_zeroed(arena, capacity * sizeof *line->requests);
     line->order = arena_take(arena, capacity * sizeof *line->order);
@@ -41,23 +44,33 @@ enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
     return STATUS_OK;
 }
 
+/* Both copies, the keys first, in one piece of memory. */
+static bool copy_in(struct waiting_request *request, const struct record_submit *submit,
+                    const struct prompt_blocks *blocks) {
+    size_t submit_end = round_up(submit->record.bytes, sizeof(uint32_t));
+    size_t keys_bytes = blocks->key_count * sizeof *blocks->keys;
+    size_t near_bytes = blocks->near_count * sizeof *blocks->near;
+    char *memory = arena_take(&request->arena, keys_bytes + submit_end + near_bytes);
+    if (!memory) return false;
+    request->blocks = *blocks;
+    request->blocks.keys = (struct block_key *)(void *)memory;
+    request->submit = (struct record_submit *)(void *)(memory + keys_bytes);
+    request->blocks.near = (uint32_t *)(void *)(memory + keys_bytes + submit_end);
+    if (keys_bytes) memcpy(request->blocks.keys, blocks->keys, keys_bytes);
+    memcpy(request->submit, submit, submit->record.bytes);
+    if (near_bytes) memcpy(request->blocks.near, blocks->near, near_bytes);
+    return true;
+}
+
 bool waiting_line_add(struct waiting_line *line, const struct record_submit *submit,
-                      const struct block_key *keys, uint32_t key_count, int64_t turn,
-                      int64_t now_ns) {
+                      const struct prompt_blocks *blocks, int64_t turn, int64_t now_ns) {
     if (line->count == line->capacity) return false;
     uint32_t slot = line->order[line->count], place = line->count;
     struct waiting_request *request = &line->requests[slot];
-    struct block_key *copies =
-        arena_take(&request->arena, key_count * sizeof *keys + submit->record.bytes);
-    if (!copies) {
+    if (!copy_in(request, submit, blocks)) {
         arena_clear(&request->arena);
         return false;
     }
-    memcpy(copies, keys, key_count * sizeof *keys);
-    memcpy(copies + key_count, submit, submit->record.bytes);
-    request->submit = (struct record_submit *)(copies + key_count);
-    request->keys = copies;
-    request->key_count = key_count;
     request->turn = turn;
     request->arrived_ns = now_ns;
     request->reason = UINT32_MAX;

@@ -41,6 +41,7 @@ struct world {
     struct record_kv *asks[ASKS_MAX]; /* of the KV storage, not yet answered */
     uint32_t ask_count;
     int64_t load_ns;         /* that a load takes; 0: some */
+    bool from_memory;        /* ... of the storage, not from its disk */
     uint32_t storage[RANKS]; /* enum kv_storage_state, as last told */
     struct record_unit_load load;
     int64_t now_ns;
@@ -165,7 +166,7 @@ static void submit_of(struct world *world, uint32_t family, uint32_t prompt_coun
     struct record_submit *submit = &record.submit;
     submit->request.low = world->submitted++;
     for (uint32_t i = 0; i < submit->prompt_count; i++)
-        record.tokens[i] = (family * 50 + i) % VOCAB;
+        record.tokens[i] = (family * 50 + i * (1 + family / 10)) % VOCAB;
     submit->record = (struct record){RECORD_VERSION, RECORD_SUBMIT,
                                      (uint32_t)submit_bytes(submit->prompt_count, 0, 0)};
     assert_true(record_valid(submit, submit->record.bytes));
@@ -544,7 +545,8 @@ static void answer_find(struct world *world, uint32_t rank) {
     struct record_kv_found found = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof found},
                                     .request = find->request,
                                     .rank = rank,
-                                    .blocks = rank};
+                                    .blocks = rank,
+                                    .host_blocks = world->from_memory ? rank : 0};
     assert_int_equal(find->key_count, 2);
     free(find);
     send(world, &found);
@@ -558,6 +560,7 @@ static void answer_load(struct world *world, uint32_t rank) {
                                       .request = load->request,
                                       .rank = rank,
                                       .blocks = rank,
+                                      .host_blocks = world->from_memory ? rank : 0,
                                       .slot = load->slot,
                                       .number = load->number,
                                       .ns = world->load_ns ? world->load_ns : 1000};
@@ -707,6 +710,44 @@ static void test_fetch(void **state) {
         complete(&world, false);
         step(&world);
         assert_int_equal(held_by(&world, 0), measured ? 1 : 2);
+        free_world(&world);
+    }
+}
+
+/* On rank 2 alone, whose storage has both blocks: it comes, is loaded, and ends. */
+static void pass_through(struct world *world, uint32_t family) {
+    submit_of(world, family, 140);
+    step(world);
+    assert_int_equal(held_by(world, 2), 1);
+    answer_find(world, 2);
+    step(world);
+    answer_load(world, 2);
+    run(world);
+    answer_keeps(world, 2);
+}
+
+/* A rank's storage keeps a prompt's blocks in memory when they have long left its pages: that
+ * counts when the prompt comes again, if they are remembered. */
+static void test_memory(void **state) {
+    for (uint32_t remembered = 0; remembered < 60; remembered += 30) {
+        struct world world;
+        struct unit_options unit = options();
+        unit.kv_storage = true;
+        unit.kv_choice = KV_CHOICE_LOAD;
+        unit.page_bytes = 1000;
+        unit.kv_memory_blocks = remembered;
+        open_world(&world, &unit);
+        world.load_ns = 1;
+        world.from_memory = true;
+        mask(&world, 0, false);
+        mask(&world, 1, false);
+        for (uint32_t family = 0; family <= PAGE_COUNT / 2; family++)
+            pass_through(&world, family);
+        mask(&world, 0, true);
+        mask(&world, 1, true);
+        submit_of(&world, 0, 140);
+        step(&world);
+        assert_int_equal(held_by(&world, remembered ? 2 : 0), 1);
         free_world(&world);
     }
 }
@@ -882,15 +923,23 @@ static void test_moved_is_cancelled(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spread),         cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_simple_methods), cmocka_unit_test(test_one_works),
-        cmocka_unit_test(test_random_lives),   cmocka_unit_test(test_full),
-        cmocka_unit_test(test_masked),         cmocka_unit_test(test_late),
-        cmocka_unit_test(test_nobody_takes),   cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_storage),        cmocka_unit_test(test_loads_in_steps),
-        cmocka_unit_test(test_fetch),          cmocka_unit_test(test_relieved),
-        cmocka_unit_test(test_not_relieved),   cmocka_unit_test(test_moved_is_cancelled),
-        cmocka_unit_test(test_crowded_lives)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spread),
+                                       cmocka_unit_test(test_prefixes),
+                                       cmocka_unit_test(test_simple_methods),
+                                       cmocka_unit_test(test_one_works),
+                                       cmocka_unit_test(test_random_lives),
+                                       cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_masked),
+                                       cmocka_unit_test(test_late),
+                                       cmocka_unit_test(test_nobody_takes),
+                                       cmocka_unit_test(test_reserve),
+                                       cmocka_unit_test(test_storage),
+                                       cmocka_unit_test(test_loads_in_steps),
+                                       cmocka_unit_test(test_fetch),
+                                       cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_relieved),
+                                       cmocka_unit_test(test_not_relieved),
+                                       cmocka_unit_test(test_moved_is_cancelled),
+                                       cmocka_unit_test(test_crowded_lives)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
