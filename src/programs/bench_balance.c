@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench balance: the prefill and the decode load balancer on a trace of requests, each way
- * of choosing beside the others, in virtual time on the published hardware's step times
- * (simulate/hardware.h). A trace is too short for hundreds of ranks: it is played several times
- * over, each time with other prompts, and so fast that the ranks have the load asked for.
+ * of choosing beside the others, in virtual time on the step times of the published hardware or of
+ * a measured one (simulate/hardware.h). A trace is too short for hundreds of ranks: it is played
+ * several times over, each time with other prompts, and so fast that the ranks have the load asked
+ * for.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "simulate/units.h"
 
 #define TRACE_BYTES_MAX ((size_t)1 << 30)
+#define TABLE_BYTES_MAX ((size_t)16 << 20)
 #define REQUESTS_MAX 4000000
 #define TABLE_ENTRIES (1u << 20) /* of the gateway's prefixes */
 #define ANSWERS_A_PLACE                                                                            \
@@ -27,6 +29,7 @@ struct balance_values {
     uint64_t prefill_ranks, decode_ranks, load, step_tokens, requests_max, rank_tokens, max_prompt;
     uint64_t units, unit_tokens;
     double fetch_us, patience;
+    const char *hardware;
     bool json;
 };
 
@@ -107,6 +110,12 @@ static const struct option balance_rows[] = {
      .minimum = RANKS_BLOCK_TOKENS,
      .maximum = UINT32_MAX,
      AT(unit_tokens)},
+    {.name = "hardware",
+     .type = OPTION_TEXT,
+     .help =
+         "stage times of a machine that `fathom bench layer --table` measured, instead of those "
+         "published for the H800",
+     AT(hardware)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
 };
 
@@ -125,6 +134,7 @@ const struct option_table bench_balance_options = {
 struct bench {
     struct balance_values values;
     struct load_trace trace;
+    struct stage_table *measured;   /* NULL: the published hardware */
     struct ranks_request *requests; /* [count] of several plays of the trace */
     uint32_t *blocks;
     int64_t *ready_ns;
@@ -235,7 +245,8 @@ static double prefill_rate(const struct bench *bench, double tokens, double atte
     struct hardware_prefill_rank rank = {.tokens = (uint32_t)step,
                                          .attended = (uint64_t)(step * context),
                                          .cached = (uint64_t)context};
-    return step / (hardware_prefill_ns(&rank, 1) * 1e-9) * (double)bench->values.prefill_ranks;
+    return step / (hardware_prefill_ns(bench->measured, &rank, 1) * 1e-9) *
+           (double)bench->values.prefill_ranks;
 }
 
 static double prefill_rate_of_trace(const struct bench *bench) {
@@ -278,7 +289,7 @@ static enum status play_for_decode(struct bench *bench, struct error *error) {
     double requests = decode_requests(bench, context / outputs);
     struct hardware_decode_rank rank = {(uint32_t)(requests + 1),
                                         (uint64_t)(requests * context / outputs)};
-    double step = hardware_decode_ns(&rank, 1) * 1e-9;
+    double step = hardware_decode_ns(bench->measured, &rank, 1) * 1e-9;
     double rate = ranks * requests / (outputs / count * step);
     uint32_t plays = 1 + (uint32_t)(ANSWERS_A_PLACE * ranks * requests / count);
     return play(bench, plays, trace_seconds(&bench->trace) * rate / count, error);
@@ -336,6 +347,7 @@ static enum status run_phase(struct bench *bench, bool prefill, enum balance_met
         .requests_max = (uint32_t)values->requests_max,
         .rank_tokens = values->rank_tokens,
         .fetch_token_ns = values->fetch_us * 1e3,
+        .measured = bench->measured,
         .patience_ns = (int64_t)(values->patience * 1e9),
     };
     struct ranks_report report;
@@ -449,6 +461,18 @@ static enum status read_trace(struct bench *bench, const char *path, struct erro
     return status;
 }
 
+static enum status read_hardware(struct bench *bench, const char *path, struct error *error) {
+    struct bytes text;
+    if (!path) return STATUS_OK;
+    bench->measured = malloc(sizeof *bench->measured);
+    if (!bench->measured) return error_set(error, STATUS_NO_MEMORY, "no memory for %.300s", path);
+    enum status status = file_take(path, TABLE_BYTES_MAX, &text, error);
+    if (status) return status;
+    status = stage_table_read(text, path, bench->measured, error);
+    free((void *)(uintptr_t)text.data);
+    return status;
+}
+
 int bench_balance(int argc, char **argv) {
     struct bench bench = {.count = 0};
     struct option_result result;
@@ -457,6 +481,7 @@ int bench_balance(int argc, char **argv) {
     if (!command_begin(&bench_balance_options, argc, argv, &bench.values, &result, &exit_code))
         return exit_code;
     enum status status = read_trace(&bench, result.positional[0], &error);
+    if (!status) status = read_hardware(&bench, bench.values.hardware, &error);
     if (!status && bench.values.prefill_ranks) status = run_methods(&bench, true, &error);
     if (!status && bench.values.decode_ranks) status = run_methods(&bench, false, &error);
     if (!status && bench.values.units) status = run_all_units(&bench, &error);
@@ -467,6 +492,7 @@ int bench_balance(int argc, char **argv) {
     free(bench.ready_ns);
     free(bench.times);
     free(bench.memory);
+    free(bench.measured);
     return status ? command_failed(&bench_balance_options, status, &error)
                   : command_end(&bench_balance_options);
 }

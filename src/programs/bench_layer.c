@@ -467,11 +467,10 @@ static enum status run_cases(struct bench *bench, struct error *error) {
 
 static enum status run_all(struct bench *bench, struct error *error) {
     const char *path = bench->values.table;
-    enum status status = prepare(bench, error);
-    if (status != STATUS_OK) return status;
-    if (path && !(bench->table = fopen(path, "w")))
+    if (path && !(bench->table = fopen(path, "w"))) /* before anything takes long */
         return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));
-    status = run_cases(bench, error);
+    enum status status = prepare(bench, error);
+    if (status == STATUS_OK) status = run_cases(bench, error);
     if (!bench->table) return status;
     bool failed = ferror(bench->table) != 0;
     failed |= fclose(bench->table) != 0;

@@ -208,7 +208,7 @@ static bool take_step(struct world *world, bool measured, struct ranks_report *r
         rank->expected -= rank->expected > rank->requests ? rank->requests : rank->expected;
     }
     if (sum[1] == 0) return false;
-    double ns = hardware_decode_ns(world->work, rank_count);
+    double ns = hardware_decode_ns(world->options->measured, world->work, rank_count);
     if (measured) ranks_note(report, ns, rank_count, most, sum);
     report->busy_s += ns * 1e-9;
     report->tokens += (uint64_t)sum[1];
@@ -257,7 +257,7 @@ static bool open_world(struct world *world, uint32_t count, struct arena *arena)
         world->ends[i] = NONE;
     for (uint32_t i = 0; i < count; i++)
         world->answers[i].rank = NONE;
-    struct hardware_costs costs = hardware_costs_of_rank();
+    struct hardware_costs costs = hardware_costs_of_rank(world->options->measured);
     world->costs = (struct decode_costs){costs.request_ns, costs.context_ns * KV_BLOCK_TOKENS};
     return true;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
+ * A table's parts stand in the same sums as the published stage times.
+ *
  * Times in microseconds inside. Products are 2 * rows * outputs * channels operations at a rate in
  * operations per microsecond.
  */
@@ -18,6 +20,48 @@
 
 static double larger(double a, double b) {
     return a > b ? a : b;
+}
+
+/* ---- a table's ------------------------------------------------------------------------------- */
+
+/* Of all parts of a stage but the core's, whose context matters. */
+static double measured_stage(const struct stage_table *table, enum stage_table_phase phase,
+                             enum stage stage, double tokens) {
+    double us = 0;
+    for (int i = 0; i < STAGE_PART_COUNT; i++) {
+        enum stage_part part = (enum stage_part)i;
+        if (stage_part_of(part) == stage && part != PART_CORE && part != PART_CORE_PROMPT)
+            us += stage_table_us(table, phase, part, tokens, 0);
+    }
+    return us;
+}
+
+/* Rows of each expert here, when all ranks have as many tokens and choose evenly. */
+static double measured_experts(const struct stage_table *table, double tokens) {
+    return measured_stage(table, STAGE_TABLE_EXPERTS, STAGE_MLP,
+                          tokens * PER_TOKEN / (table->experts ? table->experts : 1));
+}
+
+/* A chunk with so much before it as the positions attended say; several that begin at 0 if they are
+ * fewer than one chunk's own. */
+static double measured_core(const struct stage_table *table, double tokens, double attended) {
+    const struct stage_axis *points = &table->grids[STAGE_TABLE_PROMPT][PART_CORE_PROMPT].tokens;
+    double own = tokens * (tokens + 1) / 2;
+    if (tokens == 0 || attended == 0) return 0;
+    if (attended >= own)
+        return stage_table_us(table, STAGE_TABLE_PROMPT, PART_CORE_PROMPT, tokens,
+                              (attended - own) / tokens);
+    double each = larger(points->at[0], 2 * attended / tokens - 1);
+    return tokens / each * stage_table_us(table, STAGE_TABLE_PROMPT, PART_CORE_PROMPT, each, 0);
+}
+
+static double measured_attention(const struct stage_table *table, double tokens, double attended) {
+    static const enum stage stages[] = {STAGE_ATTENTION_0, STAGE_ATTENTION_1, STAGE_DISPATCH,
+                                        STAGE_COMBINE};
+    double us = measured_core(table, tokens, attended);
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+        us += measured_stage(table, STAGE_TABLE_PROMPT, stages[i], tokens);
+    return us;
 }
 
 /* ---- prefill: T tokens a micro-batch; 108 of 132 multiprocessors compute, 24 communicate ---- */
@@ -52,20 +96,38 @@ static double prefill_combine(double tokens) {
     return tokens * 3.14 * HIDDEN * 2 / 47e3;
 }
 
-double hardware_prefill_ns(const struct hardware_prefill_rank *ranks, uint32_t rank_count) {
+/* What a rank computes of one micro-batch in a layer. */
+struct prefill_work {
+    double attention, shared, experts;
+};
+
+static struct prefill_work prefill_work(const struct stage_table *table, double tokens,
+                                        double attended, double cached) {
+    if (!table)
+        return (struct prefill_work){prefill_attention(tokens, attended, cached),
+                                     prefill_shared(tokens), prefill_experts(tokens)};
+    return (struct prefill_work){measured_attention(table, tokens, attended),
+                                 measured_stage(table, STAGE_TABLE_PROMPT, STAGE_SHARED, tokens),
+                                 measured_experts(table, tokens)};
+}
+
+double hardware_prefill_ns(const struct stage_table *table,
+                           const struct hardware_prefill_rank *ranks, uint32_t rank_count) {
     double attention = 0, most_tokens = 0, sum = 0;
     for (uint32_t i = 0; i < rank_count; i++) {
         double tokens = ranks[i].tokens / 2.0;
-        attention = larger(attention, prefill_attention(tokens, (double)ranks[i].attended / 2,
-                                                        (double)ranks[i].cached / 2));
+        attention = larger(attention, prefill_work(table, tokens, (double)ranks[i].attended / 2,
+                                                   (double)ranks[i].cached / 2)
+                                          .attention);
         most_tokens = larger(most_tokens, tokens);
         sum += tokens;
     }
-    double shared = prefill_shared(most_tokens), experts = prefill_experts(sum / rank_count);
+    double shared = prefill_work(table, most_tokens, 0, 0).shared;
+    double experts = prefill_work(table, sum / rank_count, 0, 0).experts;
     double dispatch = prefill_dispatch(most_tokens), combine = prefill_combine(most_tokens);
     double layer = larger(attention + shared, combine) + larger(attention, dispatch) +
                    larger(experts, dispatch) + larger(experts + shared, combine);
-    return (LAYERS * layer + 20e3) * 1e3;
+    return (LAYERS * layer + (table ? 0 : 20e3)) * 1e3;
 }
 
 /* ---- decode: m tokens a micro-batch ---- */
@@ -97,34 +159,77 @@ static double decode_experts(double m) {
     return larger(2 * pairs / 742e6, 31.5) + larger(pairs / 771e6, 17.7) + 8;
 }
 
-double hardware_decode_ns(const struct hardware_decode_rank *ranks, uint32_t rank_count) {
+/* What a rank computes of one micro-batch in a layer while the dispatch travels, then the combine.
+ */
+struct decode_work {
+    double first, second;
+};
+
+static struct decode_work decode_work(const struct stage_table *table, double m, double context) {
+    if (!table)
+        return (struct decode_work){decode_shared(m) + decode_attention_0(m),
+                                    decode_attention_1(m, context)};
+    if (m == 0) return (struct decode_work){0, 0};
+    return (struct decode_work){
+        measured_stage(table, STAGE_TABLE_DECODE, STAGE_SHARED, m) +
+            measured_stage(table, STAGE_TABLE_DECODE, STAGE_ATTENTION_0, m),
+        measured_stage(table, STAGE_TABLE_DECODE, STAGE_ATTENTION_1, m) +
+            stage_table_us(table, STAGE_TABLE_DECODE, PART_CORE, m, context / m) +
+            measured_stage(table, STAGE_TABLE_DECODE, STAGE_DISPATCH, m) +
+            measured_stage(table, STAGE_TABLE_DECODE, STAGE_COMBINE, m)};
+}
+
+double hardware_decode_ns(const struct stage_table *table, const struct hardware_decode_rank *ranks,
+                          uint32_t rank_count) {
     double first = 0, second = 0, most = 0, sum = 0;
     for (uint32_t i = 0; i < rank_count; i++) {
         double m = ranks[i].requests / 2.0;
-        first = larger(first, decode_shared(m) + decode_attention_0(m));
-        second = larger(second, decode_attention_1(m, (double)ranks[i].context / 2));
+        struct decode_work work = decode_work(table, m, (double)ranks[i].context / 2);
+        first = larger(first, work.first);
+        second = larger(second, work.second);
         most = larger(most, m);
         sum += m;
     }
-    double layer = larger(first, 28 + 1.281 * most) + decode_experts(sum / rank_count) +
-                   larger(second, 25 + 2.688 * most) + 28;
-    return (2 * LAYERS * layer + 3000) * 1e3;
+    double mean = sum / rank_count;
+    double experts = table ? measured_experts(table, mean) : decode_experts(mean);
+    double layer = larger(first, 28 + 1.281 * most) + experts + larger(second, 25 + 2.688 * most);
+    if (table) return 2 * LAYERS * layer * 1e3;
+    return (2 * LAYERS * (layer + 28) + 3000) * 1e3;
 }
 
 /* ---- */
 
-struct hardware_costs hardware_costs_of_rank(void) {
+/* Core attention of a table takes so much for each position attended to and so much for each one
+ * read back: two equations, from a long and a short chunk with much before them. */
+static void solve_core(const struct stage_table *table, struct hardware_costs *costs) {
+    const double far = 8192, few = 64, many = 2048;
+    double of_few = (measured_core(table, few, few * (few + 1) / 2 + few * far) -
+                     measured_core(table, few, few * (few + 1) / 2)) /
+                    far;
+    double of_many = (measured_core(table, many, many * (many + 1) / 2 + many * far) -
+                      measured_core(table, many, many * (many + 1) / 2)) /
+                     far;
+    double attended = larger(0, (of_many - of_few) / (many - few));
+    costs->attended_ns = LAYERS * attended * 1e3;
+    costs->read_ns = LAYERS * larger(0, of_few - few * attended) * 1e3;
+}
+
+struct hardware_costs hardware_costs_of_rank(const struct stage_table *table) {
     const double tokens = 8192;
     const struct hardware_decode_rank wide = {.requests = 128}, wider = {.requests = 256};
     const struct hardware_decode_rank deep = {64, 1 << 20}, deeper = {64, 2 << 20};
-    double token_us =
-        (prefill_attention(tokens, 0, 0) + prefill_shared(tokens) + prefill_experts(tokens)) /
-        tokens;
-    return (struct hardware_costs){
+    struct prefill_work work = prefill_work(table, tokens, 0, 0);
+    double token_us = (work.attention + work.shared + work.experts) / tokens;
+    struct hardware_costs costs = {
         .token_ns = LAYERS * token_us * 1e3,
         .attended_ns = LAYERS * prefill_attention(0, 1, 0) * 1e3,
         .read_ns = LAYERS * prefill_attention(0, 0, 1) * 1e3,
-        .request_ns = (hardware_decode_ns(&wider, 1) - hardware_decode_ns(&wide, 1)) / 128,
-        .context_ns = (hardware_decode_ns(&deeper, 1) - hardware_decode_ns(&deep, 1)) / (1 << 20),
+        .request_ns =
+            (hardware_decode_ns(table, &wider, 1) - hardware_decode_ns(table, &wide, 1)) / 128,
+        .context_ns =
+            (hardware_decode_ns(table, &deeper, 1) - hardware_decode_ns(table, &deep, 1)) /
+            (1 << 20),
     };
+    if (table) solve_core(table, &costs);
+    return costs;
 }

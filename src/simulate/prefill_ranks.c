@@ -12,8 +12,9 @@
 #include "simulate/hardware.h"
 #include "simulate/ranks.h"
 
-#define QUEUE_LOOK_A_RANK 64 /* prompts of the queue that are looked at in a step, for each rank   \
-                              */
+#define QUEUE_LOOK_A_RANK                                                                          \
+    64 /* prompts of the queue that are looked at in a step, for each rank                         \
+        */
 
 struct prompt {
     uint32_t rank, next;   /* the rank's list: index of the next one, or NONE */
@@ -327,7 +328,7 @@ static bool open_world(struct world *world, struct arena *arena) {
         world->ranks[r].first = world->ranks[r].last = NONE;
     for (uint32_t i = 0; i < options->block_ids; i++)
         world->blocks[i] = (struct block){NONE, 0};
-    struct hardware_costs costs = hardware_costs_of_rank();
+    struct hardware_costs costs = hardware_costs_of_rank(options->measured);
     world->costs = (struct prefill_costs){costs.token_ns, costs.attended_ns, costs.read_ns};
     return true;
 }
@@ -351,7 +352,7 @@ enum status ranks_prefill(const struct ranks_options *options, const struct rank
             world.now_ns = next_event(&world);
             continue;
         }
-        double ns = hardware_prefill_ns(world.work, options->rank_count);
+        double ns = hardware_prefill_ns(options->measured, world.work, options->rank_count);
         note_step(&world, report_out, ns);
         world.now_ns += (int64_t)ns;
         for (uint32_t r = 0; r < options->rank_count; r++) {

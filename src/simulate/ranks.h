@@ -13,6 +13,8 @@
 #include "base/limits.h"
 #include "policy/balance.h"
 
+struct stage_table; /* simulate/stage_table.h */
+
 #define RANKS_BLOCK_TOKENS 512 /* of a trace's prompt blocks */
 
 struct ranks_request {
@@ -26,13 +28,14 @@ struct ranks_request {
 struct ranks_options {
     enum balance_method method;
     uint32_t rank_count;
-    uint32_t block_ids;     /* numbers of blocks lie below */
-    uint32_t step_tokens;   /* prefill: a rank's tokens in a step */
-    uint32_t device_tokens; /* prefill: a rank's pages keep about so many */
-    uint32_t requests_max;  /* decode: of a rank */
-    uint64_t rank_tokens;   /* decode: KV tokens that a rank's pages hold */
-    double fetch_token_ns;  /* prefill: a cached token that lies elsewhere */
-    int64_t patience_ns;    /* prefill: how long a prompt may be passed over */
+    uint32_t block_ids;                 /* numbers of blocks lie below */
+    uint32_t step_tokens;               /* prefill: a rank's tokens in a step */
+    uint32_t device_tokens;             /* prefill: a rank's pages keep about so many */
+    uint32_t requests_max;              /* decode: of a rank */
+    uint64_t rank_tokens;               /* decode: KV tokens that a rank's pages hold */
+    double fetch_token_ns;              /* prefill: a cached token that lies elsewhere */
+    const struct stage_table *measured; /* the machine's times; NULL: the published H800's */
+    int64_t patience_ns;                /* prefill: how long a prompt may be passed over */
 };
 
 /* Spreads are taken while requests come, once a tenth of them has, weighed by the steps' time. */

@@ -42,6 +42,23 @@ with tempfile.TemporaryDirectory() as folder:
     assert run(trace, *few, "--json").stdout == done.stdout, "virtual time has no noise"
     table = run(trace, *few, "--decode-ranks", "0").stdout
     assert all(method in table for method in METHODS) and "decode" not in table, table
+    # stage times that were measured here, of a very small layer
+    stages = folder + "/stages.csv"
+    subprocess.run([fathom, "bench", "layer", "--shape", "tiny", "--rounds", "1", "--phase", "decode", "--tokens",
+                    "1", "--context", "0", "--sweep-tokens", "1,8", "--sweep-context", "0,512", "--sweep-rows", "1,16",
+                    "--table", stages], check=True, capture_output=True, timeout=300)
+    done = run(trace, *few, "--hardware", stages, "--json")
+    assert done.returncode == 0, done
+    measured = json.loads(done.stdout)
+    assert [line["method"] for line in measured] == METHODS * 2 and measured != lines, measured
+    with open(stages, encoding="utf-8") as file:
+        text = file.read()
+    for broken, words in ((text.replace("decode,core,8,512", "decode,core,8,513"), "stages.csv: expected a line"),
+                          (text.replace("phase,part", "part,phase"), "stages.csv, line 4"), ("", "stages.csv")):
+        with open(stages, "w", encoding="utf-8") as file:
+            file.write(broken)
+        done = run(trace, *few, "--hardware", stages)
+        assert done.returncode and words in done.stderr, done
     for options, words in (((trace + "x",), "trace.jsonlx"), (("/dev/null",), "/dev/null"), ((), "TRACE")):
         done = run(*options)
         assert done.returncode and words in done.stderr, done
