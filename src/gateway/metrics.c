@@ -239,6 +239,12 @@ static void write_storage(struct json_writer *writer, const struct record_unit_l
                  load->loaded_disk_tokens_total);
     write_sample(writer, "fathom_kv_loaded_tokens_total{tier=\"host\"}",
                  load->loaded_host_tokens_total);
+    write_family(
+        writer, "fathom_kv_loads_in_step_total", "counter",
+        "Rows that waited in a step for their blocks, layer by layer, by whether all came.");
+    write_sample(writer, "fathom_kv_loads_in_step_total{end=\"whole\"}", load->loads_in_step_total);
+    write_sample(writer, "fathom_kv_loads_in_step_total{end=\"lost\"}",
+                 load->loads_in_step_lost_total);
     write_one(writer, "fathom_kv_blocks_kept_total", "counter", "KV blocks given to the storage.",
               load->kept_blocks_total);
     write_one(writer, "fathom_kv_blocks_dropped_total", "counter",

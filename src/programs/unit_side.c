@@ -194,11 +194,10 @@ static uint32_t memory_blocks(const struct unit_side_values *values, uint64_t ra
     return blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
 }
 
-/* Among ranks a row that waits would make all wait. */
+/* Every rank's blocks, and so their parts, are alike. */
 static uint32_t load_parts(const struct unit_side *side) {
     const struct kv_store *store = side->fabric ? kv_fabric_store(side->fabric) : NULL;
-    bool overlaps =
-        strcmp(side->values->kv_overlap, "on") == 0 && rank_group_count(side->group) == 1;
+    bool overlaps = strcmp(side->values->kv_overlap, "on") == 0;
     return store && overlaps ? kv_store_load_parts(store) : 0;
 }
 

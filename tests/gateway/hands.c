@@ -111,6 +111,9 @@ void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t ru
     load->pages_free = load_ranks(load)->pages_free = 100 - 3 * running;
     load->transfers_arrived_total = 10 * unit;
     load->transfers_failed_total = unit;
+    load->kv_storage = load_ranks(load)->kv_storage = KV_STORAGE_ON;
+    load->loads_in_step_total = 100 * unit;
+    load->loads_in_step_lost_total = 7 * unit;
     tell(world, unit, load);
 }
 

@@ -199,7 +199,8 @@ static void run(void) {
     struct error error = {""};
     memset(answer, 0, sizeof answer);
     gateway_outbox.used = unit_outbox.used = 0;
-    full_answers = drains = 0;
+    full_answers = 0;
+    drains = 0;
     heard_count = 0;
     wake_at = 0;
     woken = engine_began = false;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_load_in_step.py FATHOM RANKS: rows that wait in a step for the KV blocks that are being loaded before them, layer
+"""test_serve_loads.py FATHOM RANKS: rows that wait in a step for the KV blocks that are being loaded before them, layer
 by layer, in units of 1 and of RANKS ranks (0: of one alone). Their answers are those of prompts that are computed, and
 of loads that come first, token for token and to the last bit of every probability; also where a load turns out to be
 damaged in the middle of the step."""
@@ -16,7 +16,7 @@ import tempfile
 from server import Server, fathom
 
 BLOCK, LAYERS = 64, 12
-# A block is so large that its load comes in parts of several layers.
+# A block is so large that a load comes in parts of several layers.
 SHAPE = {
     "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 128,
     "intermediate_size": 256, "moe_intermediate_size": 128, "num_hidden_layers": LAYERS, "first_k_dense_replace": 1,
@@ -80,6 +80,7 @@ def check_whole(model, storage, ranks, wanted):
         assert server.loaded() == HITS, server.metrics()
         assert server.rows("whole") == (len(PROMPTS) if overlap == "on" else 0), server.metrics()
         assert server.rows("lost") == 0, server.metrics()
+        assert all(rank["kv_pages"]["cached"] for rank in server.fleet()["units"][0]["ranks"])  # each one had some
         server.stop()
 
 
