@@ -56,6 +56,13 @@ static inline size_t kv_block_bytes(enum kv_element element, uint32_t width, uin
     return KV_BLOCK_HEADER_BYTES + slice_count * kv_block_slice_bytes(element, width);
 }
 
+/* Rows that a sequence's block `block` has when so many tokens of it stand. */
+static inline uint32_t kv_block_rows(uint32_t token_count, uint32_t block) {
+    uint64_t first = (uint64_t)block * KV_BLOCK_TOKENS;
+    if (token_count <= first) return 0;
+    return token_count - first < KV_BLOCK_TOKENS ? token_count - (uint32_t)first : KV_BLOCK_TOKENS;
+}
+
 /* Everything but the checksums, which are not valid then. */
 static inline void kv_block_describe(struct kv_block_header *header, enum kv_element element,
                                      uint32_t width, uint32_t slice_count, uint32_t mtp_count,

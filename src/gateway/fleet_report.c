@@ -160,165 +160,173 @@ enum status fleet_report(struct gateway *gateway, struct connection_id connectio
     return reply_whole(gateway, &reply, write_report, gateway);
 }
 
-/* ---- draining -------------------------------------------------------------------------------- */
+/* ---- orders ---------------------------------------------------------------------------------- */
 
-struct wish { /* what a body asks for */
-    struct fleet_unit *unit;
-    struct record_drain drain; /* without its head */
+/* What a body asks of a unit. */
+struct order {
+    uint32_t unit; /* its place */
+    struct unit_id id;
+    struct record_drain drain; /* without its head; or */
+    enum unit_role role;
 };
 
+struct order_kind {
+    const char *more; /* what a body may, or must, name beside the unit */
+    bool (*read)(const struct gateway *gateway, const struct tree *root, struct order *order,
+                 struct api_error *error_out);
+    enum status (*give)(struct gateway *gateway, const struct order *order); /* or FULL */
+    void (*write)(struct json_writer *writer, const void *order);
+};
+
+/* The body's object and the unit that it names. False: *error_out says what is wrong. */
+static bool read_unit(struct gateway *gateway, const struct record_client_request *record,
+                      const char *more, const struct tree **root_out, struct order *order,
+                      struct api_error *error_out) {
+    size_t body_at =
+        record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
+    struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
+    struct error why;
+    int64_t id;
+    arena_clear(&gateway->scratch);
+    if (body.count > gateway->options.body_bytes_max ||
+        tree_parse(&gateway->scratch, body, "request body", root_out, &why) ||
+        !tree_get_integer(tree_member(*root_out, "unit"), &id))
+        return api_error_set(error_out, 400, "unit", "invalid_value",
+                             "The body must be {\"unit\": id}, an id of GET /debug/fleet, %s.",
+                             more);
+    if (id >= 0 && id <= UINT32_MAX) {
+        order->id = (struct unit_id){(uint32_t)id};
+        order->unit = fleet_find(&gateway->fleet, order->id);
+    }
+    if (order->unit == FLEET_NONE || !fleet_is_member(&gateway->fleet, order->unit))
+        return api_error_set(error_out, 404, "unit", "not_found", "No unit %lld serves here.",
+                             (long long)id);
+    return true;
+}
+
+static enum status carry_out(struct gateway *gateway, const struct record_client_request *record,
+                             const struct order_kind *kind) {
+    struct api_error error;
+    struct order order = {.unit = FLEET_NONE};
+    const struct tree *root = NULL;
+    if (!read_unit(gateway, record, kind->more, &root, &order, &error) ||
+        !kind->read(gateway, root, &order, &error))
+        return reply_error(gateway, record->connection, METRICS_FLEET, &error);
+    struct reply reply = reply_of(record->connection);
+    uint32_t mark = gateway->outbox.used;
+    if (kind->give(gateway, &order)) return STATUS_FULL;
+    if (!reply_whole(gateway, &reply, kind->write, &order)) return STATUS_OK;
+    gateway->outbox.used = mark; /* the order itself is as good given twice */
+    return STATUS_FULL;
+}
+
+/* ---- draining -------------------------------------------------------------------------------- */
+
 static void write_drained(struct json_writer *writer, const void *context) {
-    const struct wish *wish = context;
-    write_member(writer, "{\"unit\":", wish->unit->id.value);
-    if (wish->drain.one_rank) write_member(writer, ",\"rank\":", wish->drain.rank);
+    const struct order *order = context;
+    write_member(writer, "{\"unit\":", order->id.value);
+    if (order->drain.one_rank) write_member(writer, ",\"rank\":", order->drain.rank);
     json_writer_text(writer,
-                     wish->drain.back ? ",\"state\":\"serving\"}" : ",\"state\":\"draining\"}");
+                     order->drain.back ? ",\"state\":\"serving\"}" : ",\"state\":\"draining\"}");
 }
 
 /* A rank may go if the others have slots for all experts. */
-static bool check_rank(const struct wish *wish, struct api_error *error_out) {
-    const struct record_experts *experts = &wish->unit->experts;
+static bool check_rank(const struct gateway *gateway, const struct order *order,
+                       struct api_error *error_out) {
+    const struct fleet_unit *unit = &gateway->fleet.units[order->unit];
+    const struct record_experts *experts = &unit->experts;
     struct rebalance_shape shape = {experts->experts, experts->ranks, experts->slots_per_rank};
     bool masked[LIMIT_RANKS] = {false};
     uint32_t gone = 0;
-    if (wish->drain.rank >= wish->unit->hello.rank_count)
+    if (order->drain.rank >= unit->hello.rank_count)
         return api_error_set(error_out, 404, "rank", "not_found", "Unit %u has no rank %u.",
-                             wish->unit->id.value, wish->drain.rank);
+                             order->id.value, order->drain.rank);
     for (uint32_t rank = 0; rank < experts->ranks; rank++) {
         masked[rank] = experts_bit(experts->masked, rank);
-        if (rank == wish->drain.rank) masked[rank] = !wish->drain.back;
+        if (rank == order->drain.rank) masked[rank] = !order->drain.back;
         gone += masked[rank];
     }
     if (!gone || (gone < experts->ranks && rebalance_fits(&shape, masked))) return true;
     if (gone >= experts->ranks)
         return api_error_set(error_out, 409, "rank", "not_possible",
-                             "Unit %u would have no rank left.", wish->unit->id.value);
+                             "Unit %u would have no rank left.", order->id.value);
     return api_error_set(
         error_out, 409, "rank", "not_possible",
         "The other ranks of unit %u have %u slots in a layer, for %u experts. Start it with "
         "--redundant-experts %u.",
-        wish->unit->id.value, (experts->ranks - gone) * experts->slots_per_rank, experts->experts,
+        order->id.value, (experts->ranks - gone) * experts->slots_per_rank, experts->experts,
         rebalance_redundancy(&shape, gone));
 }
 
-/* The body's object and the unit that it names; `what` says what else it may hold. False:
- * *error_out says what is wrong. */
-static bool read_unit(struct gateway *gateway, const struct record_client_request *record,
-                      const char *what, const struct tree **root_out, uint32_t *unit_out,
-                      struct api_error *error_out) {
-    size_t body_at =
-        record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
-    struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
-    const struct tree *root = NULL;
-    struct error why;
-    int64_t id;
-    uint32_t unit = FLEET_NONE;
-    arena_clear(&gateway->scratch);
-    if (body.count > gateway->options.body_bytes_max ||
-        tree_parse(&gateway->scratch, body, "request body", &root, &why) ||
-        !tree_get_integer(tree_member(root, "unit"), &id))
-        return api_error_set(error_out, 400, "unit", "invalid_value",
-                             "The body must be {\"unit\": id}, an id of GET /debug/fleet, %s.",
-                             what);
-    if (id >= 0 && id <= UINT32_MAX)
-        unit = fleet_find(&gateway->fleet, (struct unit_id){(uint32_t)id});
-    if (unit == FLEET_NONE || !fleet_is_member(&gateway->fleet, unit))
-        return api_error_set(error_out, 404, "unit", "not_found", "No unit %lld serves here.",
-                             (long long)id);
-    *root_out = root;
-    *unit_out = unit;
-    return true;
-}
-
-static bool read_wish(struct gateway *gateway, const struct record_client_request *record,
-                      struct wish *wish_out, struct api_error *error_out) {
-    const struct tree *root;
-    uint32_t unit;
+static bool read_drain(const struct gateway *gateway, const struct tree *root, struct order *order,
+                       struct api_error *error_out) {
     int64_t rank;
     bool back = false;
-    if (!read_unit(gateway, record,
-                   "or also name a \"rank\" of it, and that it is to come \"back\"", &root, &unit,
-                   error_out))
-        return false;
-    *wish_out = (struct wish){.unit = &gateway->fleet.units[unit]};
     if (!tree_member(root, "rank")) return true;
     if (!tree_get_integer(tree_member(root, "rank"), &rank) || rank < 0 || rank >= LIMIT_RANKS ||
         (tree_member(root, "back") && !tree_get_bool(tree_member(root, "back"), &back)))
         return api_error_set(error_out, 400, "rank", "invalid_value",
                              "\"rank\" must be the number of one, \"back\" true or false.");
-    wish_out->drain = (struct record_drain){.one_rank = 1, .rank = (uint32_t)rank, .back = back};
-    return check_rank(wish_out, error_out);
+    order->drain = (struct record_drain){.one_rank = 1, .rank = (uint32_t)rank, .back = back};
+    return check_rank(gateway, order, error_out);
+}
+
+static enum status give_drain(struct gateway *gateway, const struct order *order) {
+    struct record_drain *drain = outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, order->id,
+                                                    RECORD_DRAIN, sizeof *drain);
+    if (!drain) return STATUS_FULL;
+    struct record head = drain->record;
+    *drain = order->drain;
+    drain->record = head;
+    if (!order->drain.one_rank) gateway->fleet.units[order->unit].draining = true;
+    return STATUS_OK;
 }
 
 enum status fleet_report_drain(struct gateway *gateway,
                                const struct record_client_request *record) {
-    struct api_error error;
-    struct wish wish;
-    if (!read_wish(gateway, record, &wish, &error))
-        return reply_error(gateway, record->connection, METRICS_FLEET, &error);
-    struct reply reply = reply_of(record->connection);
-    uint32_t mark = gateway->outbox.used;
-    struct record_drain *drain = outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, wish.unit->id,
-                                                    RECORD_DRAIN, sizeof(struct record_drain));
-    if (!drain) return STATUS_FULL;
-    wish.drain.record = drain->record;
-    *drain = wish.drain;
-    if (reply_whole(gateway, &reply, write_drained, &wish)) {
-        gateway->outbox.used = mark;
-        return STATUS_FULL;
-    }
-    if (!wish.drain.one_rank) wish.unit->draining = true;
-    return STATUS_OK;
+    static const struct order_kind kind = {
+        .more = "or also name a \"rank\" of it, and that it is to come \"back\"",
+        .read = read_drain,
+        .give = give_drain,
+        .write = write_drained};
+    return carry_out(gateway, record, &kind);
 }
 
 /* ---- roles ----------------------------------------------------------------------------------- */
 
-struct assignment {
-    uint32_t unit;
-    struct unit_id id;
-    uint32_t role; /* enum unit_role */
-};
-
 static void write_assigned(struct json_writer *writer, const void *context) {
-    const struct assignment *assignment = context;
-    write_member(writer, "{\"unit\":", assignment->id.value);
-    write_text_member(writer, ",\"role\":", role_name(assignment->role));
+    const struct order *order = context;
+    write_member(writer, "{\"unit\":", order->id.value);
+    write_text_member(writer, ",\"role\":", role_name(order->role));
     json_writer_text(writer, "}");
 }
 
-static bool read_assignment(struct gateway *gateway, const struct record_client_request *record,
-                            struct assignment *assignment_out, struct api_error *error_out) {
-    const struct tree *root;
+static bool read_role(const struct gateway *gateway, const struct tree *root, struct order *order,
+                      struct api_error *error_out) {
     struct bytes name;
-    uint32_t unit, role = 0;
-    if (!read_unit(gateway, record, "and its \"role\"", &root, &unit, error_out)) return false;
+    uint32_t role = 0;
     bool known = tree_get_string(tree_member(root, "role"), &name);
     while (known && role < UNIT_ROLE_COUNT && !bytes_equal(name, bytes_of(role_name(role))))
         role++;
     if (!known || role == UNIT_ROLE_COUNT)
         return api_error_set(error_out, 400, "role", "invalid_value",
                              "\"role\" must be \"prefill\", \"decode\" or \"both\".");
-    struct unit_id id = gateway->fleet.units[unit].id;
-    if (role != UNIT_BOTH && !fleet_moves_blocks(&gateway->fleet, unit))
+    if (role != UNIT_BOTH && !fleet_moves_blocks(&gateway->fleet, order->unit))
         return api_error_set(
             error_out, 409, "role", "not_possible",
             "Unit %u takes no KV blocks from others. Start it with --kv-listen, or "
             "serve with --prefill-units and --decode-units.",
-            id.value);
-    *assignment_out = (struct assignment){unit, id, role};
+            order->id.value);
+    order->role = (enum unit_role)role;
     return true;
 }
 
+static enum status give_role(struct gateway *gateway, const struct order *order) {
+    return dispatch_assign(gateway, order->unit, order->role);
+}
+
 enum status fleet_report_role(struct gateway *gateway, const struct record_client_request *record) {
-    struct api_error error;
-    struct assignment assignment;
-    if (!read_assignment(gateway, record, &assignment, &error))
-        return reply_error(gateway, record->connection, METRICS_FLEET, &error);
-    struct reply reply = reply_of(record->connection);
-    uint32_t mark = gateway->outbox.used;
-    if (dispatch_assign(gateway, assignment.unit, (enum unit_role)assignment.role))
-        return STATUS_FULL;
-    if (!reply_whole(gateway, &reply, write_assigned, &assignment)) return STATUS_OK;
-    gateway->outbox.used = mark; /* the role itself is as good said twice */
-    return STATUS_FULL;
+    static const struct order_kind kind = {
+        .more = "and its \"role\"", .read = read_role, .give = give_role, .write = write_assigned};
+    return carry_out(gateway, record, &kind);
 }

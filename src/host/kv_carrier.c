@@ -86,8 +86,7 @@ static void add_pages(struct journey *journey, const struct page_id *pages, uint
 }
 
 static uint32_t rows_of(const struct journey *journey, uint32_t block) {
-    uint32_t left = journey->token_count - (journey->first_block + block) * KV_BLOCK_TOKENS;
-    return left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS;
+    return kv_block_rows(journey->token_count, journey->first_block + block);
 }
 
 /* ---- in -------------------------------------------------------------------------------------- */

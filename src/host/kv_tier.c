@@ -174,7 +174,6 @@ static void loaded(void *context, struct kv_load *load) {
                                     .ns = state.ns};
     answer(tier, &told.record);
     pthread_mutex_lock(&tier->lock);
-    loading->load = load;
     loading->next = tier->ended;
     tier->ended = loading;
     tier->slots[loading->slot] =

@@ -50,17 +50,17 @@ static struct link *read_message(struct kv_transport *transport, enum kv_wire_ki
     return NULL;
 }
 
-static ucs_status_t take_hello(void *argument, const void *header, size_t header_bytes, void *data,
-                               size_t bytes, const ucp_am_recv_param_t *param) {
-    struct kv_transport *transport = argument;
-    struct kv_wire_message message;
-    struct link *link =
-        read_message(transport, KV_WIRE_HELLO, header, header_bytes, bytes, param, &message);
+/* A message of one kind, from a link that may send it: its header has been read; with `data`, as
+ * UCX has it. */
+typedef ucs_status_t take_function(struct link *link, const struct kv_wire_message *message,
+                                   void *data, const ucp_am_recv_param_t *param);
+
+static ucs_status_t take_hello(struct link *link, const struct kv_wire_message *message, void *data,
+                               const ucp_am_recv_param_t *param) {
     struct error error;
-    if (!link) return UCS_OK;
     if (link->ours) {
         kv_transport_link_break(link, "a KV receiver greeted its sender");
-    } else if (kv_transport_wire_agree(&transport->hello, &message.hello, &error) != STATUS_OK) {
+    } else if (kv_transport_wire_agree(&link->transport->hello, &message->hello, &error)) {
         struct outgoing refusal = {.kind = KV_WIRE_REFUSAL, .slot = TRANSFER_NONE};
         format_text(refusal.header.refusal.reason, sizeof refusal.header.refusal.reason, "%s",
                     error.text);
@@ -73,28 +73,19 @@ static ucs_status_t take_hello(void *argument, const void *header, size_t header
     return UCS_OK;
 }
 
-static ucs_status_t take_welcome(void *argument, const void *header, size_t header_bytes,
-                                 void *data, size_t bytes, const ucp_am_recv_param_t *param) {
-    struct kv_wire_message message;
-    struct link *link =
-        read_message(argument, KV_WIRE_WELCOME, header, header_bytes, bytes, param, &message);
-    if (!link) return UCS_OK;
-    if (!link->ours) {
+static ucs_status_t take_welcome(struct link *link, const struct kv_wire_message *message,
+                                 void *data, const ucp_am_recv_param_t *param) {
+    if (link->ours)
+        kv_transport_link_opened(link);
+    else
         kv_transport_link_break(link, "a KV sender welcomed its receiver");
-        return UCS_OK;
-    }
-    kv_transport_link_opened(link);
     return UCS_OK;
 }
 
-static ucs_status_t take_refusal(void *argument, const void *header, size_t header_bytes,
-                                 void *data, size_t bytes, const ucp_am_recv_param_t *param) {
-    struct kv_wire_message message;
-    struct link *link =
-        read_message(argument, KV_WIRE_REFUSAL, header, header_bytes, bytes, param, &message);
-    if (!link) return UCS_OK;
+static ucs_status_t take_refusal(struct link *link, const struct kv_wire_message *message,
+                                 void *data, const ucp_am_recv_param_t *param) {
     link->refused = true;
-    kv_transport_link_break(link, message.refusal.reason);
+    kv_transport_link_break(link, message->refusal.reason);
     return UCS_OK;
 }
 
@@ -291,41 +282,30 @@ static bool tend_early(struct kv_transport *transport, int64_t now_ns, int64_t *
 /* --- slices and tickets -------------------------------------------------------------------------
  */
 
-static ucs_status_t take_slice(void *argument, const void *header, size_t header_bytes, void *data,
-                               size_t bytes, const ucp_am_recv_param_t *param) {
-    struct kv_transport *transport = argument;
-    struct kv_wire_message message;
-    struct link *link =
-        read_message(transport, KV_WIRE_SLICE, header, header_bytes, bytes, param, &message);
-    const struct kv_wire_slice *slice = &message.slice;
-    if (!link) return UCS_OK;
-    if (slice->bytes != slice->rows * transport->pages.row_bytes) {
+static ucs_status_t take_slice(struct link *link, const struct kv_wire_message *message, void *data,
+                               const ucp_am_recv_param_t *param) {
+    const struct kv_wire_slice *slice = &message->slice;
+    if (slice->bytes != slice->rows * link->transport->pages.row_bytes) {
         kv_transport_link_break(link, "a KV peer sent rows of another width than it had agreed to");
         return UCS_OK;
     }
     void *fetch = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV ? data : NULL;
-    if (keep_early(link, &message, fetch, data, bytes)) return fetch ? UCS_INPROGRESS : UCS_OK;
+    if (keep_early(link, message, fetch, data, slice->bytes))
+        return fetch ? UCS_INPROGRESS : UCS_OK;
     return place_slice(link, slice, &fetch, data);
 }
 
-static ucs_status_t take_finish(void *argument, const void *header, size_t header_bytes, void *data,
-                                size_t bytes, const ucp_am_recv_param_t *param) {
-    struct kv_wire_message message;
-    struct link *link =
-        read_message(argument, KV_WIRE_FINISH, header, header_bytes, bytes, param, &message);
-    if (link && !keep_early(link, &message, NULL, NULL, 0)) place_finish(link, &message.finish);
+static ucs_status_t take_finish(struct link *link, const struct kv_wire_message *message,
+                                void *data, const ucp_am_recv_param_t *param) {
+    if (!keep_early(link, message, NULL, NULL, 0)) place_finish(link, &message->finish);
     return UCS_OK;
 }
 
 /* On a link of ours the receiver says how it ended; on a peer's the sender gives up. */
-static ucs_status_t take_end(void *argument, const void *header, size_t header_bytes, void *data,
-                             size_t bytes, const ucp_am_recv_param_t *param) {
-    struct kv_transport *transport = argument;
-    struct kv_wire_message message;
-    struct link *link =
-        read_message(transport, KV_WIRE_END, header, header_bytes, bytes, param, &message);
-    if (!link) return UCS_OK;
-    const struct kv_wire_end *end = &message.end;
+static ucs_status_t take_end(struct link *link, const struct kv_wire_message *message, void *data,
+                             const ucp_am_recv_param_t *param) {
+    struct kv_transport *transport = link->transport;
+    const struct kv_wire_end *end = &message->end;
     if (!link->ours && end->end == TRANSFER_DONE) {
         kv_transport_link_break(link, "a KV sender said that it had received");
         return UCS_OK;
@@ -338,20 +318,31 @@ static ucs_status_t take_end(void *argument, const void *header, size_t header_b
     return UCS_OK;
 }
 
-ucs_status_t kv_transport_receive_open(struct kv_transport *transport) {
-    static const ucp_am_recv_callback_t takers[KV_WIRE_KIND_COUNT] = {
+/* UCX's call for each message; its argument is the kind's. */
+static ucs_status_t take(void *argument, const void *header, size_t header_bytes, void *data,
+                         size_t bytes, const ucp_am_recv_param_t *param) {
+    static take_function *const takers[KV_WIRE_KIND_COUNT] = {
         [KV_WIRE_HELLO] = take_hello,     [KV_WIRE_WELCOME] = take_welcome,
         [KV_WIRE_REFUSAL] = take_refusal, [KV_WIRE_SLICE] = take_slice,
         [KV_WIRE_FINISH] = take_finish,   [KV_WIRE_END] = take_end,
     };
+    const struct kind_of_messages *of = argument;
+    struct kv_wire_message message;
+    struct link *link =
+        read_message(of->transport, of->kind, header, header_bytes, bytes, param, &message);
+    return link ? takers[of->kind](link, &message, data, param) : UCS_OK;
+}
+
+ucs_status_t kv_transport_receive_open(struct kv_transport *transport) {
     for (unsigned kind = 0; kind < KV_WIRE_KIND_COUNT; kind++) {
+        transport->kinds[kind] = (struct kind_of_messages){transport, (enum kv_wire_kind)kind};
         ucp_am_handler_param_t param = {
             .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                           UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
             .id = kind,
             .flags = UCP_AM_FLAG_WHOLE_MSG,
-            .cb = takers[kind],
-            .arg = transport,
+            .cb = take,
+            .arg = &transport->kinds[kind],
         };
         ucs_status_t status = ucp_worker_set_am_recv_handler(transport->worker, &param);
         if (status != UCS_OK) return status;

@@ -91,6 +91,12 @@ struct link {
     char why[TRANSFER_REASON_BYTES];
 };
 
+/* What UCX is to say with each message of a kind. */
+struct kind_of_messages {
+    struct kv_transport *transport;
+    enum kv_wire_kind kind;
+};
+
 struct kv_transport {
     struct kv_transport_options options;
     struct kv_pages pages;
@@ -117,6 +123,7 @@ struct kv_transport {
     ucp_worker_h worker;
     ucp_listener_h listener;
     ucp_mem_h memory; /* the pages; NULL: not registered */
+    struct kind_of_messages kinds[KV_WIRE_KIND_COUNT];
     int ucx_file;
     struct link *active[KV_LINKS_MAX]; /* not FREE at the last look */
     uint32_t active_count;

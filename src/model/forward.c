@@ -119,11 +119,8 @@ static void note_pages(struct model *model, const struct step_plan *plan) {
         const struct run *run = &batch->runs[i];
         uint32_t end = run->first_position + step_plan_rows(plan)[run->plan_row].token_count;
         for (uint32_t page = run->first_position / KV_BLOCK_TOKENS; page * KV_BLOCK_TOKENS < end;
-             page++) {
-            uint32_t left = end - page * KV_BLOCK_TOKENS;
-            kv_pages_note(&model->kv, run->pages[page].index,
-                          left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS);
-        }
+             page++)
+            kv_pages_note(&model->kv, run->pages[page].index, kv_block_rows(end, page));
     }
 }
 

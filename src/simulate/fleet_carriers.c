@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/number.h"
+#include "contract/kv_block.h"
 
 enum { PARCELS_MAX = 4096, LINKS_MAX = 256, TICKETS_MAX = 24 };
 
@@ -273,8 +274,7 @@ static void add_pages(struct fleet_journey *journey, const void *pages, uint32_t
 }
 
 static uint32_t rows_of(const struct fleet_journey *journey, uint32_t block) {
-    uint32_t left = journey->token_count - (journey->first_block + block) * KV_BLOCK_TOKENS;
-    return left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS;
+    return kv_block_rows(journey->token_count, journey->first_block + block);
 }
 
 static void expect(struct fleet_carriers *carriers, struct fleet_place place,

@@ -2,6 +2,7 @@
 #include "unit/pages.h"
 
 #include "base/check.h"
+#include "contract/kv_block.h"
 #include "unit/account.h"
 
 struct prefix_place pages_root(const struct unit *unit, const struct unit_request *request) {
@@ -48,8 +49,7 @@ uint32_t pages_keys(const struct unit *unit, const struct record_submit *submit,
     struct block_key key = pages_root(unit, &probe).key;
     for (uint32_t at = 0; unit->options.prefix_cache && at + KV_BLOCK_TOKENS < known;
          at += KV_BLOCK_TOKENS) {
-        uint32_t left = submit->prompt_count > at ? submit->prompt_count - at : 0;
-        uint32_t of_prompt = left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS;
+        uint32_t of_prompt = kv_block_rows(submit->prompt_count, at / KV_BLOCK_TOKENS);
         key = prefix_block_key(&key, tokens + at, of_prompt);
         keys_out[count++] = key;
     }

@@ -9,6 +9,7 @@
 #include "unit/unit.h"
 
 #include "base/check.h"
+#include "contract/kv_block.h"
 #include "policy/balance.h"
 #include "unit/account.h"
 #include "unit/handoff.h"
@@ -294,12 +295,8 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
         request_clear(request);
         return false;
     }
-    for (uint64_t i = 0; i < page_count; i++) {
-        uint64_t first = i * KV_BLOCK_TOKENS, left = submit->prompt_count - first;
-        request->block_prompt[i] = first >= submit->prompt_count ? 0
-                                   : left < KV_BLOCK_TOKENS      ? (uint8_t)left
-                                                                 : KV_BLOCK_TOKENS;
-    }
+    for (uint32_t i = 0; i < page_count; i++)
+        request->block_prompt[i] = (uint8_t)kv_block_rows(submit->prompt_count, i);
     memcpy(request->tokens, record_tail_at(submit, sizeof *submit), known_count * sizeof(uint32_t));
     request->id = submit->request;
     request->priority = submit->priority;
