@@ -7,7 +7,7 @@
  * All of a step's KV rows are written before any attention starts, so a prompt token finds those of
  * its own chunk in the pages like any others.
  */
-#include "model/forward.h"
+#include "model/compute_cpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -148,11 +148,11 @@ void attention_write_rows(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct packed_matrix *kv_a = &pass->layer->attention.kv_a;
     uint32_t tokens = pass->batch->token_count;
-    forward_tokens(model, normalize_keys_input, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(model, normalize_keys_input, (void *)(uintptr_t)pass, tokens);
     struct linear_input input = linear_prepared(down_kind(pass, kv_a), &s->input, 0);
     struct matmul job = linear_job(kv_a, &input, s->kv_a, s->kv_a_stride, tokens);
     linear_run(model->kernels, model->team, &job, 1);
-    forward_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
 }
 
 void attention_begin(const struct pass *pass) {
@@ -160,11 +160,11 @@ void attention_begin(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct attention_weights *attention = &pass->layer->attention;
     uint32_t tokens = pass->batch->token_count;
-    forward_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);
     forward_part(pass, PART_ATTENTION_NORM);
     project_down(pass);
     forward_part(pass, PART_DOWN);
-    forward_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
     forward_part(pass, PART_LATENT);
     if (model->shape->q_rank) {
         struct linear_input input = linear_prepared(
@@ -173,7 +173,7 @@ void attention_begin(const struct pass *pass) {
         linear_run(model->kernels, model->team, &job, 1);
         forward_part(pass, PART_QUERY);
     }
-    forward_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
     forward_part(pass, PART_ROPE);
 }
 
@@ -184,7 +184,7 @@ void attention_finish(const struct pass *pass) {
     uint32_t tokens = pass->batch->token_count;
     attention_run_prompt(pass);
     attention_run_generated(pass);
-    forward_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
     forward_part(pass, PART_OUTPUT_INPUT);
     struct linear_input input = linear_prepared(
         linear_input_kind(model->activations, attention->o.type, false), &s->input, 0);

@@ -8,7 +8,7 @@
  * An item is one run and some of its heads; how many depends on the threads, which changes no
  * result: heads do not meet. Only rows up to the token's own position are ever read.
  */
-#include "model/forward.h"
+#include "model/compute_cpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -209,7 +209,7 @@ static void run_tile(struct tile *tile) {
     tile->run_count = batch->token_run[tile->first + tile->count - 1] - tile->first_run + 1;
     tile->item_heads = (uint32_t)divide_up(heads, divide_up(threads, tile->run_count));
     take_in(tile);
-    forward_tokens(model, finish_taking_in, tile, tile->count);
+    compute_tokens(model, finish_taking_in, tile, tile->count);
     forward_part(tile->pass, PART_ABSORB_QUERY);
     team_run(model->team, attend_items, tile,
              tile->run_count * (uint32_t)divide_up(heads, tile->item_heads), 1);

@@ -9,7 +9,7 @@
  * query's result depends on its own row and the KV rows before it, never on the chunk: each block
  * starts at a multiple of 64 positions, and chunks end on such a multiple or at the prompt's end.
  */
-#include "model/forward.h"
+#include "model/compute_cpu.h"
 
 #include <math.h>
 #include <string.h>

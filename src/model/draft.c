@@ -13,7 +13,7 @@
  * interrupted), the KV row of position a-1 becomes zeros and there is no guess: the guesses after
  * it may be a little worse, answers cannot be.
  */
-#include "model/forward.h"
+#include "model/compute.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,11 +42,6 @@ void draft_close(struct draft *draft) {
     free(draft->kept);
     free(draft->hidden);
     *draft = (struct draft){0};
-}
-
-static float *hidden_of(const struct model *model, uint32_t slot, uint32_t index) {
-    size_t row = (size_t)slot * (1 + LIMIT_DRAFTS) + index;
-    return model->draft.hidden + row * model->shape->hidden;
 }
 
 /* How many of the outputs kept belong to the positions before the row; 0: they do not fit it. */
@@ -81,7 +76,8 @@ static void add_kept(const struct model *model, struct batch *batch, uint32_t sl
                      uint32_t count) {
     const struct draft_kept *kept = &model->draft.kept[slot];
     for (uint32_t i = 0; i < count; i++)
-        add_position(batch, kept->first_position + i, kept->tokens[i], hidden_of(model, slot, i));
+        add_position(batch, kept->first_position + i, kept->tokens[i],
+                     compute_kept(model, slot, i));
 }
 
 static void clear(struct batch *batch) {
@@ -102,7 +98,7 @@ void draft_make(struct model *model, const struct step_plan *plan) {
         add_kept(model, rows, row->slot, count - 1);
         begin_run(batch, plan, i);
         add_position(batch, row->first_position - 1, step_plan_tokens(plan)[row->token_index],
-                     hidden_of(model, row->slot, count - 1));
+                     compute_kept(model, row->slot, count - 1));
     }
     if (batch->token_count == 0 && !plan->others_draft) return;
     mtp_run(model, draft->guesses);
@@ -114,9 +110,8 @@ void draft_make(struct model *model, const struct step_plan *plan) {
 
 static void write_zeros(const struct model *model, const struct run *run) {
     uint32_t index = run->first_position; /* of position first_position - 1 */
-    char *slice =
-        kv_pages_slice(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index, model->shape->layers);
-    memset(slice + index % KV_BLOCK_TOKENS * model->kv.row_bytes, 0, model->kv.row_bytes);
+    compute_clear_row(model, run->pages[index / KV_BLOCK_TOKENS], model->shape->layers,
+                      index % KV_BLOCK_TOKENS);
 }
 
 /* `run` is the row's in the main pass. */
@@ -129,7 +124,7 @@ static void follow_row(struct model *model, const struct step_plan *plan, const 
     begin_run(rows, plan, run->plan_row);
     if (kept) {
         add_kept(model, rows, row->slot, kept - 1);
-        add_position(rows, first - 1, tokens[0], hidden_of(model, row->slot, kept - 1));
+        add_position(rows, first - 1, tokens[0], compute_kept(model, row->slot, kept - 1));
     } else if (first) {
         write_zeros(model, run);
     }
@@ -142,13 +137,10 @@ static void keep(struct model *model, const struct step_plan *plan, const struct
     const struct step_row *row = &step_plan_rows(plan)[run->plan_row];
     const struct model_draft *made = &model->draft.made[run->plan_row];
     struct draft_kept *kept = &model->draft.kept[row->slot];
-    const float *from =
-        model->scratch.hidden + (size_t)(run->first + row->token_count - 1) * model->shape->hidden;
     kept->first_position = row->first_position + row->token_count - 1;
     kept->count = 1 + made->count;
     memcpy(kept->tokens, made->tokens, sizeof kept->tokens);
-    memcpy(hidden_of(model, row->slot, 0), from,
-           (size_t)kept->count * model->shape->hidden * sizeof *from);
+    compute_keep_slot(model, row->slot, run->first + row->token_count - 1, kept->count);
 }
 
 void draft_follow(struct model *model, const struct step_plan *plan) {

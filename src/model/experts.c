@@ -16,7 +16,7 @@
  * token's results are summed when all are there; alone, nothing is copied, and they are summed wave
  * by wave. What runs between the stages is the schedule's business (contract/overlap.h).
  */
-#include "model/forward.h"
+#include "model/compute_cpu.h"
 
 #include <string.h>
 
@@ -102,7 +102,7 @@ static void run_router(const struct pass *pass) {
     if (!exchange_carries(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
     linear_run(model->kernels, model->team, jobs, job_count);
     forward_part(pass, PART_GATE);
-    forward_tokens(model, route, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(model, route, (void *)(uintptr_t)pass, tokens);
     forward_part(pass, PART_TOP_K);
 }
 
@@ -267,20 +267,20 @@ static void compute_wave(struct wave *wave) {
     bool carries = exchange_carries(pass->exchange);
     for (uint32_t i = 0; i < wave->group_count; i++)
         experts[i] = expert_at(wave, i);
-    forward_tokens(model, carries ? unpack_rows : gather_rows, wave, wave->row_count);
+    compute_tokens(model, carries ? unpack_rows : gather_rows, wave, wave->row_count);
     forward_part(pass, PART_EXPERT_INPUT);
     forward_progress(model);
     multiply_up(wave, experts);
     forward_part(pass, PART_EXPERT_UP);
     forward_progress(model);
-    forward_tokens(model, activate, wave, wave->row_count);
+    compute_tokens(model, activate, wave, wave->row_count);
     forward_part(pass, PART_EXPERT_SILU);
     multiply_down(wave, experts);
     forward_part(pass, PART_EXPERT_DOWN);
     if (carries)
-        forward_tokens(model, pack_results, wave, wave->row_count);
+        compute_tokens(model, pack_results, wave, wave->row_count);
     else if (model->rounds_bf16)
-        forward_tokens(model, round_results, wave, wave->row_count);
+        compute_tokens(model, round_results, wave, wave->row_count);
     exchange_combine_begin(pass->exchange, wave->first_row, wave->row_count);
     forward_part(pass, PART_EXPERT_RESULT);
 }
@@ -311,7 +311,7 @@ void experts_dispatch(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
     if (exchange_carries(pass->exchange))
-        forward_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
+        compute_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
     exchange_dispatch_begin(pass->exchange, pass->slice, s->experts, tokens, s->outgoing);
     forward_part(pass, PART_SEND);
 }
@@ -333,7 +333,7 @@ void experts_run_routed(const struct pass *pass) {
         compute_wave(&wave);
         if (carries) continue;
         exchange_combine_finish(pass->exchange, &returned);
-        forward_tokens(pass->model, combine, &wave, tokens);
+        compute_tokens(pass->model, combine, &wave, tokens);
         forward_part(pass, PART_COMBINE);
     }
 }
@@ -372,7 +372,7 @@ void experts_run_shared(const struct pass *pass) {
         forward_part(pass, PART_SHARED_UP);
         forward_progress(model);
     }
-    forward_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
     forward_part(pass, PART_SHARED_SILU);
     struct linear_input input = linear_prepared(shared_down_kind(pass), &s->input_shared, 0);
     struct matmul job =
@@ -382,7 +382,7 @@ void experts_run_shared(const struct pass *pass) {
 }
 
 void experts_route(const struct pass *pass) {
-    forward_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, pass->batch->token_count);
+    compute_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, pass->batch->token_count);
     forward_part(pass, PART_GATE_NORM);
     run_router(pass);
 }
@@ -393,10 +393,16 @@ void experts_finish(const struct pass *pass) {
         struct exchange_returned returned;
         exchange_combine_finish(pass->exchange, &returned);
         struct returns returns = {.pass = pass, .returned = &returned};
-        forward_tokens(pass->model, combine_returned, &returns, tokens);
+        compute_tokens(pass->model, combine_returned, &returns, tokens);
         forward_part(pass, PART_COMBINE);
     }
     if (!has_shared(pass)) return;
-    forward_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
     forward_part(pass, PART_SHARED_ADD);
+}
+
+void experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out) {
+    uint32_t count = pass->model->shape->experts_per_token;
+    memcpy(experts_out, pass->scratch->experts + (size_t)token * count,
+           count * sizeof *experts_out);
 }

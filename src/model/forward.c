@@ -4,92 +4,12 @@
  *   x  = E[token];  per layer:  x += attention(rmsnorm(x));  x += ffn(rmsnorm(x))
  *   logits = head(rmsnorm(x)), only for the tokens whose logits are wanted
  */
-#include "model/forward.h"
-
-#include <string.h>
-
-/* Below this many tokens a stage over tokens is not worth waking the team for. */
-#define TOKENS_WORTH_SHARING 4
-
-void forward_tokens(const struct model *model, team_work *work, void *context, uint32_t count) {
-    if (count < TOKENS_WORTH_SHARING) {
-        work(context, 0, count, 0);
-        return;
-    }
-    uint32_t grain = count / (team_threads(model->team) * 4);
-    team_run(model->team, work, context, count, grain ? grain : 1);
-}
-
-static void add_result(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct pass *pass = context;
-    const struct scratch *s = pass->scratch;
-    uint32_t hidden = pass->model->shape->hidden;
-    for (uint32_t token = first; token < first + count; token++)
-        pass->model->kernels->add_scaled(s->x + (size_t)token * hidden,
-                                         s->y + (size_t)token * s->hidden_stride, 1, hidden);
-}
-
-void forward_add(const struct pass *pass) {
-    forward_tokens(pass->model, add_result, (void *)(uintptr_t)pass, pass->batch->token_count);
-}
+#include "model/compute.h"
 
 void forward_progress(struct model *model) {
     for (uint32_t lane = 0; lane < model->lane_count; lane++)
         if (model->lanes[lane].exchange) exchange_progress(model->lanes[lane].exchange);
     moves_progress(model);
-}
-
-static void embed(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    struct model *model = context;
-    uint32_t hidden = model->shape->hidden;
-    for (uint32_t token = first; token < first + count; token++)
-        tensor_to_float(model->weights.embedding,
-                        (uint64_t)model->scratch.batch.token_ids[token] * hidden, hidden,
-                        model->scratch.x + (size_t)token * hidden);
-}
-
-static uint32_t largest(const float *logits, uint32_t count) {
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < count; i++)
-        if (logits[i] > logits[best]) best = i;
-    return best;
-}
-
-void forward_logits(struct model *model, const float *hidden, uint32_t count, float *logits,
-                    uint32_t *argmax_out) {
-    struct scratch *s = &model->scratch;
-    uint32_t width = model->shape->hidden, vocab = model->shape->vocab;
-    const struct packed_matrix *head = &model->weights.head;
-    enum input_kind kind = linear_input_kind(model->activations, head->type, false);
-    for (uint32_t first = 0; first < count; first += LOGITS_TILE) {
-        uint32_t rows = count - first < LOGITS_TILE ? count - first : LOGITS_TILE;
-        for (uint32_t i = 0; i < rows; i++)
-            linear_prepare(model->kernels, kind, hidden + (size_t)(first + i) * width, width,
-                           &s->input, i);
-        struct linear_input input = linear_prepared(kind, &s->input, 0);
-        struct matmul job = linear_job(head, &input, s->logits, s->vocab_stride, rows);
-        linear_run(model->kernels, model->team, &job, 1);
-        for (uint32_t i = 0; i < rows; i++) {
-            const float *from = s->logits + (size_t)i * s->vocab_stride;
-            if (logits) memcpy(logits + (size_t)(first + i) * vocab, from, vocab * sizeof *from);
-            if (argmax_out) argmax_out[first + i] = largest(from, vocab);
-        }
-    }
-}
-
-/* The final norm of `count` tokens from an internal index on. */
-static void normalize_output(struct model *model, uint32_t first, uint32_t count, float *to) {
-    uint32_t hidden = model->shape->hidden;
-    for (uint32_t i = 0; i < count; i++)
-        model->kernels->rmsnorm(to + (size_t)i * hidden,
-                                model->scratch.x + (size_t)(first + i) * hidden,
-                                model->weights.final_norm, hidden, model->shape->rms_epsilon);
-}
-
-static void keep_output(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    struct model *model = context;
-    normalize_output(model, first, count,
-                     model->scratch.hidden + (size_t)first * model->shape->hidden);
 }
 
 const struct run *forward_run_of_row(const struct batch *batch, uint32_t plan_row) {
@@ -106,11 +26,10 @@ static void run_head(struct model *model, const struct step_plan *plan, float *l
         const struct run *run = forward_run_of_row(&s->batch, row);
         uint32_t wanted =
             step_plan_rows(plan)[row].logits_count + model_step_draft(model, row).count;
-        normalize_output(model, run->first + run->token_count - wanted, wanted,
-                         s->normed + (size_t)count * model->shape->hidden);
+        compute_outputs(model, run->first + run->token_count - wanted, wanted, count);
         count += wanted;
     }
-    if (count) forward_logits(model, s->normed, count, logits, NULL);
+    if (count) compute_logits(model, s->normed, count, logits, NULL);
 }
 
 static void note_pages(struct model *model, const struct step_plan *plan) {
@@ -133,7 +52,7 @@ static void probe_mtp(struct model *model, const struct model_probe *probe) {
     const struct run *run = forward_run_of_row(&model->scratch.batch, probe->row);
     uint32_t next = probe->mtp_next_token;
     size_t last = (size_t)(run->first + run->token_count - 1) * model->shape->hidden;
-    if (next == UINT32_MAX) forward_logits(model, model->scratch.hidden + last, 1, NULL, &next);
+    if (next == UINT32_MAX) compute_logits(model, model->scratch.hidden + last, 1, NULL, &next);
     draft_probe(model, run, next, probe->mtp_argmax);
 }
 
@@ -181,13 +100,13 @@ enum status model_step(struct model *model, const struct step_plan *plan, float 
     if (mtp) draft_make(model, plan);
     plan_line_up(model, plan);
     rope_prepare(model->shape, batch);
-    forward_tokens(model, embed, model, batch->token_count);
+    compute_embed(model);
     stages_set_lanes(model, (enum overlap_kind)plan->overlap);
     stages_run(model, plan, probe);
     note_pages(model, plan);
     run_head(model, plan, logits);
     if (mtp) {
-        forward_tokens(model, keep_output, model, batch->token_count);
+        compute_keep_outputs(model);
         draft_follow(model, plan);
         forward_tell(model, plan, model->kv.slice_count);
     }

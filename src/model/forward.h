@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inside of the model: what the stages of a forward pass share. Only src/model includes it.
+ * Inside of the model: what the stages of a forward pass share, and its flow. Only src/model
+ * includes it. What is computed is compute.h's.
  *
  * A step's tokens stand in one row of internal indices: those of prompt rows first, then those of
  * generated rows, so that each attention form has one contiguous range. Stages are loops of the
@@ -187,12 +188,6 @@ void scratch_close(struct scratch *scratch);
 struct scratch scratch_from(const struct scratch *scratch, const struct model *model,
                             uint32_t token);
 
-/* Calls work for all tokens, in shares over the team if there are enough of them. */
-void forward_tokens(const struct model *model, team_work *work, void *context, uint32_t count);
-
-/* x += scratch.y for all tokens of the batch; x is scratch.x. */
-void forward_add(const struct pass *pass);
-
 /* What was done since the stage's last part, or its begin, was this. */
 static inline void forward_part(const struct pass *pass, enum stage_part part) {
     const struct model_trace *trace = pass->model->trace;
@@ -219,42 +214,6 @@ void stages_run(struct model *model, const struct step_plan *plan, const struct 
 /* One layer alone, without lanes. */
 void stages_run_layer(const struct pass *pass);
 
-/* Reads scratch.x; what it adds is left in scratch.y by attention_finish. */
-void attention_begin(const struct pass *pass);
-void attention_finish(const struct pass *pass);
-void attention_write_rows(const struct pass *pass);    /* the KV rows, and nothing else */
-void attention_run_prompt(const struct pass *pass);    /* expanded form -> scratch.attended */
-void attention_run_generated(const struct pass *pass); /* absorbed form -> scratch.attended */
-
-/* The online softmax over one block's scores: scores become exp(scale * s - scale * new maximum);
- * the caller multiplies what it has gathered so far by *factor_out. */
-void attention_softmax(const struct kernels *kernels, float *scores, uint32_t count, float scale,
-                       float *max, float *sum, float *factor_out);
-
-/* Rows [first, first + count) of a page's slice as floats. */
-void attention_load_rows(const struct model *model, const void *slice, uint32_t first,
-                         uint32_t count, float *rows /* [count][kv_width] */);
-
-/* A block of KV rows as a run sees it: rows [first, first + count) of the page. */
-struct kv_span {
-    const void *slice;
-    uint32_t start; /* KV index of the span's first row */
-    uint32_t first, count;
-};
-/* Block `block` of the run; `end`: one past the last KV index that is valid. */
-struct kv_span attention_span(const struct pass *pass, const struct run *run, uint32_t block,
-                              uint32_t end);
-
-/* scratch.y = what the dense MLP adds; reads scratch.x. */
-void mlp_run(const struct pass *pass);
-
-/* The stages of a MoE layer, in order; experts_finish leaves in scratch.y what the layer adds. */
-void experts_route(const struct pass *pass);
-void experts_dispatch(const struct pass *pass);
-void experts_run_shared(const struct pass *pass);
-void experts_run_routed(const struct pass *pass);
-void experts_finish(const struct pass *pass);
-
 /* MTP: writes the KV rows of scratch.mtp_rows, then, unless argmax_out is NULL, runs
  * scratch.mtp_batch, whose token_ids are t[i+1] at position i, and leaves each position's largest
  * logit's id in argmax_out. Among ranks all run it, or none. */
@@ -273,13 +232,8 @@ void draft_follow(struct model *model, const struct step_plan *plan);
 void draft_probe(struct model *model, const struct run *run, uint32_t next_token,
                  uint32_t *argmax_out);
 
-/* logits[i] = head(norm of row i of `hidden`), rows [count][hidden] already normalized. */
-void forward_logits(struct model *model, const float *hidden, uint32_t count, float *logits,
-                    uint32_t *argmax_out /* or NULL; then logits may be NULL if argmax is not */);
-
-/* Angles of the batch's positions, and rotation of a vector in place. */
+/* Angles of the batch's positions. */
 void rope_prepare(const struct shape *shape, struct batch *batch);
-void rope_rotate(const struct shape *shape, const float *angles, float *x /* [rope_dim] */);
 
 /* Checks a plan against the model's limits. */
 enum status plan_check(const struct model *model, const struct step_plan *plan,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The dense MLP of the first layers: down(silu(gate(x)) * up(x)).
  */
-#include "model/forward.h"
+#include "model/compute_cpu.h"
 
 static enum input_kind up_kind(const struct pass *pass) {
     return linear_input_kind(pass->model->activations, pass->layer->dense.gate.type, false);
@@ -40,14 +40,14 @@ void mlp_run(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct mlp_weights *dense = &pass->layer->dense;
     uint32_t tokens = pass->batch->token_count;
-    forward_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);
     struct linear_input input = linear_prepared(up_kind(pass), &s->input, 0);
     struct matmul jobs[] = {
         linear_job(&dense->gate, &input, s->gate, s->mlp_stride, tokens),
         linear_job(&dense->up, &input, s->up, s->mlp_stride, tokens),
     };
     linear_run(model->kernels, model->team, jobs, 2);
-    forward_tokens(model, activate, (void *)(uintptr_t)pass, tokens);
+    compute_tokens(model, activate, (void *)(uintptr_t)pass, tokens);
     input = linear_prepared(down_kind(pass), &s->input, 0);
     struct matmul down = linear_job(&dense->down, &input, s->y, s->hidden_stride, tokens);
     linear_run(model->kernels, model->team, &down, 1);

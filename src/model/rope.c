@@ -6,7 +6,7 @@
  * dim/2) otherwise. Transformers permutes to halves first and rotates then: the same pairs, the
  * same scores.
  */
-#include "model/forward.h"
+#include "model/compute_cpu.h"
 
 #include <math.h>
 

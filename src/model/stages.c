@@ -6,7 +6,7 @@
  * A lane may be empty: among ranks all run the same table, whatever tokens they have.
  */
 #include "base/pulse.h"
-#include "model/forward.h"
+#include "model/compute.h"
 
 /* The runs of tokens [first, first + count) of the step, counted from the lane's first. */
 static void take_runs(const struct batch *step, struct batch *batch, uint32_t first,
@@ -66,7 +66,7 @@ static void run_stage(const struct pass *pass, enum stage stage) {
         break;
     case STAGE_ATTENTION_1:
         attention_finish(pass);
-        forward_add(pass);
+        compute_add(pass);
         forward_part(pass, PART_ATTENTION_ADD);
         if (moe) experts_route(pass);
         break;
@@ -84,7 +84,7 @@ static void run_stage(const struct pass *pass, enum stage stage) {
         break;
     case STAGE_COMBINE:
         if (moe) experts_finish(pass);
-        forward_add(pass);
+        compute_add(pass);
         forward_part(pass, PART_MLP_ADD);
         break;
     case STAGE_COUNT:
@@ -129,9 +129,9 @@ static void probe_routing(const struct pass *pass, const struct model_probe *pro
     uint32_t token = run->first + run->token_count - 1 - lane_first;
     if (token >= pass->batch->token_count) return; /* wraps around before the lane */
     uint32_t *to = probe->routing + (size_t)pass->slice * per_token;
-    for (uint32_t i = 0; i < per_token; i++)
-        to[i] = pass->layer->is_moe ? pass->scratch->experts[(size_t)token * per_token + i]
-                                    : UINT32_MAX;
+    if (pass->layer->is_moe) experts_chosen(pass, token, to);
+    for (uint32_t i = 0; i < per_token && !pass->layer->is_moe; i++)
+        to[i] = UINT32_MAX;
 }
 
 struct walk {

@@ -222,6 +222,8 @@ BANNED = (  # names, where they may stand, why
     (CLOCK, r"src/host/|src/programs/|src/base/clock\.h|src/kernels/team\.c|src/exchange/(exchange|freight)\.c|"
      r"src/model/weights_file\.c",
      "reads the clock, which only the host does"),
+    ("compute_tokens linear_job linear_prepare linear_run team_run tensor_to_float",
+     r"src/(?!model/(draft|forward|mtp|plan|stages)\.c)", "computes, which a step's flow leaves to model/compute.h"),
     ("sprintf vsprintf strcpy strcat strncpy strncat gets stpcpy", None, "knows no bound: format_text"),
     ("atoi atol atoll atof", None, "cannot tell an error: strtol, strtod"),
     ("strtok rand srand random drand48 alloca setlocale tmpnam mktemp system popen", None,

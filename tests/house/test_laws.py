@@ -82,6 +82,7 @@ def text_laws():
     expect("banned", "src/base/c.c:1: strcpy() knows no bound", planting("src/base/c.c", "strcpy(a, b);\n"))
     expect("banned", "src/model/c.c:1: clock_gettime() reads the clock",
            planting("src/model/c.c", "clock_gettime(0, 0);\n"))
+    expect("banned", "src/model/mtp.c:1: linear_run() computes", planting("src/model/mtp.c", "linear_run(a);\n"))
     expect("words", "src/base/c.c: the first line carries", planting("src/base/c.c", "int c;\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see /wo" + "rk/main\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see ../sha" + "red/goldens/x\n"))
