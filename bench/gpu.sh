@@ -9,10 +9,11 @@ device=cpu
 [ -e /dev/nvidia0 ] || command -v nvidia-smi >/dev/null && device=cuda
 build=$root/build-gpu out=$root/build-gpu/results libs='' limit=540 quick=''
 all_steps=(build inspect kernels goldens models programs accuracy sanitize time-kernels time-model time-layer)
+named_steps=(time-lite) # only if asked for
 
 usage() {
     cat <<'TEXT'
-usage: bench/gpu.sh [options] [STEP...]      all steps, if none is named
+usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is named
        bench/gpu.sh libs DIR                 what --libs needs, from the packages of this machine
 
   --device cpu|cuda   what computes (default: cuda where there is a GPU); without cuda the build has no CUDA
@@ -30,7 +31,8 @@ usage: bench/gpu.sh [options] [STEP...]      all steps, if none is named
   sanitize      compute-sanitizer over a short answer, where it is installed and the device is a GPU
   time-kernels  fathom bench kernels
   time-model    fathom bench model: the benchmark shape, with random weights
-  time-layer    fathom bench layer: one layer at real size, stage by stage
+  time-layer    fathom bench layer: one layer at real size, stage by stage, and the table of stage times, layer.csv
+  time-lite     fathom bench model: V2-Lite's shape, with random weights; needs 16 GB of disk and as much memory
 TEXT
 }
 
@@ -111,9 +113,18 @@ do_time_model() {
     fathom bench model --device "$device" --model "$model" --prompt 512 --gen 64 --batch 1,8,64,256
 }
 
+do_time_lite() {
+    local model=$build/v2-lite
+    [ -z "$quick" ] || return 77
+    [ -f "$model/config.json" ] || fathom make-checkpoint --shape v2-lite "$model" || return 1
+    fathom bench model --device "$device" --model "$model" --prompt 512 --gen 64 --batch 1,8,64,256
+}
+
 do_time_layer() {
-    fathom bench layer --help >/dev/null 2>&1 || return 77
-    fathom bench layer
+    local case=(--tokens 128 --context 4096 --prompt-tokens 4096 --table "$out/layer.csv")
+    [ "$device" != cpu ] || case=(--table "$out/layer.csv")
+    [ -z "$quick" ] || case=(--shape tiny --rounds 1)
+    fathom bench layer "${case[@]}"
 }
 
 # --- one after the other --------------------------------------------------------------------------------
@@ -152,7 +163,7 @@ while [ $# -gt 0 ]; do
     --quick) quick=1 ;;
     --inside=*) inside=${1#--inside=} ;;
     *)
-        [[ " ${all_steps[*]} " == *" $1 "* ]] || { echo "gpu.sh: no step named '$1'; see bench/gpu.sh help" >&2 && exit 2; }
+        [[ " ${all_steps[*]} ${named_steps[*]} " == *" $1 "* ]] || { echo "gpu.sh: no step named '$1'; see bench/gpu.sh help" >&2 && exit 2; }
         steps+=("$1")
         ;;
     esac
