@@ -124,7 +124,7 @@ do_time_layer() {
     local case=(--tokens 128 --context 4096 --prompt-tokens 4096 --table "$out/layer.csv")
     [ "$device" != cpu ] || case=(--table "$out/layer.csv")
     [ -z "$quick" ] || case=(--shape tiny --rounds 1)
-    fathom bench layer "${case[@]}"
+    fathom bench layer --device "$device" "${case[@]}"
 }
 
 # --- one after the other --------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "host/engine.h"
 #include "programs/bench.h"
 #include "programs/layer_run.h"
 #include "programs/machine_limits.h"
@@ -22,7 +23,7 @@
 #define CASES_MAX (2 + 2 * MODEL_RUN_SIZES_MAX * MODEL_RUN_SIZES_MAX + MODEL_RUN_SIZES_MAX)
 
 struct bench_values {
-    const char *shape, *weights, *activations, *cpu_mask, *phase, *table;
+    const char *shape, *weights, *activations, *device, *cpu_mask, *phase, *table;
     const char *sweep_tokens, *sweep_prompt, *sweep_context, *sweep_rows;
     uint64_t tokens, context, prompt_tokens, prompt_context, experts, rows, rounds, threads;
     bool json;
@@ -101,6 +102,7 @@ static const struct option bench_rows[] = {
      .minimum = 1,
      .maximum = LAYER_RUN_ROUNDS_MAX,
      AT(rounds)},
+    MODEL_RUN_DEVICE(struct bench_values, device),
     {.name = "cpu-mask",
      .type = OPTION_CHOICE,
      .fallback = "auto",
@@ -405,7 +407,8 @@ static enum status prepare(struct bench *bench, struct error *error) {
                                         .cpu_mask = values->cpu_mask,
                                         .threads = (uint32_t)values->threads,
                                         .experts = (uint32_t)values->experts};
-    enum status status = read_sweeps(bench, error);
+    enum status status = engine_check_device(values->device, error);
+    if (status == STATUS_OK) status = read_sweeps(bench, error);
     if (status == STATUS_OK) status = layer_run_open(&options, &bench->run, error);
     if (status != STATUS_OK) return status;
     add_printed(bench);

@@ -18,18 +18,21 @@ struct model_run_values {
     uint64_t threads;
 };
 
+/* A row: `member` of TYPE is what engine_check_device takes. */
+#define MODEL_RUN_DEVICE(TYPE, member)                                                             \
+    {                                                                                              \
+        .name = "device", .type = OPTION_CHOICE, .fallback = "cpu", .choices = "cpu|cuda",         \
+        .help = "what computes; cuda: this version has no such engine yet, and says so",           \
+        .offset = offsetof(TYPE, member)                                                           \
+    }
+
 /* Rows for an option table whose values start with struct model_run_values. */
 #define MODEL_RUN_OPTIONS                                                                          \
     {.name = "model",                                                                              \
      .type = OPTION_TEXT,                                                                          \
      .help = "directory of a checkpoint; the model that comes with Fathom if not given",           \
      .offset = offsetof(struct model_run_values, model)},                                          \
-        {.name = "device",                                                                         \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "cpu",                                                                        \
-         .choices = "cpu|cuda",                                                                    \
-         .help = "what computes; cuda: this version has no such engine yet, and says so",          \
-         .offset = offsetof(struct model_run_values, device)},                                     \
+        MODEL_RUN_DEVICE(struct model_run_values, device),                                         \
         {.name = "activations",                                                                    \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "bf16",                                                                       \
