@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 device=cpu
 [ -e /dev/nvidia0 ] || command -v nvidia-smi >/dev/null && device=cuda
 build=$root/build-gpu out=$root/build-gpu/results libs='' limit=540 quick=''
-all_steps=(build inspect kernels goldens models programs accuracy sanitize time-kernels time-model time-layer)
+all_steps=(machine build inspect kernels goldens models programs accuracy sanitize time-kernels time-model time-layer)
 named_steps=(time-lite) # only if asked for
 
 usage() {
@@ -23,6 +23,7 @@ usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is 
   --limit SECONDS     for each step (default: 540)
   --quick             little of everything: to see that it runs
 
+  machine       what is there: compilers, tools, libraries
   build         the engine alone (-Dserving=disabled), and its tests where there is cmocka
   inspect       the GPUs and their limits, the CPU
   kernels, goldens, models, programs
@@ -53,11 +54,37 @@ fathom() {
     "$build/fathom" "$@"
 }
 
+# Where a toolkit stands that is not in the usual place.
+find_cuda() {
+    local nvcc
+    nvcc=$(command -v nvcc) && [ -z "${CUDA_PATH:-}" ] || return 0
+    CUDA_PATH=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+    export CUDA_PATH
+}
+
+do_machine() {
+    local tool
+    find_cuda
+    uname -srm
+    nproc
+    free -g
+    df -h "$root"
+    for tool in cc gcc clang python3 meson ninja cmake pkg-config nvcc compute-sanitizer ncu cuobjdump; do
+        printf '%-18s %s\n' "$tool" "$(command -v "$tool" >/dev/null && "$tool" --version 2>&1 | grep -m 1 '[0-9]\.[0-9]' || echo none)"
+    done
+    [ "$device" = cpu ] || nvidia-smi
+    local cuda=${CUDA_PATH:-/usr/local/cuda}
+    echo "$cuda: $(find -L "$cuda/lib64" "$cuda/lib" -maxdepth 1 -name 'lib*.so' 2>/dev/null | sed 's|.*/||' |
+        grep -E '^lib(cudart|cublasLt|nccl|cudnn)\.' | sort -u | tr '\n' ' ')"
+}
+
+# Warnings of a compiler that we do not know stop nothing here.
 do_build() {
     local cuda=disabled
     [ "$device" = cpu ] || cuda=enabled
+    find_cuda
     [ -f "$build/build.ninja" ] ||
-        meson setup "$build" "$root" -Dserving=disabled -Dcuda="$cuda" -Dranks=disabled || return 1
+        meson setup "$build" "$root" -Dserving=disabled -Dcuda="$cuda" -Dranks=disabled -Dwerror=false || return 1
     ninja -C "$build"
 }
 

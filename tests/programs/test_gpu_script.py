@@ -30,7 +30,7 @@ def steps(out, *arguments):
 
 
 def main():
-    some = ["inspect", "accuracy", "sanitize", "time-model", "time-layer"]
+    some = ["machine", "inspect", "accuracy", "sanitize", "time-model", "time-layer"]
     with tempfile.TemporaryDirectory() as out:
         code, results, left, said = steps(out, "--device", "cpu", *([] if "whole" in sys.argv else some))
         assert code == 0 and set(some) <= set(results), (code, said)
