@@ -37,16 +37,16 @@ enum status page_table_open(struct page_table *table, struct arena *arena,
 bool page_table_claim(struct page_table *table, uint32_t count, struct page_id *pages_out);
 
 /* One more lease on a page that is held or cached. */
-void page_table_lease(struct page_table *table, struct page_id page);
+void page_table_lease(struct page_table *table, struct page_id id);
 
 /* Ends one lease of each page; those without a lease left are cached if kept, else free. */
 void page_table_release(struct page_table *table, const struct page_id *pages, uint32_t count);
 
 /* The cache keeps a held page from now on. */
-void page_table_keep(struct page_table *table, struct page_id page);
+void page_table_keep(struct page_table *table, struct page_id id);
 
 /* The cache lets a cached page go: it is free. */
-void page_table_drop(struct page_table *table, struct page_id page);
+void page_table_drop(struct page_table *table, struct page_id id);
 
 /* Recounts the whole table and check()s the ledger. Slow: for tests, simulation and audits. */
 void page_table_audit(const struct page_table *table);

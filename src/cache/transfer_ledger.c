@@ -135,7 +135,7 @@ static enum status open_slot(struct transfer_ledger *ledger, enum transfer_side 
                              struct error *error) {
     if (ticket.high == 0 && ticket.low == 0)
         return error_set(error, STATUS_INVALID, "a transfer ticket of zeros names nothing");
-    if (find(ledger, side, ticket))
+    if (map_find(&ledger->by_ticket, ticket_key(side, ticket)) != MAP_NONE)
         return error_set(error, STATUS_INVALID,
                          "transfer ticket %016llx%016llx is in use; draw a new one",
                          (unsigned long long)ticket.high, (unsigned long long)ticket.low);

@@ -186,14 +186,14 @@ bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side s
                             const char *reason);
 
 /* Ends all open tickets of this peer. */
-void transfer_ledger_end_peer(struct transfer_ledger *ledger, uint64_t peer, enum transfer_end end,
+void transfer_ledger_end_peer(struct transfer_ledger *ledger, uint64_t peer, enum transfer_end how,
                               const char *reason);
 
 /* Ends all open tickets whose deadline has come. */
 void transfer_ledger_expire(struct transfer_ledger *ledger, int64_t now_ns);
 
 /* Ends all open tickets. */
-void transfer_ledger_end_all(struct transfer_ledger *ledger, enum transfer_end end,
+void transfer_ledger_end_all(struct transfer_ledger *ledger, enum transfer_end how,
                              const char *reason);
 
 /* INT64_MAX: no ticket is open. */

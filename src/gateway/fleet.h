@@ -73,18 +73,18 @@ bool fleet_hello(struct fleet *fleet, uint32_t unit, const struct record_unit_he
                  bool idle);
 
 /* Another role for a member: for the requests to come. */
-void fleet_assign(struct fleet *fleet, uint32_t unit, enum unit_role role);
+void fleet_assign(struct fleet *fleet, uint32_t index, enum unit_role role);
 
 /* True if it can have a role other than both: its ranks take KV blocks. */
 bool fleet_moves_blocks(const struct fleet *fleet, uint32_t unit);
 
-void fleet_load(struct fleet *fleet, uint32_t unit, const struct record_unit_load *load);
+void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_load *load);
 
 /* Frees its place; nothing is bound to it any more. `lost`: it had not been asked to go. */
-void fleet_leave(struct fleet *fleet, uint32_t unit, bool lost);
+void fleet_leave(struct fleet *fleet, uint32_t index, bool lost);
 
 /* It broke the rules of the records: as good as lost, whatever it says from now on. */
-void fleet_expel(struct fleet *fleet, uint32_t unit);
+void fleet_expel(struct fleet *fleet, uint32_t index);
 
 static inline bool fleet_knows_model(const struct fleet *fleet) {
     return fleet->model.record.kind != RECORD_NONE;

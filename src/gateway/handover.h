@@ -32,7 +32,7 @@ void handover_bind(struct gateway *gateway, struct request *request, uint32_t pr
 /* ... and no more. */
 void handover_part(struct gateway *gateway, struct request *request);
 
-enum status handover_reserved(struct gateway *gateway, uint32_t unit,
+enum status handover_reserved(struct gateway *gateway, uint32_t index,
                               const struct record_reserved *record) MUST_USE;
 
 /* Tokens came from the unit that computes the prompt; room for a CONTINUE has been made sure of. */

@@ -51,7 +51,7 @@ struct metrics_gauges { /* the present moment */
     uint64_t requests_resumed;
     const struct fleet *fleet;
     const struct accounts *accounts; /* NULL: none */
-    uint32_t page_count; /* of all units */
+    uint32_t page_count;             /* of all units */
     struct bytes model, version, numerics_id;
     struct record_unit_load load; /* of all units; zeros before the first */
 };

@@ -198,7 +198,7 @@ enum status http_client_send(struct http_client *client, uint32_t connection_ind
         head += snprintf(request + head, room - (size_t)head,
                          "Content-Type: application/json\r\nContent-Length: %zu\r\n", body.count);
     memcpy(request + head, "\r\n", 2);
-    if (body.count) memcpy(request + head + 2, body.data, body.count);
+    if (body.data) memcpy(request + head + 2, body.data, body.count);
     connection->request = request;
     connection->request_bytes = (size_t)head + 2 + body.count;
     connection->heard = connection->in_body = connection->leaving = false;

@@ -80,20 +80,20 @@ enum status kv_store_files_begin(struct kv_files *files, uint32_t slot_count, bo
 
 /* It takes no more blocks: gives back the room behind its last one (all of it, if there is none).
  */
-void kv_store_files_end(struct kv_files *files, uint32_t segment);
+void kv_store_files_end(struct kv_files *files, uint32_t index);
 
 /* Adds entries to a sidecar; 0 or the errno. */
-int kv_store_files_note(struct kv_files *files, uint32_t segment, const struct store_entry *entry);
+int kv_store_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry);
 
 /* Removes a segment's files if nobody writes to it. Reads of it go on until the last use ends. */
-bool kv_store_files_remove(struct kv_files *files, uint32_t segment);
+bool kv_store_files_remove(struct kv_files *files, uint32_t index);
 
 /* One use more or less. */
-void kv_store_files_use(struct kv_files *files, uint32_t segment);
-void kv_store_files_unuse(struct kv_files *files, uint32_t segment);
+void kv_store_files_use(struct kv_files *files, uint32_t index);
+void kv_store_files_unuse(struct kv_files *files, uint32_t index);
 
 /* Reads so many bytes of a slot, from `offset` within it on; both whole pages. 0 or the errno. */
-int kv_store_files_read(struct kv_files *files, uint32_t segment, uint32_t slot, size_t offset,
+int kv_store_files_read(struct kv_files *files, uint32_t index, uint32_t slot, size_t offset,
                         void *memory, size_t bytes);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "policy/retain_blocks.h"
 
@@ -123,6 +124,7 @@ bool kv_store_others_remove(const struct kv_files *files, int64_t before_ns) {
     while (!removed) {
         uint32_t oldest = retain_blocks_oldest(others.ages, others.count, before_ns);
         if (oldest == RETAIN_NONE) break;
+        check(oldest < others.count && others.names && others.ages);
         removed = remove_segment(dirfd(directory), &others.names[oldest]);
         others.ages[oldest].movable = false;
     }

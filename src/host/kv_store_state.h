@@ -156,7 +156,7 @@ void kv_store_free_task(struct kv_store *store, struct kv_task *task);
 
 /* A frame that holds nothing (state FILLING); STORE_NONE: all are in use. */
 uint32_t kv_store_take_frame(struct kv_store *store);
-void kv_store_free_frame(struct kv_store *store, uint32_t frame);
+void kv_store_free_frame(struct kv_store *store, uint32_t index);
 
 /* A block's disk copy is no good: forgets it, and, if it is damaged, has all others forget it. */
 void kv_store_lose(struct kv_store *store, const struct block_key *key, uint32_t segment,
@@ -177,7 +177,7 @@ void kv_store_feed_moves(struct kv_store *store);
 void kv_store_end_move(struct kv_store *store, struct kv_task *task);
 void kv_store_compact(struct kv_store *store, int64_t now_ns);
 void kv_store_stop_moving(struct kv_store *store);
-void kv_store_queue_frame(struct kv_store *store, uint32_t frame, bool first);
+void kv_store_queue_frame(struct kv_store *store, uint32_t index, bool first);
 
 /* Bytes a second, of which so many seconds' worth may be saved up; 0: no limit. */
 static inline void kv_allowance_refill(struct kv_allowance *allowance, uint64_t rate,

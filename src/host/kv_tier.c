@@ -274,10 +274,10 @@ static void begin_load(struct kv_tier *tier, const struct record_kv_load *record
     free(blocks);
 }
 
-static void one_less(struct keeping *keeping) {
+static void fewer(struct keeping *keeping, uint32_t count) {
     struct kv_tier *tier = keeping->tier;
     pthread_mutex_lock(&tier->lock);
-    uint32_t left = --keeping->left;
+    uint32_t left = keeping->left -= count;
     pthread_mutex_unlock(&tier->lock);
     if (left) return;
     struct record_kv_kept told = {.record = {RECORD_VERSION, RECORD_KV_KEPT, sizeof told},
@@ -291,7 +291,7 @@ static void one_less(struct keeping *keeping) {
 
 /* On the store's thread. */
 static void copied(void *context, uint64_t tag) {
-    one_less(context);
+    fewer(context, 1);
 }
 
 static void keep(struct kv_tier *tier, const struct record_kv_keep *record) {
@@ -301,6 +301,7 @@ static void keep(struct kv_tier *tier, const struct record_kv_keep *record) {
     struct keeping *keeping = malloc(sizeof *keeping);
     check(keeping);
     *keeping = (struct keeping){tier, record->rank, record->last_page, 0, record->block_count + 1};
+    uint32_t ours = 1; /* it is not over before all have been given */
     for (uint32_t i = 0; i < record->block_count; i++) {
         struct kv_keep_ask ask = {.key = keys[i + 1],
                                   .parent = keys[i],
@@ -311,9 +312,9 @@ static void keep(struct kv_tier *tier, const struct record_kv_keep *record) {
         enum kv_keep_answer told = kv_store_keep(tier->store, &ask);
         if (told == KV_KEEP_TAKEN) continue;
         keeping->dropped += told == KV_KEEP_FULL;
-        one_less(keeping); /* not the last: that is below */
+        ours++;
     }
-    one_less(keeping);
+    fewer(keeping, ours);
 }
 
 void kv_tier_give(struct kv_tier *tier, const struct record *record) {

@@ -12,8 +12,8 @@
 
 struct kv_tier;
 
-/* `store` is left as it is but for what the pages say (shape). */
-enum status kv_tier_open(const struct kv_store_options *store, const struct kv_pages *pages,
+/* The options are left as they are but for what the pages say (shape). */
+enum status kv_tier_open(const struct kv_store_options *options, const struct kv_pages *pages,
                          struct kv_tier **tier_out, struct error *error) MUST_USE;
 
 /* Ends what is under way, and writes what waits, for some seconds. */

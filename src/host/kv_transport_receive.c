@@ -221,7 +221,7 @@ static bool keep_early(struct link *link, const struct kv_wire_message *message,
     if (!copy) return false;
     early.until_ns = clock_now_ns() + transport->options.early_ns_max;
     *copy = early;
-    if (early.bytes) memcpy(copy->rows, rows, early.bytes);
+    if (rows) memcpy(copy->rows, rows, early.bytes);
     transport->early = copy;
     transport->early_bytes += sizeof *copy + copy->bytes;
     return true;

@@ -149,7 +149,7 @@ void kv_transport_link_break(struct link *link, const char *why);
 
 void kv_transport_link_opened(struct link *link);
 
-void kv_transport_link_accept(ucp_conn_request_h request, void *transport);
+void kv_transport_link_accept(ucp_conn_request_h request, void *argument);
 
 /* Sends at once, without queue and lock. */
 void kv_transport_link_say(struct link *link, const struct outgoing *message);

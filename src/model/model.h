@@ -196,7 +196,7 @@ const struct placement *model_placement(const struct model *model);
 bool model_layer_moves(const struct model *model, uint32_t layer);
 
 /* None are under way. Moves of a layer stand together, and leave every expert a slot. */
-void model_move_begin(struct model *model, const struct expert_move *moves, uint32_t count,
+void model_move_begin(struct model *model, const struct expert_move *list, uint32_t count,
                       uint64_t bytes_per_second /* 0: any */);
 /* Does some of it; model_step does so too, on its way. */
 void model_move_progress(struct model *model);

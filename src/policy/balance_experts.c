@@ -204,6 +204,7 @@ static void refine_nodes(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     uint32_t node_ranks = shape->ranks / shape->nodes;
     uint64_t bound = work->bound;
+    check(node_ranks > 0);
     for (uint32_t first = 0; first < shape->ranks; first += node_ranks) {
         uint64_t sum = 0;
         for (uint32_t rank = first; rank < first + node_ranks; rank++)

@@ -51,7 +51,7 @@ static void add_effect(struct pairs *pairs, struct effect effect, int items) {
 
 static uint64_t share_of(const struct pairs *pairs, uint32_t expert, uint32_t count) {
     uint64_t load = pairs->state->loads[expert];
-    return count == 1 ? load : count == 2 ? load / 2 : load / count;
+    return count <= 1 ? load : count == 2 ? load / 2 : load / count;
 }
 
 static void sum_lacks(struct pairs *pairs) {

@@ -59,6 +59,7 @@ static uint32_t replicas_of(const struct split_tokens *split, uint32_t expert) {
 }
 
 static uint32_t divided_up(uint64_t amount, uint32_t by) {
+    check(by > 0);
     return (uint32_t)((amount + by - 1) / by);
 }
 

@@ -33,7 +33,8 @@ struct split_tokens { /* of one layer's placement, with scratch; lies in the cal
 
 size_t split_tokens_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count);
 
-/* Every expert has a slot; a slot may have none. `memory` (aligned to 8) and the map live as long as the split. */
+/* Every expert has a slot; a slot may have none. `memory` (aligned to 8) and the map live as long
+ * as the split. */
 void split_tokens_open(struct split_tokens *split, uint32_t expert_count, uint32_t slot_count,
                        uint32_t rank_count, const uint16_t *slot_to_expert, void *memory);
 

@@ -215,17 +215,17 @@ static enum status play(struct bench *bench, uint32_t plays, double speed, struc
     double seconds = trace_seconds(trace);
     for (uint32_t i = 0; i < count; i++) {
         const struct load_trace_row *row = &trace->rows[i % trace->count];
-        size_t at = i / trace->count * trace->block_count + row->block_index;
+        uint32_t round = i / trace->count;
+        size_t at = (size_t)round * trace->block_count + row->block_index;
         double arrival = trace->has_arrivals
                              ? row->arrival
                              : seconds * (double)(i % trace->count) / (double)trace->count;
         for (uint32_t b = 0; b < row->block_count; b++)
-            bench->blocks[at + b] =
-                numbers[row->block_index + b] + (uint32_t)(i / trace->count) * bench->block_ids;
+            bench->blocks[at + b] = numbers[row->block_index + b] + round * bench->block_ids;
         uint32_t prompt = cut(row->prompt_tokens, bench->values.max_prompt);
         uint32_t whole = prompt / RANKS_BLOCK_TOKENS;
         bench->requests[i] = (struct ranks_request){
-            .arrival_ns = (int64_t)((arrival + seconds * (double)(i / trace->count)) / speed * 1e9),
+            .arrival_ns = (int64_t)((arrival + seconds * round) / speed * 1e9),
             .prompt_tokens = prompt,
             .output_tokens = cut(row->output_tokens, LOAD_TRACE_TOKENS_MAX / 2),
             .block_count = row->block_count < whole ? row->block_count : whole,

@@ -212,14 +212,14 @@ static enum status read_questions(struct bench *bench, struct error *error) {
     size_t lines = 0, number = 0, wanted = bench->question_count;
     for (size_t at = 0; next_line(file, &at, &line);)
         lines++;
+    if (lines == 0)
+        status = error_set(error, STATUS_INVALID, "%s holds no question", bench->values.from);
     if (wanted > lines) wanted = lines;
     bench->question_count = 0;
     for (size_t at = 0; !status && next_line(file, &at, &line); number++)
         if (number * wanted / lines < (number + 1) * wanted / lines)
             status = ask_line(bench, line, &bench->questions[bench->question_count++], error);
     free((void *)(uintptr_t)file.data);
-    if (!status && lines == 0)
-        status = error_set(error, STATUS_INVALID, "%s holds no question", bench->values.from);
     return status;
 }
 

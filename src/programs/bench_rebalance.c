@@ -283,7 +283,7 @@ static enum status time_replicas(struct bench *bench, uint32_t batch, enum repli
 static enum status compare_replicas(struct bench *bench, uint32_t batch, bool first,
                                     struct error *error) {
     static double seconds[2][RUNS_MAX];
-    double uneven[2];
+    double uneven[2] = {0};
     uint32_t runs = (uint32_t)bench->values.runs;
     for (uint32_t run = 0; run < runs; run++)
         for (int flow = 0; flow < 2; flow++) {

@@ -61,15 +61,22 @@ static void write_number(FILE *out, double x, double y, const char *anchor, cons
     write_text(out, x, y, anchor, 11, color, text);
 }
 
+/* Beside the one at 0. */
+static uint32_t lines_of(double most, double step) {
+    return step > 0 ? (uint32_t)(most * 1.0001 / step) : 0;
+}
+
 /* Lines and numbers of both axes; y_step 0: the y axis has none. */
 static void write_grid(FILE *out, const struct panel *panel, double x_step, double y_step) {
-    for (double x = 0; x <= panel->x_max * 1.0001; x += x_step) {
+    for (uint32_t i = 0; i <= lines_of(panel->x_max, x_step); i++) {
+        double x = i * x_step;
         fprintf(out,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"" GRID "\"/>\n",
                 x_of(panel, x), panel->top, x_of(panel, x), panel->top + panel->height);
         write_number(out, x_of(panel, x), panel->top + panel->height + 16, "middle", SOFT, x);
     }
-    for (double y = 0; y_step > 0 && y <= panel->y_max * 1.0001; y += y_step) {
+    for (uint32_t i = 0; y_step > 0 && i <= lines_of(panel->y_max, y_step); i++) {
+        double y = i * y_step;
         fprintf(out,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"" GRID "\"/>\n",
                 panel->left, y_of(panel, y), panel->left + panel->width, y_of(panel, y));

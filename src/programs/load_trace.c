@@ -107,7 +107,8 @@ static double days_from_civil(int year, int month, int day) {
     year -= month <= 2;
     int era = year / 400, of_era = year % 400;
     int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-    return era * 146097.0 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+    int days = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+    return era * 146097.0 + days - 719468;
 }
 
 /* "2023-11-16 18:15:46.6805900", a 'T' in the middle and a zone behind allowed, the zone ignored;
@@ -120,6 +121,7 @@ static bool read_time(struct bytes field, double *out) {
     if (field.count >= sizeof text) return false;
     memcpy(text, field.data, field.count);
     text[field.count] = 0;
+    /* Numbers of so few digits always fit. NOLINTNEXTLINE(cert-err34-c) */
     if (sscanf(text, "%4d-%2d-%2d%*1[ T]%2d:%2d:%n", &year, &month, &day, &hour, &minute, &used) <
             5 ||
         used == 0)

@@ -30,7 +30,7 @@ struct rank_job_values {
      .help = "processes that share the experts and the sequences; never changes a result",         \
      .offset = offsetof(owner, job.ranks),                                                         \
      .minimum = 1,                                                                                 \
-     .maximum = LIMIT_RANKS},                                                                        \
+     .maximum = LIMIT_RANKS},                                                                      \
         {.name = "redundant-experts",                                                              \
          .type = OPTION_COUNT,                                                                     \
          .help = "among ranks: slots for replicas of experts, at least so many in each layer",     \
@@ -111,9 +111,9 @@ struct rank_job_values {
     }
 
 /* The command line that starts so many ranks of this program: `arguments` (NULL at the end) are
- * what follows its name. Open MPI keeps its files in `room`; NULL: in its usual places. One rank
- * needs no launcher. One piece of memory, for free(); NULL: none is left. */
-const char **rank_job_command(uint64_t ranks, const char *room, const char *const *arguments);
+ * what follows its name. Open MPI keeps its files in the folder `files`; NULL: in its usual places.
+ * One rank needs no launcher. One piece of memory, for free(); NULL: none is left. */
+const char **rank_job_command(uint64_t ranks, const char *files, const char *const *arguments);
 
 /* True: the program is over, with that exit code. */
 bool rank_job_begin(const struct option_table *table, const struct rank_job_values *values,

@@ -596,12 +596,13 @@ void fleet_carriers_run(struct fleet_carriers *carriers, int64_t now_ns) {
         }
         happen(carriers, &parcel, now_ns);
     }
-    for (uint8_t unit = 0; unit < FLEET_UNITS_MAX; unit++)
-        for (uint8_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
+    for (uint32_t unit = 0; unit < FLEET_UNITS_MAX; unit++)
+        for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
             const struct fleet_carrier *carrier = &carriers->places[unit][rank];
             if (!carrier->up || carrier->dead || stands_still(carriers, unit, now_ns)) continue;
             if (carrier->ledger.open_count == 0) continue;
-            tend(carriers, (struct fleet_place){unit, rank, carrier->life}, now_ns);
+            tend(carriers, (struct fleet_place){(uint8_t)unit, (uint8_t)rank, carrier->life},
+                 now_ns);
         }
 }
 

@@ -18,7 +18,7 @@ void fleet_post_send(struct fleet_post *post, int64_t due_ns, uint32_t connectio
     uint32_t at = 0, bytes = (uint32_t)(offsetof(struct fleet_letter, record) + record->bytes);
     for (struct fleet_letter *other; (other = fleet_post_at(post, at)) && other->due_ns <= due_ns;)
         at += other->bytes;
-    check(post->used + bytes <= FLEET_POST_BYTES);
+    check(post->memory && post->used + bytes <= FLEET_POST_BYTES);
     memmove(post->memory + at + bytes, post->memory + at, post->used - at);
     struct fleet_letter *letter = (struct fleet_letter *)(void *)(post->memory + at);
     letter->due_ns = due_ns;

@@ -93,17 +93,17 @@ static inline int64_t fleet_earlier(int64_t a, int64_t b) {
 /* ---- fleet_units.c --------------------------------------------------------------------------- */
 
 /* Does all that is due at the unit. */
-void fleet_units_run(struct world *world, uint32_t unit);
+void fleet_units_run(struct world *world, uint32_t index);
 int64_t fleet_units_wake_ns(const struct fleet_unit_host *unit);
 uint32_t fleet_units_held(const struct world *world, const struct fleet_unit_host *unit);
 
 /* True if no step is in flight and nothing is on the way to it or its pages' hosts. */
 bool fleet_units_quiet(const struct world *world, uint32_t unit);
 
-void fleet_units_kill(struct world *world, uint32_t unit);
+void fleet_units_kill(struct world *world, uint32_t index);
 
 /* Its connection is gone, it is not. `heard`: the gateway's host hears of it. */
-void fleet_units_cut(struct world *world, uint32_t unit, bool heard);
+void fleet_units_cut(struct world *world, uint32_t index, bool heard);
 
 /* An operator's wish, at the unit itself: that it takes nothing new. */
 void fleet_units_ask_drain(struct world *world, uint32_t unit);
@@ -140,6 +140,6 @@ void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan, u
 
 /* Every page that somebody may write to or read has one owner, who knows of it. NULL, or what is
  * wrong. */
-const char *fleet_inside_audit(const struct world *world, uint32_t unit, uint32_t rank);
+const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32_t rank);
 
 #endif
