@@ -26,7 +26,7 @@ struct bench_values {
     const char *shape, *weights, *activations, *device, *cpu_mask, *phase, *table;
     const char *sweep_tokens, *sweep_prompt, *sweep_context, *sweep_rows;
     uint64_t tokens, context, prompt_tokens, prompt_context, experts, rows, rounds, threads;
-    bool json;
+    bool best, processor_time, json;
 };
 
 #define AT(field) .offset = offsetof(struct bench_values, field)
@@ -103,6 +103,15 @@ static const struct option bench_rows[] = {
      .maximum = LAYER_RUN_ROUNDS_MAX,
      AT(rounds)},
     MODEL_RUN_DEVICE(struct bench_values, device),
+    {.name = "best",
+     .type = OPTION_FLAG,
+     .help = "the best round counts, not the median: for a busy machine",
+     AT(best)},
+    {.name = "processor-time",
+     .type = OPTION_FLAG,
+     .help = "one thread, and the time that it had of its processor, not the clock's: for a busy "
+             "machine",
+     AT(processor_time)},
     {.name = "cpu-mask",
      .type = OPTION_CHOICE,
      .fallback = "auto",
@@ -364,11 +373,13 @@ static void write_head(const struct bench *bench) {
             "activations\n"
             "# one layer of one rank. tokens: of the rank's micro-batch; context: positions before "
             "them; expert_rows: of each of the `experts` routed experts here\n"
-            "# us: microseconds, median of %llu rounds; flop: two for each multiply-add of a "
+            "# us: microseconds%s, %s of %llu rounds; flop: two for each multiply-add of a "
             "product; bytes: weights, activations and KV, each once. 0: does not matter\n"
             "phase,part,tokens,context,expert_rows,experts,us,flop,bytes\n",
             layer_run_kernels(bench->run)->name, bench->limits.threads, values->shape,
-            values->weights, values->activations, (unsigned long long)values->rounds);
+            values->weights, values->activations,
+            values->processor_time ? " of processor time" : "", values->best ? "best" : "median",
+            (unsigned long long)values->rounds);
 }
 
 static void write_lines(const struct bench *bench, enum use use, const struct layer_case *layer,
@@ -390,11 +401,17 @@ static void write_lines(const struct bench *bench, enum use use, const struct la
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+static uint32_t threads_of(const struct bench_values *values) {
+    return values->processor_time ? 1 : (uint32_t)values->threads;
+}
+
 static enum status measure_limits(struct bench *bench, struct error *error) {
     struct team *team;
-    enum status status = team_open((uint32_t)bench->values.threads, &team, error);
+    enum status status = team_open(threads_of(&bench->values), &team, error);
     if (status != STATUS_OK) return status;
-    status = machine_limits_measure(team, false, &bench->limits, error);
+    status = bench->values.processor_time
+                 ? machine_limits_measure_busy(team, &bench->limits, error)
+                 : machine_limits_measure(team, false, &bench->limits, error);
     team_close(team);
     return status;
 }
@@ -405,7 +422,8 @@ static enum status prepare(struct bench *bench, struct error *error) {
                                         .fp8 = strcmp(values->weights, "fp8") == 0,
                                         .activations = values->activations,
                                         .cpu_mask = values->cpu_mask,
-                                        .threads = (uint32_t)values->threads,
+                                        .threads = threads_of(values),
+                                        .processor_time = values->processor_time,
                                         .experts = (uint32_t)values->experts};
     enum status status = engine_check_device(values->device, error);
     if (status == STATUS_OK) status = read_sweeps(bench, error);
@@ -450,14 +468,14 @@ static void print_foot(const struct bench *bench) {
 }
 
 static enum status run_cases(struct bench *bench, struct error *error) {
+    const struct layer_rounds rounds = {(uint32_t)bench->values.rounds, bench->values.best};
     enum status status = STATUS_OK;
     print_head(bench);
     if (bench->table) write_head(bench);
     for (uint32_t i = 0; status == STATUS_OK && i < bench->case_count; i++) {
         const struct layer_case *layer = &bench->cases[i];
         struct layer_times times;
-        status =
-            layer_run_measure(bench->run, layer, (uint32_t)bench->values.rounds, &times, error);
+        status = layer_run_measure(bench->run, layer, &rounds, &times, error);
         if (status != STATUS_OK) break;
         if (bench->uses[i] == USE_PRINT)
             print_case(bench, layer, &times);

@@ -18,6 +18,7 @@
 #define VOCAB 64 /* a token's embedding is all that is needed of it */
 
 struct stopwatch {
+    bool processor;
     double since;
     double part[STAGE_PART_COUNT]; /* seconds */
 };
@@ -36,9 +37,13 @@ struct layer_run {
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+static double now(const struct stopwatch *watch) {
+    return watch->processor ? machine_limits_processor_now() : machine_limits_now();
+}
+
 static void begin_stage(void *context) {
     struct stopwatch *watch = context;
-    watch->since = machine_limits_now();
+    watch->since = now(watch);
 }
 
 static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t layer,
@@ -47,9 +52,9 @@ static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t l
 
 static void note_part(void *context, enum stage_part part) {
     struct stopwatch *watch = context;
-    double now = machine_limits_now();
-    watch->part[part] += now - watch->since;
-    watch->since = now;
+    double time = now(watch);
+    watch->part[part] += time - watch->since;
+    watch->since = time;
 }
 
 /* ---- shape ----------------------------------------------------------------------------------- */
@@ -251,14 +256,20 @@ static void plan_case(struct layer_run *run, const struct layer_case *layer) {
         step_plan_pages(plan)[i] = (struct page_id){i};
 }
 
+static double settle(double *seconds, const struct layer_rounds *rounds) {
+    double median = machine_limits_median(seconds, rounds->count);
+    return rounds->best ? seconds[0] : median; /* sorted by now */
+}
+
 enum status layer_run_measure(struct layer_run *run, const struct layer_case *layer,
-                              uint32_t rounds, struct layer_times *times_out, struct error *error) {
+                              const struct layer_rounds *rounds, struct layer_times *times_out,
+                              struct error *error) {
     double seconds[STAGE_PART_COUNT][LAYER_RUN_ROUNDS_MAX], whole[LAYER_RUN_ROUNDS_MAX];
-    check(rounds > 0 && rounds <= LAYER_RUN_ROUNDS_MAX);
+    check(rounds->count > 0 && rounds->count <= LAYER_RUN_ROUNDS_MAX);
     plan_case(run, layer);
     model_echo_rows(run->model, layer->expert_rows);
-    for (uint32_t round = 0; round <= rounds; round++) {
-        run->watch = (struct stopwatch){.since = 0};
+    for (uint32_t round = 0; round <= rounds->count; round++) {
+        run->watch = (struct stopwatch){.processor = run->options.processor_time};
         enum status status = model_step(run->model, run->plan, NULL, NULL, error);
         if (status != STATUS_OK) return status;
         if (round == 0) continue; /* memory is touched for the first time */
@@ -268,8 +279,8 @@ enum status layer_run_measure(struct layer_run *run, const struct layer_case *la
             whole[round - 1] += run->watch.part[part];
         }
     }
-    times_out->layer = machine_limits_median(whole, rounds);
+    times_out->layer = settle(whole, rounds);
     for (int part = 0; part < STAGE_PART_COUNT; part++)
-        times_out->part[part] = machine_limits_median(seconds[part], rounds);
+        times_out->part[part] = settle(seconds[part], rounds);
     return STATUS_OK;
 }

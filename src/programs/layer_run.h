@@ -12,8 +12,9 @@ struct layer_run_options {
     const char *shape; /* as random_checkpoint_config names it */
     bool fp8;          /* weights; else BF16 */
     const char *activations, *cpu_mask;
-    uint32_t threads; /* 0: one for each CPU */
-    uint32_t experts; /* routed ones that lie here: at most half of them */
+    uint32_t threads;    /* 0: one for each CPU */
+    uint32_t experts;    /* routed ones that lie here: at most half of them */
+    bool processor_time; /* of one thread: what it had of its processor, not what the clock says */
 };
 
 struct layer_run;
@@ -39,15 +40,19 @@ enum status layer_run_prepare(struct layer_run *run, const struct layer_case *ca
                               struct error *error) MUST_USE;
 const struct kernels *layer_run_kernels(const struct layer_run *run);
 
-struct layer_times { /* seconds: medians over the rounds */
+struct layer_times { /* seconds: medians over the rounds, or each the best of them */
     double part[STAGE_PART_COUNT];
     double layer; /* of the sum of all parts */
 };
 
 /* One of the cases, once unmeasured, then `rounds` times. */
 #define LAYER_RUN_ROUNDS_MAX 99
+struct layer_rounds {
+    uint32_t count;
+    bool best; /* not the median: for a busy machine */
+};
 enum status layer_run_measure(struct layer_run *run, const struct layer_case *layer,
-                              uint32_t rounds, struct layer_times *times_out,
+                              const struct layer_rounds *rounds, struct layer_times *times_out,
                               struct error *error) MUST_USE;
 
 #endif

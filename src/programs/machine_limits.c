@@ -6,13 +6,21 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "kernels/probe.h"
 
 #define RUNS 15
 #define READ_BYTES ((size_t)256 << 20)
 #define MULTIPLY_ROUNDS 500000
+
+struct meter {
+    struct team *team;
+    uint32_t threads;
+    double (*now)(void);
+};
 
 struct probe {
     enum probe_kind kind;
@@ -25,6 +33,12 @@ struct probe {
 
 double machine_limits_now(void) {
     return (double)clock_now_ns() * 1e-9;
+}
+
+double machine_limits_processor_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static int compare_figures(const void *a, const void *b) {
@@ -57,33 +71,32 @@ static void read_share(void *context, uint32_t first, uint32_t count, uint32_t m
     if (first == 0) probe->sink = sum;
 }
 
-static double multiply_rate(struct team *team, uint32_t threads, enum probe_kind kind) {
+static double multiply_rate(const struct meter *meter, enum probe_kind kind) {
     double rates[RUNS];
     struct probe probe = {.kind = kind};
     if (probe_multiply(kind, 1) == 0) return 0;
     for (int run = 0; run < RUNS; run++) {
-        double start = machine_limits_now();
-        team_run(team, multiply_share, &probe, threads, 1);
-        rates[run] = probe.operations * threads / (machine_limits_now() - start);
+        double start = meter->now();
+        team_run(meter->team, multiply_share, &probe, meter->threads, 1);
+        rates[run] = probe.operations * meter->threads / (meter->now() - start);
     }
     return best_of(rates);
 }
 
-static double read_rate(struct team *team, uint32_t threads, const char *data, uint32_t streams) {
+static double read_rate(const struct meter *meter, const char *data, uint32_t streams) {
     double rates[RUNS];
     struct probe probe = {.data = data, .streams = streams};
-    probe.share_bytes = READ_BYTES / threads / 4096 * 4096;
+    probe.share_bytes = READ_BYTES / meter->threads / 4096 * 4096;
     for (int run = 0; run < RUNS; run++) {
-        double start = machine_limits_now();
-        team_run(team, read_share, &probe, threads, 1);
-        rates[run] = (double)probe.share_bytes * threads / (machine_limits_now() - start);
+        double start = meter->now();
+        team_run(meter->team, read_share, &probe, meter->threads, 1);
+        rates[run] = (double)probe.share_bytes * meter->threads / (meter->now() - start);
     }
     return best_of(rates);
 }
 
-enum status machine_limits_measure(struct team *team, bool single,
-                                   struct machine_limits *limits_out, struct error *error) {
-    uint32_t threads = single ? 1 : team_threads(team);
+static enum status measure(const struct meter *meter, struct machine_limits *limits_out,
+                           struct error *error) {
     void *data = mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
         return error_set(error, STATUS_NO_MEMORY,
@@ -92,11 +105,24 @@ enum status machine_limits_measure(struct team *team, bool single,
     madvise(data, READ_BYTES, MADV_HUGEPAGE);
     for (size_t i = 0; i < READ_BYTES; i += 64)
         *(uint64_t *)(void *)((char *)data + i) = i;
-    double one = read_rate(team, threads, data, 1), four = read_rate(team, threads, data, 4);
-    limits_out->threads = threads;
+    double one = read_rate(meter, data, 1), four = read_rate(meter, data, 4);
+    limits_out->threads = meter->threads;
     limits_out->read_bytes = one > four ? one : four;
-    limits_out->fma_flops = multiply_rate(team, threads, PROBE_FMA);
-    limits_out->bf16_flops = multiply_rate(team, threads, PROBE_BF16);
+    limits_out->fma_flops = multiply_rate(meter, PROBE_FMA);
+    limits_out->bf16_flops = multiply_rate(meter, PROBE_BF16);
     munmap(data, READ_BYTES);
     return STATUS_OK;
+}
+
+enum status machine_limits_measure(struct team *team, bool single,
+                                   struct machine_limits *limits_out, struct error *error) {
+    const struct meter meter = {team, single ? 1 : team_threads(team), machine_limits_now};
+    return measure(&meter, limits_out, error);
+}
+
+enum status machine_limits_measure_busy(struct team *team, struct machine_limits *limits_out,
+                                        struct error *error) {
+    const struct meter meter = {team, 1, machine_limits_processor_now};
+    check(team_threads(team) == 1);
+    return measure(&meter, limits_out, error);
 }

@@ -20,8 +20,15 @@ struct machine_limits {
 enum status machine_limits_measure(struct team *team, bool single,
                                    struct machine_limits *limits_out, struct error *error);
 
+/* On a machine that others use, too: those of a team of one thread, the calling one, in the time
+ * that it had of its processor. */
+enum status machine_limits_measure_busy(struct team *team, struct machine_limits *limits_out,
+                                        struct error *error);
+
 /* Seconds since some moment, from the monotonic clock. */
 double machine_limits_now(void);
+/* ... that this thread has had of its processor. */
+double machine_limits_processor_now(void);
 
 /* Median of `count` figures; sorts them. */
 double machine_limits_median(double *figures, uint32_t count);

@@ -47,8 +47,10 @@ def check_report():
     parts = check_case(prompt, PROMPT)
     assert (prompt["tokens"], prompt["context"]) == (70, 64), prompt  # whole blocks before it
     assert parts["query"]["flop"] == 2 * 70 * 4 * 48 * 96, parts["query"]
-    done = run(*SMALL, "--phase", "decode", "--activations", "f32", "--weights", "bf16", "--rows-per-expert", "5")
+    done = run(*SMALL, "--best", "--processor-time", "--phase", "decode", "--activations", "f32", "--weights", "bf16",
+               "--rows-per-expert", "5")
     assert done.returncode == 0 and "5 rows each" in done.stdout and "prompt:" not in done.stdout, done
+    assert "1 threads" in done.stdout, done
 
 
 def check_table(folder):
