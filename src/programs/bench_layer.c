@@ -425,8 +425,7 @@ static enum status prepare(struct bench *bench, struct error *error) {
                                         .threads = threads_of(values),
                                         .processor_time = values->processor_time,
                                         .experts = (uint32_t)values->experts};
-    enum status status = engine_check_device(values->device, error);
-    if (status == STATUS_OK) status = read_sweeps(bench, error);
+    enum status status = read_sweeps(bench, error);
     if (status == STATUS_OK) status = layer_run_open(&options, &bench->run, error);
     if (status != STATUS_OK) return status;
     add_printed(bench);
@@ -488,9 +487,11 @@ static enum status run_cases(struct bench *bench, struct error *error) {
 
 static enum status run_all(struct bench *bench, struct error *error) {
     const char *path = bench->values.table;
+    enum status status = engine_check_device(bench->values.device, error);
+    if (status != STATUS_OK) return status;
     if (path && !(bench->table = fopen(path, "w"))) /* before anything takes long */
         return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));
-    enum status status = prepare(bench, error);
+    status = prepare(bench, error);
     if (status == STATUS_OK) status = run_cases(bench, error);
     if (!bench->table) return status;
     bool failed = ferror(bench->table) != 0;

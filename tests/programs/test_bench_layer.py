@@ -80,7 +80,7 @@ def check_table(folder):
 def check_refusals(folder):
     for options, words in ((("--experts-here", "17"), "1 to 16"), (("--sweep-rows", "3,x"), "--sweep-rows"),
                            (("--shape", "v4"), "--shape"), (("--table", folder), folder),
-                           (("--tokens", "0"), "--tokens")):
+                           (("--tokens", "0"), "--tokens"), (("--device", "cuda"), "no CUDA engine")):
         done = run(*SMALL, *options)
         assert done.returncode and words in done.stderr, (options, done)
 
