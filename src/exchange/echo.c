@@ -55,6 +55,7 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
     }
     for (uint32_t token = 0; token < tokens; token++)
         echo->token_data[token] = activations + (size_t)token * exchange->options.dispatch_bytes;
+    check(echo->row_count > 0 || pairs == 0);
     for (uint32_t pair = 0; pair < pairs; pair++)
         echo->token_rows[pair] = pair % echo->row_count;
     exchange->counts.tokens_dispatched += tokens;
@@ -121,9 +122,9 @@ enum status exchange_open_echo(const struct exchange_options *options, uint32_t 
     echo->results = calloc(echo->rows_max, options->combine_bytes);
     if (!echo->groups || !echo->row_token || !echo->token_rows || !echo->token_data ||
         !echo->results) {
+        error_set(error, STATUS_NO_MEMORY, "no memory for the results of %u pairs", echo->rows_max);
         close_echo(&echo->exchange);
-        return error_set(error, STATUS_NO_MEMORY, "no memory for the results of %u pairs",
-                         echo->rows_max);
+        return STATUS_NO_MEMORY;
     }
     *exchange_out = &echo->exchange;
     return STATUS_OK;

@@ -87,16 +87,7 @@ static void put_expect(struct unit *unit, struct unit_request *request) {
 
 bool handoff_reserve(struct unit *unit, struct unit_request *request) {
     struct pages_hit hit = pages_look_up(unit, request);
-    uint64_t pages = admit_start_pages(request_need(request), request->prompt_count + 1);
-    struct admit_house house = unit_rows_and_pages(unit);
-    if (admit_start(pages - hit.block_count + hit.unleased_count, &house) != ADMIT_NOW)
-        return false;
-    pages_attach(unit, request);
-    bool claimed = pages_claim(unit, request, (uint32_t)pages);
-    check(claimed);
-    request->state = REQUEST_PARKED;
-    unit->waiting_count--;
-    unit->reserved_count++;
+    if (!pages_park(unit, request, &hit, request->prompt_count + 1)) return false;
     put_expect(unit, request);
     return true;
 }

@@ -248,18 +248,9 @@ static void put_load(struct unit *unit, struct unit_request *request, uint32_t f
 /* Parks it with all its pages; false: not now, and so none behind it either. */
 static bool begin_load(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
                        uint32_t count) {
-    uint64_t pages = admit_start_pages(request_need(request), request_known(request));
-    struct admit_house house = unit_rows_and_pages(unit);
-    if (admit_start(pages - hit->block_count + hit->unleased_count, &house) != ADMIT_NOW)
-        return false;
-    request->tier->first_start = !request->started;
-    pages_attach(unit, request);
-    bool claimed = pages_claim(unit, request, (uint32_t)pages);
-    check(claimed);
-    request->state = REQUEST_PARKED;
-    unit->waiting_count--;
-    unit->reserved_count++;
-    unit->load_changed = true;
+    bool first_start = !request->started;
+    if (!pages_park(unit, request, hit, request_known(request))) return false;
+    request->tier->first_start = first_start;
     put_load(unit, request, hit->block_count, count);
     return true;
 }
