@@ -42,23 +42,25 @@ static double measured_experts(const struct stage_table *table, double tokens) {
                           tokens * PER_TOKEN / (table->experts ? table->experts : 1));
 }
 
-/* A chunk with so much before it as the positions attended say; several that begin at 0 if they are
- * fewer than one chunk's own. */
-static double measured_core(const struct stage_table *table, double tokens, double attended) {
-    const struct stage_axis *points = &table->grids[STAGE_TABLE_PROMPT][PART_CORE_PROMPT].tokens;
-    double own = tokens * (tokens + 1) / 2;
+/* As many equal chunks of c tokens, each behind r positions, as give all three sums: attended are
+ * k (c r + c (c + 1) / 2), cached k r, tokens k c. Where a micro-batch has half of a chunk's sums,
+ * k is a half. Chunks shorter than the table's first count as that one's shares. */
+static double measured_core(const struct stage_table *table, double tokens, double attended,
+                            double cached) {
+    double first = table->grids[STAGE_TABLE_PROMPT][PART_CORE_PROMPT].tokens.at[0];
+    double above = attended - tokens / 2;
     if (tokens == 0 || attended == 0) return 0;
-    if (attended >= own)
-        return stage_table_us(table, STAGE_TABLE_PROMPT, PART_CORE_PROMPT, tokens,
-                              (attended - own) / tokens);
-    double each = larger(points->at[0], 2 * attended / tokens - 1);
-    return tokens / each * stage_table_us(table, STAGE_TABLE_PROMPT, PART_CORE_PROMPT, each, 0);
+    double chunks = above > 0 ? tokens * (cached + tokens / 2) / above : tokens;
+    double each = larger(first, tokens / chunks);
+    return tokens / each *
+           stage_table_us(table, STAGE_TABLE_PROMPT, PART_CORE_PROMPT, each, cached / chunks);
 }
 
-static double measured_attention(const struct stage_table *table, double tokens, double attended) {
+static double measured_attention(const struct stage_table *table, double tokens, double attended,
+                                 double cached) {
     static const enum stage stages[] = {STAGE_ATTENTION_0, STAGE_ATTENTION_1, STAGE_DISPATCH,
                                         STAGE_COMBINE};
-    double us = measured_core(table, tokens, attended);
+    double us = measured_core(table, tokens, attended, cached);
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
         us += measured_stage(table, STAGE_TABLE_PROMPT, stages[i], tokens);
     return us;
@@ -106,7 +108,7 @@ static struct prefill_work prefill_work(const struct stage_table *table, double 
     if (!table)
         return (struct prefill_work){prefill_attention(tokens, attended, cached),
                                      prefill_shared(tokens), prefill_experts(tokens)};
-    return (struct prefill_work){measured_attention(table, tokens, attended),
+    return (struct prefill_work){measured_attention(table, tokens, attended, cached),
                                  measured_stage(table, STAGE_TABLE_PROMPT, STAGE_SHARED, tokens),
                                  measured_experts(table, tokens)};
 }
@@ -203,11 +205,11 @@ double hardware_decode_ns(const struct stage_table *table, const struct hardware
  * read back: two equations, from a long and a short chunk with much before them. */
 static void solve_core(const struct stage_table *table, struct hardware_costs *costs) {
     const double far = 8192, few = 64, many = 2048;
-    double of_few = (measured_core(table, few, few * (few + 1) / 2 + few * far) -
-                     measured_core(table, few, few * (few + 1) / 2)) /
+    double of_few = (measured_core(table, few, few * (few + 1) / 2 + few * far, far) -
+                     measured_core(table, few, few * (few + 1) / 2, 0)) /
                     far;
-    double of_many = (measured_core(table, many, many * (many + 1) / 2 + many * far) -
-                      measured_core(table, many, many * (many + 1) / 2)) /
+    double of_many = (measured_core(table, many, many * (many + 1) / 2 + many * far, far) -
+                      measured_core(table, many, many * (many + 1) / 2, 0)) /
                      far;
     double attended = larger(0, (of_many - of_few) / (many - few));
     costs->attended_ns = LAYERS * attended * 1e3;

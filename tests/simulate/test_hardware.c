@@ -97,7 +97,17 @@ static void a_table_knows_context(void **state) {
     double of_one = hardware_prefill_ns(table, &one, 1);
     double of_many = hardware_prefill_ns(table, &many, 1);
     assert_float_equal(of_one - of_many, 61 * 1e3 * 2 * (2e7 - 16 * 1e6), 1e6);
+    /* two chunks of 512 behind 2,048 cost twice one of them */
+    *prompt = (struct stage_grid){
+        .tokens = {2, {64, 1024}}, .context = {2, {0, 4096}}, .us = {{1e6, 3e6}, {2e7, 5e7}}};
+    double chunk = 512.0 * 2048 + 512 * 513 / 2, share = (512 - 64) / 960.0;
+    struct hardware_prefill_rank none = {.tokens = 1024};
+    struct hardware_prefill_rank two = {1024, (uint64_t)(2 * chunk), 2 * 2048};
+    double at_2048 = 2e6 + share * (3.5e7 - 2e6);
+    assert_float_equal(hardware_prefill_ns(table, &two, 1) - hardware_prefill_ns(table, &none, 1),
+                       61 * 1e3 * 2 * at_2048, 1e8); /* `none` waits for the network */
     struct hardware_costs costs = hardware_costs_of_rank(table);
+    assert_true(costs.attended_ns > 0 && costs.read_ns > 0);
     assert_true(costs.token_ns > 0 && costs.request_ns >= 0 && costs.context_ns > 0);
     free(table);
 }
