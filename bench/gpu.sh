@@ -14,12 +14,13 @@ named_steps=(time-lite) # only if asked for
 usage() {
     cat <<'TEXT'
 usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is named
-       bench/gpu.sh libs DIR                 what --libs needs, from the packages of this machine
+       bench/gpu.sh libs [DIR]               what --libs needs, from the packages of this machine
 
   --device cpu|cuda   what computes (default: cuda where there is a GPU); without cuda the build has no CUDA
   --build DIR         where it is built (default: build-gpu); an existing build is used as it is configured
   --out DIR           where the results go: STEP.txt each, results.csv (default: build-gpu/results)
-  --libs DIR          jansson and cmocka for a machine without them: DIR/include, DIR/lib
+  --libs DIR          jansson and cmocka for a machine without them: DIR/include, DIR/lib (default: .deps, if it
+                      is there)
   --limit SECONDS     for each step (default: 540)
   --quick             little of everything: to see that it runs
 
@@ -181,7 +182,7 @@ inside='' failed=0 steps=()
 while [ $# -gt 0 ]; do
     case $1 in
     help | --help) usage && exit ;;
-    libs) gather_libs "${2:?"libs: expected a folder"}" && exit || exit 1 ;;
+    libs) gather_libs "${2:-$root/.deps}" && exit || exit 1 ;;
     --device | --build | --out | --libs | --limit)
         [ $# -ge 2 ] || { echo "gpu.sh: $1 needs a value" >&2 && exit 2; }
         declare "${1#--}=$2"
@@ -196,6 +197,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+[ -n "$libs" ] || [ ! -d "$root/.deps/lib" ] || libs=$root/.deps
 [ -z "$libs" ] || use_libs
 if [ -n "$inside" ]; then
     "do_${inside//-/_}"
