@@ -95,9 +95,12 @@ do_inspect() {
 }
 
 suite() {
-    meson test -C "$build" --no-rebuild --print-errorlogs --suite "$1" || return 1
+    local status=0
+    meson test -C "$build" --no-rebuild --print-errorlogs --suite "$1" || status=1
     # without cmocka there are none
     ! meson test -C "$build" --no-rebuild --list --suite "$1" 2>&1 | grep -q "No suitable tests" || return 77
+    grep -E '^(Ok|Fail|Timeout): ' "$build/meson-logs/testlog.txt" | tr -s ' \n' ' '
+    return "$status"
 }
 
 do_kernels() { suite kernels; }
