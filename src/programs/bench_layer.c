@@ -210,9 +210,11 @@ static void add_printed(struct bench *bench) {
 
 static void add_grid(struct bench *bench, bool prompt, const struct model_run_sizes *tokens) {
     for (uint32_t t = 0; t < tokens->count; t++)
-        for (uint32_t c = 0; c < bench->sweep_context.count; c++)
-            add_case(bench, c ? USE_CORE : USE_ROW, prompt, tokens->values[t],
-                     bench->sweep_context.values[c]);
+        for (uint32_t c = 0; c < bench->sweep_context.count; c++) {
+            struct layer_case *layer = add_case(bench, c ? USE_CORE : USE_ROW, prompt,
+                                                tokens->values[t], bench->sweep_context.values[c]);
+            if (c) layer->expert_rows = 1; /* only the core is wanted */
+        }
 }
 
 /* Rows by themselves: of one token, so that little else is computed. */
@@ -366,18 +368,24 @@ static bool is_written(enum use use, enum stage_part part) {
     return use == USE_ROW || (use == USE_CORE && is_of_context(part));
 }
 
+/* What else ran on the machine, in the last minute. */
+static double load_average(void) {
+    double load;
+    return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
 static void write_head(const struct bench *bench) {
     const struct bench_values *values = &bench->values;
     fprintf(bench->table,
-            "# fathom bench layer: CPU, kernels %s, %u threads; shape %s, %s weights, %s "
-            "activations\n"
+            "# fathom bench layer: CPU, kernels %s, %u threads, load average %.2f; shape %s, %s "
+            "weights, %s activations\n"
             "# one layer of one rank. tokens: of the rank's micro-batch; context: positions before "
             "them; expert_rows: of each of the `experts` routed experts here\n"
             "# us: microseconds%s, %s of %llu rounds; flop: two for each multiply-add of a "
             "product; bytes: weights, activations and KV, each once. 0: does not matter\n"
             "phase,part,tokens,context,expert_rows,experts,us,flop,bytes\n",
-            layer_run_kernels(bench->run)->name, bench->limits.threads, values->shape,
-            values->weights, values->activations,
+            layer_run_kernels(bench->run)->name, bench->limits.threads, load_average(),
+            values->shape, values->weights, values->activations,
             values->processor_time ? " of processor time" : "", values->best ? "best" : "median",
             (unsigned long long)values->rounds);
 }
@@ -445,13 +453,16 @@ static void print_head(const struct bench *bench) {
     const struct machine_limits *limits = &bench->limits;
     const struct bench_values *values = &bench->values;
     printf(values->json
-               ? "{\"engine\":\"cpu\",\"kernels\":\"%s\",\"threads\":%u,\"shape\":\"%s\","
+               ? "{\"engine\":\"cpu\",\"kernels\":\"%s\",\"threads\":%u,\"load_average\":%.2f,"
+                 "\"shape\":\"%s\","
                  "\"weights\":\"%s\",\"activations\":\"%s\",\"limits\":{\"fma_flops\":%.4g,"
                  "\"bf16_flops\":%.4g,\"read_bytes\":%.4g},\"cases\":["
-               : "CPU, kernels %s, %u threads; shape %s, %s weights, %s activations\n"
+               : "CPU, kernels %s, %u threads, load average %.2f; shape %s, %s weights, %s "
+                 "activations\n"
                  "limits: %.4g FLOP/s float, %.4g BF16 pairs, %.4g bytes/s read\n",
-           layer_run_kernels(bench->run)->name, limits->threads, values->shape, values->weights,
-           values->activations, limits->fma_flops, limits->bf16_flops, limits->read_bytes);
+           layer_run_kernels(bench->run)->name, limits->threads, load_average(), values->shape,
+           values->weights, values->activations, limits->fma_flops, limits->bf16_flops,
+           limits->read_bytes);
 }
 
 static void print_foot(const struct bench *bench) {
