@@ -72,6 +72,7 @@ void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t 
 
 struct spending { /* what is left of the step while it is filled */
     uint32_t tokens;
+    uint32_t prompt_tokens;
     uint32_t pages;
     uint32_t rows_running;
     double prompt_ns;
@@ -93,6 +94,7 @@ static struct schedule_choice choose_prompt(const struct schedule_item *item,
     struct schedule_choice choice = {.reason = SCHEDULE_NO_TOKENS};
     uint32_t most =
         left->tokens < limits->chunk_tokens_max ? left->tokens : limits->chunk_tokens_max;
+    if (left->prompt_tokens < most) most = left->prompt_tokens;
     if (row_tokens(item, most) == 0) return choice;
     if (left->prompt_ns < SCHEDULE_UNBOUND)
         most = step_cost_afford(limits->cost, item->computed_tokens, most, left->prompt_ns);
@@ -100,6 +102,7 @@ static struct schedule_choice choose_prompt(const struct schedule_item *item,
     choice.reason = SCHEDULE_NO_TIME;
     if (choice.token_count == 0) return choice;
     left->tokens -= choice.token_count;
+    left->prompt_tokens -= choice.token_count;
     if (left->prompt_ns < SCHEDULE_UNBOUND)
         left->prompt_ns -=
             step_cost_run_ns(limits->cost, item->computed_tokens, choice.token_count);
@@ -157,7 +160,10 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
                        struct schedule_choice *choices_out) {
     check(limits->tokens_max >= limits->rows_max + KV_BLOCK_TOKENS);
     check(limits->chunk_tokens_max >= KV_BLOCK_TOKENS);
+    check(!limits->prompt_tokens_max || limits->prompt_tokens_max >= KV_BLOCK_TOKENS);
     struct spending left = {.tokens = limits->tokens_max,
+                            .prompt_tokens = limits->prompt_tokens_max ? limits->prompt_tokens_max
+                                                                       : limits->tokens_max,
                             .pages = limits->pages_available,
                             .prompt_ns = limits->prompt_ns_max};
     for (uint32_t i = 0; i < item_count; i++)

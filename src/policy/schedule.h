@@ -38,7 +38,9 @@ struct schedule_limits {
     uint32_t rows_max;         /* requests running at once, hence rows in a step */
     uint32_t tokens_max;       /* in a step; >= rows_max + KV_BLOCK_TOKENS */
     uint32_t chunk_tokens_max; /* of one prompt in a step; >= KV_BLOCK_TOKENS */
-    uint32_t pages_available;  /* free, or cached and unleased */
+    uint32_t
+        prompt_tokens_max;    /* of all prompts in a step; >= KV_BLOCK_TOKENS; 0: as many as fit */
+    uint32_t pages_available; /* free, or cached and unleased */
     const struct step_cost *cost;
     double prompt_ns_max; /* what prompts may add to this step; SCHEDULE_UNBOUND */
 };

@@ -62,6 +62,14 @@ double step_cost_run_ns(const struct step_cost *cost, uint32_t first_position,
     return step_cost_ns(cost, &work) - cost->weights[STEP_COST_FIXED];
 }
 
+double step_cost_attended_ns(const struct step_cost *cost) {
+    return cost->weights[STEP_COST_ATTENDED] / ATTENDED_UNIT;
+}
+
+double step_cost_context_ns(const struct step_cost *cost) {
+    return cost->weights[STEP_COST_CONTEXT] / CONTEXT_UNIT;
+}
+
 uint32_t step_cost_afford(const struct step_cost *cost, uint32_t first_position,
                           uint32_t tokens_max, double ns) {
     uint32_t low = 0, high = tokens_max; /* low is affordable; beyond high nothing is */

@@ -55,6 +55,10 @@ double step_cost_ns(const struct step_cost *cost, const struct step_work *work);
 double step_cost_run_ns(const struct step_cost *cost, uint32_t first_position,
                         uint32_t token_count);
 
+/* Of each position that a prompt token attends to; of each that a run of them reads back. */
+double step_cost_attended_ns(const struct step_cost *cost);
+double step_cost_context_ns(const struct step_cost *cost);
+
 /* The longest run from first_position on, up to tokens_max, that adds at most `ns`. */
 uint32_t step_cost_afford(const struct step_cost *cost, uint32_t first_position,
                           uint32_t tokens_max, double ns);

@@ -92,6 +92,7 @@ static void choose_unit_options(struct world *world) {
         .vocab_count = FLEET_VOCAB,
         .evict_rule = fleet_dice_below(dice, EVICT_RULE_COUNT),
         .rank_balance = fleet_dice_below(dice, BALANCE_METHOD_COUNT),
+        .level_steps = rows % 2,
         .prefix_cache = fleet_dice_below(dice, 3) > 0,
         .speculate = fleet_dice_below(dice, SPECULATE_MODE_COUNT),
         .kv_storage = world->report->stores,

@@ -381,6 +381,7 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
         .rows_max = unit->options.step_rows_max - unit->reserved_count,
         .tokens_max = unit->options.step_tokens_max,
         .chunk_tokens_max = unit->options.chunk_tokens_max,
+        .prompt_tokens_max = unit->prompt_tokens_max,
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
         .cost = &unit->cost,
         .prompt_ns_max = prompt_ns_max(unit, count, now_ns),

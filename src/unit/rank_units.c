@@ -11,6 +11,7 @@
 #include "policy/admit.h"
 #include "policy/balance_decode.h"
 #include "policy/balance_prefill.h"
+#include "unit/level.h"
 #include "unit/waiting_line.h"
 
 #include <string.h>
@@ -34,6 +35,7 @@ struct rank_unit {
     struct record_unit_load load;
     struct unit_rank_load own_load; /* its tail */
     struct recent_blocks memory;    /* what its storage keeps there, as far as is known */
+    struct step_work work;          /* of the step in flight, when it is done */
     bool planned, has_load;
     bool masked; /* takes no new request */
 };
@@ -55,7 +57,11 @@ struct rank_units {
     int64_t patience_ns, retry_ns; /* the first one's in the line that ends */
     bool line_wanted;              /* something has changed since the line was walked */
     enum balance_method method;
-    bool on_arrival;
+    struct step_cost cost; /* of a step of all: learnt from its costliest rank */
+    double *full_ns;       /* [rank_count] scratch */
+    int64_t step_ns;       /* of this step, the longest that a rank has told */
+    bool step_failed;
+    bool on_arrival, levels;
     uint64_t choices;
     uint32_t rank_count;
     uint32_t missing;   /* STEP_DONEs that have not come back */
@@ -512,11 +518,31 @@ static void take_about(struct rank_units *units, const struct record *record, in
         leave_line(units, waiting_line_find(&units->line, id), FINISH_CANCELLED);
 }
 
+static bool is_dearer(const struct step_cost *cost, const struct step_work *a,
+                      const struct step_work *b) {
+    double a_ns = step_cost_ns(cost, a), b_ns = step_cost_ns(cost, b);
+    if (a_ns != b_ns) return a_ns > b_ns;
+    return a->prompt_tokens + a->answer_rows > b->prompt_tokens + b->answer_rows;
+}
+
+/* All ranks have waited for the costliest one. */
+static void learn_cost(struct rank_units *units) {
+    const struct step_work *dearest = &units->ranks[0].work;
+    for (uint32_t rank = 1; rank < units->rank_count; rank++)
+        if (is_dearer(&units->cost, &units->ranks[rank].work, dearest))
+            dearest = &units->ranks[rank].work;
+    step_cost_observe(&units->cost, dearest, units->step_ns);
+}
+
 static void take_result(struct rank_units *units, const struct step_result *result,
                         int64_t now_ns) {
     check(units->missing > 0 && result->rank < units->rank_count);
     struct rank_unit *rank = &units->ranks[result->rank];
     units->missing--;
+    rank->work = rank->planned ? level_work(rank->unit) : (struct step_work){0};
+    if (result->compute_ns > units->step_ns) units->step_ns = result->compute_ns;
+    units->step_failed |= result->failed;
+    if (units->levels && units->missing == 0 && !units->step_failed) learn_cost(units);
     if (!rank->planned) return;
     rank->planned = false;
     pass_on(units, result->rank, &result->record, now_ns);
@@ -607,6 +633,23 @@ static void complete_step(struct rank_units *units) {
             if (again) agree(plan, drafts, overlap);
         }
     units->missing = units->rank_count;
+    units->step_ns = 0;
+    units->step_failed = false;
+}
+
+/* Who would take longer than the ranks with prompts on average takes fewer of their tokens. */
+static void level_steps(struct rank_units *units) {
+    double least_ns = 0;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        struct level_view view = level_look(units->ranks[rank].unit, &units->cost);
+        level_free(units->ranks[rank].unit);
+        units->full_ns[rank] = view.full_ns > view.answers_ns ? view.full_ns : 0;
+        if (view.least_ns > least_ns) least_ns = view.least_ns;
+    }
+    double level_ns = balance_prefill_level(units->full_ns, units->rank_count, least_ns);
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        if (units->full_ns[rank] > level_ns)
+            level_bound(units->ranks[rank].unit, &units->cost, level_ns);
 }
 
 /* Before a rank's unit would interrupt a request for pages, the cheapest to move leaves for a rank
@@ -640,6 +683,7 @@ static void units_step(void *self, int64_t now_ns) {
         relieve(units, rank, now_ns);
     walk_line(units, now_ns);
     if (units->outbox.used) return; /* what binding brought goes out first */
+    if (units->levels) level_steps(units);
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         busy += unit_could_run(units->ranks[rank].unit);
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
@@ -697,7 +741,7 @@ size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t rank
         ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) + own_bytes(ranks) + 16;
     return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank) +
                     sizeof(struct prefill_rank) + sizeof(struct prefill_hit) +
-                    sizeof(struct decode_rank) + sizeof(struct unit_offer)) +
+                    sizeof(struct decode_rank) + sizeof(struct unit_offer) + sizeof(double)) +
            ranks * (recent_blocks_bytes(memory_blocks(options, ranks)) + sizeof(uint32_t)) +
            keys_bytes(options) + waiting_line_bytes(options, ranks) + sizeof(struct rank_units) +
            map_bytes(ranks * options->requests_max + 1) + outbox + 256;
@@ -714,6 +758,7 @@ static void set_rules(struct rank_units *units, const struct unit_options *optio
     units->retry_ns = MACHINE_NEVER;
     units->on_arrival =
         ranks == 1 || options->bind_on_arrival || options->rank_balance != BALANCE_WORK;
+    units->levels = options->level_steps && ranks > 1;
     units->role = options->role;
     if (options->experts) units->experts = *options->experts;
     units->method = (enum balance_method)options->rank_balance;
@@ -729,10 +774,11 @@ static bool take_tables(struct rank_units *units, struct arena *arena,
     units->hits = arena_take_zeroed(arena, ranks * sizeof *units->hits);
     units->decodes = arena_take_zeroed(arena, ranks * sizeof *units->decodes);
     units->offers = arena_take_zeroed(arena, ranks * sizeof *units->offers);
+    units->full_ns = arena_take_zeroed(arena, ranks * sizeof *units->full_ns);
     units->blocks.keys = arena_take(arena, keys_bytes(options));
     units->blocks.near = arena_take(arena, ranks * sizeof *units->blocks.near);
     if (!units->ranks || !units->loads || !units->prefills || !units->hits || !units->decodes ||
-        !units->offers || !units->blocks.keys || !units->blocks.near ||
+        !units->offers || !units->full_ns || !units->blocks.keys || !units->blocks.near ||
         waiting_line_open(&units->line, arena, options, ranks) ||
         map_open(&units->rank_of, arena, ranks * options->requests_max + 1))
         return false;

@@ -109,6 +109,7 @@ struct unit {
     struct speculate speculate; /* likewise */
     struct step_work work;      /* of the step in flight */
     double prompt_saved_ns;     /* schedule_earn */
+    uint32_t prompt_tokens_max; /* of the next step, for the other ranks' sake; 0: no bound */
     uint64_t step;              /* number of the last step planned */
     uint64_t steps_total, prompt_tokens_total, output_tokens_total;
     uint64_t drafts_total, drafts_right_total;

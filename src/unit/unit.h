@@ -63,10 +63,11 @@ struct unit_options {
     const char *numerics_id; /* up to 31 bytes, as model_numerics_id() gives it */
     uint32_t kv_memory_blocks; /* that a rank's storage keeps in memory, about; 0: none */
     uint32_t rank_balance;     /* enum balance_method: which of several ranks gets a request */
-    bool bind_on_arrival;      /* ... as soon as it comes, not when a rank is about to take it */
-    uint32_t role;             /* enum unit_role, as the hello tells it until a ROLE */
-    const int64_t *pids; /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
-                          * told */
+    bool level_steps;     /* ranks deep in a long context take fewer tokens a step (unit/level.h) */
+    bool bind_on_arrival; /* ... as soon as it comes, not when a rank is about to take it */
+    uint32_t role;        /* enum unit_role, as the hello tells it until a ROLE */
+    const int64_t *pids;  /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
+                           * told */
     const char (*kv_addresses)[KV_ADDRESS_BYTES]; /* [as pids] where they take KV blocks; NULL:
                                                    * nowhere */
     const struct record_experts *experts; /* of all ranks, told behind the hello; NULL: nothing */

@@ -136,6 +136,7 @@ static struct view random_view(uint64_t seed) {
     view.limits.pages_available = below(seed, &draw, 40);
     view.limits.cost = &some_cost;
     view.limits.prompt_ns_max = below(seed, &draw, 2) ? SCHEDULE_UNBOUND : below(seed, &draw, 9000);
+    view.limits.prompt_tokens_max = below(seed, &draw, 2) ? 0 : 64 + below(seed, &draw, 300);
     view.count = below(seed, &draw, ITEMS_MAX);
     uint32_t running = 0;
     for (uint32_t i = 0; i < view.count; i++) {
@@ -175,7 +176,7 @@ static void limits_hold_over_random_queues(void **state) {
     for (uint64_t seed = 0; seed < 3000; seed++) {
         struct view view = random_view(seed);
         uint32_t running = run(view.items, view.count, view.limits);
-        uint32_t tokens = 0, rows = 0, pages = 0, underway = 0;
+        uint32_t tokens = 0, rows = 0, pages = 0, underway = 0, prompt_tokens = 0;
         bool seen[ITEMS_MAX] = {false};
         double ns = 0;
         for (uint32_t i = 0; i < view.count; i++) {
@@ -192,11 +193,15 @@ static void limits_hold_over_random_queues(void **state) {
             rows += item->phase != SCHEDULE_WAITING || choice->starts;
             if (choice->starts) pages += item->pages_needed;
             if (choice->starts) assert_false(item->unseen);
-            if (choice->token_count && item->phase != SCHEDULE_DECODE)
+            if (item->phase == SCHEDULE_DECODE) continue;
+            prompt_tokens += choice->token_count;
+            if (choice->token_count)
                 ns += step_cost_run_ns(&some_cost, item->computed_tokens, choice->token_count);
         }
         assert_true(tokens <= view.limits.tokens_max && rows <= view.limits.rows_max);
         assert_true(pages <= view.limits.pages_available && ns <= view.limits.prompt_ns_max);
+        if (view.limits.prompt_tokens_max)
+            assert_true(prompt_tokens <= view.limits.prompt_tokens_max);
         if (view.limits.prompt_ns_max == SCHEDULE_UNBOUND)
             assert_true(running > 0 || underway == 0);
     }

@@ -2,7 +2,8 @@
  * Protects what binding to ranks is for. The unit of several ranks runs in virtual time, with an
  * engine of numbers whose step takes as long as its costliest rank: of prompts of very different
  * lengths the last one in a hundred waits hardly longer for its first token when they are bound as
- * a rank is about to take them than when they are bound on arrival, and less than in turns.
+ * a rank is about to take them than when they are bound on arrival, and less than in turns. And
+ * what levelled steps are for: all wait less.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ struct world {
     int64_t now_ns;
 };
 
-static struct unit_options options_of(enum balance_method method, bool on_arrival) {
+static struct unit_options options_of(enum balance_method method, bool on_arrival, bool levels) {
     static const uint8_t model_id[32] = {1};
     return (struct unit_options){.requests_max = 256,
                                  .page_count = 800,
@@ -43,6 +44,7 @@ static struct unit_options options_of(enum balance_method method, bool on_arriva
                                  .prefix_cache = true,
                                  .rank_balance = method,
                                  .bind_on_arrival = on_arrival,
+                                 .level_steps = levels,
                                  .model_id = model_id,
                                  .numerics_id = "test"};
 }
@@ -181,9 +183,9 @@ struct waits { /* for the first token, ms */
     double p50, p99, most;
 };
 
-static struct waits live(enum balance_method method, bool on_arrival) {
+static struct waits live(enum balance_method method, bool on_arrival, bool levels) {
     static double waits[REQUESTS];
-    struct unit_options options = options_of(method, on_arrival);
+    struct unit_options options = options_of(method, on_arrival, levels);
     size_t bytes = rank_units_memory_bytes(&options, RANKS);
     struct world *world = calloc(1, sizeof *world);
     void *memory = malloc(bytes);
@@ -206,10 +208,11 @@ static struct waits live(enum balance_method method, bool on_arrival) {
 
 enum { SEEDS = 6 };
 
-static struct waits mean_of(const char *name, enum balance_method method, bool on_arrival) {
+static struct waits mean_of(const char *name, enum balance_method method, bool on_arrival,
+                            bool levels) {
     struct waits mean = {0};
     for (seed = 0; seed < SEEDS; seed++) {
-        struct waits one = live(method, on_arrival);
+        struct waits one = live(method, on_arrival, levels);
         mean.p50 += one.p50 / SEEDS;
         mean.p99 += one.p99 / SEEDS;
         if (one.most > mean.most) mean.most = one.most;
@@ -221,11 +224,13 @@ static struct waits mean_of(const char *name, enum balance_method method, bool o
 
 static void late_waits_no_longer(void **state) {
     (void)state;
-    struct waits late = mean_of("late", BALANCE_WORK, false);
-    struct waits arrival = mean_of("on arrival", BALANCE_WORK, true);
-    struct waits turns = mean_of("in turns", BALANCE_ROUND_ROBIN, true);
+    struct waits late = mean_of("late", BALANCE_WORK, false, false);
+    struct waits arrival = mean_of("on arrival", BALANCE_WORK, true, false);
+    struct waits turns = mean_of("in turns", BALANCE_ROUND_ROBIN, true, false);
+    struct waits levelled = mean_of("late, in levelled steps", BALANCE_WORK, false, true);
     assert_true(late.p99 <= arrival.p99 * 1.2);
     assert_true(late.p99 < turns.p99);
+    assert_true(levelled.p50 < late.p50 && levelled.p99 < late.p99);
 }
 
 int main(void) {

@@ -352,12 +352,37 @@ static void test_one_works(void **state) {
     close_world(&world);
 }
 
+/* One rank's prompt beside others' answers: nobody waits for it but they, and there is no other to
+ * wait for. */
+static void test_level_of_one(void **state) {
+    uint32_t steps[2];
+    for (uint32_t levels = 0; levels < 2; levels++) {
+        struct world world;
+        struct unit_options unit = options();
+        unit.step_tokens_max = 68; /* a block a step */
+        unit.level_steps = levels;
+        open_world(&world, &unit);
+        for (uint32_t i = 0; i < RANKS; i++)
+            submit_of(&world, i, 5);
+        for (int i = 0; i < 2; i++) {
+            step(&world);
+            complete(&world, false);
+        }
+        submit_of(&world, 5, PROMPT_MAX);
+        run(&world);
+        steps[levels] = world.steps;
+        close_world(&world);
+    }
+    assert_int_equal(steps[0], steps[1]);
+}
+
 static void test_random_lives(void **state) {
     for (uint32_t life = 0; life < 30; life++) {
         struct world world;
         struct unit_options unit = options();
         unit.speculate = life % 2;
         unit.bind_on_arrival = life % 3 == 0;
+        unit.level_steps = life % 4 > 1;
         open_world(&world, &unit);
         for (uint32_t turn = 0; turn < 400; turn++) {
             uint32_t what = (uint32_t)(random_uniform(life, 0, turn) * 10);
@@ -923,23 +948,16 @@ static void test_moved_is_cancelled(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spread),
-                                       cmocka_unit_test(test_prefixes),
-                                       cmocka_unit_test(test_simple_methods),
-                                       cmocka_unit_test(test_one_works),
-                                       cmocka_unit_test(test_random_lives),
-                                       cmocka_unit_test(test_full),
-                                       cmocka_unit_test(test_masked),
-                                       cmocka_unit_test(test_late),
-                                       cmocka_unit_test(test_nobody_takes),
-                                       cmocka_unit_test(test_reserve),
-                                       cmocka_unit_test(test_storage),
-                                       cmocka_unit_test(test_loads_in_steps),
-                                       cmocka_unit_test(test_fetch),
-                                       cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_relieved),
-                                       cmocka_unit_test(test_not_relieved),
-                                       cmocka_unit_test(test_moved_is_cancelled),
-                                       cmocka_unit_test(test_crowded_lives)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spread),         cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_simple_methods), cmocka_unit_test(test_one_works),
+        cmocka_unit_test(test_level_of_one),   cmocka_unit_test(test_random_lives),
+        cmocka_unit_test(test_full),           cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_late),           cmocka_unit_test(test_nobody_takes),
+        cmocka_unit_test(test_reserve),        cmocka_unit_test(test_storage),
+        cmocka_unit_test(test_loads_in_steps), cmocka_unit_test(test_fetch),
+        cmocka_unit_test(test_memory),         cmocka_unit_test(test_relieved),
+        cmocka_unit_test(test_not_relieved),   cmocka_unit_test(test_moved_is_cancelled),
+        cmocka_unit_test(test_crowded_lives)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
