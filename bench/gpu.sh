@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 device=cpu
 [ -e /dev/nvidia0 ] || command -v nvidia-smi >/dev/null && device=cuda
 build=$root/build-gpu out=$root/build-gpu/results libs='' limit=540 quick=''
-all_steps=(machine build inspect kernels goldens models programs accuracy sanitize time-kernels time-model time-layer)
+all_steps=(machine build inspect kernels models programs goldens accuracy sanitize time-kernels time-model time-layer)
 named_steps=(time-lite) # only if asked for
 
 usage() {
@@ -27,8 +27,9 @@ usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is 
   machine       what is there: compilers, tools, libraries
   build         the engine alone (-Dserving=disabled), and its tests where there is cmocka
   inspect       the GPUs and their limits, the CPU
-  kernels, goldens, models, programs
-                the tests of that suite; what has no test on the device runs on the CPU
+  kernels, models, programs
+                the tests of that suite, on the CPU: that the build is sound, and what others are compared with
+  goldens       logits, routing, drafts and greedy tokens beside DeepSeek's own code, in f32 by their tolerances
   accuracy      the embedded model's 400 questions, in f32, bf16 and fp8
   sanitize      compute-sanitizer over a short answer, where it is installed and the device is a GPU
   time-kernels  fathom bench kernels
@@ -94,19 +95,30 @@ do_inspect() {
     fathom inspect cpu
 }
 
-suite() {
-    local status=0
-    meson test -C "$build" --no-rebuild --print-errorlogs --suite "$1" || status=1
+suites() {
+    local status=0 named=("${@/#/--suite=}")
+    meson test -C "$build" --no-rebuild --print-errorlogs "${named[@]}" || status=1
     # without cmocka there are none
-    ! meson test -C "$build" --no-rebuild --list --suite "$1" 2>&1 | grep -q "No suitable tests" || return 77
+    ! meson test -C "$build" --no-rebuild --list "${named[@]}" 2>&1 | grep -q "No suitable tests" || return 77
     grep -E '^(Ok|Fail|Timeout): ' "$build/meson-logs/testlog.txt" | tr -s ' \n' ' '
     return "$status"
 }
 
-do_kernels() { suite kernels; }
-do_goldens() { suite golden; }
-do_models() { suite model; }
-do_programs() { suite programs; }
+do_kernels() { suites kernels; }
+do_models() { suites golden model; }
+do_programs() { suites programs; }
+
+# Where rounding is the mode's, the CPU's deviations are the measure for another device's.
+do_goldens() {
+    local mode
+    for mode in bf16 fp8 f32; do
+        echo "--device $device"
+        python3 "$root/bench/goldens.py" --activations "$mode" "$build/fathom" --device "$device" || return 1
+        [ "$device" != cpu ] && [ "$mode" != f32 ] || continue
+        echo "--device cpu"
+        python3 "$root/bench/goldens.py" --activations "$mode" "$build/fathom" --device cpu || return 1
+    done
+}
 
 do_accuracy() {
     local mode count=()

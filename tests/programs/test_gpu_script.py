@@ -5,6 +5,7 @@ each step ends as it should and leaves its results, also where it has nothing to
 compute is a step that failed, not one that computed elsewhere. whole: all steps, the build too."""
 import csv
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,13 +31,14 @@ def steps(out, *arguments):
 
 
 def main():
-    some = ["machine", "inspect", "accuracy", "sanitize", "time-model", "time-layer"]
+    some = ["machine", "inspect", "goldens", "accuracy", "sanitize", "time-model", "time-layer"]
     with tempfile.TemporaryDirectory() as out:
         code, results, left, said = steps(out, "--device", "cpu", *([] if "whole" in sys.argv else some))
         assert code == 0 and set(some) <= set(results), (code, said)
         assert results.pop("sanitize") == "nothing to do here", results
         assert set(results.values()) == {"done"}, said
         assert "levels available" in left("inspect") and "prefill 64 tokens" in left("time-model")
+        assert re.search(r"f32: (\d+) of \1 cases keep", left("goldens")), left("goldens")
         assert left("accuracy").count(" of 20 right") == 3, left("accuracy")
     with tempfile.TemporaryDirectory() as out:
         code, results, left, said = steps(out, "--device", "cuda", "accuracy")

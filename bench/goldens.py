@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""goldens.py [--activations MODE] FATHOM [options of logits and generate]: how far an engine is from the goldens
+(tests/golden/README.md), by what its commands print: so that it asks any device, and needs no test program.
+
+Logits and logsumexp of each prompt's last positions, routing, MTP predictions, greedy tokens. In f32 they must
+keep to the goldens' tolerances; for the other modes the deviations are printed, to compare devices.
+FATHOM_GOLDENS names a directory of further cases."""
+import argparse
+import glob
+import json
+import os
+import subprocess
+import sys
+
+OWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "golden")
+LOGIT, LOGSUMEXP, MTP_MARGIN = 2e-3, 1e-3, 2e-3
+
+
+def run(fathom, *arguments):
+    done = subprocess.run([fathom, *arguments, "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                          check=False)
+    if done.returncode:
+        sys.exit("goldens: fathom %s ended with %d" % (arguments[0], done.returncode))
+    report = json.loads(done.stdout)
+    return report.get("prompts", [report])
+
+
+class Case:
+    """What a checkpoint's prompts came to."""
+
+    def __init__(self):
+        self.logits = []  # |difference| of each
+        self.logsumexp = 0.0
+        self.routing = self.mtp = self.greedy = self.compared = 0
+
+    def compare(self, prompt, found, tokens):
+        at = {position["pos"]: position for position in found["positions"]}
+        for top in prompt["top20"]:
+            logits = dict(at[top["pos"]]["top"])
+            self.logits += [abs(logits[token] - logit) for token, logit in zip(top["ids"], top["logits"])]
+            lse = prompt["stats"]["lse"][top["pos"]]
+            self.logsumexp = max(self.logsumexp, abs(at[top["pos"]]["logsumexp"] - lse))
+            self.compared += 1
+        for layer, chosen in prompt["router_last"].items():
+            self.routing += sorted(chosen["experts"]) != sorted(found["routing"][layer])
+        if "mtp_argmax" in found:
+            self.mtp += sum(a != b for a, b, margin in
+                            zip(prompt["mtp"]["argmax_all"], found["mtp_argmax"], prompt["mtp"]["margin_all"])
+                            if margin >= MTP_MARGIN)
+        self.greedy += sum(a != b for a, b in zip(prompt["greedy"]["tokens"], tokens))
+
+    def keeps(self):
+        return self.compared > 0 and max(self.logits) <= LOGIT and self.logsumexp <= LOGSUMEXP and \
+            not self.routing and not self.mtp and not self.greedy
+
+
+def measure(fathom, folder, options):
+    with open(os.path.join(folder, "golden.json"), encoding="utf-8") as file:
+        prompts = json.load(file)["prompts"]
+    case = Case()
+    words = ["--model", folder, *options, "--tokens",
+             ";".join(",".join(map(str, prompt["tokens"])) for prompt in prompts)]
+    positions = max(len(prompt["top20"]) for prompt in prompts)
+    mtp = ["--mtp"] if all("mtp" in prompt for prompt in prompts) else []
+    found = run(fathom, "logits", *words, "--routing", *mtp, "--last", str(positions), "--top", "1048576")
+    longest = max(len(prompt["greedy"]["tokens"]) for prompt in prompts)
+    answers = run(fathom, "generate", *words, "--greedy", "--ignore-eos", "--max-new", str(longest))
+    for prompt, one, answer in zip(prompts, found, answers):
+        case.compare(prompt, one, answer["tokens"])
+    return case
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--activations", default="f32")
+    parser.add_argument("fathom")
+    values, options = parser.parse_known_args()
+    options += ["--activations", values.activations]
+    kept = cases = 0
+    for folder in [OWN, os.environ.get("FATHOM_GOLDENS")]:
+        for path in sorted(glob.glob(os.path.join(folder or "/nonexistent", "*", "golden.json"))):
+            case = measure(values.fathom, os.path.dirname(path), options)
+            print("%-32s |logit| %.1e, mean %.1e  |logsumexp| %.1e  wrong: routing %d, MTP %d, greedy %d" % (
+                os.path.basename(os.path.dirname(path)), max(case.logits), sum(case.logits) / len(case.logits),
+                case.logsumexp, case.routing, case.mtp, case.greedy))
+            cases += 1
+            kept += case.keeps()
+    print("%s: %d of %d cases keep to the goldens' tolerances" % (values.activations, kept, cases))
+    if not cases or values.activations == "f32" and kept < cases:
+        sys.exit("goldens: not all cases keep to them")
+
+
+if __name__ == "__main__":
+    main()
