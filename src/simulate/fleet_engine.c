@@ -5,7 +5,8 @@
 
 #include "base/check.h"
 
-#define STOP_ODDS 90      /* one token in so many is the stop token */
+#define STOP_ODDS 90 /* one token in so many is the stop token */
+#define SPOILT_SALT 0xEEEEEEEEEEEEEEEEu
 #define DRAFTS_RIGHT_OF 3 /* all but one draft in so many are right */
 
 size_t fleet_engine_bytes(uint32_t page_count) {
@@ -18,8 +19,13 @@ bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_
     return engine->pages != NULL;
 }
 
+void fleet_page_spoil(struct fleet_page *page) {
+    memset(page, 0xEE, sizeof *page);
+}
+
 void fleet_engine_spoil(struct fleet_engine *engine) {
-    memset(engine->pages, 0xEE, engine->page_count * sizeof *engine->pages);
+    for (uint32_t page = 0; page < engine->page_count; page++)
+        fleet_page_spoil(&engine->pages[page]);
 }
 
 size_t fleet_engine_result_bytes(const struct step_plan *plan) {
@@ -109,19 +115,26 @@ static void write_row(struct fleet_engine *engine, const struct step_plan *plan,
         page->rows[slice][position % KV_BLOCK_TOKENS] = in_slice(value, slice);
 }
 
-/* What the rows before the first of the step come to, as they stand in the pages. */
-static uint64_t read_rows(struct fleet_engine *engine, const struct step_plan *plan,
-                          const struct step_row *row) {
+/* What the rows before the first of the step come to in a slice, as they stand in the pages. */
+static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *plan,
+                           const struct step_row *row, uint32_t slice) {
     uint64_t sum = 0;
     for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS) {
         const struct fleet_page *page = page_of(engine, plan, row, first);
         uint32_t count = row->first_position - first;
         if (count > KV_BLOCK_TOKENS) count = KV_BLOCK_TOKENS;
         for (uint32_t i = 0; i < count; i++)
-            for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
-                sum +=
-                    page->rows[slice][i] * (2 * ((uint64_t)(first + i) * FLEET_SLICES + slice) + 1);
+            sum += page->rows[slice][i] * (2 * ((uint64_t)(first + i) * FLEET_SLICES + slice) + 1);
     }
+    return sum;
+}
+
+/* ... in all of them: now, but of a row that waits for its load, when it came to each. */
+static uint64_t read_rows(struct fleet_engine *engine, const struct step_plan *plan,
+                          const struct step_row *row) {
+    uint64_t sum = 0;
+    for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
+        sum += row->loads ? engine->read[slice] : read_slice(engine, plan, row, slice);
     return sum;
 }
 
@@ -177,12 +190,19 @@ void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *pla
     }
 }
 
+void fleet_engine_read(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice) {
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        if (step_plan_rows(plan)[i].loads)
+            engine->read[slice] = read_slice(engine, plan, &step_plan_rows(plan)[i], slice);
+}
+
 void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice) {
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
-        uint64_t sum = row->form == TOKEN_PROMPT ? read_rows(engine, plan, row) : 0;
-        for (uint32_t t = 0; row->form == TOKEN_PROMPT && t < row->token_count; t++) {
+        bool writes = row->form == TOKEN_PROMPT && !row->loads; /* that one is not done reading */
+        uint64_t sum = writes ? read_rows(engine, plan, row) : 0;
+        for (uint32_t t = 0; writes && t < row->token_count; t++) {
             uint32_t position = row->first_position + t;
             uint64_t value = row_behind(sum, tokens[t], row->form);
             page_of(engine, plan, row, position)->rows[slice][position % KV_BLOCK_TOKENS] =
@@ -196,8 +216,10 @@ static void run_row(struct fleet_engine *engine, const struct step_plan *plan,
                     const struct step_row *row, uint64_t salt, struct step_result_row *out) {
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
     uint64_t sum = read_rows(engine, plan, row);
-    for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS)
-        engine->foreign_reads += page_of(engine, plan, row, first)->salt != salt;
+    for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS) {
+        uint64_t of = page_of(engine, plan, row, first)->salt;
+        engine->foreign_reads += of != salt && of != SPOILT_SALT;
+    }
     for (uint32_t t = 0; t < row->token_count; t++) {
         uint32_t position = row->first_position + t;
         uint64_t value = row_behind(sum, tokens[t], row->form);
@@ -205,11 +227,12 @@ static void run_row(struct fleet_engine *engine, const struct step_plan *plan,
         sum = sum_with(sum, value, position);
     }
     out->slot = row->slot;
-    if (row->sample) sample(engine, plan, row, sum, out);
+    if (row->sample && !out->lost) sample(engine, plan, row, sum, out);
 }
 
 void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
-                      const uint64_t *salts, bool fails, struct step_result *result) {
+                      const uint64_t *salts, enum fleet_step_end end, struct step_result *result) {
+    bool fails = end == FLEET_STEP_FAILS;
     memset(result, 0, fleet_engine_result_bytes(plan));
     result->record = (struct record){RECORD_VERSION, RECORD_STEP_DONE, 0};
     result->step = plan->step;
@@ -219,6 +242,8 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
     for (uint32_t i = 0; i < result->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct step_result_row *out = &step_result_rows(result)[i];
+        out->lost = row->loads && end == FLEET_STEP_LOSES;
+        out->loaded = out->lost ? 0 : row->loads;
         run_row(engine, plan, row, salts[i], out);
         tell_logprobs(row, result, out);
     }

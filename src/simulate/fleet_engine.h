@@ -23,10 +23,14 @@ struct fleet_page { /* whatever was written last, whoever owns it */
     uint64_t salt; /* of who wrote its first row */
 };
 
+/* Nothing stands in it that anybody wrote. */
+void fleet_page_spoil(struct fleet_page *page);
+
 struct fleet_engine {
     struct fleet_page *pages; /* [page_count] */
     uint32_t page_count;
-    uint32_t foreign_reads; /* of another tenant's pages */
+    uint32_t foreign_reads;      /* of another tenant's pages */
+    uint64_t read[FLEET_SLICES]; /* by the row of the step that waits for its load */
 };
 
 size_t fleet_engine_bytes(uint32_t page_count);
@@ -45,13 +49,19 @@ size_t fleet_engine_result_bytes(const struct step_plan *plan);
 void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan,
                         const uint64_t *salts);
 
-/* In mid-step a slice has been written, as it will be at the end. */
+/* In mid-step: the row that waits for its load, if there is one, reads a slice of what stands
+ * before it, as it stands now; before the step ends, each of them. */
+void fleet_engine_read(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice);
+
+/* In mid-step a slice has been written, as it will be at the end; but by the row that waits. */
 void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice);
 
-/* The step ends; `result` has room for the above; `salts` as above. `fails`: it has written
- * anything, and says so. */
+/* It has written anything, and says so; the row that waits for its load did so in vain. */
+enum fleet_step_end { FLEET_STEP_WHOLE, FLEET_STEP_LOSES, FLEET_STEP_FAILS };
+
+/* The step ends; `result` has room for the above; `salts` as above. */
 void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
-                      const uint64_t *salts, bool fails, struct step_result *result);
+                      const uint64_t *salts, enum fleet_step_end end, struct step_result *result);
 
 /* Whatever stood in the pages is gone. */
 void fleet_engine_spoil(struct fleet_engine *engine);

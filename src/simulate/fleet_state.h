@@ -28,6 +28,15 @@ struct fleet_submitted {
     uint32_t connection; /* 0: its gateway is not told of it any more */
 };
 
+/* For its load, a rank's row in the step in flight. */
+struct fleet_wait {
+    uint32_t number; /* of the load; 0: no row waits */
+    uint32_t asked;  /* its blocks */
+    bool over;       /* the unit has been told */
+    bool whole;      /* ... that all came */
+    bool in_vain;    /* the engine waits no more */
+};
+
 struct fleet_unit_host {
     char *memory; /* of the machine and the engines of its present life */
     struct rank_units *units;
@@ -41,6 +50,12 @@ struct fleet_unit_host {
     bool dead[FLEET_RANKS_MAX]; /* ranks whose unit goes on without them */
     uint32_t dies; /* 1 + the rank that does not live to see the end of the next step */
     bool failing;  /* the step in flight fails */
+    bool tells[FLEET_RANKS_MAX]; /* ... the carriers how far it is */
+    struct fleet_wait waits[FLEET_RANKS_MAX];
+    bool looks;            /* ... whether the blocks that its rows wait for are whole */
+    uint32_t step_rows;    /* of all ranks */
+    int64_t wait_until_ns; /* ... for loads */
+    int64_t behind_ns;     /* ... and ends, after it has waited in vain */
     int64_t step_began_ns;
     uint32_t connection;   /* 0: none */
     int64_t in_ns, out_ns; /* when the last letter each way arrives */
@@ -94,7 +109,7 @@ static inline int64_t fleet_earlier(int64_t a, int64_t b) {
 
 /* Does all that is due at the unit. */
 void fleet_units_run(struct world *world, uint32_t index);
-int64_t fleet_units_wake_ns(const struct fleet_unit_host *unit);
+int64_t fleet_units_wake_ns(const struct world *world, uint32_t index);
 uint32_t fleet_units_held(const struct world *world, const struct fleet_unit_host *unit);
 
 /* True if no step is in flight and nothing is on the way to it or its pages' hosts. */

@@ -254,6 +254,9 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
     errand->fresh = finds && asked->fresh;
     errand->slot = finds ? 0 : load->slot;
     errand->number = finds ? 0 : load->number;
+    struct fleet_engine *engine = storage->engine_of(storage->context, unit, rank);
+    for (uint32_t i = 0; !finds && engine && i < errand->count; i++) /* they are the load's now */
+        fleet_page_spoil(&engine->pages[errand->pages[i].index]);
     for (uint32_t i = 0; !finds && i < errand->count; i++) {
         const struct fleet_block *block = find_block(storage, &errand->keys[i], unit, now_ns);
         if (block && errand->host == i && block->in_memory >> unit & 1) errand->host++;
@@ -315,6 +318,17 @@ uint32_t fleet_storage_open_count(const struct fleet_storage *storage, uint32_t 
     for (uint32_t i = 0; i < storage->errand_count; i++)
         count += storage->errands[i].unit == unit;
     return count;
+}
+
+struct fleet_load_state fleet_storage_look(const struct fleet_storage *storage, uint32_t unit,
+                                           uint32_t rank, uint32_t number) {
+    for (uint32_t i = 0; i < storage->errand_count; i++) {
+        const struct fleet_errand *errand = &storage->errands[i];
+        if (errand->kind == RECORD_KV_LOAD && errand->unit == unit && errand->rank == rank &&
+            errand->number == number)
+            return (struct fleet_load_state){errand->slice, errand->whole < errand->count};
+    }
+    return (struct fleet_load_state){0, false};
 }
 
 uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t errand, uint32_t unit,

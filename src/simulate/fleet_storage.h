@@ -64,6 +64,14 @@ enum { FLEET_STORAGE_KEYS_MAX = 16 };
 uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t errand, uint32_t unit,
                              uint32_t rank, struct page_id *pages_out, bool *writes_out);
 
+/* How far a KV_LOAD is that has been taken and not been answered. */
+struct fleet_load_state {
+    uint32_t slices; /* that have come, of all its blocks; 0 also: there is no such load */
+    bool broken;     /* not all blocks will be whole */
+};
+struct fleet_load_state fleet_storage_look(const struct fleet_storage *storage, uint32_t unit,
+                                           uint32_t rank, uint32_t number);
+
 /* Questions of a unit that are not answered yet. */
 uint32_t fleet_storage_open_count(const struct fleet_storage *storage, uint32_t unit);
 

@@ -5,6 +5,9 @@
 #include "base/check.h"
 #include "simulate/fleet_state.h"
 
+#define STEP_NS_MAX (30 * FLEET_MS)
+#define WAIT_NS (FLEET_SECOND / 2)    /* for a load, behind a step's end without it; at times */
+#define WAIT_NS_LEAST (20 * FLEET_MS) /* ... only up to so long */
 #define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* no connection: letters that say a slice's end */
 
 /* ---- to the gateway -------------------------------------------------------------------------- */
@@ -59,8 +62,28 @@ static uint32_t index_of(const struct world *world, const struct fleet_unit_host
     return (uint32_t)(unit - world->units);
 }
 
+/* The row that waits for a load, if one does; that was said together with the plan. */
+static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_host *unit,
+                                 const struct step_plan *plan) {
+    struct fleet_wait wait = {0};
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        uint32_t number = step_plan_rows(plan)[i].loads;
+        if (number && wait.number) fleet_world_breach(world, "two rows of a step wait for loads");
+        if (number) wait.number = number;
+    }
+    const struct outbox *outbox = unit->machine.outbox;
+    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+        const struct record_kv_load *load = (const void *)record;
+        if (record->kind == RECORD_KV_LOAD && load->rank == plan->rank &&
+            load->number == wait.number)
+            wait.asked = load->block_count;
+    }
+    if (wait.number && !wait.asked) fleet_world_breach(world, "a row waits for no load");
+    return wait;
+}
+
 /* The plan waits in the unit's own inbox until its time has passed, and for the end of each slice
- * where somebody wants to know of it. */
+ * where somebody wants to know of it, or a row waits for it to be loaded. */
 static void begin_step(struct world *world, struct fleet_unit_host *unit,
                        const struct step_plan *plan, int64_t done_ns) {
     uint64_t salts[LIMIT_STEP_ROWS];
@@ -69,8 +92,11 @@ static void begin_step(struct world *world, struct fleet_unit_host *unit,
     fleet_inside_salts(rank_units_unit(unit->units, plan->rank), plan, salts);
     if (!unit->dead[plan->rank]) fleet_engine_begin(&unit->engines[plan->rank], plan, salts);
     fleet_post_send(&unit->inbox, done_ns, 0, &plan->record);
-    uint32_t slices = fleet_dice_below(&world->dice, 3) ? FLEET_SLICES : 0;
-    for (uint32_t slice = 0; unit->role == UNIT_PREFILL && slice < slices; slice++)
+    unit->waits[plan->rank] = wait_of(world, unit, plan);
+    unit->tells[plan->rank] = fleet_dice_below(&world->dice, 3) && unit->role == UNIT_PREFILL;
+    unit->step_rows += plan->row_count;
+    uint32_t slices = unit->tells[plan->rank] || unit->waits[plan->rank].number ? FLEET_SLICES : 0;
+    for (uint32_t slice = 0; slice < slices; slice++)
         fleet_post_send(&unit->inbox,
                         world->now_ns + (done_ns - world->now_ns) * (slice + 1) / FLEET_SLICES - 1,
                         OF_SLICE + slice, &plan->record);
@@ -80,20 +106,41 @@ static void begin_step(struct world *world, struct fleet_unit_host *unit,
 static void write_slice(struct world *world, struct fleet_unit_host *unit,
                         const struct step_plan *plan, uint32_t slice) {
     bool fails = unit->failing && slice == FLEET_SLICES - 1;
-    if (unit->dead[plan->rank] || fails) return;
+    fleet_engine_read(&unit->engines[plan->rank], plan, slice);
+    if (!unit->tells[plan->rank] || unit->dead[plan->rank] || fails) return;
     fleet_engine_write(&unit->engines[plan->rank], plan, slice);
     fleet_carriers_progress(&world->carriers, index_of(world, unit), plan->rank, plan->step,
                             slice + 1, world->now_ns);
 }
 
+/* What became of the row that waited. An engine may leave it to the unit whether all blocks came.
+ */
+static enum fleet_step_end end_wait(struct world *world, struct fleet_unit_host *unit,
+                                    uint32_t rank) {
+    struct fleet_wait *wait = &unit->waits[rank];
+    bool lost = wait->in_vain || !wait->over || (unit->looks && !wait->whole);
+    uint32_t number = wait->number;
+    wait->number = 0;
+    if (unit->failing) return FLEET_STEP_FAILS;
+    if (number == 0) return FLEET_STEP_WHOLE;
+    world->report->in_step += !lost && wait->whole;
+    world->report->in_step_lost += lost || !wait->whole;
+    world->report->in_step_beside += unit->step_rows > 1;
+    fleet_log_add(world->log, world->now_ns, lost ? "row waited in vain" : "row waited",
+                  index_of(world, unit), rank, number, wait->whole);
+    return lost ? FLEET_STEP_LOSES : FLEET_STEP_WHOLE;
+}
+
 static const struct record *end_step(struct world *world, struct fleet_unit_host *unit,
                                      const struct step_plan *plan, int64_t due_ns) {
     uint64_t salts[LIMIT_STEP_ROWS];
+    enum fleet_step_end end = end_wait(world, unit, plan->rank);
     struct step_result *result = (struct step_result *)(void *)world->result;
     struct fleet_engine *engine = &unit->engines[plan->rank];
     fleet_inside_salts(rank_units_unit(unit->units, plan->rank), plan, salts);
-    fleet_engine_end(engine, plan, salts, unit->failing, result);
+    fleet_engine_end(engine, plan, salts, end, result);
     result->compute_ns = due_ns - unit->step_began_ns;
+    result->awaited_ns = world->now_ns - due_ns;
     check(record_valid(result, result->record.bytes));
     if (engine->foreign_reads) fleet_world_breach(world, "a tenant's page was read for another");
     return &result->record;
@@ -162,12 +209,28 @@ static void log_said(struct world *world, const struct fleet_unit_host *unit,
                       ends ? finished->work.prompt_hit_tokens : tokens->token_count);
 }
 
+/* A step has begun on all ranks. Where a row waits for a load, more than elsewhere goes wrong. */
+static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t done_ns) {
+    struct fleet_dice *dice = &world->dice;
+    bool faulty = world->options.faults && world->now_ns < HEALED_NS, waiting = false;
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        waiting |= unit->waits[rank].number > 0;
+    bool patient = !faulty || fleet_dice_below(dice, 4);
+    unit->looks = fleet_dice_below(dice, 2);
+    unit->step_began_ns = world->now_ns;
+    unit->wait_until_ns = done_ns + (patient ? WAIT_NS : fleet_dice_time(dice, 0, WAIT_NS_LEAST));
+    unit->failing = (faulty && fleet_dice_below(dice, waiting ? 12 : 400) == 0) || unit->dies;
+    world->report->failed_steps += unit->failing;
+    if (unit->dies) bury_rank(world, unit, done_ns);
+    if (!waiting || !faulty || fleet_dice_below(dice, 8)) return;
+    fleet_units_cut(world, index_of(world, unit), true); /* all its requests are cancelled */
+    world->report->cuts++;
+}
+
 static void drain(struct world *world, struct fleet_unit_host *unit) {
     struct outbox *outbox = unit->machine.outbox;
-    struct fleet_dice *dice = &world->dice;
-    int64_t done_ns = world->now_ns + fleet_dice_time(dice, 2 * FLEET_MS, 30 * FLEET_MS);
-    bool faulty = world->options.faults && world->now_ns < HEALED_NS, stepped = false;
-    bool fails = (faulty && fleet_dice_below(dice, 400) == 0) || unit->dies;
+    int64_t done_ns = world->now_ns + fleet_dice_time(&world->dice, 2 * FLEET_MS, STEP_NS_MAX);
+    bool stepped = false;
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         if (record_is_kv(record)) {
             fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
@@ -178,6 +241,7 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
         }
         switch (record->kind) {
         case RECORD_RUN_STEP:
+            if (!stepped) unit->step_rows = 0;
             begin_step(world, unit, (const struct step_plan *)record, done_ns);
             stepped = true;
             continue;
@@ -200,11 +264,7 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
         tell_gateway(world, unit, record);
     }
     outbox_clear(outbox);
-    if (!stepped) return;
-    unit->step_began_ns = world->now_ns;
-    unit->failing = fails;
-    world->report->failed_steps += fails;
-    if (unit->dies) bury_rank(world, unit, done_ns);
+    if (stepped) set_out(world, unit, done_ns);
 }
 
 /* ---- what a unit hears ----------------------------------------------------------------------- */
@@ -227,10 +287,70 @@ static void note_submit(struct fleet_unit_host *unit, const struct fleet_letter 
         (struct fleet_submitted){submit->request, submit->prompt_count, letter->connection};
 }
 
+/* ---- rows that wait -------------------------------------------------------------------------- */
+
+static bool waits(const struct fleet_wait *wait) {
+    return wait->number && !wait->over && !wait->in_vain;
+}
+
+/* Not for ever, nor for what it sees is broken; then it computes the layers that are left,
+ * whatever comes meanwhile. */
+static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
+    for (uint32_t rank = 0; rank < world->ranks; rank++) {
+        struct fleet_wait *wait = &unit->waits[rank];
+        if (!waits(wait)) continue;
+        struct fleet_load_state load =
+            fleet_storage_look(&world->storage, index_of(world, unit), rank, wait->number);
+        wait->in_vain = (unit->looks && load.broken) || world->now_ns >= unit->wait_until_ns;
+        if (wait->in_vain)
+            unit->behind_ns = world->now_ns + fleet_dice_time(&world->dice, 0, STEP_NS_MAX);
+    }
+}
+
+/* The end of a slice, or of the step on all ranks, that is due, but waits for a load. */
+static bool is_held(const struct world *world, const struct fleet_unit_host *unit,
+                    const struct fleet_letter *letter) {
+    if (letter->record.kind != RECORD_RUN_STEP || unit->failing) return false;
+    if (letter->connection >= OF_SLICE) {
+        uint32_t rank = ((const struct step_plan *)(const void *)&letter->record)->rank;
+        const struct fleet_wait *wait = &unit->waits[rank];
+        struct fleet_load_state load =
+            fleet_storage_look(&world->storage, index_of(world, unit), rank, wait->number);
+        return waits(wait) && load.slices <= letter->connection - OF_SLICE;
+    }
+    for (uint32_t rank = 0; rank < world->ranks; rank++)
+        if (waits(&unit->waits[rank])) return true;
+    return unit->behind_ns > world->now_ns;
+}
+
+static void note_loaded(struct fleet_unit_host *unit, const struct record_kv_loaded *loaded) {
+    struct fleet_wait *wait = &unit->waits[loaded->rank];
+    if (wait->number != loaded->number) return;
+    wait->over = true;
+    wait->whole = loaded->blocks == wait->asked;
+}
+
+/* A rank dies while the step waits. */
+static void fail_step(struct world *world, struct fleet_unit_host *unit) {
+    unit->failing = true;
+    world->report->failed_steps++;
+    bury_rank(world, unit, world->now_ns);
+}
+
 static void deliver(struct world *world, struct fleet_unit_host *unit) {
     const struct fleet_letter *letter;
-    while ((letter = fleet_post_at(&unit->inbox, 0)) && letter->due_ns <= world->now_ns) {
+    uint32_t at = 0;
+    give_up_waiting(world, unit);
+    while ((letter = fleet_post_at(&unit->inbox, at)) && letter->due_ns <= world->now_ns) {
         const struct record *record = &letter->record;
+        if (is_held(world, unit, letter)) {
+            if (unit->dies) {
+                fail_step(world, unit);
+                continue;
+            }
+            at += letter->bytes;
+            continue;
+        }
         bool heard = letter->connection == 0 || letter->connection == unit->connection;
         if (heard && record->kind == RECORD_SUBMIT) note_submit(unit, letter);
         if (heard && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
@@ -238,6 +358,7 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
             fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
                               index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record), 0,
                               0);
+        if (record->kind == RECORD_KV_LOADED) note_loaded(unit, (const void *)record);
         if (heard && record->kind == RECORD_DRAIN)
             unit->draining |= !((const struct record_drain *)(const void *)record)->one_rank;
         if (letter->connection >= OF_SLICE) {
@@ -248,7 +369,7 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
         } else if (heard) {
             hand_over(world, unit, record);
         }
-        fleet_post_drop(&unit->inbox, 0);
+        fleet_post_drop(&unit->inbox, at);
     }
 }
 
@@ -302,6 +423,9 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
     unit->draining = false;
     unit->dies = 0;
     memset(unit->dead, 0, sizeof unit->dead);
+    memset(unit->waits, 0, sizeof unit->waits);
+    unit->behind_ns = 0;
+    unit->step_rows = 0;
     unit->up_ns = MACHINE_NEVER;
     unit->sign_ns = world->now_ns + SIGN_NS;
     memset(unit->hello, 0, sizeof unit->hello);
@@ -412,11 +536,26 @@ void fleet_units_run(struct world *world, uint32_t index) {
         fleet_units_kill(world, index);
 }
 
-int64_t fleet_units_wake_ns(const struct fleet_unit_host *unit) {
+/* The first letter that is not held; what is held is looked at whenever anything happens. */
+static int64_t next_letter_ns(const struct world *world, const struct fleet_unit_host *unit) {
+    const struct fleet_letter *letter;
+    int64_t next_ns = MACHINE_NEVER;
+    for (uint32_t at = 0; (letter = fleet_post_at(&unit->inbox, at)); at += letter->bytes) {
+        bool held = letter->due_ns <= world->now_ns && is_held(world, unit, letter);
+        if (!held) return fleet_earlier(next_ns, letter->due_ns);
+        bool waits_yet = unit->wait_until_ns > world->now_ns;
+        next_ns = fleet_earlier(next_ns, waits_yet ? unit->wait_until_ns : MACHINE_NEVER);
+        if (unit->behind_ns > world->now_ns) next_ns = fleet_earlier(next_ns, unit->behind_ns);
+    }
+    return next_ns;
+}
+
+int64_t fleet_units_wake_ns(const struct world *world, uint32_t index) {
+    const struct fleet_unit_host *unit = &world->units[index];
     if (!unit->up) return unit->up_ns;
     int64_t wake_ns = fleet_earlier(unit->connect_ns, unit->sign_ns);
     wake_ns = fleet_earlier(wake_ns, unit->machine.next_wake_ns(unit->machine.self));
-    wake_ns = fleet_earlier(wake_ns, fleet_post_next_ns(&unit->inbox));
+    wake_ns = fleet_earlier(wake_ns, next_letter_ns(world, unit));
     wake_ns = fleet_earlier(wake_ns, fleet_post_next_ns(&unit->wires));
     return wake_ns > unit->frozen_ns ? wake_ns : unit->frozen_ns;
 }

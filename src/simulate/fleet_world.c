@@ -31,7 +31,7 @@ static void pass_time(struct world *world) {
     next_ns = fleet_earlier(next_ns, fleet_carriers_next_ns(&world->carriers));
     next_ns = fleet_earlier(next_ns, fleet_storage_next_ns(&world->storage));
     for (uint32_t i = 0; i < world->unit_count; i++)
-        next_ns = fleet_earlier(next_ns, fleet_units_wake_ns(&world->units[i]));
+        next_ns = fleet_earlier(next_ns, fleet_units_wake_ns(world, i));
     world->now_ns = next_ns > world->now_ns ? next_ns : world->now_ns + 1;
 }
 
@@ -99,6 +99,7 @@ static void choose_unit_options(struct world *world) {
         .kv_choice = fleet_dice_below(dice, KV_CHOICE_COUNT),
         .page_bytes = sizeof(struct fleet_page),
         .kv_memory_blocks = 24,
+        .kv_load_parts = fleet_dice_below(dice, 4) ? FLEET_SLICES : 0,
         .model_id = model_id,
         .numerics_id = "simulated",
     };
@@ -140,7 +141,9 @@ static void choose_hosts(struct world *world) {
     storage->engine_of = fleet_units_engine;
     storage->capacity = 16 + fleet_dice_below(dice, 300);
     storage->queue_max = 2 + fleet_dice_below(dice, 60);
-    storage->read_ns_max = fleet_dice_time(dice, FLEET_MS / 10, 50 * FLEET_MS);
+    storage->read_ns_max = fleet_dice_below(dice, 3)
+                               ? fleet_dice_time(dice, FLEET_MS / 10, 50 * FLEET_MS)
+                               : fleet_dice_time(dice, FLEET_MS / 20, FLEET_MS); /* beside others */
     storage->write_ns_max = fleet_dice_time(dice, FLEET_MS, FLEET_SECOND);
 }
 

@@ -51,6 +51,8 @@ struct fleet_world_report {
     uint64_t arrived, not_arrived;         /* transfers of KV blocks */
     uint64_t late_slices;                  /* that came when nobody expected them any more */
     uint64_t loaded, kept, dropped, refused_blocks; /* of the KV storage; refused: damaged */
+    uint64_t in_step, in_step_lost; /* rows that waited in steps for loads: whole, in vain */
+    uint64_t in_step_beside;        /* of all these: with other rows in the step */
     uint64_t preempted, recomputed; /* tokens; by the units' that were there at the end */
     uint64_t digest;                /* of all that the gateway said */
     int64_t rest_ns;                /* when nothing was left to do */

@@ -101,6 +101,9 @@ static void every_answer_survives(void **state) {
         sum.kept += report.kept;
         sum.dropped += report.dropped;
         sum.refused_blocks += report.refused_blocks;
+        sum.in_step += report.in_step;
+        sum.in_step_lost += report.in_step_lost;
+        sum.in_step_beside += report.in_step_beside;
     }
     print_message(
         "# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths, %u freezes, "
@@ -116,6 +119,9 @@ static void every_answer_survives(void **state) {
                   (unsigned)sum.handed_over, (unsigned)sum.arrived, (unsigned)sum.not_arrived,
                   (unsigned)sum.late_slices, (unsigned)sum.kept, (unsigned)sum.dropped,
                   (unsigned)sum.loaded, (unsigned)sum.refused_blocks);
+    print_message(
+        "# loads in steps: %u rows waited for theirs, %u more in vain; %u beside others\n",
+        (unsigned)sum.in_step, (unsigned)sum.in_step_lost, (unsigned)sum.in_step_beside);
     print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
                   sum.refused_by[FLEET_QUEUE_FULL], sum.refused_by[FLEET_NO_MEMORY],
                   sum.refused_by[FLEET_NO_UNIT], sum.refused_by[FLEET_FAILED]);
@@ -124,6 +130,7 @@ static void every_answer_survives(void **state) {
     assert_true(sum.rank_deaths > 50 && sum.gateway_deaths > 50 && sum.roles > 20);
     assert_true(sum.arrived > 1000 && sum.not_arrived > 200 && sum.late_slices > 100);
     assert_true(sum.kept > 1000 && sum.loaded > 200 && sum.refused_blocks > 5);
+    assert_true(sum.in_step > 300 && sum.in_step_lost > 50 && sum.in_step_beside > 100);
     assert_true(sum.drains > 20 && sum.left > 100 && sum.preempted > 0);
     assert_true(sum.answered > sum.asked * 6 / 10); /* most units are small, and often gone */
 }
