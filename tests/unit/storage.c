@@ -118,7 +118,10 @@ void storage_take(struct storage *storage, struct world *world, const struct rec
 }
 
 void storage_await(struct world *world, uint32_t number) {
-    struct storage *storage = world->context;
+    storage_await_of(world->context, world, number);
+}
+
+void storage_await_of(struct storage *storage, struct world *world, uint32_t number) {
     if (storage_draw(storage) < storage->idle_odds) return;
     for (uint32_t i = 0; i < storage->pending_count; i++) {
         const struct record *record = storage->pending[i].record;

@@ -43,6 +43,7 @@ void storage_take(struct storage *storage, struct world *world, const struct rec
 
 /* The request's load, if it is under way: world->await of a world whose context is the storage. */
 void storage_await(struct world *world, uint32_t number);
+void storage_await_of(struct storage *storage, struct world *world, uint32_t number);
 
 /* Does pending[slot], and answers. */
 void storage_do(struct storage *storage, uint32_t slot);

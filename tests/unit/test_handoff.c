@@ -135,6 +135,11 @@ static void take_other(struct world *world, const struct record *record) {
     }
 }
 
+static void await_load(struct world *world, uint32_t number) {
+    const struct pair *pair = world->context;
+    storage_await_of(pair->storage, world, number);
+}
+
 static struct pair *pair_open(uint64_t seed, const struct unit_options *prefill,
                               const struct unit_options *decode) {
     struct pair *pair = calloc(1, sizeof *pair);
@@ -145,6 +150,7 @@ static struct pair *pair_open(uint64_t seed, const struct unit_options *prefill,
     pair->caches = decode->prefix_cache;
     pair->prefill->other = pair->decode->other = take_other;
     pair->prefill->context = pair->decode->context = pair;
+    pair->prefill->await = pair->decode->await = await_load;
     return pair;
 }
 
@@ -426,14 +432,16 @@ static void failed_steps_leave_nothing(void **state) {
  * them, and the transport loses all but the first ones; with few pages, cancellations on top. */
 static void the_storage_is_the_second_way(void **state) {
     (void)state;
-    uint32_t handed = 0, partial = 0, loaded = 0, fresh = 0;
+    uint32_t handed = 0, partial = 0, loaded = 0, fresh = 0, waited = 0, lost = 0;
     for (uint64_t seed = 0; seed < 64; seed++) {
         struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
         decode.prefix_cache = prefill.prefix_cache = decode.kv_storage = true;
         prefill.kv_storage = seed % 4 > 0; /* else nobody has stored anything but answers */
         decode.kv_choice = prefill.kv_choice = seed % 3 ? KV_CHOICE_LOAD : KV_CHOICE_MEASURED;
         decode.page_bytes = prefill.page_bytes = 1000;
+        decode.kv_load_parts = prefill.kv_load_parts = seed % 4 / 2 * 50;
         struct pair *pair = pair_open(seed, &prefill, &decode);
+        pair->prefill->step_ns = pair->decode->step_ns = seed % 8 > 3 ? 1000 : 5;
         pair->storage = storage_open(seed);
         pair->storage->late_odds = seed % 2 ? 0.3 : 0;
         pair->storage->lose_odds = seed % 5 ? 0 : 0.2;
@@ -443,9 +451,12 @@ static void the_storage_is_the_second_way(void **state) {
         partial += pair->partial;
         loaded += pair->storage->loaded;
         fresh += pair->storage->fresh_finds;
+        waited += pair->prefill->waited_rows + pair->decode->waited_rows;
+        lost += pair->prefill->lost_rows + pair->decode->lost_rows;
         pair_close(pair);
     }
     assert_true(handed > 400 && partial > 100 && loaded > 300 && fresh > 200);
+    assert_true(waited > 40 && lost > 2);
 }
 
 /* The transport dawdles; its end is not waited for, and what it does then hurts nobody. */
@@ -497,14 +508,20 @@ static void a_slow_link_is_remembered(void **state) {
     pair_close(pair);
 }
 
-static struct pair *pair_with_storage(enum kv_choice choice) {
+static struct pair *pair_of(enum kv_choice choice, uint32_t load_parts) {
     struct unit_options options = world_options();
     options.prefix_cache = options.kv_storage = true;
     options.kv_choice = choice;
     options.page_bytes = 1000;
+    options.kv_load_parts = load_parts;
     struct pair *pair = pair_open(1, &options, &options);
-    pair->storage = storage_open(1);
     pair->prefill->stop_odds = pair->decode->stop_odds = 0;
+    return pair;
+}
+
+static struct pair *pair_with_storage(enum kv_choice choice) {
+    struct pair *pair = pair_of(choice, 0);
+    pair->storage = storage_open(1);
     return pair;
 }
 
@@ -589,6 +606,51 @@ static void what_is_only_being_stored_is_asked_for_again(void **state) {
     }
 }
 
+/* The unit that computes a prompt has its first blocks from the storage, and a row that waits for
+ * them in a step: what such a step has under way does not leave. Behind it all blocks are named at
+ * once; had the load not been whole, those that did come and were computed. */
+static void blocks_leave_when_their_load_is_whole(void **state) {
+    (void)state;
+    for (uint32_t lost = 0; lost < 2; lost++) {
+        struct pair *before = pair_with_storage(KV_CHOICE_LOAD);
+        before->turn_ns = 1000000;
+        compute_prompt(before);
+        run(before);
+        struct pair *pair = pair_of(KV_CHOICE_LOAD, 5);
+        pair->turn_ns = 1000000;
+        pair->storage = before->storage;
+        pair->storage->count = 3; /* of the prompt */
+        before->storage = NULL;
+        pair_close(before);
+        uint32_t tokens[500];
+        for (uint32_t i = 0; i < 500; i++)
+            tokens[i] = (i * 7 + 1) % VOCAB;
+        assert_true(submit(pair, tokens, 500, 20));
+        struct journey *journey = &pair->journeys[0];
+        while (!pair->prefill->plan)
+            turn(pair, pair->prefill);
+        const struct step_row *row = step_plan_rows(pair->prefill->plan);
+        assert_true(row->loads && row->first_position == 3 * KV_BLOCK_TOKENS);
+        assert_false(journey->pushing);
+        pair->storage->lose_odds = lost;
+        world_complete(pair->prefill, false);
+        pair->storage->lose_odds = 0;
+        world_drain(pair->prefill);
+        assert_false(journey->pushing);
+        world_step(pair->prefill);
+        world_drain(pair->prefill);
+        assert_int_equal(pair->named_standing, lost ? 0 : 5);
+        assert_int_equal(pair->named_making, 2); /* a step has 128 tokens */
+        run(pair);
+        assert_int_equal(pair->prefill->load.loads_in_step_total, !lost);
+        assert_int_equal(pair->prefill->load.loads_in_step_lost_total, lost);
+        assert_int_equal(pair->decode->load.transfers_arrived_total, 1);
+        assert_int_equal(pair->decode->known[0].received, 20);
+        assert_empty(pair);
+        pair_close(pair);
+    }
+}
+
 /* All blocks are there, but not the word that they are: as good as arrived. */
 static void a_lost_last_word_costs_nothing(void **state) {
     (void)state;
@@ -665,6 +727,7 @@ int main(void) {
         cmocka_unit_test(a_slow_link_is_remembered),
         cmocka_unit_test(what_is_stored_is_not_computed_again),
         cmocka_unit_test(what_is_only_being_stored_is_asked_for_again),
+        cmocka_unit_test(blocks_leave_when_their_load_is_whole),
         cmocka_unit_test(a_lost_last_word_costs_nothing),
         cmocka_unit_test(what_arrives_is_not_computed_again),
         cmocka_unit_test(wrong_first_tokens_are_refused),
