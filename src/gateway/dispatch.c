@@ -184,13 +184,15 @@ bool dispatch_retry(struct gateway *gateway, struct request *request, uint32_t u
     if (wait_for_room(gateway, request, unit, reason, now_ns)) return true;
     bool refused = reason == FINISH_REFUSED_DRAINING || reason == FINISH_REFUSED_QUEUE;
     uint8_t *count = refused ? &request->refusals : &request->retries;
-    if (request->state != REQUEST_SUBMITTED || *count >= RETRIES_MAX) return false;
+    /* A unit that drains is not asked again, so that this alone never goes on for ever. */
     bool again = reason == FINISH_REFUSED_DRAINING && !gateway->draining;
+    if (request->state != REQUEST_SUBMITTED || (*count >= RETRIES_MAX && !again)) return false;
     if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].draining = true;
     if (refused) again |= others_serve(gateway, unit);
     if (!again && reason != FINISH_FAILED) return false;
     request->shunned = unit;
-    request->retry_ns = now_ns + (RETRY_NS << (*count)++);
+    request->retry_ns = now_ns + (RETRY_NS << *count);
+    if (*count < RETRIES_MAX) ++*count;
     if (request->prefill != FLEET_NONE) handover_cancel(gateway, request); /* at the other one */
     send_again(gateway, request, now_ns);
     return true;

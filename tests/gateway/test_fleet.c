@@ -255,6 +255,11 @@ static void a_draining_unit_finishes_what_it_has(void **state) {
     assert_int_equal(world->submits, 6); /* nobody takes it: it waits */
     join(world, 3);
     assert_int_equal(world->last_unit.value, 3);
+    for (uint32_t unit = 3; unit < 8; unit++) { /* however many drain before one takes it */
+        tell_finished(world, unit, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
+        join(world, unit + 1);
+        assert_int_equal(world->last_unit.value, unit + 1);
+    }
     tell_tokens(world, 1, running, 0, ids, 6);
     tell_finished(world, 1, running, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
