@@ -263,7 +263,7 @@ static void a_draining_unit_finishes_what_it_has(void **state) {
     tell_tokens(world, 1, running, 0, ids, 6);
     tell_finished(world, 1, running, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
-    static const char *const bad[] = {"{\"unit\":9}", "{\"unit\":\"1\"}", "{", "{\"unit\":-1}"};
+    static const char *const bad[] = {"{\"unit\":19}", "{\"unit\":\"1\"}", "{", "{\"unit\":-1}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         drain = world_post(world, "/debug/fleet/drain", bad[i]);
         world_settle(world);
@@ -273,7 +273,7 @@ static void a_draining_unit_finishes_what_it_has(void **state) {
     for (uint32_t i = 0; i < world->client_count; i++)
         if (!world->clients[i].ended) world_hang_up(world, i);
     world_settle(world);
-    for (uint32_t unit = 1; unit <= 3; unit++)
+    for (uint32_t unit = 1; unit <= 8; unit++)
         lose(world, unit);
     close_empty(world);
 }
