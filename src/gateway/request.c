@@ -56,6 +56,7 @@ void request_forget_connection(struct gateway *gateway, struct request *leader) 
     if (leader->client_gone) return;
     map_remove(&gateway->by_connection, key_of_connection(leader->connection));
     leader->client_gone = true;
+    gateway->wake_ns[request_slot(gateway, leader)] = MACHINE_NEVER; /* nobody is kept alive */
 }
 
 static void release_slot(struct gateway *gateway, struct request *request) {

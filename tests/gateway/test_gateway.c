@@ -637,6 +637,14 @@ static void waiting_streams_are_kept_alive(void **state) {
     assert_int_equal(keep_alives, 2);
     assert_true(world->clients[whole].ended);
 
+    client = ask(world, CHAT, "{" HI ",\"stream\":true}"); /* goes before its unit says anything */
+    world_hang_up(world, client);
+    world_settle(world);
+    assert_true(machine->next_wake_ns(machine->self) == MACHINE_NEVER);
+    world->now_ns += 2000;
+    world_settle(world);
+    tell_finished(world, FINISH_CANCELLED);
+
     client = ask(world, CHAT, "{" HI ",\"stream\":true}"); /* refused after it has begun */
     world->now_ns += 2000;
     world_settle(world);

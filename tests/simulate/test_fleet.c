@@ -59,6 +59,29 @@ static struct fleet_world_report live(uint64_t seed, bool faults) {
     return report;
 }
 
+static void tell_sum(const struct fleet_world_report *sum) {
+    print_message(
+        "# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths, %u freezes, "
+        "%u cuts, %u failed steps, %u drains, %u new roles, %u dead ranks; %u losses, %u resumed, "
+        "%u preempted\n",
+        sum->asked, sum->answered, sum->refused, sum->cut, sum->left, sum->deaths, sum->freezes,
+        sum->cuts, sum->failed_steps, sum->drains, sum->roles, sum->rank_deaths,
+        (unsigned)sum->losses, (unsigned)sum->resumed, (unsigned)sum->preempted);
+    print_message("# apart: %u gateways died (%u clients abandoned), %u network cuts, %u disk "
+                  "failures; %u handed over, %u transfers arrived, %u did not, %u late slices; "
+                  "%u blocks kept, %u dropped, %u loaded, %u damaged\n",
+                  sum->gateway_deaths, sum->abandoned, sum->network_cuts, sum->disk_failures,
+                  (unsigned)sum->handed_over, (unsigned)sum->arrived, (unsigned)sum->not_arrived,
+                  (unsigned)sum->late_slices, (unsigned)sum->kept, (unsigned)sum->dropped,
+                  (unsigned)sum->loaded, (unsigned)sum->refused_blocks);
+    print_message(
+        "# loads in steps: %u rows waited for theirs, %u more in vain; %u beside others\n",
+        (unsigned)sum->in_step, (unsigned)sum->in_step_lost, (unsigned)sum->in_step_beside);
+    print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
+                  sum->refused_by[FLEET_QUEUE_FULL], sum->refused_by[FLEET_NO_MEMORY],
+                  sum->refused_by[FLEET_NO_UNIT], sum->refused_by[FLEET_FAILED]);
+}
+
 static void every_answer_survives(void **state) {
     (void)state;
     const char *asked_for = getenv("FATHOM_SEEDS");
@@ -105,26 +128,7 @@ static void every_answer_survives(void **state) {
         sum.in_step_lost += report.in_step_lost;
         sum.in_step_beside += report.in_step_beside;
     }
-    print_message(
-        "# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths, %u freezes, "
-        "%u cuts, %u failed steps, %u drains, %u new roles, %u dead ranks; %u losses, %u resumed, "
-        "%u preempted\n",
-        sum.asked, sum.answered, sum.refused, sum.cut, sum.left, sum.deaths, sum.freezes, sum.cuts,
-        sum.failed_steps, sum.drains, sum.roles, sum.rank_deaths, (unsigned)sum.losses,
-        (unsigned)sum.resumed, (unsigned)sum.preempted);
-    print_message("# apart: %u gateways died (%u clients abandoned), %u network cuts, %u disk "
-                  "failures; %u handed over, %u transfers arrived, %u did not, %u late slices; "
-                  "%u blocks kept, %u dropped, %u loaded, %u damaged\n",
-                  sum.gateway_deaths, sum.abandoned, sum.network_cuts, sum.disk_failures,
-                  (unsigned)sum.handed_over, (unsigned)sum.arrived, (unsigned)sum.not_arrived,
-                  (unsigned)sum.late_slices, (unsigned)sum.kept, (unsigned)sum.dropped,
-                  (unsigned)sum.loaded, (unsigned)sum.refused_blocks);
-    print_message(
-        "# loads in steps: %u rows waited for theirs, %u more in vain; %u beside others\n",
-        (unsigned)sum.in_step, (unsigned)sum.in_step_lost, (unsigned)sum.in_step_beside);
-    print_message("# refused: %u queue full, %u no memory, %u no unit, %u failed\n",
-                  sum.refused_by[FLEET_QUEUE_FULL], sum.refused_by[FLEET_NO_MEMORY],
-                  sum.refused_by[FLEET_NO_UNIT], sum.refused_by[FLEET_FAILED]);
+    tell_sum(&sum);
     if (asked_for) return;
     assert_true(sum.resumed > 1000 && sum.losses > 300 && sum.failed_steps > 100);
     assert_true(sum.rank_deaths > 50 && sum.gateway_deaths > 50 && sum.roles > 20);
