@@ -424,6 +424,21 @@ static enum status measure_limits(struct bench *bench, struct error *error) {
     return status;
 }
 
+/* And refuses to take more than there is: filling pages would drive others out of memory. */
+static enum status tell_memory(const struct bench *bench, struct error *error) {
+    struct layer_run_bytes bytes = layer_run_bytes(bench->run, bench->cases, bench->case_count);
+    uint64_t all = bytes.weights + bytes.source + bytes.kv + bytes.room;
+    fprintf(stderr,
+            "memory: about %.0f MiB, of which weights %.0f, what they are made from %.0f, KV %.0f, "
+            "room for activations %.0f\n",
+            MIB(all), MIB(bytes.weights), MIB(bytes.source), MIB(bytes.kv), MIB(bytes.room));
+    if (all <= machine_limits_memory()) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY,
+                     "needs about %.0f MiB of memory, %.0f are available: lower tokens, context or "
+                     "--experts-here",
+                     MIB(all), MIB(machine_limits_memory()));
+}
+
 static enum status prepare(struct bench *bench, struct error *error) {
     const struct bench_values *values = &bench->values;
     struct layer_run_options options = {.shape = values->shape,
@@ -438,12 +453,8 @@ static enum status prepare(struct bench *bench, struct error *error) {
     if (status != STATUS_OK) return status;
     add_printed(bench);
     if (values->table) add_swept(bench);
-    struct layer_run_bytes bytes = layer_run_bytes(bench->run, bench->cases, bench->case_count);
-    fprintf(stderr,
-            "memory: about %.0f MiB, of which weights %.0f, what they are made from %.0f, KV %.0f, "
-            "room for activations %.0f\n",
-            MIB(bytes.weights + bytes.source + bytes.kv + bytes.room), MIB(bytes.weights),
-            MIB(bytes.source), MIB(bytes.kv), MIB(bytes.room));
+    status = tell_memory(bench, error);
+    if (status != STATUS_OK) return status;
     status = measure_limits(bench, error);
     if (status != STATUS_OK) return status;
     return layer_run_prepare(bench->run, bench->cases, bench->case_count, error);

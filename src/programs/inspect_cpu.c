@@ -6,13 +6,13 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "kernels/kernels.h"
 #include "programs/command.h"
 #include "programs/inspect.h"
+#include "programs/machine_limits.h"
 
 struct cpu_values {
     const char *cpu_mask;
@@ -32,23 +32,6 @@ const struct option_table inspect_cpu_options = {
     .options = cpu_rows,
     .option_count = ARRAY_COUNT(cpu_rows),
 };
-
-/* The text behind the first line that begins with `key`, without what separates them; false if
- * none. */
-static bool read_line(const char *path, const char *key, char *out, size_t out_bytes) {
-    FILE *file = fopen(path, "r");
-    char line[512];
-    bool found = false;
-    if (!file) return false;
-    while (!found && fgets(line, sizeof line, file))
-        found = !strncmp(line, key, strlen(key));
-    fclose(file);
-    if (!found) return false;
-    const char *text = line + strlen(key);
-    text += strspn(text, " \t:");
-    snprintf(out, out_bytes, "%.*s", (int)strcspn(text, "\n"), text);
-    return true;
-}
 
 static void print_bytes(const char *label, uint64_t bytes) {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -81,7 +64,7 @@ static void print_threads(void) {
     long present = sysconf(_SC_NPROCESSORS_ONLN);
     long allowed = sched_getaffinity(0, sizeof usable, &usable) ? present : CPU_COUNT(&usable);
     printf("%-18s %ld of %ld\n", "threads", allowed, present);
-    if (!read_line("/sys/fs/cgroup/cpu.max", "", text, sizeof text)) return;
+    if (!machine_limits_line("/sys/fs/cgroup/cpu.max", "", text, sizeof text)) return;
     char *end;
     double quota = strtod(text, &end), period = strtod(end, NULL);
     if (quota > 0 && period > 0) printf("%-18s %.4g CPUs\n", "container limit", quota / period);
@@ -104,9 +87,9 @@ static void print_memory(void) {
     char text[64];
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     if (pages > 0 && page_bytes > 0) print_bytes("memory", (uint64_t)pages * (uint64_t)page_bytes);
-    if (read_line("/proc/meminfo", "MemAvailable", text, sizeof text))
+    if (machine_limits_line("/proc/meminfo", "MemAvailable", text, sizeof text))
         print_bytes("memory available", strtoull(text, NULL, 10) * 1024);
-    if (!read_line("/sys/fs/cgroup/memory.max", "", text, sizeof text)) return;
+    if (!machine_limits_line("/sys/fs/cgroup/memory.max", "", text, sizeof text)) return;
     uint64_t limit = strtoull(text, NULL, 10); /* "max": none */
     if (limit > 0) print_bytes("container limit", limit);
 }
@@ -119,7 +102,7 @@ int inspect_cpu(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&inspect_cpu_options, argc, argv, &values, &result, &exit_code))
         return exit_code;
-    read_line("/proc/cpuinfo", "model name", name, sizeof name);
+    machine_limits_line("/proc/cpuinfo", "model name", name, sizeof name);
     printf("%-18s %s\n", "processor", name);
     enum status status = print_levels(values.cpu_mask, &error);
     if (status != STATUS_OK) return command_failed(&inspect_cpu_options, status, &error);

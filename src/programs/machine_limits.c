@@ -4,7 +4,9 @@
  */
 #include "programs/machine_limits.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -125,4 +127,31 @@ enum status machine_limits_measure_busy(struct team *team, struct machine_limits
     const struct meter meter = {team, 1, machine_limits_processor_now};
     check(team_threads(team) == 1);
     return measure(&meter, limits_out, error);
+}
+
+bool machine_limits_line(const char *path, const char *key, char *out, size_t out_bytes) {
+    FILE *file = fopen(path, "r");
+    char line[512];
+    bool found = false;
+    if (!file) return false;
+    while (!found && fgets(line, sizeof line, file))
+        found = !strncmp(line, key, strlen(key));
+    fclose(file);
+    if (!found) return false;
+    const char *text = line + strlen(key);
+    text += strspn(text, " \t:");
+    snprintf(out, out_bytes, "%.*s", (int)strcspn(text, "\n"), text);
+    return true;
+}
+
+uint64_t machine_limits_memory(void) {
+    char text[64];
+    uint64_t bytes = UINT64_MAX;
+    if (machine_limits_line("/proc/meminfo", "MemAvailable", text, sizeof text))
+        bytes = strtoull(text, NULL, 10) * 1024;
+    if (machine_limits_line("/sys/fs/cgroup/memory.max", "", text, sizeof text)) {
+        uint64_t limit = strtoull(text, NULL, 10); /* "max": none */
+        if (limit > 0 && limit < bytes) bytes = limit;
+    }
+    return bytes;
 }

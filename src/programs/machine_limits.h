@@ -25,6 +25,13 @@ enum status machine_limits_measure(struct team *team, bool single,
 enum status machine_limits_measure_busy(struct team *team, struct machine_limits *limits_out,
                                         struct error *error);
 
+/* The text behind the first line of a file of the system that begins with `key`, without what
+ * separates them; false if there is none. */
+bool machine_limits_line(const char *path, const char *key, char *out, size_t out_bytes);
+
+/* Bytes of memory that may still be taken, a container's limit included; UINT64_MAX: not known. */
+uint64_t machine_limits_memory(void);
+
 /* Seconds since some moment, from the monotonic clock. */
 double machine_limits_now(void);
 /* ... that this thread has had of its processor. */

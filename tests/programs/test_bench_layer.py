@@ -80,12 +80,23 @@ def check_table(folder):
 def check_refusals(folder):
     for options, words in ((("--experts-here", "17"), "1 to 16"), (("--sweep-rows", "3,x"), "--sweep-rows"),
                            (("--shape", "v4"), "--shape"), (("--table", folder), folder),
-                           (("--tokens", "0"), "--tokens"), (("--device", "cuda"), "no CUDA engine")):
+                           (("--tokens", "0"), "--tokens"),
+                           (("--device", "cuda"), "no CUDA engine")):
         done = run(*SMALL, *options)
         assert done.returncode and words in done.stderr, (options, done)
 
 
+def check_memory():
+    """A run that needs 300 GiB is refused before it takes any."""
+    with open("/proc/meminfo", encoding="utf-8") as file:
+        available = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+    if available < 200 << 20:
+        done = run("--phase", "decode", "--tokens", "512", "--context", "524288")
+        assert done.returncode and "MiB of memory" in done.stderr, done
+
+
 check_report()
+check_memory()
 with tempfile.TemporaryDirectory() as scratch:
     check_table(scratch)
     check_refusals(scratch)
