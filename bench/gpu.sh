@@ -146,21 +146,25 @@ do_time_kernels() {
     fathom bench kernels "${less[@]}"
 }
 
+# A named shape with random weights.
+time_shape() {
+    local model=$build/$1 batch=1,8,64,256
+    [ "$device" != cpu ] || batch=1,8,32
+    [ -f "$model/config.json" ] || fathom make-checkpoint --shape "$1" "$model" || return 1
+    fathom bench model --device "$device" --model "$model" --prompt 512 --gen 64 --batch "$batch"
+}
+
 do_time_model() {
-    local model=$build/dsv3b
-    if [ -n "$quick" ]; then
+    if [ -z "$quick" ]; then
+        time_shape dsv3b
+    else
         fathom bench model --device "$device" --prompt 64 --gen 4 --batch 1,4 --runs 1
-        return
     fi
-    [ -f "$model/config.json" ] || fathom make-checkpoint --shape dsv3b "$model" || return 1
-    fathom bench model --device "$device" --model "$model" --prompt 512 --gen 64 --batch 1,8,64,256
 }
 
 do_time_lite() {
-    local model=$build/v2-lite
     [ -z "$quick" ] || return 77
-    [ -f "$model/config.json" ] || fathom make-checkpoint --shape v2-lite "$model" || return 1
-    fathom bench model --device "$device" --model "$model" --prompt 512 --gen 64 --batch 1,8,64,256
+    time_shape v2-lite
 }
 
 do_time_layer() {
@@ -190,7 +194,8 @@ run_step() {
 
 use_libs() {
     libs=$(cd "$libs" && pwd) || exit 2
-    export CPATH=$libs/include LIBRARY_PATH=$libs/lib LD_LIBRARY_PATH=$libs/lib
+    export CPATH=$libs/include${CPATH:+:$CPATH} LIBRARY_PATH=$libs/lib${LIBRARY_PATH:+:$LIBRARY_PATH}
+    export LD_LIBRARY_PATH=$libs/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
 inside='' failed=0 steps=()
