@@ -39,6 +39,7 @@ def options():
     parser.add_argument("--rate", type=int, default=8 << 20, help="bytes a second between the units; 0: no limit")
     parser.add_argument("--rounds", type=int, default=5, help="prompts for each server")
     parser.add_argument("--servers", type=int, default=2, help="of each kind")
+    parser.add_argument("--make", metavar="DIR", help="only make the model, in DIR/model")
     return parser.parse_args()
 
 
@@ -115,6 +116,9 @@ def times(server, tokens):
 
 def main():
     given = options()
+    if given.make:
+        make_model(given.fathom, given.make)
+        return
     draws = random.Random(5)
     found = {"step": [], "layer": []}
     with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,7 @@ static const char *const side_keys[SIDE_COUNT] = {"computed",   "disk",         
 
 struct ttft_values {
     const char *model, *dir;
-    uint64_t prompt, rounds, kv_memory, slow_rate, ranks, threads, vocab;
+    uint64_t prompt, stored, rounds, kv_memory, slow_rate, ranks, threads, vocab;
     bool json;
 };
 
@@ -64,6 +64,11 @@ static const struct option ttft_rows[] = {
      .minimum = 2 * KV_BLOCK_TOKENS,
      .maximum = LIMIT_CONTEXT,
      AT(prompt)},
+    {.name = "stored",
+     .type = OPTION_COUNT,
+     .help = "leading tokens of each prompt that were seen before, half of it at least; 0: all",
+     .maximum = LIMIT_CONTEXT,
+     AT(stored)},
     {.name = "rounds",
      .type = OPTION_COUNT,
      .fallback = "9",
@@ -124,6 +129,7 @@ struct bench {
     char own[ARGUMENT_BYTES], directory[400];
     struct server servers[SIDE_COUNT];
     double seconds[SIDE_COUNT][ROUNDS_MAX];
+    uint64_t asked; /* prompts, so far */
     struct error *error;
 };
 
@@ -213,17 +219,22 @@ static void stop(struct server *server) {
 /* ---- asking -----------------------------------------------------------------------------------
  */
 
-/* The first token of a prompt that is known by its number. */
-static enum status ask(const struct bench *bench, const struct server *server, uint64_t number,
-                       double *seconds_out, uint32_t *cached_out) {
-    uint32_t tokens = (uint32_t)bench->values.prompt;
+#define NEVER_SEEN ((uint64_t)1 << 32) /* numbers from here on are tails' */
+
+/* The first token of a prompt whose stored part is known by its number; so many tokens of it. */
+static enum status ask_some(struct bench *bench, const struct server *server, uint64_t number,
+                            uint32_t tokens, double *seconds_out, uint32_t *cached_out) {
+    const uint64_t parts[] = {number, NEVER_SEEN + bench->asked++};
     struct load_request request = {.prompt_tokens = tokens,
                                    .output_tokens = 1,
-                                   .blocks = &number,
-                                   .block_count = 1,
-                                   .block_tokens = tokens};
+                                   .blocks = parts,
+                                   .block_count = ARRAY_COUNT(parts),
+                                   .block_tokens = (uint32_t)bench->values.stored};
     struct load_options options = {.url = server->url,
                                    .concurrency = 1,
+                                   .ignore_eos = true,
+                                   /* A token may be half a letter, which alone is no text. */
+                                   .extra = "\"return_token_ids\":true",
                                    .token_low = TOKEN_LOW,
                                    .token_high = (uint32_t)bench->values.vocab,
                                    .stall_ms_max = START_SECONDS_MAX * 1000,
@@ -241,13 +252,19 @@ static enum status ask(const struct bench *bench, const struct server *server, u
     return status;
 }
 
-static enum status ask_all(const struct bench *bench, const struct server *server) {
+/* What is stored of all prompts. */
+static enum status ask_all(struct bench *bench, const struct server *server) {
     enum status status = STATUS_OK;
     double seconds;
     uint32_t cached;
     for (uint64_t i = 0; i < prompt_count(bench) && !status; i++)
-        status = ask(bench, server, i, &seconds, &cached);
+        status = ask_some(bench, server, i, (uint32_t)bench->values.stored, &seconds, &cached);
     return status;
+}
+
+static enum status ask(struct bench *bench, const struct server *server, uint64_t number,
+                       double *seconds_out, uint32_t *cached_out) {
+    return ask_some(bench, server, number, (uint32_t)bench->values.prompt, seconds_out, cached_out);
 }
 
 /* Everything on disk, by a server that then ends. */
@@ -289,7 +306,9 @@ static enum status open_server(struct bench *bench, enum side side) {
 }
 
 static enum status run_round(struct bench *bench, uint32_t round) {
-    uint32_t whole = (uint32_t)(bench->values.prompt - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+    uint64_t known = bench->values.stored < bench->values.prompt ? bench->values.stored
+                                                                 : bench->values.prompt - 1;
+    uint32_t whole = (uint32_t)known / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < SIDE_COUNT && !status; i++) {
         enum side side = (enum side)((i + round) % SIDE_COUNT); /* nobody always comes first */
@@ -324,10 +343,13 @@ static double ratio(struct bench *bench, enum side first, enum side last, enum s
 static void print_report(struct bench *bench) {
     bool slow = bench->values.slow_rate > 0;
     if (!bench->values.json)
-        printf("first token of a prompt of %llu tokens, ms; medians of %llu\n",
-               (unsigned long long)bench->values.prompt, (unsigned long long)bench->values.rounds);
+        printf("first token of a prompt of %llu tokens, %llu of them stored, ms; medians of %llu "
+               "(least to most)\n",
+               (unsigned long long)bench->values.prompt, (unsigned long long)bench->values.stored,
+               (unsigned long long)bench->values.rounds);
     else
-        printf("{\"prompt_tokens\":%llu,\"rounds\":%llu", (unsigned long long)bench->values.prompt,
+        printf("{\"prompt_tokens\":%llu,\"stored_tokens\":%llu,\"rounds\":%llu",
+               (unsigned long long)bench->values.prompt, (unsigned long long)bench->values.stored,
                (unsigned long long)bench->values.rounds);
     for (enum side side = 0; side < SIDE_COUNT; side++) {
         if (!is_wanted(bench, side)) continue;
@@ -387,6 +409,11 @@ int bench_ttft(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&bench_ttft_options, argc, argv, &bench.values, &result, &exit_code))
         return exit_code;
+    struct ttft_values *values = &bench.values;
+    if (!values->stored) values->stored = values->prompt;
+    if (values->stored > values->prompt || 2 * values->stored < values->prompt)
+        return command_misused(&bench_ttft_options,
+                               "--stored is more than --prompt, or less than half of it");
     bench.error = &error;
     ssize_t own = readlink("/proc/self/exe", bench.own, sizeof bench.own - 1);
     if (own <= 0) error_set(&error, STATUS_IO, "/proc/self/exe: cannot be read");
