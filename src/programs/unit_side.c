@@ -226,7 +226,7 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .kv_load_parts = load_parts(side),
         .kv_memory_blocks = memory_blocks(values, ranks, model_page_bytes(model)),
         .rank_balance = rank_balance(values),
-        .level_steps = true,
+        .level_steps = strcmp(values->rank_steps, "levelled") == 0,
         .bind_on_arrival = strcmp(values->rank_binding, "arrival") == 0,
         .model_id = model_identity(model),
         .numerics_id = model_numerics_id(model),

@@ -16,7 +16,7 @@
 struct unit_side_values {
     uint64_t kv_memory, max_context, max_batch_tokens, max_batch_rows, queue, tpot_stretch;
     double tpot_target_ms, prompt_patience, priority_seconds;
-    const char *rank_balance, *rank_binding, *evict, *mtp, *rebalance;
+    const char *rank_balance, *rank_binding, *rank_steps, *evict, *mtp, *rebalance;
     const char *kv_dir, *kv_load, *kv_overlap;
     uint64_t kv_disk, kv_host, kv_write_rate, kv_read_rate;
     double rebalance_seconds;
@@ -126,6 +126,13 @@ struct unit_side_values {
          .help = "among ranks: when that is decided: when a rank is about to take a request, or "  \
                  "as soon as it comes; simpler ways always do the latter",                         \
          .offset = offsetof(owner, unit.rank_binding)},                                            \
+        {.name = "rank-steps",                                                                     \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "levelled",                                                                   \
+         .choices = "levelled|full",                                                               \
+         .help = "among ranks: whether a rank whose prompts would make a step last longer than "   \
+                 "the others' takes fewer of their tokens, or all that fit",                       \
+         .offset = offsetof(owner, unit.rank_steps)},                                              \
         {.name = "prefix-cache",                                                                   \
          .type = OPTION_FLAG,                                                                      \
          .fallback = "true",                                                                       \
