@@ -487,25 +487,24 @@ static void take_submit(struct rank_units *units, const struct record_submit *su
     uint32_t rank = map_find(&units->rank_of, key_of(submit->request));
     if (rank != MAP_NONE) return; /* a repeat */
     enum admit admit = judge(units, submit);
-    enum finish_reason reason =
-        admit_refuses(admit) ? admit_finish_reason(admit) : FINISH_REFUSED_QUEUE;
     if (admit_refuses(admit)) {
-        put_end(units, submit, reason);
-    } else if (submit->task == SUBMIT_RESERVE || units->on_arrival) {
+        put_end(units, submit, admit_finish_reason(admit));
+        return;
+    }
+    bool binds = submit->task == SUBMIT_RESERVE || units->on_arrival;
+    if (binds) {
         view_offers(units);
         rank = submit->task == SUBMIT_RESERVE ? choose_to_reserve(units, submit)
                                               : choose_on_arrival(units, submit);
-        if (rank == BALANCE_NO_RANK) {
-            put_end(units, submit, reason);
-            return;
-        }
+    }
+    if (binds && rank != BALANCE_NO_RANK) {
         map_add(&units->rank_of, key_of(submit->request), rank);
         pass_on(units, rank, &submit->record, now_ns);
-    } else if (enter_line(units, submit, now_ns)) {
+    } else if (!binds && enter_line(units, submit, now_ns)) {
         map_add(&units->rank_of, key_of(submit->request), IN_LINE);
         units->load_changed = true;
     } else {
-        put_end(units, submit, reason);
+        put_end(units, submit, FINISH_REFUSED_QUEUE);
     }
 }
 
