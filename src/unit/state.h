@@ -74,6 +74,7 @@ struct tiers {                       /* of the KV storage (unit/tiers.c) */
     uint32_t keeping_count;          /* KEEPs without their KEPT */
     uint32_t computed_instead;       /* choices in a row that loaded nothing */
     uint32_t load_number;            /* of the last KV_LOAD */
+    uint32_t loading_blocks;         /* of all that are under way */
     uint64_t loaded_tokens_total[2]; /* as rates */
     uint64_t kept_blocks_total, dropped_blocks_total;
     uint64_t in_step_total, in_step_lost_total; /* rows that waited in a step: whole, in vain */

@@ -24,6 +24,7 @@ struct tier_hit {
     uint32_t first_block; /* of those being loaded */
     uint32_t asked;
     uint32_t number;      /* of the KV_LOAD that is under way */
+    uint32_t ahead;       /* blocks of others that were, when it began */
     uint32_t tried_hit;   /* the choice was made when pages had so many; again, if fewer have */
     bool being_written;   /* by who computed the prompt; then, while some are missing: */
     int64_t ask_again_ns; /* not looked at before */
@@ -242,7 +243,9 @@ static void put_load(struct unit *unit, struct unit_request *request, uint32_t f
     request->tier->first_block = first;
     request->tier->asked = count;
     request->tier->number = load->number;
+    request->tier->ahead = unit->tiers.loading_blocks;
     request->tier->loading = true;
+    unit->tiers.loading_blocks += count;
 }
 
 /* Parks it with all its pages; false: not now, and so none behind it either. */
@@ -283,7 +286,7 @@ bool tiers_may_wait(const struct unit *unit, const struct unit_request *request,
     struct load_in_step_ask ask = {
         .measured = rate->count > 0,
         .latency_ns = rate->latency_ns,
-        .load_ns = load_rate_ns(rate, tier->asked * unit->options.page_bytes),
+        .load_ns = load_rate_ns(rate, (tier->ahead + tier->asked) * unit->options.page_bytes),
         .parts = unit->options.kv_load_parts,
         .step_ns = step_ns,
         .others = unit->others || unit->running_count + unit->waiting_count > 1,
@@ -342,6 +345,7 @@ static void take_loaded(struct unit *unit, struct unit_request *request,
     uint32_t host_tokens = record->host_blocks * KV_BLOCK_TOKENS;
     uint32_t tokens = record->blocks * KV_BLOCK_TOKENS;
     tier->loading = false;
+    unit->tiers.loading_blocks -= tier->asked;
     load_rate_observe(&unit->tiers.rates[from], record->blocks * unit->options.page_bytes,
                       record->ns);
     unit->tiers.loaded_tokens_total[HOST] += host_tokens;

@@ -397,6 +397,32 @@ static void a_row_makes_others_wait_for_little(void **state) {
     }
 }
 
+/* A load comes behind those that are under way at its rank: each would be quick alone. */
+static void loads_ahead_count(void **state) {
+    (void)state;
+    struct storage *storage = storage_open(10);
+    struct world *world = open_measured(storage, 100000);
+    begin_answer(world);
+    uint32_t first = ask_family(storage, world, 6);
+    assert_int_equal(waiting_rows(world), 1);
+    storage->idle_odds = 1; /* the step does not see its end */
+    world_complete(world, false);
+    world_drain(world);
+    assert_int_equal(world->known[first].received, 0);
+    uint32_t second = world_submit_family(world, 5, 500, 4);
+    world_drain(world);
+    storage_do(storage, storage->pending_count - 1); /* found */
+    world_step(world);
+    world_drain(world);
+    assert_int_equal(waiting_rows(world), 0);
+    run(world);
+    assert_int_equal(world->load.loads_in_step_lost_total, 1);
+    assert_true(world->known[first].received == 4 && world->known[second].received == 4);
+    world_assert_empty(world);
+    world_close(world);
+    free(storage);
+}
+
 /* What a refused row would have taken of the step is somebody else's: a prompt that computes all
  * gets the same row as if the other had not been there. */
 static void a_refused_row_leaves_its_room(void **state) {
@@ -518,6 +544,7 @@ int main(void) {
         cmocka_unit_test(another_unit_loads_an_answers_blocks),
         cmocka_unit_test(a_lone_request_runs_while_it_loads),
         cmocka_unit_test(a_row_makes_others_wait_for_little),
+        cmocka_unit_test(loads_ahead_count),
         cmocka_unit_test(a_refused_row_leaves_its_room),
         cmocka_unit_test(a_row_that_waits_may_be_left),
         cmocka_unit_test(rows_that_wait_change_no_answer),
