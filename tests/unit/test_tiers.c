@@ -409,6 +409,13 @@ static void loads_ahead_count(void **state) {
     world_complete(world, false);
     world_drain(world);
     assert_int_equal(world->known[first].received, 0);
+    for (int i = 0; i < 4; i++) { /* the answer goes on, and time for prompts is earned */
+        world_step(world);
+        world_drain(world);
+        assert_int_equal(waiting_rows(world), 0);
+        world_complete(world, false);
+        world_drain(world);
+    }
     uint32_t second = world_submit_family(world, 5, 500, 4);
     world_drain(world);
     storage_do(storage, storage->pending_count - 1); /* found */
