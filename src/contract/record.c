@@ -50,7 +50,8 @@ static bool sampling_valid(const struct sampling *sampling) {
            within(sampling->presence_penalty, -2, 2) &&
            within(sampling->repetition_penalty, 0, 100) &&
            sampling->top_logprobs <= LIMIT_TOP_LOGPROBS &&
-           (sampling->flags & ~SAMPLING_FLAGS) == 0 && sampling->reserved == 0;
+           (sampling->flags & ~SAMPLING_FLAGS) == 0 && sampling->flags != SAMPLING_SCORES &&
+           sampling->reserved == 0;
 }
 
 static bool biases_valid(const struct token_bias *biases, uint32_t count) {
@@ -318,6 +319,17 @@ static bool tokens_valid(struct walk *walk, const struct record_tokens *record) 
                           logprob_count);
 }
 
+static bool scores_valid(struct walk *walk, const struct record_scores *record) {
+    if (record->logprobs_each == 0 || record->logprobs_each > STEP_ROW_LOGPROBS_MAX ||
+        record->token_count == 0 || record->token_count > SCORES_TOKENS_MAX)
+        return false;
+    uint32_t logprob_count = record->token_count * record->logprobs_each;
+    walk_tail(walk, logprob_count * sizeof(struct token_logprob));
+    return walk_ends(walk) && request_valid(record->request) && record->first_position > 0 &&
+           record->reserved == 0 &&
+           logprobs_valid(record_tail_at(record, sizeof *record), logprob_count);
+}
+
 static bool load_valid(struct walk *walk, const struct record_unit_load *record) {
     walk_tail(walk, (uint64_t)record->rank_count * sizeof(struct unit_rank_load));
     if (!walk_ends(walk) || record->rank_count > LIMIT_RANKS) return false;
@@ -353,6 +365,13 @@ static bool row_drafts_valid(const struct step_row *row) {
             step_drafts_fit(row->first_position + 1, row->draft_count));
 }
 
+static bool row_scores_valid(const struct step_row *row) {
+    bool next = row->next_token != STEP_NO_TOKEN;
+    return row->scored_count == 0 ||
+           (row->scored_count <= row->token_count - !next && row->draft_count == 0 &&
+            (row->sampling.flags & SAMPLING_LOGPROBS));
+}
+
 /* A row may name only tokens, pages and positions that the plan holds. */
 static bool row_valid(const struct step_plan *plan, const struct step_row *row) {
     uint64_t end = (uint64_t)row->first_position + row->token_count + row->draft_count;
@@ -362,7 +381,7 @@ static bool row_valid(const struct step_plan *plan, const struct step_row *row) 
            end <= (uint64_t)row->page_count * KV_BLOCK_TOKENS &&
            row->logits_count <= row->token_count && row->sample <= 1 &&
            row->sample <= row->logits_count && sampling_valid(&row->sampling) &&
-           row_extras_valid(plan, row) && row_drafts_valid(row);
+           row_extras_valid(plan, row) && row_drafts_valid(row) && row_scores_valid(row);
 }
 
 static bool plan_valid(struct walk *walk, const struct step_plan *plan) {
@@ -383,7 +402,9 @@ static bool plan_valid(struct walk *walk, const struct step_plan *plan) {
 static bool result_row_valid(const struct step_result *result, const struct step_result_row *row) {
     if (row->draft_count > LIMIT_DRAFTS || row->token_count > 1 + row->draft_count ||
         row->logprobs_each > STEP_ROW_LOGPROBS_MAX || row->lost > 1 ||
-        (row->lost && (row->token_count || row->loaded)) || row->reserved)
+        (row->lost && (row->token_count || row->loaded || row->scored_count)) || row->reserved ||
+        row->scored_count > LIMIT_STEP_TOKENS ||
+        !inside(row->score_index, row->scored_count * row->logprobs_each, result->logprob_count))
         return false;
     for (uint32_t i = row->token_count; i < 1 + LIMIT_DRAFTS; i++)
         if (row->tokens[i]) return false;
@@ -429,8 +450,9 @@ bool record_may_be_carried(uint16_t kind, uint16_t inner_kind) {
                inner_kind == RECORD_CONTINUE || inner_kind == RECORD_DRAIN ||
                inner_kind == RECORD_ROLE;
     return inner_kind == RECORD_UNIT_HELLO || inner_kind == RECORD_TOKENS ||
-           inner_kind == RECORD_FINISHED || inner_kind == RECORD_UNIT_LOAD ||
-           inner_kind == RECORD_RESERVED || inner_kind == RECORD_EXPERTS;
+           inner_kind == RECORD_SCORES || inner_kind == RECORD_FINISHED ||
+           inner_kind == RECORD_UNIT_LOAD || inner_kind == RECORD_RESERVED ||
+           inner_kind == RECORD_EXPERTS;
 }
 
 /* No record that may be carried carries another: this goes one level deep. */
@@ -464,6 +486,7 @@ static const uint16_t fixed_bytes[RECORD_KIND_COUNT] = {
     [RECORD_ROLE] = sizeof(struct record_role),
     [RECORD_UNIT_HELLO] = sizeof(struct record_unit_hello),
     [RECORD_TOKENS] = sizeof(struct record_tokens),
+    [RECORD_SCORES] = sizeof(struct record_scores),
     [RECORD_FINISHED] = sizeof(struct record_finished),
     [RECORD_UNIT_LOAD] = sizeof(struct record_unit_load),
     [RECORD_RESERVED] = sizeof(struct record_reserved),
@@ -511,6 +534,8 @@ static bool parts_valid(struct walk *walk, const struct record *record) {
         return hello_valid(walk, (const void *)record);
     case RECORD_TOKENS:
         return tokens_valid(walk, (const void *)record);
+    case RECORD_SCORES:
+        return scores_valid(walk, (const void *)record);
     case RECORD_FINISHED:
         return finished_valid(walk, (const void *)record);
     case RECORD_UNIT_LOAD:

@@ -49,6 +49,7 @@ enum record_kind {
     RECORD_FINISHED,
     RECORD_UNIT_LOAD,
     RECORD_RESERVED,
+    RECORD_SCORES,
     RECORD_EXPERTS, /* from the engine's host */
     /* unit -> engine's host, and back */
     RECORD_RUN_STEP,
@@ -253,8 +254,8 @@ struct record_unit_link {
 };
 
 /* FROM_UNIT, TO_UNIT: a record on its way between the gateway and one of its units. Tail: that
- * record, whole: from a unit UNIT_HELLO, TOKENS, FINISHED, UNIT_LOAD or RESERVED, to it SUBMIT,
- * CANCEL, CONTINUE, ROLE or DRAIN. */
+ * record, whole: from a unit UNIT_HELLO, TOKENS, SCORES, FINISHED, UNIT_LOAD or RESERVED, to it
+ * SUBMIT, CANCEL, CONTINUE, ROLE or DRAIN. */
 struct record_carried {
     struct record record;
     struct unit_id unit;
@@ -288,7 +289,9 @@ struct sampling {
 
 #define SAMPLING_LOGPROBS                                                                          \
     1u /* tell the chosen tokens' log probabilities, and top_logprobs others' */
-#define SAMPLING_FLAGS 1u
+#define SAMPLING_SCORES                                                                            \
+    2u /* with SAMPLING_LOGPROBS: likewise the prompt's tokens', of each behind those before it */
+#define SAMPLING_FLAGS 3u
 
 /* True if choosing needs to know the tokens before. */
 static inline bool sampling_needs_history(const struct sampling *sampling) {
@@ -466,6 +469,26 @@ static inline size_t tokens_logprobs_at(uint32_t token_count) {
 }
 static inline size_t tokens_bytes(uint32_t token_count, uint32_t logprobs_each) {
     return tokens_logprobs_at(token_count) +
+           (size_t)token_count * logprobs_each * sizeof(struct token_logprob);
+}
+
+/* How likely tokens of the prompt were, in order; all of them before the answer's first TOKENS. The
+ * prompt's first token has no score. A unit that begins anew may repeat what another one has told.
+ * Tail: struct token_logprob logprobs[token_count][logprobs_each], of each token its own, then the
+ * likeliest ones'. */
+struct record_scores {
+    struct record record;
+    struct request_id request;
+    uint32_t first_position; /* in the prompt; >= 1 */
+    uint32_t token_count;    /* >= 1 */
+    uint32_t logprobs_each;  /* >= 1 */
+    uint32_t reserved;       /* zero */
+};
+
+#define SCORES_TOKENS_MAX 16 /* of one record: a client is told of them in one event */
+
+static inline size_t scores_bytes(uint32_t token_count, uint32_t logprobs_each) {
+    return record_tail(sizeof(struct record_scores)) +
            (size_t)token_count * logprobs_each * sizeof(struct token_logprob);
 }
 

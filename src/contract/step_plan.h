@@ -33,15 +33,26 @@ struct step_row {
     uint32_t history_prompt_count; /* of them, at the start, came with the prompt */
     uint32_t bias_index;           /* first of the row's, in the plan's biases */
     uint32_t bias_count;
-    uint32_t draft_count; /* guess up to so many tokens behind this one: only of a row that samples
-                           * and is one generated token; none may be the last of its block
-                           * (step_drafts_fit). Biases hold for all tokens chosen */
-    uint32_t fresh;       /* 1: what the slot's last row left behind belongs to another sequence */
+    uint32_t draft_count;  /* guess up to so many tokens behind this one: only of a row that samples
+                            * and is one generated token; none may be the last of its block
+                            * (step_drafts_fit). Biases hold for all tokens chosen */
+    uint32_t fresh;        /* 1: what the slot's last row left behind belongs to another sequence */
+    uint32_t scored_count; /* tell how likely tokens were that are known already, each behind those
+                            * before it: the last so many of the row's tokens but its first, and of
+                            * next_token behind them */
+    uint32_t next_token;   /* STEP_NO_TOKEN: none is known; read only with a scored_count */
     uint32_t loads; /* of the pages before the row some are being filled by the slot's KV_LOAD of
                      * this number: a layer's core attention waits until its slices are there. 0:
                      * none are */
     struct sampling sampling;
 };
+
+#define STEP_NO_TOKEN UINT32_MAX
+
+/* Of the row's tokens, the first whose logits score the one behind it. */
+static inline uint32_t step_scored_first(const struct step_row *row) {
+    return row->token_count - (row->next_token == STEP_NO_TOKEN) - row->scored_count;
+}
 
 /* True if drafts may stand at `count` positions from `first_position` on. A block is complete only
  * with a token that the plan itself brings, because the MTP layer's KV row of a draft is written by
@@ -114,6 +125,13 @@ static inline struct token_bias *step_plan_biases(const struct step_plan *plan) 
                                  step_plan_extra_bytes(plan->history_count, 0));
 }
 
+/* The index'th of a row's scored tokens; `tokens` are the row's. */
+static inline uint32_t step_scored_token(const struct step_row *row, const uint32_t *tokens,
+                                         uint32_t index) {
+    uint32_t at = step_scored_first(row) + index + 1;
+    return at < row->token_count ? tokens[at] : row->next_token;
+}
+
 struct step_result_row {
     uint32_t slot;
     uint32_t token_count;              /* chosen: 0 if the row did not sample, else 1 and one more
@@ -123,8 +141,10 @@ struct step_result_row {
     uint32_t logprob_index;            /* first of the row's, in the result's logprobs */
     uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */
     uint32_t lost; /* 1: what the row waited for did not come; it does not count, and chose none */
-    uint32_t loaded;   /* it waited for the slot's KV_LOAD of this number, which is over; else 0 */
-    uint32_t reserved; /* zero */
+    uint32_t loaded; /* it waited for the slot's KV_LOAD of this number, which is over; else 0 */
+    uint32_t score_index;  /* first of its scored tokens' logprobs, in the result's */
+    uint32_t scored_count; /* as the plan has it; 0 if lost */
+    uint32_t reserved;     /* zero */
 };
 
 /* RECORD_STEP_DONE. Tails: struct step_result_row rows[row_count], in the plan's order;
@@ -140,11 +160,16 @@ struct step_result {
     uint32_t rank; /* of the plan */
 };
 
-#define STEP_ROW_LOGPROBS_MAX (1 + LIMIT_TOP_LOGPROBS)
+#define STEP_ROW_LOGPROBS_MAX (1 + LIMIT_TOP_LOGPROBS) /* of one token */
 
 static inline size_t step_result_bytes(uint32_t row_count, uint32_t logprob_count) {
     return record_tail(sizeof(struct step_result)) + row_count * sizeof(struct step_result_row) +
            logprob_count * sizeof(struct token_logprob);
+}
+/* What a result needs at most; no step scores more tokens than it has. */
+static inline size_t step_result_bytes_max(uint32_t rows_max, uint32_t tokens_max) {
+    return step_result_bytes(rows_max,
+                             (rows_max * (1 + LIMIT_DRAFTS) + tokens_max) * STEP_ROW_LOGPROBS_MAX);
 }
 static inline struct step_result_row *step_result_rows(const struct step_result *result) {
     return (struct step_result_row *)((char *)(uintptr_t)result +

@@ -5,6 +5,7 @@
 #include "gateway/answer.h"
 
 #include "base/check.h"
+#include "contract/step_plan.h"
 #include "gateway/dispatch.h"
 #include "gateway/handover.h"
 #include "gateway/reply.h"
@@ -259,7 +260,7 @@ static void take_streamed(struct gateway *gateway, struct request *request,
         bool told = !tells_tokens(request) || add_token(request, news, i, &list, &gateway->scratch);
         check(told); /* the outbox, which is smaller, has room for their names */
         request->tokens.text_offset +=
-            api_tokens_characters(gateway->options.tokenizer, news->tokens[i]);
+            api_tokens_characters(gateway->options.tokenizer, &list, (uint32_t)i, news->tokens[i]);
         (void)keep_token(request, news, i);
     }
     list.reasoning_count = at_most(request->words.reasoning_tokens - reasoning, list.count);
@@ -287,6 +288,11 @@ static void take_whole(struct gateway *gateway, struct request *request, const s
     if (stopped || !fits) cancel(gateway, request, fits ? ENDING_STOP_STRING : ENDING_TOO_LONG);
 }
 
+static void take_unheard(struct request *request, const struct news *news) {
+    request->output_tokens += (uint32_t)news->count;
+    request->last_token = news->tokens[news->count - 1];
+}
+
 /* False if no unit that runs this request as it was asked for would say so. */
 static bool is_credible(const struct gateway *gateway, const struct request *request,
                         const struct record_tokens *record) {
@@ -294,6 +300,7 @@ static bool is_credible(const struct gateway *gateway, const struct request *req
     uint32_t each = sampling->flags & SAMPLING_LOGPROBS ? 1 + sampling->top_logprobs : 0;
     const uint32_t *tokens = record_tail_at(record, sizeof *record);
     if (!receipt_is_credible(&record->work, request->prompt_tokens)) return false;
+    if (request_scores(request) && request->prompt_tokens > 1) return false; /* these come first */
     if (record->first_output_position > request->output_tokens || record->logprobs_each != each ||
         (uint64_t)record->first_output_position + record->token_count > request->new_tokens_max)
         return false;
@@ -315,12 +322,130 @@ static bool is_over(const struct request *request) {
     return dispatch_is_whole(request, &reason);
 }
 
+/* ---- the prompt's log probabilities ---------------------------------------------------------- */
+
+/* The first token of all goes in front: it has no score, so nobody tells of it. */
+static bool add_scores(const struct request *request, const struct token_logprob *scores,
+                       uint32_t count, struct token_list *list, struct arena *arena) {
+    struct token_logprob first[STEP_ROW_LOGPROBS_MAX] = {{.token = request->leader->prompt[0]}};
+    uint32_t each = 1 + request->sampling.top_logprobs;
+    bool added = true;
+    list->is_prompt = true;
+    list->hides_first = request->leader->has_bos;
+    if (request->scored_count == 0) {
+        list->has_first = true;
+        added = token_list_add(list, arena, first, each);
+    }
+    for (uint32_t i = 0; i < count && added; i++)
+        added = token_list_add(list, arena, scores + (size_t)i * each, each);
+    return added;
+}
+
+/* In scratch memory. */
+static struct token_list list_scores(struct gateway *gateway, const struct request *request,
+                                     const struct token_logprob *scores, uint32_t count) {
+    struct token_list list = {.text_offset = request->tokens.text_offset};
+    arena_clear(&gateway->scratch);
+    bool added = add_scores(request, scores, count, &list, &gateway->scratch);
+    check(added); /* a few KiB */
+    return list;
+}
+
+static size_t scores_json_bytes(const struct request *request, const struct token_list *list) {
+    struct json_writer counter = {0};
+    api_tokens_completion_logprobs(&counter, request->answer.tokenizer, list, NULL, 0, 0);
+    return counter.count;
+}
+
+struct characters {
+    const struct tokenizer *tokenizer;
+    const struct token_list *list;
+    uint32_t count;
+};
+
+static void count_characters(void *context, uint32_t index, const struct token_logprob *entries) {
+    struct characters *characters = context;
+    characters->count +=
+        api_tokens_characters(characters->tokenizer, characters->list, index, entries[0].token);
+}
+
+/* STATUS_FULL: nothing is done. A prompt of which not all can be told ends the request: half of it
+ * would be taken for the whole. */
+static enum status take_scores(struct gateway *gateway, struct request *request,
+                               const struct token_logprob *scores, uint32_t count) {
+    struct token_list list = list_scores(gateway, request, scores, count);
+    size_t json_bytes = scores_json_bytes(request, &list), room = HANDOVER_CANCEL_BYTES;
+    size_t said = REPLY_FRAME_BYTES + start_bytes_max(request) + json_bytes;
+    bool fits = request->stream ? room + said <= gateway->outbox.capacity
+                                : has_room(gateway, request, json_bytes);
+    if (request->stream && fits) room += said;
+    if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
+    bool added = !fits || request->stream ||
+                 add_scores(request, scores, count, &request->echoed, &request->arena);
+    if (!fits || !added) {
+        cancel(gateway, request, fits ? ENDING_NO_MEMORY : ENDING_ECHO_TOO_LONG);
+        return STATUS_OK;
+    }
+    if (request->stream) {
+        start_stream(gateway, request);
+        list = list_scores(gateway, request, scores, count); /* that took its memory */
+        struct api_piece piece = {.part = TOKEN_STREAM_CONTENT, .echoed = &list};
+        struct event event = {.request = request, .piece = &piece};
+        say(gateway, request, write_delta, &event);
+    }
+    struct characters characters = {gateway->options.tokenizer, &list, 0};
+    token_list_visit(&list, 0, list.count, count_characters, &characters);
+    request->tokens.text_offset += characters.count;
+    request->tokens_json_bytes += request->stream ? 0 : json_bytes;
+    request->scored_count += list.count;
+    return STATUS_OK;
+}
+
+/* False if no unit that was asked for them would say so. */
+static bool are_credible(const struct gateway *gateway, const struct request *request,
+                         const struct record_scores *record) {
+    const struct token_logprob *scores = record_tail_at(record, sizeof *record);
+    uint32_t told = request->scored_count ? request->scored_count : 1;
+    if (!(request->sampling.flags & SAMPLING_SCORES) ||
+        record->logprobs_each != 1 + request->sampling.top_logprobs ||
+        record->first_position > told ||
+        (uint64_t)record->first_position + record->token_count > request->prompt_tokens)
+        return false;
+    for (uint32_t i = 0; i < record->token_count * record->logprobs_each; i++) {
+        uint32_t place = record->first_position + i / record->logprobs_each;
+        bool own = i % record->logprobs_each == 0;
+        if (own && scores[i].token != request->leader->prompt[place]) return false;
+        if (scores[i].token >= gateway->fleet.model.vocab_count) return false;
+    }
+    return true;
+}
+
+enum status answer_scores(struct gateway *gateway, uint32_t unit,
+                          const struct record_scores *record) {
+    struct request *request = request_find(gateway, record->request);
+    if (!request || !speaks_for(request, unit) || request->state != REQUEST_SUBMITTED)
+        return STATUS_OK;
+    if (!are_credible(gateway, request, record)) return STATUS_INVALID;
+    const struct token_logprob *scores = record_tail_at(record, sizeof *record);
+    uint32_t told = request->scored_count ? request->scored_count : 1;
+    uint32_t known = told - record->first_position;
+    if (known >= record->token_count) return STATUS_OK; /* repeats */
+    return take_scores(gateway, request, scores + (size_t)known * record->logprobs_each,
+                       record->token_count - known);
+}
+
+/* ---- newly chosen tokens --------------------------------------------------------------------- */
+
 enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                           const struct record_tokens *record, int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
     if (!request || !speaks_for(request, unit) || request->state != REQUEST_SUBMITTED)
         return STATUS_OK;
     if (!is_credible(gateway, request, record)) return STATUS_INVALID;
+    if (request_scores(request)) { /* a prompt of one token: none has a score */
+        enum status status = take_scores(gateway, request, NULL, 0);
+        if (status || request->state != REQUEST_SUBMITTED) return status;
+    }
     uint32_t known = request->output_tokens - record->first_output_position;
     if (known >= record->token_count) return STATUS_OK; /* repeats */
     const char *logprobs = (const char *)record + tokens_logprobs_at(record->token_count);
@@ -342,7 +467,9 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     receipt_settle(&request->receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     dispatch_progress(gateway, request, unit);
-    if (request->stream) {
+    if (request->wordless) {
+        take_unheard(request, &news);
+    } else if (request->stream) {
         start_stream(gateway, request);
         take_streamed(gateway, request, &news);
     } else {
@@ -363,13 +490,24 @@ static const char *finish_of(const struct request *request, enum finish_reason r
     /* The unit may have ended it for a reason of its own before it heard of our CANCEL. */
     if (request->ending == ENDING_STOP_STRING) return "stop";
     if (request->ending == ENDING_TOO_LONG) return FINISH_CUT;
+    if (request->ending == ENDING_ECHO_TOO_LONG) {
+        api_error_set(
+            error, 413, NULL, "request_too_large",
+            "The log probabilities of this prompt are more than one answer may hold. Send "
+            "a shorter one, ask for fewer, or stream them.");
+        return NULL;
+    }
+    if (request->ending == ENDING_NO_MEMORY) {
+        api_error_no_memory(error);
+        return NULL;
+    }
     if (request->ending == ENDING_NO_UNIT) {
         api_error_no_unit(error);
         return NULL;
     }
     switch (reason) {
     case FINISH_STOP_TOKEN:
-        return "stop";
+        return request->wordless ? "length" : "stop"; /* who asked for none has all of them */
     case FINISH_LENGTH:
         return "length";
     case FINISH_REFUSED_QUEUE:
@@ -429,7 +567,7 @@ static struct api_usage usage_of(const struct request *leader) {
         const struct request *choice = leader->choices[i];
         struct unit_work work = receipt_total(&choice->receipt, choice->prompt_tokens);
         if (i == 0) usage.prompt_hit_tokens = work.prompt_hit_tokens;
-        usage.completion_tokens += choice->output_tokens;
+        usage.completion_tokens += request_told_tokens(choice);
         usage.reasoning_tokens += choice->words.reasoning_tokens;
         usage.drafts_made += work.drafts_made;
         usage.drafts_right += work.drafts_right;
@@ -443,7 +581,12 @@ static void write_whole(struct json_writer *writer, const void *context) {
     struct api_choice choices[LIMIT_CHOICES];
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         const struct request *choice = leader->choices[i];
-        choices[i] = (struct api_choice){&choice->text, &choice->tokens, answer_finish(choice)};
+        choices[i] = (struct api_choice){
+            .text = &choice->text,
+            .echoed = choice->scored_count ? &choice->echoed : NULL,
+            .tokens = &choice->tokens,
+            .finish = answer_finish(choice),
+        };
     }
     api_response_whole(writer, &leader->answer, choices, leader->choice_count, event->usage);
 }
@@ -541,6 +684,7 @@ static enum status finish(struct gateway *gateway, struct request *request,
                           const struct record_finished *record, int64_t now_ns) {
     struct record_finished last = *record;
     last.work = receipt_total(&request->receipt, request->prompt_tokens);
+    if (request->wordless) last.output_tokens = 0;
     enum status status = end_request(gateway, request, &last, now_ns);
     if (status) return status;
     dispatch_part(gateway, request);

@@ -12,6 +12,9 @@
 enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                           const struct record_tokens *record, int64_t now_ns) MUST_USE;
 
+enum status answer_scores(struct gateway *gateway, uint32_t unit,
+                          const struct record_scores *record) MUST_USE;
+
 enum status answer_finished(struct gateway *gateway, uint32_t unit,
                             const struct record_finished *record, int64_t now_ns) MUST_USE;
 

@@ -20,6 +20,12 @@ bool api_error_set(struct api_error *error, uint32_t http_status, const char *pa
     return false;
 }
 
+void api_error_no_memory(struct api_error *error) {
+    api_error_set(error, 503, NULL, "out_of_memory",
+                  "The server has no memory left for this request. Try again later.");
+    error->retry_after_seconds = 1;
+}
+
 void api_error_no_unit(struct api_error *error) {
     api_error_set(error, 503, NULL, "no_unit",
                   "No unit that serves the model has been there for too long. Try again later.");

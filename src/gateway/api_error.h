@@ -29,6 +29,8 @@ struct api_error {
 bool api_error_set(struct api_error *error, uint32_t http_status, const char *param,
                    const char *code, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+void api_error_no_memory(struct api_error *error);
+
 /* No unit could take the request for too long. */
 void api_error_no_unit(struct api_error *error);
 

@@ -77,25 +77,33 @@ static bool read_seed(struct reader *reader, struct api_request *out) {
     return true;
 }
 
-static bool read_sampling(struct reader *reader, struct api_request *out) {
-    uint32_t long_name = 0;
-    struct sampling *sampling = &out->sampling;
-    bool read =
-        read_number(reader, "temperature", 0, 2, &sampling->temperature) &&
-        read_number(reader, "top_p", 0, 1, &sampling->top_p) &&
-        read_number(reader, "min_p", 0, 1, &sampling->min_p) &&
-        read_number(reader, "frequency_penalty", -2, 2, &sampling->frequency_penalty) &&
-        read_number(reader, "presence_penalty", -2, 2, &sampling->presence_penalty) &&
-        read_number(reader, "repetition_penalty", 0.01, 10, &sampling->repetition_penalty) &&
-        read_count(reader, "top_k", 0, &sampling->top_k) && read_seed(reader, out) &&
-        read_count(reader, "min_tokens", 0, &sampling->min_tokens) &&
-        read_count(reader, "max_tokens", 1, &out->new_tokens_max) &&
-        read_count(reader, "max_completion_tokens", 1, &long_name);
-    if (long_name) out->new_tokens_max = long_name; /* the newer name counts */
-    if (!read || !out->new_tokens_max || sampling->min_tokens <= out->new_tokens_max) return read;
+/* No token at all is an answer only where the prompt itself is asked about. */
+static bool read_length(struct reader *reader, struct api_request *out) {
+    uint32_t absent = UINT32_MAX, length = absent, long_name = absent;
+    uint32_t least = out->sampling.flags & SAMPLING_SCORES ? 0 : 1;
+    if (!read_count(reader, "max_tokens", least, &length) ||
+        !read_count(reader, "max_completion_tokens", least, &long_name))
+        return false;
+    if (long_name != absent) length = long_name; /* the newer name counts */
+    if (length == absent) return true;
+    out->new_tokens_max = length;
+    out->wordless = length == 0;
+    if (out->sampling.min_tokens <= length) return true;
     return api_error_set(reader->error, 422, "min_tokens", "out_of_range",
                          "'min_tokens' is %u, more than the %u tokens of the answer.",
-                         sampling->min_tokens, out->new_tokens_max);
+                         out->sampling.min_tokens, length);
+}
+
+static bool read_sampling(struct reader *reader, struct api_request *out) {
+    struct sampling *sampling = &out->sampling;
+    return read_number(reader, "temperature", 0, 2, &sampling->temperature) &&
+           read_number(reader, "top_p", 0, 1, &sampling->top_p) &&
+           read_number(reader, "min_p", 0, 1, &sampling->min_p) &&
+           read_number(reader, "frequency_penalty", -2, 2, &sampling->frequency_penalty) &&
+           read_number(reader, "presence_penalty", -2, 2, &sampling->presence_penalty) &&
+           read_number(reader, "repetition_penalty", 0.01, 10, &sampling->repetition_penalty) &&
+           read_count(reader, "top_k", 0, &sampling->top_k) && read_seed(reader, out) &&
+           read_count(reader, "min_tokens", 0, &sampling->min_tokens) && read_length(reader, out);
 }
 
 /* ---- lists of tokens ------------------------------------------------------------------------- */
@@ -209,10 +217,9 @@ static bool read_choices(struct reader *reader, struct api_request *out) {
 static bool read_echo(struct reader *reader, struct api_request *out) {
     if (out->endpoint == API_CHAT) return true;
     if (!read_flag(reader, reader->root, "echo", &out->echo)) return false;
-    if (!out->echo || !(out->sampling.flags & SAMPLING_LOGPROBS)) return true;
-    return api_error_set(reader->error, 400, "logprobs", "unsupported_parameter",
-                         "Log probabilities of the prompt ('echo' with 'logprobs') are not "
-                         "supported.");
+    if (out->echo && (out->sampling.flags & SAMPLING_LOGPROBS))
+        out->sampling.flags |= SAMPLING_SCORES;
+    return true;
 }
 
 /* ---- what we do not do ---------------------------------------------------------------------- */
@@ -532,14 +539,15 @@ bool api_request_parse(struct arena *arena, enum api_endpoint endpoint, struct b
     bool read = read_model(&reader, defaults->model_name) &&
                 (endpoint == API_CHAT ? read_messages(&reader, &request)
                                       : read_prompt(&reader, &request)) &&
-                refuse_unsupported(&reader) && read_sampling(&reader, &request) &&
+                refuse_unsupported(&reader) && read_logprobs(&reader, &request) &&
+                read_echo(&reader, &request) && read_sampling(&reader, &request) &&
                 read_biases(&reader, &request) && read_stop_tokens(&reader, &request) &&
-                read_logprobs(&reader, &request) && read_choices(&reader, &request) &&
-                read_stops(&reader, &request) && read_stream(&reader, &request) &&
+                read_choices(&reader, &request) && read_stops(&reader, &request) &&
+                read_stream(&reader, &request) &&
                 read_flag(&reader, reader.root, "ignore_eos", &request.ignore_eos) &&
                 read_flag(&reader, reader.root, "return_token_ids", &request.return_token_ids) &&
                 read_flag(&reader, reader.root, "return_receipt", &request.return_receipt) &&
-                read_cache_salt(&reader, &request) && read_echo(&reader, &request);
+                read_cache_salt(&reader, &request);
     if (read) *out = request;
     return read;
 }

@@ -29,7 +29,8 @@ struct api_request {
 
     struct sampling sampling; /* seed only if has_seed */
     bool has_seed;
-    uint32_t new_tokens_max;          /* 0: not given */
+    uint32_t new_tokens_max;          /* 0: not given, or wordless */
+    bool wordless;                    /* no token is to follow the prompt */
     const struct stop_strings *stops; /* NULL: none */
     bool stream;
     bool include_usage; /* stream_options.include_usage */

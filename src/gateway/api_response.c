@@ -49,21 +49,22 @@ static void write_usage(struct json_writer *writer, const struct api_usage *usag
     json_writer_text(writer, "}}");
 }
 
-/* What ends each choice: its tokens, if any are told, and the finish reason (NULL: not yet). */
+/* What ends each choice: its tokens, and its prompt's, if any are told, and the finish reason
+ * (NULL: not yet). */
 static void write_rest(struct json_writer *writer, const struct api_answer *answer,
-                       const struct token_list *tokens, uint32_t from, uint32_t to,
-                       const char *finish) {
+                       const struct token_list *echoed, const struct token_list *tokens,
+                       uint32_t from, uint32_t to, const char *finish) {
     if (tokens && answer->token_ids) {
         json_writer_text(writer, ",\"token_ids\":");
         api_tokens_ids(writer, tokens, from, to);
     }
     json_writer_text(writer, ",\"logprobs\":");
-    if (!tokens || !answer->logprobs)
+    if ((!tokens && !echoed) || !answer->logprobs)
         json_writer_text(writer, "null");
     else if (answer->endpoint == API_CHAT)
         api_tokens_chat_logprobs(writer, answer->tokenizer, tokens, from, to);
     else
-        api_tokens_completion_logprobs(writer, answer->tokenizer, tokens, from, to);
+        api_tokens_completion_logprobs(writer, answer->tokenizer, echoed, tokens, from, to);
     json_writer_text(writer, ",\"finish_reason\":");
     if (finish)
         json_writer_string(writer, bytes_of(finish));
@@ -95,7 +96,8 @@ static void write_choice(struct json_writer *writer, const struct api_answer *an
         answer_text_write(choice->text, 0, choice->text->count, true, writer);
         json_writer_text(writer, "\"");
     }
-    write_rest(writer, answer, choice->tokens, 0, choice->tokens->count, choice->finish);
+    write_rest(writer, answer, choice->echoed, choice->tokens, 0, choice->tokens->count,
+               choice->finish);
     json_writer_text(writer, "}");
 }
 
@@ -124,9 +126,9 @@ static void event_begin(struct json_writer *writer, const struct api_answer *ans
 static void event_end(struct json_writer *writer, const struct api_answer *answer,
                       const struct api_piece *piece, const char *finish) {
     if (piece)
-        write_rest(writer, answer, piece->tokens, piece->from, piece->to, finish);
+        write_rest(writer, answer, piece->echoed, piece->tokens, piece->from, piece->to, finish);
     else
-        write_rest(writer, answer, NULL, 0, 0, finish);
+        write_rest(writer, answer, NULL, NULL, 0, 0, finish);
     json_writer_text(writer, answer->include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
 }
 

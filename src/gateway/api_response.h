@@ -38,6 +38,7 @@ struct api_usage {
 /* One of the answers to a request; its index is its place among them. */
 struct api_choice {
     const struct answer_text *text;
+    const struct token_list *echoed; /* of the prompt; empty unless they are to be told */
     const struct token_list *tokens; /* empty unless ids or log probabilities are wanted */
     const char *finish;              /* "stop", "length", "insufficient_system_resource" */
 };
@@ -53,6 +54,7 @@ void api_response_role(struct json_writer *writer, const struct api_answer *answ
 struct api_piece { /* of a choice, in a stream */
     enum token_stream_part part;
     struct bytes text;
+    const struct token_list *echoed; /* NULL: none of the prompt's */
     const struct token_list *tokens; /* NULL: none are told */
     uint32_t from, to;               /* of tokens */
 };

@@ -7,8 +7,10 @@
 struct spelling { /* the visitors' context */
     struct json_writer *writer;
     const struct tokenizer *tokenizer;
-    uint32_t each, from;
+    const struct token_list *list;
+    uint32_t from;
     uint32_t offset; /* characters before the token */
+    bool any;        /* something stands in the array, or object, already */
 };
 
 static struct bytes bytes_of_token(const struct tokenizer *tokenizer, uint32_t token) {
@@ -18,7 +20,7 @@ static struct bytes bytes_of_token(const struct tokenizer *tokenizer, uint32_t t
 static void write_number(struct json_writer *writer, float logprob) {
     char text[32];
     if (!(logprob > -9999)) logprob = -9999;
-    size_t count = format_text(text, sizeof text, "%.7g", logprob < 0 ? (double)logprob : 0.0);
+    size_t count = format_text(text, sizeof text, "%.9g", logprob < 0 ? (double)logprob : 0.0);
     json_writer_bytes(writer, (struct bytes){text, count});
 }
 
@@ -95,7 +97,7 @@ static void visit_chat(void *context, uint32_t index, const struct token_logprob
     json_writer_text(writer, index > spelling->from ? ",{" : "{");
     write_entry(spelling, entries);
     json_writer_text(writer, ",\"top_logprobs\":[");
-    for (uint32_t i = 1; i < spelling->each; i++) {
+    for (uint32_t i = 1; i < spelling->list->each; i++) {
         json_writer_text(writer, i > 1 ? ",{" : "{");
         write_entry(spelling, &entries[i]);
         json_writer_text(writer, "}");
@@ -106,7 +108,7 @@ static void visit_chat(void *context, uint32_t index, const struct token_logprob
 static void write_part(struct json_writer *writer, const struct tokenizer *tokenizer,
                        const struct token_list *list, uint32_t from, uint32_t to) {
     struct spelling spelling = {
-        .writer = writer, .tokenizer = tokenizer, .each = list->each, .from = from};
+        .writer = writer, .tokenizer = tokenizer, .list = list, .from = from};
     json_writer_text(writer, "[");
     token_list_visit(list, from, to, visit_chat, &spelling);
     json_writer_text(writer, "]");
@@ -138,68 +140,113 @@ static void write_name(const struct spelling *spelling, uint32_t token) {
         write_hexed(spelling->writer, bytes);
 }
 
+/* A comma behind the one before. */
+static void next_of(struct spelling *spelling) {
+    if (spelling->any) json_writer_text(spelling->writer, ",");
+    spelling->any = true;
+}
+
+static bool is_unknown(const struct spelling *spelling, uint32_t index) {
+    return index == 0 && spelling->list->has_first;
+}
+
 static void visit_name(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
-    if (index > spelling->from) json_writer_text(spelling->writer, ",");
+    next_of(spelling);
     write_name(spelling, entries[0].token);
 }
 
 static void visit_logprob(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
-    if (index > spelling->from) json_writer_text(spelling->writer, ",");
-    write_number(spelling->writer, entries[0].logprob);
+    next_of(spelling);
+    if (is_unknown(spelling, index))
+        json_writer_text(spelling->writer, "null");
+    else
+        write_number(spelling->writer, entries[0].logprob);
+}
+
+static void write_pair(struct spelling *spelling, const struct token_logprob *entry) {
+    next_of(spelling);
+    write_name(spelling, entry->token);
+    json_writer_text(spelling->writer, ":");
+    write_number(spelling->writer, entry->logprob);
 }
 
 /* The token itself stands there too, as in OpenAI's, even if it is not among the likeliest. */
 static void visit_top(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
-    json_writer_text(spelling->writer, index > spelling->from ? ",{" : "{");
+    next_of(spelling);
+    if (is_unknown(spelling, index)) {
+        json_writer_text(spelling->writer, "null");
+        return;
+    }
     bool told = false;
-    for (uint32_t i = 1; i < spelling->each; i++) {
+    json_writer_text(spelling->writer, "{");
+    spelling->any = false;
+    for (uint32_t i = 1; i < spelling->list->each; i++) {
         told |= entries[i].token == entries[0].token;
-        if (i > 1) json_writer_text(spelling->writer, ",");
-        write_name(spelling, entries[i].token);
-        json_writer_text(spelling->writer, ":");
-        write_number(spelling->writer, entries[i].logprob);
+        write_pair(spelling, &entries[i]);
     }
-    if (!told) {
-        if (spelling->each > 1) json_writer_text(spelling->writer, ",");
-        write_name(spelling, entries[0].token);
-        json_writer_text(spelling->writer, ":");
-        write_number(spelling->writer, entries[0].logprob);
-    }
+    if (!told) write_pair(spelling, &entries[0]);
     json_writer_text(spelling->writer, "}");
+    spelling->any = true;
 }
 
 static void visit_offset(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
-    if (index > spelling->from) json_writer_text(spelling->writer, ",");
-    if (index >= spelling->from) json_writer_unsigned(spelling->writer, spelling->offset);
-    spelling->offset += api_tokens_characters(spelling->tokenizer, entries[0].token);
+    if (index >= spelling->from) {
+        next_of(spelling);
+        json_writer_unsigned(spelling->writer, spelling->offset);
+    }
+    spelling->offset +=
+        api_tokens_characters(spelling->tokenizer, spelling->list, index, entries[0].token);
+}
+
+struct both { /* the prompt's tokens, and [from, to) of the answer's; either may be NULL */
+    const struct token_list *echoed, *tokens;
+    uint32_t from, to;
+};
+
+static void visit_all(struct spelling *spelling, const struct both *both,
+                      token_list_visitor *visit) {
+    spelling->any = false;
+    if (both->echoed) {
+        spelling->list = both->echoed;
+        spelling->from = 0;
+        spelling->offset = both->echoed->text_offset;
+        token_list_visit(both->echoed, 0, both->echoed->count, visit, spelling);
+    }
+    if (!both->tokens) return;
+    spelling->list = both->tokens;
+    spelling->from = both->from;
+    spelling->offset = both->tokens->text_offset;
+    token_list_visit(both->tokens, visit == visit_offset ? 0 : both->from, both->to, visit,
+                     spelling);
 }
 
 void api_tokens_completion_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
-                                    const struct token_list *list, uint32_t from, uint32_t to) {
-    struct spelling spelling = {.writer = writer,
-                                .tokenizer = tokenizer,
-                                .each = list->each,
-                                .from = from,
-                                .offset = list->text_offset};
+                                    const struct token_list *echoed,
+                                    const struct token_list *tokens, uint32_t from, uint32_t to) {
+    struct spelling spelling = {.writer = writer, .tokenizer = tokenizer};
+    struct both both = {echoed, tokens, from, to};
     json_writer_text(writer, "{\"tokens\":[");
-    token_list_visit(list, from, to, visit_name, &spelling);
+    visit_all(&spelling, &both, visit_name);
     json_writer_text(writer, "],\"token_logprobs\":[");
-    token_list_visit(list, from, to, visit_logprob, &spelling);
+    visit_all(&spelling, &both, visit_logprob);
     json_writer_text(writer, "],\"top_logprobs\":[");
-    token_list_visit(list, from, to, visit_top, &spelling);
+    visit_all(&spelling, &both, visit_top);
     json_writer_text(writer, "],\"text_offset\":[");
-    token_list_visit(list, 0, to, visit_offset, &spelling);
+    visit_all(&spelling, &both, visit_offset);
     json_writer_text(writer, "]}");
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-uint32_t api_tokens_characters(const struct tokenizer *tokenizer, uint32_t token) {
-    if (!tokenizer || tokenizer_token_is_special(tokenizer, token)) return 0;
+uint32_t api_tokens_characters(const struct tokenizer *tokenizer, const struct token_list *list,
+                               uint32_t index, uint32_t token) {
+    bool hidden = list->is_prompt ? list->hides_first && index == 0
+                                  : tokenizer && tokenizer_token_is_special(tokenizer, token);
+    if (!tokenizer || hidden) return 0;
     struct bytes bytes = tokenizer_token_bytes(tokenizer, token);
     uint32_t count = 0;
     for (size_t i = 0; i < bytes.count; i++)

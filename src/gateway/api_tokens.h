@@ -4,7 +4,7 @@
  *   chats        {"content":[{"token","logprob","bytes","top_logprobs":[...]}],"refusal":null}, and
  *                the reasoning's tokens apart in "reasoning_content", as DeepSeek does
  *   completions  {"tokens":[],"token_logprobs":[],"top_logprobs":[{token: logprob}],
- *                "text_offset":[]}
+ *                "text_offset":[]}; of the first token of a prompt that is echoed the two are null
  *
  * A token's text is its bytes as UTF-8, with U+FFFD for what is none; in completions, where texts
  * are names of members, such a token, or one with a zero byte (many readers take none in names), is
@@ -24,11 +24,15 @@ void api_tokens_ids(struct json_writer *writer, const struct token_list *list, u
                     uint32_t to);
 void api_tokens_chat_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
                               const struct token_list *list, uint32_t from, uint32_t to);
+/* All of `echoed`, then [from, to) of `tokens`; either may be NULL. */
 void api_tokens_completion_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
-                                    const struct token_list *list, uint32_t from, uint32_t to);
+                                    const struct token_list *echoed,
+                                    const struct token_list *tokens, uint32_t from, uint32_t to);
 
-/* Characters that the token adds to the answer's text. */
-uint32_t api_tokens_characters(const struct tokenizer *tokenizer, uint32_t token);
+/* Characters that the token, which is or will be the index'th of the list, adds to the answer's
+ * text. */
+uint32_t api_tokens_characters(const struct tokenizer *tokenizer, const struct token_list *list,
+                               uint32_t index, uint32_t token);
 
 #define API_TOKENS_ID_BYTES_MAX 11 /* of one id among others */
 

@@ -101,6 +101,8 @@ struct record_submit *dispatch_put_submit(struct gateway *gateway, const struct 
     submit->task = task;
     submit->request = request->id;
     submit->sampling = request->sampling;
+    if (task == SUBMIT_RESERVE || !request_scores(request))
+        submit->sampling.flags &= ~SAMPLING_SCORES;
     submit->prompt_count = request->prompt_tokens;
     submit->resumed_count = resumed;
     submit->new_tokens_max = request->new_tokens_max;
@@ -297,7 +299,8 @@ static struct balance_units_need need_of(const struct request *request) {
         .start_pages = admit_start_pages(need, known),
         .partner = request->leader->unit,
         .shunned = request->shunned,
-        .roles = BALANCE_ROLE(UNIT_BOTH) | BALANCE_ROLE(UNIT_DECODE),
+        .roles =
+            BALANCE_ROLE(UNIT_BOTH) | BALANCE_ROLE(request->wordless ? UNIT_PREFILL : UNIT_DECODE),
     };
 }
 
@@ -319,7 +322,7 @@ static void find_hits(struct gateway *gateway, struct request *request,
                       struct balance_units_need *need, uint32_t *hits_out) {
     struct request *leader = request->leader;
     make_prefix_keys(gateway, leader);
-    if (!leader->prefix_keys) return;
+    if (!leader->prefix_keys || request_scores(request)) return;
     uint32_t known = prefix_affinity_find(&gateway->affinity, leader->prefix_keys,
                                           leader->prefix_key_count, hits_out);
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {

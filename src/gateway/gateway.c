@@ -269,6 +269,8 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
         speaker->experts = *(const struct record_experts *)record;
     else if (record->kind == RECORD_TOKENS)
         status = answer_tokens(gateway, unit, (const struct record_tokens *)record, now_ns);
+    else if (record->kind == RECORD_SCORES)
+        status = answer_scores(gateway, unit, (const struct record_scores *)record);
     else if (record->kind == RECORD_FINISHED)
         status = answer_finished(gateway, unit, (const struct record_finished *)record, now_ns);
     else if (record->kind == RECORD_RESERVED)

@@ -16,8 +16,8 @@ static enum status refuse(struct api_error *error, uint32_t http_status, const c
 }
 
 static enum status refuse_memory(struct api_error *error) {
-    return refuse(error, 503, NULL, "out_of_memory",
-                  "The server has no memory left for this request. Try again later.");
+    api_error_no_memory(error);
+    return STATUS_INVALID;
 }
 
 static enum status refuse_size(struct api_error *error) {
@@ -94,6 +94,7 @@ static bool share(struct request *leader) {
         choice->sampling = leader->sampling;
         choice->sampling.choice = i;
         choice->new_tokens_max = leader->new_tokens_max;
+        choice->wordless = leader->wordless;
         choice->prompt_tokens = leader->prompt_tokens;
         choice->times = leader->times;
         choice->words = leader->words;
@@ -206,6 +207,7 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
 static enum status echo_prompt(struct gateway *gateway, struct request *request,
                                const struct api_request *parsed, struct api_error *error) {
     struct bytes text = parsed->prompt_text;
+    if (!gateway->options.tokenizer && request->answer.logprobs) return STATUS_OK; /* its ids */
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "echo", "unsupported_parameter",
                       "This checkpoint has no tokenizer, so it cannot echo.");
@@ -284,7 +286,8 @@ static enum status fill(struct gateway *gateway, struct request *request,
     if (status) return status;
     request->stream = parsed->stream;
     request->wants_receipt = parsed->return_receipt || record->wants_receipt;
-    request->new_tokens_max = parsed->new_tokens_max;
+    request->wordless = parsed->wordless;
+    request->new_tokens_max = parsed->wordless ? 1 : parsed->new_tokens_max;
     request->answer = (struct api_answer){
         .endpoint = parsed->endpoint,
         .include_usage = parsed->include_usage,

@@ -174,7 +174,7 @@ static void write_receipt(struct json_writer *writer, const struct gateway *gate
     write_times(writer, request, &work);
     write_stays(writer, &receipt);
     write_work(writer, &work, request->prompt_tokens);
-    write_count(writer, ",\"output\":", request->output_tokens);
+    write_count(writer, ",\"output\":", request_told_tokens(request));
     write_count(writer, ",\"drafts\":{\"made\":", work.drafts_made);
     write_count(writer, ",\"right\":", work.drafts_right);
     write_count(writer, "},\"restarts\":{\"units\":", receipt.attempts ? receipt.attempts - 1 : 0);

@@ -42,9 +42,11 @@ enum request_ending { /* why the gateway ends it, or has it ended by CANCEL */
                       ENDING_NONE,
                       ENDING_STOP_STRING,
                       ENDING_CLIENT_GONE,
-                      ENDING_TOO_LONG,     /* the answer outgrew its memory */
-                      ENDING_OTHER_FAILED, /* another choice has no answer, so there is none */
-                      ENDING_NO_UNIT       /* none could take it for too long */
+                      ENDING_TOO_LONG,      /* the answer outgrew its memory */
+                      ENDING_ECHO_TOO_LONG, /* so would what is told of its prompt */
+                      ENDING_NO_MEMORY,     /* there is no room to keep that */
+                      ENDING_OTHER_FAILED,  /* another choice has no answer, so there is none */
+                      ENDING_NO_UNIT        /* none could take it for too long */
 };
 
 struct request {
@@ -60,7 +62,8 @@ struct request {
     bool must_end;  /* queued to be ended, for `reason` */
     uint8_t reason; /* enum finish_reason, once DONE */
     uint8_t no_answer_choice;
-    bool has_bos; /* bos goes in front of the tokens that the host will send */
+    bool wordless; /* the prompt alone is asked about: units choose a token, and nobody is told */
+    bool has_bos;  /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct connection_id connection;
     struct request_id id; /* at the unit; its attempt counts the units that had it before */
@@ -94,7 +97,8 @@ struct request {
     uint32_t bias_count;
     uint32_t new_tokens_max; /* 0: the default */
     uint32_t prompt_tokens, output_tokens;
-    uint32_t last_token; /* of the answer so far */
+    uint32_t scored_count; /* leading tokens of the prompt whose log probabilities are told */
+    uint32_t last_token;   /* of the answer so far */
     struct receipt receipt;
     bool wants_receipt;        /* leader: the client asked for it */
     uint32_t account;          /* leader; ACCOUNT_NONE */
@@ -102,6 +106,7 @@ struct request {
     struct metrics_times times;
     struct token_stream words;
     struct answer_text text;          /* stream: only what is echoed */
+    struct token_list echoed;         /* not stream: the prompt's, [scored_count] */
     struct token_list tokens;         /* all of the answer, unless memory ran out */
     size_t tokens_json_bytes;         /* they need at most so many in the answer */
     const struct stop_strings *stops; /* in arena; NULL: none */
@@ -162,6 +167,17 @@ uint32_t request_slot(const struct gateway *gateway, const struct request *reque
 
 static inline enum metrics_endpoint request_endpoint(const struct request *request) {
     return request->answer.endpoint == API_CHAT ? METRICS_CHAT : METRICS_COMPLETIONS;
+}
+
+/* Log probabilities of its prompt are still missing. */
+static inline bool request_scores(const struct request *request) {
+    return (request->sampling.flags & SAMPLING_SCORES) &&
+           request->scored_count < request->prompt_tokens;
+}
+
+/* Tokens that the client is told of. */
+static inline uint32_t request_told_tokens(const struct request *request) {
+    return request->wordless ? 0 : request->output_tokens;
 }
 
 #endif

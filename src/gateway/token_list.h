@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An answer's tokens with what is known of each: its log probability and those of the likeliest
- * others. Kept only when the client wants ids or log probabilities; grows in an arena in blocks,
- * each as large as all before it, so that long answers take few.
+ * An answer's tokens, or its prompt's, with what is known of each: its log probability and those of
+ * the likeliest others. Kept only when the client wants ids or log probabilities; grows in an arena
+ * in blocks, each as large as all before it, so that long answers take few.
  */
 #ifndef GATEWAY_TOKEN_LIST_H
 #define GATEWAY_TOKEN_LIST_H
@@ -17,6 +17,9 @@ struct token_list {
     uint32_t count;
     uint32_t reasoning_count; /* of them, at the start */
     uint32_t text_offset;     /* characters of the answer before the first */
+    bool is_prompt;           /* echoed: special tokens stand in the text, too */
+    bool has_first;   /* the prompt's first token, of which nothing is known, is the first */
+    bool hides_first; /* ... and not in the text */
 };
 
 /* `entries`: [each]. False when the arena is out of memory. */

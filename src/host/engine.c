@@ -2,7 +2,8 @@
  * Logits are kept for as many rows as a plan may have, which is what sampling needs: a row that
  * asks for more than its last token's logits is refused here (programs that study logits use the
  * model). A row with drafts has theirs behind its own: each is looked at only after the one before
- * it was chosen and was what had been guessed, as if it came from the step after.
+ * it was chosen and was what had been guessed, as if it came from the step after. Logits that only
+ * score known tokens are reduced to what is told of them as they come, and never kept.
  */
 #include "host/engine.h"
 
@@ -24,6 +25,10 @@ struct engine {
     float *adjusted;       /* [vocab] a row's logits with penalties and biases */
     uint32_t *history;     /* [LIMIT_HISTORY_TOKENS] a row's, with the tokens chosen in this step */
     uint32_t rows_max;
+    struct { /* where the scores of the step under way go */
+        const struct step_plan *plan;
+        struct step_result *result;
+    } scoring;
 };
 
 static void written(void *context, uint64_t step, uint32_t slices) {
@@ -45,6 +50,18 @@ static bool await_slices(struct engine *engine, uint32_t slot, uint32_t number, 
 
 static void await(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
     (void)await_slices(context, slot, number, slices);
+}
+
+/* Of several threads, each for tokens of its own. */
+static void score(void *context, uint32_t row, uint32_t index, const float *logits) {
+    const struct engine *engine = context;
+    const struct step_plan *plan = engine->scoring.plan;
+    const struct step_row *of = &step_plan_rows(plan)[row];
+    const struct step_result_row *out = &step_result_rows(engine->scoring.result)[row];
+    const uint32_t *tokens = step_plan_tokens(plan) + of->token_index;
+    struct token_logprob *to = step_result_logprobs(engine->scoring.result) + out->score_index;
+    sample_logprobs(logits, model_shape(engine->model)->vocab, step_scored_token(of, tokens, index),
+                    of->sampling.top_logprobs, to + (size_t)index * out->logprobs_each);
 }
 
 void engine_set_loads(struct engine *engine, const struct engine_loads *loads) {
@@ -69,7 +86,7 @@ enum status engine_open(const struct model_options *options, struct engine **eng
         engine_close(engine);
         return status;
     }
-    const struct model_follower follower = {engine, written, await};
+    const struct model_follower follower = {engine, written, await, score};
     model_set_follower(engine->model, &follower);
     size_t vocab = model_shape(engine->model)->vocab;
     engine->rows_max = options->step_rows_max;
@@ -197,30 +214,47 @@ static void sample_row(struct engine *engine, const struct step_plan *plan,
     out->logprobs_each = (result->logprob_count - out->logprob_index) / out->token_count;
 }
 
+/* Room for the scores of all rows, before those of chosen tokens. */
+static void begin_results(struct engine *engine, const struct step_plan *plan,
+                          struct step_result *result) {
+    uint32_t vocab = model_shape(engine->model)->vocab;
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        struct step_result_row *out = &step_result_rows(result)[i];
+        *out = (struct step_result_row){.slot = row->slot};
+        if (row->scored_count == 0) continue;
+        uint32_t top = row->sampling.top_logprobs < vocab ? row->sampling.top_logprobs : vocab;
+        out->logprobs_each = 1 + top;
+        out->score_index = result->logprob_count;
+        out->scored_count = row->scored_count;
+        result->logprob_count += out->scored_count * out->logprobs_each;
+    }
+    engine->scoring.plan = plan;
+    engine->scoring.result = result;
+}
+
 static enum status run(struct engine *engine, const struct step_plan *plan,
                        struct step_result *result, struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
     struct step_result_row *results = step_result_rows(result);
     enum status status = engine_check(engine, plan, error);
-    if (status == STATUS_OK) status = model_step(engine->model, plan, engine->logits, NULL, error);
+    if (status != STATUS_OK) return status;
+    begin_results(engine, plan, result);
+    status = model_step(engine->model, plan, engine->logits, NULL, error);
     if (status != STATUS_OK) return status;
     result->awaited_ns = engine->awaited_ns; /* so far; what follows makes no other rank wait */
     const float *logits = engine->logits;
     for (uint32_t i = 0; i < plan->row_count; i++) {
         struct model_draft draft = model_step_draft(engine->model, i);
-        results[i] = (struct step_result_row){.slot = rows[i].slot};
         if (rows[i].loads && await_slices(engine, rows[i].slot, rows[i].loads, UINT32_MAX))
             results[i].loaded = rows[i].loads;
         results[i].lost = rows[i].loads != results[i].loaded;
+        if (results[i].lost) results[i].scored_count = 0;
         if (rows[i].sample && !results[i].lost)
             sample_row(engine, plan, &rows[i], &draft, logits, result, &results[i]);
         logits += ((size_t)rows[i].logits_count + draft.count) * model_shape(engine->model)->vocab;
     }
     return STATUS_OK;
-}
-
-size_t engine_result_bytes(uint32_t rows_max) {
-    return step_result_bytes(rows_max, rows_max * (1 + LIMIT_DRAFTS) * STEP_ROW_LOGPROBS_MAX);
 }
 
 void engine_run(struct engine *engine, const struct step_plan *plan, struct step_result *result,
@@ -234,10 +268,12 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
     result->row_count = plan->row_count;
     result->rank = plan->rank;
     result->failed = run(engine, plan, result, error) != STATUS_OK;
-    if (result->failed)
+    if (result->failed) {
+        result->logprob_count = 0;
         for (uint32_t i = 0; i < plan->row_count; i++)
             step_result_rows(result)[i] =
                 (struct step_result_row){.slot = step_plan_rows(plan)[i].slot};
+    }
     result->record = (struct record){
         .version = RECORD_VERSION,
         .kind = RECORD_STEP_DONE,

@@ -34,15 +34,12 @@ struct engine_loads {
 /* Between two steps; copied. */
 void engine_set_loads(struct engine *engine, const struct engine_loads *loads);
 
-/* What a result of so many rows needs at most. */
-size_t engine_result_bytes(uint32_t rows_max);
-
 /* STATUS_INVALID: a plan that breaks a rule; every engine on this model says the same. */
 enum status engine_check(const struct engine *engine, const struct step_plan *plan,
                          struct error *error) MUST_USE;
 
-/* Runs the plan; `result` has room for engine_result_bytes(plan->row_count). A plan that breaks
- * a rule gives a result with failed = 1, and the reason in *error. */
+/* Runs the plan; `result` has room for step_result_bytes_max of its rows and tokens. A plan that
+ * breaks a rule gives a result with failed = 1, and the reason in *error. */
 void engine_run(struct engine *engine, const struct step_plan *plan, struct step_result *result,
                 struct error *error);
 

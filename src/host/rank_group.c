@@ -75,7 +75,7 @@ struct opened {
 struct seat {
     struct model *model;
     struct engine *engine;
-    uint32_t rows_max;
+    size_t result_bytes; /* of a step, at most */
 };
 
 struct rank_group {
@@ -144,7 +144,7 @@ static enum status seat_open(struct seat *seat, const struct model_options *opti
     enum status status = engine ? engine_open(options, &seat->engine, error)
                                 : model_open(options, &seat->model, error);
     if (status != STATUS_OK) return status;
-    seat->rows_max = options->step_rows_max;
+    seat->result_bytes = step_result_bytes_max(options->step_rows_max, options->step_tokens_max);
     if (engine) seat->model = engine_model(seat->engine);
     const char *notice = model_weights_notice(seat->model);
     if (notice[0] && options->rank == 0) fprintf(stderr, "%s\n", notice); /* for all */
@@ -450,9 +450,8 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     engine_run(group->seat.engine, fails ? &none : plans[0], results[0], &unused);
     int64_t rank_0_ns = results[0]->compute_ns + results[0]->awaited_ns;
     if (fails) fail_plan(plans[0], results[0]);
-    size_t result_bytes = engine_result_bytes(group->seat.rows_max);
     for (uint32_t rank = 1; rank < group->count; rank++) {
-        ranks_receive(rank, results[rank], result_bytes);
+        ranks_receive(rank, results[rank], group->seat.result_bytes);
         if (results[rank]->row_count != plans[rank]->row_count)
             fail_plan(plans[rank], results[rank]);
     }
@@ -548,7 +547,7 @@ static void worker_open(struct worker *worker, struct setup *setup) {
         opened.status = (uint32_t)beside.opened(beside.context, worker->seat.engine, options->rank,
                                                 &opened.error);
     if (opened.status == STATUS_OK) {
-        worker->result = calloc(1, engine_result_bytes(options->step_rows_max));
+        worker->result = calloc(1, worker->seat.result_bytes);
         worker->routing = calloc(routing_count(worker->seat.model) + 1, sizeof *worker->routing);
         worker->argmax = calloc(options->step_tokens_max, sizeof *worker->argmax);
         worker->tokens = calloc(model_slot_count(worker->seat.model) + 1, sizeof *worker->tokens);

@@ -51,20 +51,30 @@ static uint32_t largest(const float *logits, uint32_t count) {
     return best;
 }
 
-void compute_logits(struct model *model, const float *hidden, uint32_t count, float *logits,
-                    uint32_t *argmax_out) {
+/* scratch.logits = those of `rows` rows, at most LOGITS_TILE. */
+static void run_tile(struct model *model, const float *hidden, uint32_t rows) {
     struct scratch *s = &model->scratch;
-    uint32_t width = model->shape->hidden, vocab = model->shape->vocab;
+    uint32_t width = model->shape->hidden;
     const struct packed_matrix *head = &model->weights.head;
     enum input_kind kind = linear_input_kind(model->activations, head->type, false);
+    for (uint32_t i = 0; i < rows; i++)
+        linear_prepare(model->kernels, kind, hidden + (size_t)i * width, width, &s->input, i);
+    struct linear_input input = linear_prepared(kind, &s->input, 0);
+    struct matmul job = linear_job(head, &input, s->logits, s->vocab_stride, rows);
+    linear_run(model->kernels, model->team, &job, 1);
+}
+
+static uint32_t tile_rows(uint32_t left) {
+    return left < LOGITS_TILE ? left : LOGITS_TILE;
+}
+
+void compute_logits(struct model *model, const float *hidden, uint32_t count, float *logits,
+                    uint32_t *argmax_out) {
+    const struct scratch *s = &model->scratch;
+    uint32_t width = model->shape->hidden, vocab = model->shape->vocab;
     for (uint32_t first = 0; first < count; first += LOGITS_TILE) {
-        uint32_t rows = count - first < LOGITS_TILE ? count - first : LOGITS_TILE;
-        for (uint32_t i = 0; i < rows; i++)
-            linear_prepare(model->kernels, kind, hidden + (size_t)(first + i) * width, width,
-                           &s->input, i);
-        struct linear_input input = linear_prepared(kind, &s->input, 0);
-        struct matmul job = linear_job(head, &input, s->logits, s->vocab_stride, rows);
-        linear_run(model->kernels, model->team, &job, 1);
+        uint32_t rows = tile_rows(count - first);
+        run_tile(model, hidden + (size_t)first * width, rows);
         for (uint32_t i = 0; i < rows; i++) {
             const float *from = s->logits + (size_t)i * s->vocab_stride;
             if (logits) memcpy(logits + (size_t)(first + i) * vocab, from, vocab * sizeof *from);
@@ -84,6 +94,31 @@ static void normalize(const struct model *model, uint32_t first, uint32_t count,
 
 void compute_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row) {
     normalize(model, first, count, model->scratch.normed + (size_t)row * model->shape->hidden);
+}
+
+struct show { /* of a tile */
+    const struct scratch *scratch;
+    compute_logits_viewer *view;
+    void *context;
+    uint32_t first;
+};
+
+static void show_tile(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct show *show = context;
+    const struct scratch *s = show->scratch;
+    for (uint32_t i = first; i < first + count; i++)
+        show->view(show->context, show->first + i, s->logits + (size_t)i * s->vocab_stride);
+}
+
+void compute_show_logits(struct model *model, uint32_t first, uint32_t count,
+                         compute_logits_viewer *view, void *context) {
+    struct show show = {&model->scratch, view, context, 0};
+    for (; show.first < count; show.first += LOGITS_TILE) {
+        uint32_t rows = tile_rows(count - show.first);
+        compute_outputs(model, first + show.first, rows, 0);
+        run_tile(model, model->scratch.normed, rows);
+        team_run(model->team, show_tile, &show, rows, 1);
+    }
 }
 
 static void keep_output(void *context, uint32_t first, uint32_t count, uint32_t member) {

@@ -45,6 +45,13 @@ void compute_keep_outputs(struct model *model);
 void compute_logits(struct model *model, const float *hidden, uint32_t count, float *logits,
                     uint32_t *argmax_out /* or NULL; then logits may be NULL if argmax is not */);
 
+/* Those of the step's tokens [first, first + count), norm and head, which nobody keeps: a whole
+ * prompt's would be too many. Each token's, [vocab], are shown once, in any order and by several
+ * threads at the same time; `index` is the token's among those. Takes scratch.normed. */
+typedef void compute_logits_viewer(void *context, uint32_t index, const float *logits);
+void compute_show_logits(struct model *model, uint32_t first, uint32_t count,
+                         compute_logits_viewer *view, void *context);
+
 /* MTP: u of the positions of scratch.mtp_rows, then of scratch.mtp_batch; x = u of `count` of them
  * from `first` on; and, behind the block, each position's likeliest token. */
 void compute_mtp_project(struct model *model);

@@ -2,7 +2,7 @@
  * The forward pass of a step (DeepSeek-V3 inference/model.py):
  *
  *   x  = E[token];  per layer:  x += attention(rmsnorm(x));  x += ffn(rmsnorm(x))
- *   logits = head(rmsnorm(x)), only for the tokens whose logits are wanted
+ *   logits = head(rmsnorm(x)), only for the tokens whose logits are wanted, or which score others
  */
 #include "model/compute.h"
 
@@ -30,6 +30,27 @@ static void run_head(struct model *model, const struct step_plan *plan, float *l
         count += wanted;
     }
     if (count) compute_logits(model, s->normed, count, logits, NULL);
+}
+
+struct scoring { /* of one row */
+    const struct model_follower *follower;
+    uint32_t row;
+};
+
+static void score(void *context, uint32_t index, const float *logits) {
+    const struct scoring *scoring = context;
+    scoring->follower->score(scoring->follower->context, scoring->row, index, logits);
+}
+
+static void run_scores(struct model *model, const struct step_plan *plan) {
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        struct scoring scoring = {&model->follower, i};
+        if (row->scored_count == 0) continue;
+        uint32_t first = forward_run_of_row(&model->scratch.batch, i)->first;
+        compute_show_logits(model, first + step_scored_first(row), row->scored_count, score,
+                            &scoring);
+    }
 }
 
 static void note_pages(struct model *model, const struct step_plan *plan) {
@@ -105,6 +126,7 @@ enum status model_step(struct model *model, const struct step_plan *plan, float 
     stages_run(model, plan, probe);
     note_pages(model, plan);
     run_head(model, plan, logits);
+    run_scores(model, plan);
     if (mtp) {
         compute_keep_outputs(model);
         draft_follow(model, plan);

@@ -36,7 +36,8 @@ struct model_trace {
     void (*part)(void *context, enum stage_part part);
 };
 
-/* Told, by the thread that runs the step, how far the KV rows of its plan are written. */
+/* Told, by the thread that runs the step, how far the KV rows of its plan are written; and of the
+ * tokens that its rows want scored (contract/step_plan.h). */
 struct model_follower {
     void *context;
     /* Slices 0..slices-1 of all rows stand in their pages, for good: once for each count from 1 to
@@ -46,6 +47,9 @@ struct model_follower {
      * step_row's `loads`) stand in their pages, or it is not worth waiting. May be NULL where no
      * row waits. */
     void (*await)(void *context, uint32_t slot, uint32_t number, uint32_t slices);
+    /* The logits that score the index'th of a row's scored tokens: [vocab], gone afterwards. In any
+     * order, by several threads at the same time. May be NULL where no row has such tokens. */
+    void (*score)(void *context, uint32_t row, uint32_t index, const float *logits);
 };
 
 struct checkpoint; /* model/checkpoint.h */

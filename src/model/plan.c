@@ -28,6 +28,24 @@ static enum status check_drafts(const struct model *model, const struct step_pla
                      (unsigned long long)plan->step, index);
 }
 
+static enum status check_scores(const struct model *model, const struct step_plan *plan,
+                                uint32_t index, struct error *error) {
+    const struct step_row *row = &step_plan_rows(plan)[index];
+    bool next = row->next_token != STEP_NO_TOKEN;
+    if (row->scored_count == 0) return STATUS_OK;
+    if (row->scored_count > row->token_count - !next)
+        return refuse(error, plan, index, "the number of scored tokens", row->scored_count,
+                      row->token_count - !next);
+    if (next && row->next_token >= model->shape->vocab)
+        return refuse(error, plan, index, "the next token", row->next_token,
+                      model->shape->vocab - 1);
+    if (row->draft_count == 0 && model->follower.score) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "step %llu, row %u: tokens are scored only where there are no drafts, and "
+                     "somebody takes the scores",
+                     (unsigned long long)plan->step, index);
+}
+
 static enum status check_row(const struct model *model, const struct step_plan *plan,
                              uint32_t index, struct error *error) {
     const struct step_row *row = &step_plan_rows(plan)[index];
@@ -54,6 +72,8 @@ static enum status check_row(const struct model *model, const struct step_plan *
     if (row->logits_count > row->token_count)
         return refuse(error, plan, index, "the number of logits", row->logits_count,
                       row->token_count);
+    status = check_scores(model, plan, index, error);
+    if (status != STATUS_OK) return status;
     if (row->sample && !row->logits_count)
         return error_set(error, STATUS_INVALID,
                          "step %llu, row %u: it is to be sampled, but asks for no logits",

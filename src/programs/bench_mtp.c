@@ -439,7 +439,8 @@ static enum status open_bench(struct bench *bench, struct error *error) {
     status = engine_open(&options, &bench->engine, error);
     model_run_progress_end(&progress);
     if (status) return status;
-    bench->result = calloc(1, engine_result_bytes(options.step_rows_max));
+    bench->result =
+        calloc(1, step_result_bytes_max(options.step_rows_max, options.step_tokens_max));
     if (!bench->result) return error_set(error, STATUS_NO_MEMORY, "no memory for step results");
     status = model_text_open(options.directory, model_shape(model_of(bench)), &bench->text, error);
     return status ? status : make_questions(bench, error);

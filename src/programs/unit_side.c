@@ -124,7 +124,8 @@ static enum status open_engine(struct unit_side *side, struct error *error) {
     side->results = calloc(ranks, sizeof *side->results);
     bool whole = side->plans && side->results;
     for (uint32_t i = 0; whole && i < ranks; i++)
-        whole = (side->results[i] = calloc(1, engine_result_bytes(options.step_rows_max)));
+        whole = (side->results[i] = calloc(
+                     1, step_result_bytes_max(options.step_rows_max, options.step_tokens_max)));
     return whole ? STATUS_OK : no_memory(error, "step results");
 }
 

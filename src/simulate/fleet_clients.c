@@ -77,16 +77,19 @@ static size_t make_body(struct fleet_clients *clients, struct fleet_client *clie
     if (below(clients, 4, 3) == 0) sampling.frequency_penalty = 0.5f;
     if (below(clients, 5, 3) == 0) sampling.min_tokens = below(clients, 6, answer_max + 1);
     bool logprobs = below(clients, 7, 5) == 0;
+    client->echo = logprobs && below(clients, 16, 2);
+    bool wordless = client->echo && !sampling.min_tokens && below(clients, 17, 3) == 0;
     client->stream = below(clients, 8, 2);
     client->choice_count = below(clients, 9, 4) ? 1 : 1 + below(clients, 10, FLEET_CHOICES_MAX);
     char *out = clients->body;
     size_t used = format_text(
         out, BODY_BYTES,
         "{\"max_tokens\":%u,\"seed\":%u,\"n\":%u,\"stream\":%s,\"frequency_penalty\":%s,"
-        "\"min_tokens\":%u%s%s,\"prompt\":[",
-        answer_max, (unsigned)sampling.seed, client->choice_count,
+        "\"min_tokens\":%u%s%s%s,\"prompt\":[",
+        wordless ? 0 : answer_max, (unsigned)sampling.seed, client->choice_count,
         client->stream ? "true" : "false", sampling.frequency_penalty != 0 ? "0.5" : "0",
         sampling.min_tokens, logprobs ? ",\"logprobs\":2" : "",
+        client->echo ? ",\"echo\":true" : "",
         client->stream ? ",\"stream_options\":{\"include_usage\":true}" : "");
     for (uint32_t i = 0; i < count; i++)
         used += format_text(out + used, BODY_BYTES - used, i ? ",%u" : "%u", prompt[i]);
@@ -94,9 +97,11 @@ static size_t make_body(struct fleet_clients *clients, struct fleet_client *clie
     for (uint32_t i = 0; i < client->choice_count; i++) {
         struct fleet_choice *choice = &client->choices[i];
         sampling.choice = i;
-        choice->expected_count =
-            fleet_engine_answer(prompt, count, &sampling, answer_max, choice->expected);
+        if (!wordless)
+            choice->expected_count =
+                fleet_engine_answer(prompt, count, &sampling, answer_max, choice->expected);
     }
+    fleet_engine_scores(prompt, count, client->scores);
     return used;
 }
 
@@ -134,6 +139,21 @@ uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t numb
 
 /* ---- hearing --------------------------------------------------------------------------------- */
 
+/* The prompt's tokens come first. */
+static void take_scores(struct fleet_clients *clients, struct fleet_client *client,
+                        struct fleet_choice *choice, const struct tree *logprobs) {
+    for (size_t i = 0; client->echo && i < tree_count(logprobs); i++) {
+        double logprob = 1;
+        bool known = tree_get_number(tree_at(logprobs, i), &logprob);
+        if (choice->echoed == client->prompt_count) return;
+        if (choice->count) fleet_clients_breach(clients, client, "its prompt comes too late");
+        if (known != (choice->echoed > 0) ||
+            (known && logprob != -(double)client->scores[choice->echoed]))
+            fleet_clients_breach(clients, client, "its prompt is scored otherwise");
+        choice->echoed++;
+    }
+}
+
 static void take_tokens(struct fleet_clients *clients, struct fleet_client *client,
                         struct fleet_choice *choice, const struct tree *ids) {
     for (size_t i = 0; i < tree_count(ids); i++) {
@@ -153,7 +173,7 @@ static void take_tokens(struct fleet_clients *clients, struct fleet_client *clie
 static void take_finish(struct fleet_clients *clients, struct fleet_client *client,
                         struct fleet_choice *choice, struct bytes reason) {
     uint32_t count = choice->expected_count;
-    bool stops = choice->expected[count - 1] == FLEET_STOP_TOKEN;
+    bool stops = count && choice->expected[count - 1] == FLEET_STOP_TOKEN;
     if (choice->finished) fleet_clients_breach(clients, client, "ended twice");
     choice->finished = true;
     if (bytes_equal(reason, BYTES_LITERAL("insufficient_system_resource"))) {
@@ -163,6 +183,8 @@ static void take_finish(struct fleet_clients *clients, struct fleet_client *clie
     }
     if (!bytes_equal(reason, bytes_of(stops ? "stop" : "length")))
         fleet_clients_breach(clients, client, "another finish reason than undisturbed");
+    if (client->echo && choice->echoed != client->prompt_count)
+        fleet_clients_breach(clients, client, "some of its prompt is missing");
     if (choice->count != count) fleet_clients_breach(clients, client, "ended too early");
 }
 
@@ -179,6 +201,8 @@ static void take_choices(struct fleet_clients *clients, struct fleet_client *cli
             return;
         }
         struct fleet_choice *choice = &client->choices[index];
+        take_scores(clients, client, choice,
+                    tree_member(tree_member(from, "logprobs"), "token_logprobs"));
         take_tokens(clients, client, choice, tree_member(from, "token_ids"));
         if (tree_get_string(tree_member(from, "finish_reason"), &reason))
             take_finish(clients, client, choice, reason);

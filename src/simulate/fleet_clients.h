@@ -19,6 +19,7 @@ enum {
 struct fleet_choice {
     uint32_t expected[FLEET_ANSWER_MAX];
     uint32_t expected_count, count; /* the first `count` have been told */
+    uint32_t echoed;                /* likewise, of the prompt's */
     bool finished;
 };
 
@@ -29,6 +30,8 @@ struct fleet_client {
     uint64_t tenant;
     uint32_t prompt_count;
     uint32_t prompt[FLEET_PROMPT_MAX];
+    bool echo; /* ... is to come back with these: */
+    uint32_t scores[FLEET_PROMPT_MAX];
     uint32_t http_status;
     char code[32]; /* of the error */
     uint32_t choice_count;

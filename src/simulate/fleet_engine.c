@@ -29,8 +29,7 @@ void fleet_engine_spoil(struct fleet_engine *engine) {
 }
 
 size_t fleet_engine_result_bytes(const struct step_plan *plan) {
-    return step_result_bytes(plan->row_count,
-                             plan->row_count * (1 + LIMIT_DRAFTS) * STEP_ROW_LOGPROBS_MAX);
+    return step_result_bytes_max(plan->row_count, plan->token_count);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -79,6 +78,19 @@ static uint32_t choose(uint64_t sum, const struct sampling *sampling, uint32_t p
                           mix(position + 3) ^ history);
     if (may_stop && number % STOP_ODDS == 0) return FLEET_STOP_TOKEN;
     return 2 + (uint32_t)((number >> 20) % (FLEET_VOCAB - 2));
+}
+
+/* Of a token behind those that come to `sum`. */
+static uint32_t score_of(uint64_t sum, uint32_t token) {
+    return (uint32_t)(mix(sum * 5 + token) % 9000);
+}
+
+void fleet_engine_scores(const uint32_t *prompt, uint32_t prompt_count, uint32_t *scores_out) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < prompt_count; i++) {
+        scores_out[i] = score_of(sum, prompt[i]);
+        sum = sum_with(sum, row_behind(sum, prompt[i], TOKEN_PROMPT), i);
+    }
 }
 
 uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
@@ -212,8 +224,23 @@ void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *pla
     }
 }
 
+/* The index'th of the row's tokens that it asks about, behind those that come to `sum`. */
+static void score(const struct step_row *row, const uint32_t *tokens, uint32_t index, uint64_t sum,
+                  struct step_result *result, struct step_result_row *out) {
+    uint32_t token = step_scored_token(row, tokens, index);
+    if (index == 0) {
+        out->logprobs_each = 1 + row->sampling.top_logprobs;
+        out->score_index = result->logprob_count;
+        out->scored_count = row->scored_count;
+    }
+    for (uint32_t k = 0; k < out->logprobs_each; k++)
+        step_result_logprobs(result)[result->logprob_count++] = (struct token_logprob){
+            (token + k) % FLEET_VOCAB, -(float)score_of(sum, (token + k) % FLEET_VOCAB)};
+}
+
 static void run_row(struct fleet_engine *engine, const struct step_plan *plan,
-                    const struct step_row *row, uint64_t salt, struct step_result_row *out) {
+                    const struct step_row *row, uint64_t salt, struct step_result *result,
+                    struct step_result_row *out) {
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
     uint64_t sum = read_rows(engine, plan, row);
     for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS) {
@@ -225,6 +252,9 @@ static void run_row(struct fleet_engine *engine, const struct step_plan *plan,
         uint64_t value = row_behind(sum, tokens[t], row->form);
         write_row(engine, plan, row, position, value);
         sum = sum_with(sum, value, position);
+        uint32_t first = step_scored_first(row);
+        if (!out->lost && t >= first && t - first < row->scored_count)
+            score(row, tokens, t - first, sum, result, out);
     }
     out->slot = row->slot;
     if (row->sample && !out->lost) sample(engine, plan, row, sum, out);
@@ -244,7 +274,7 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
         struct step_result_row *out = &step_result_rows(result)[i];
         out->lost = row->loads && end == FLEET_STEP_LOSES;
         out->loaded = out->lost ? 0 : row->loads;
-        run_row(engine, plan, row, salts[i], out);
+        run_row(engine, plan, row, salts[i], result, out);
         tell_logprobs(row, result, out);
     }
     result->record.bytes = (uint32_t)step_result_bytes(result->row_count, result->logprob_count);

@@ -72,4 +72,8 @@ uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
                              const struct sampling *sampling, uint32_t new_tokens_max,
                              uint32_t *tokens_out);
 
+/* What is told of each token of a prompt but the first: minus scores_out[prompt_count] is the log
+ * probability. */
+void fleet_engine_scores(const uint32_t *prompt, uint32_t prompt_count, uint32_t *scores_out);
+
 #endif

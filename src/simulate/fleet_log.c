@@ -9,12 +9,12 @@ const char *fleet_log_name(uint16_t kind) {
         [RECORD_SUBMIT] = "SUBMIT",       [RECORD_CANCEL] = "CANCEL",
         [RECORD_CONTINUE] = "CONTINUE",   [RECORD_DRAIN] = "DRAIN",
         [RECORD_TOKENS] = "TOKENS",       [RECORD_FINISHED] = "FINISHED",
-        [RECORD_RESERVED] = "RESERVED",   [RECORD_KV_EXPECT] = "KV_EXPECT",
-        [RECORD_KV_PUSH] = "KV_PUSH",     [RECORD_KV_CANCEL] = "KV_CANCEL",
-        [RECORD_KV_DONE] = "KV_DONE",     [RECORD_KV_FIND] = "KV_FIND",
-        [RECORD_KV_FOUND] = "KV_FOUND",   [RECORD_KV_LOAD] = "KV_LOAD",
-        [RECORD_KV_LOADED] = "KV_LOADED", [RECORD_KV_KEEP] = "KV_KEEP",
-        [RECORD_KV_KEPT] = "KV_KEPT",
+        [RECORD_SCORES] = "SCORES",       [RECORD_RESERVED] = "RESERVED",
+        [RECORD_KV_EXPECT] = "KV_EXPECT", [RECORD_KV_PUSH] = "KV_PUSH",
+        [RECORD_KV_CANCEL] = "KV_CANCEL", [RECORD_KV_DONE] = "KV_DONE",
+        [RECORD_KV_FIND] = "KV_FIND",     [RECORD_KV_FOUND] = "KV_FOUND",
+        [RECORD_KV_LOAD] = "KV_LOAD",     [RECORD_KV_LOADED] = "KV_LOADED",
+        [RECORD_KV_KEEP] = "KV_KEEP",     [RECORD_KV_KEPT] = "KV_KEPT",
     };
     const char *name = kind < RECORD_KIND_COUNT ? names[kind] : NULL;
     return name ? name : "another record";

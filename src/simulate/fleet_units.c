@@ -202,7 +202,9 @@ static void log_said(struct world *world, const struct fleet_unit_host *unit,
     const struct record_finished *finished = (const void *)record;
     const struct record_tokens *tokens = (const void *)record;
     bool ends = record->kind == RECORD_FINISHED;
-    if (!ends && record->kind != RECORD_TOKENS && record->kind != RECORD_RESERVED) return;
+    if (!ends && record->kind != RECORD_TOKENS && record->kind != RECORD_SCORES &&
+        record->kind != RECORD_RESERVED)
+        return;
     fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
                       index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record),
                       ends ? finished->reason : tokens->first_output_position,
@@ -258,7 +260,8 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
         case RECORD_DRAIN: /* its experts go to the others */
             continue;
         default:
-            check(record->kind == RECORD_TOKENS || record->kind == RECORD_RESERVED);
+            check(record->kind == RECORD_TOKENS || record->kind == RECORD_SCORES ||
+                  record->kind == RECORD_RESERVED);
         }
         log_said(world, unit, record);
         tell_gateway(world, unit, record);

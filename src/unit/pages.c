@@ -22,7 +22,7 @@ static struct prefix_place place_of(const struct unit *unit, const struct unit_r
 
 struct pages_hit pages_look_up(const struct unit *unit, const struct unit_request *request) {
     struct pages_hit hit = {.node = PREFIX_NONE};
-    if (!unit->options.prefix_cache) return hit;
+    if (!unit->options.prefix_cache || request_scores(request)) return hit;
     uint32_t blocks_max = (request_known(request) - 1) / KV_BLOCK_TOKENS;
     bool by_text = unit->options.reuse_generated && !request->started;
     while (hit.block_count < blocks_max) {
@@ -47,6 +47,7 @@ uint32_t pages_keys(const struct unit *unit, const struct record_submit *submit,
     const uint32_t *tokens = record_tail_at(submit, sizeof *submit);
     uint32_t known = submit->prompt_count + submit->resumed_count, count = 0;
     struct block_key key = pages_root(unit, &probe).key;
+    if (submit->sampling.flags & SAMPLING_SCORES) return 0; /* nothing would be of use to it */
     for (uint32_t at = 0; unit->options.prefix_cache && at + KV_BLOCK_TOKENS < known;
          at += KV_BLOCK_TOKENS) {
         uint32_t of_prompt = kv_block_rows(submit->prompt_count, at / KV_BLOCK_TOKENS);

@@ -243,6 +243,18 @@ static void put_extras(struct step_plan *plan, struct step_row *row,
     used->biases += row->bias_count;
 }
 
+/* The prompt's tokens that have no score yet, as far as the row goes: it may repeat what was done
+ * before an interruption. */
+static void put_scores(struct step_row *row, const struct unit_request *request) {
+    uint32_t end = row->first_position + row->token_count;
+    bool ends = end >= request->prompt_count;
+    uint32_t scored_end = ends ? request->prompt_count : end + 1;
+    if (!request_scores(request) || scored_end <= request->scored_count) return;
+    check(row->first_position < request->scored_count); /* no token is passed over */
+    row->next_token = ends ? STEP_NO_TOKEN : request->tokens[end];
+    row->scored_count = scored_end - request->scored_count;
+}
+
 /* Writes one row behind those already written (tokens and pages so far). */
 static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
                     const struct schedule_choice *choice, uint32_t *tokens_used,
@@ -276,6 +288,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
            page_count * sizeof *request->pages);
     *tokens_used += token_count;
     *pages_used += page_count;
+    put_scores(&step_plan_rows(plan)[row], request);
     if (samples) put_extras(plan, &step_plan_rows(plan)[row], request, extras_used);
     request->in_step = true;
     request->fresh = false;

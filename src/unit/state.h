@@ -43,8 +43,9 @@ struct unit_request {
     uint32_t resumed_count;   /* the answer's first tokens that came with the request */
     uint32_t output_count;    /* known tokens of the answer; the last of them is not computed yet */
     uint32_t computed_count;  /* leading tokens whose KV rows stand in its pages */
-    uint32_t computed_peak;   /* the most ever; below, tokens are obtained once more */
-    bool started;             /* it has looked for its prompt in the unit's pages */
+    uint32_t scored_count; /* leading tokens of the prompt whose scores are not asked for or told */
+    uint32_t computed_peak; /* the most ever; below, tokens are obtained once more */
+    bool started;           /* it has looked for its prompt in the unit's pages */
     uint32_t stop_token_count;
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
     uint32_t bias_count;
@@ -126,6 +127,11 @@ struct unit {
 
 static inline uint32_t request_known(const struct unit_request *request) {
     return request->prompt_count + request->output_count;
+}
+
+/* Scores are missing: every token of its prompt has to go through a step here, in its own form. */
+static inline bool request_scores(const struct unit_request *request) {
+    return request->scored_count < request->prompt_count;
 }
 
 static inline struct admit_need request_need(const struct unit_request *request) {

@@ -78,7 +78,7 @@ static void set_forms(uint8_t forms[KV_BLOCK_TOKENS], uint32_t prompt_tokens) {
 /* NULL: nothing can come from the storage. */
 static struct tier_hit *open_tier(struct unit *unit, struct unit_request *request) {
     if (!unit->options.kv_storage || !unit->options.prefix_cache) return NULL;
-    if (request->tier) return request->tier;
+    if (request->tier || request_scores(request)) return request->tier;
     uint64_t blocks = admit_pages(request_need(request));
     struct tier_hit *tier = arena_take_zeroed(&request->arena, sizeof *tier);
     struct block_key *keys = arena_take(&request->arena, blocks * sizeof *keys);

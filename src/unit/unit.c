@@ -20,12 +20,20 @@
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
-/* What one STEP_DONE may put out at once: tokens and an end for each row, and a load report. */
+/* Scores of a step's tokens, in records of at most so many of one row. */
+static size_t scores_bytes_max(const struct unit_options *options) {
+    size_t records = options->step_tokens_max / SCORES_TOKENS_MAX + options->step_rows_max;
+    return records * record_tail(sizeof(struct record_scores)) +
+           options->step_tokens_max * STEP_ROW_LOGPROBS_MAX * sizeof(struct token_logprob);
+}
+
+/* What one STEP_DONE may put out at once: scores, tokens and an end for each row, and a load
+ * report. */
 static size_t reaction_bytes(const struct unit_options *options) {
     size_t row = record_tail(tokens_bytes(1 + LIMIT_DRAFTS, STEP_ROW_LOGPROBS_MAX)) +
                  record_tail(sizeof(struct record_finished));
     return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes(1) +
-           tiers_step_bytes_max(options);
+           scores_bytes_max(options) + tiers_step_bytes_max(options);
 }
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
@@ -304,6 +312,7 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     request->resumed_count = request->output_count = submit->resumed_count;
     request->new_tokens_max = submit->new_tokens_max;
     request->tokens_here_max = need.new_tokens_max;
+    request->scored_count = submit->sampling.flags & SAMPLING_SCORES ? 1 : submit->prompt_count;
     request->tenant = submit->tenant;
     request->node = PREFIX_NONE;
     request->turn = unit_turn(unit, submit, now_ns);
@@ -524,6 +533,26 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
     unit->output_tokens_total += count;
 }
 
+static void put_scores(struct unit *unit, struct unit_request *request,
+                       const struct step_result *result, const struct step_result_row *row) {
+    uint32_t each = row->logprobs_each, end = request->scored_count + row->scored_count;
+    const struct token_logprob *logprobs = step_result_logprobs(result) + row->score_index;
+    check(end <= request->prompt_count);
+    while (request->scored_count < end) {
+        uint32_t left = end - request->scored_count;
+        uint32_t count = left < SCORES_TOKENS_MAX ? left : SCORES_TOKENS_MAX;
+        struct record_scores *scores = unit_put(unit, RECORD_SCORES, scores_bytes(count, each));
+        scores->request = request->id;
+        scores->first_position = request->scored_count;
+        scores->token_count = count;
+        scores->logprobs_each = each;
+        memcpy(record_tail_at(scores, sizeof *scores), logprobs,
+               (size_t)count * each * sizeof *logprobs);
+        logprobs += (size_t)count * each;
+        request->scored_count += count;
+    }
+}
+
 static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
     uint32_t end = request->computed_count + count;
     struct unit_work before = request->work;
@@ -555,8 +584,9 @@ static void row_done(struct unit *unit, struct unit_request *request,
         handoff_leave(unit, request, FINISH_CANCELLED);
         return;
     }
+    put_scores(unit, request, result, row);
     if (request->computed_count < request_known(request)) return;
-    check(row->token_count > 0);
+    check(row->token_count > 0 && !request_scores(request));
     request->state = REQUEST_DECODE;
     put_tokens(unit, request, result, row, now_ns);
     if (is_stop_token(request, request->tokens[request_known(request) - 1]))

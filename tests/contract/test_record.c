@@ -106,6 +106,14 @@ static void *good_tokens(void) {
     return r;
 }
 
+static void *good_scores(void) {
+    struct record_scores *r = make(RECORD_SCORES, scores_bytes(SCORES_TOKENS_MAX, 3));
+    r->first_position = 1;
+    r->token_count = SCORES_TOKENS_MAX;
+    r->logprobs_each = 3;
+    return r;
+}
+
 static void *good_finished(void) {
     return make(RECORD_FINISHED, sizeof(struct record_finished));
 }
@@ -119,7 +127,13 @@ static void *good_plan(void) {
     plan->token_count = 71;
     plan->page_count = 3;
     struct step_row *rows = step_plan_rows(plan);
-    rows[0] = (struct step_row){.token_count = 70, .page_count = 2, .logits_count = 1, .sample = 1};
+    rows[0] = (struct step_row){.token_count = 70,
+                                .page_count = 2,
+                                .logits_count = 1,
+                                .sample = 1,
+                                .scored_count = 69,
+                                .next_token = STEP_NO_TOKEN,
+                                .sampling.flags = SAMPLING_LOGPROBS};
     rows[1] = (struct step_row){.form = TOKEN_GENERATED,
                                 .first_position = 9,
                                 .token_count = 1,
@@ -138,6 +152,8 @@ static void *good_result(void) {
     struct step_result *r = make(RECORD_STEP_DONE, step_result_bytes(2, 3));
     r->row_count = 2;
     r->logprob_count = 3;
+    step_result_rows(r)[0] = (struct step_result_row){
+        .token_count = 0, .logprobs_each = 1, .score_index = 0, .scored_count = 1};
     step_result_rows(r)[1] = (struct step_result_row){
         .token_count = 1, .tokens = {7}, .logprob_index = 1, .logprobs_each = 2};
     return r;
@@ -268,16 +284,14 @@ static void *good_to_unit(void) {
 }
 
 static void *(*const good[])(void) = {
-    good_accounts,  good_client_request, good_respond,  good_stream_data,
-    good_tokenize,  good_tokenized,      good_submit,   good_cancel,
-    good_hello,     good_tokens,         good_finished, good_plan,
-    good_result,    good_gone,           good_drain,    good_begin,
-    good_end,       good_load,           good_joined,   good_lost,
-    good_from_unit, good_to_unit,        good_continue, good_reserved,
-    good_experts,   good_expect,         good_push,     good_kv_cancel,
-    good_kv_done,   good_find,           good_found,    good_kv_load,
-    good_kv_loaded, good_keep,           good_kept,     good_kv_hello,
-    good_role,
+    good_accounts,  good_client_request, good_respond, good_stream_data, good_tokenize,
+    good_tokenized, good_submit,         good_cancel,  good_hello,       good_tokens,
+    good_scores,    good_finished,       good_plan,    good_result,      good_gone,
+    good_drain,     good_begin,          good_end,     good_load,        good_joined,
+    good_lost,      good_from_unit,      good_to_unit, good_continue,    good_reserved,
+    good_experts,   good_expect,         good_push,    good_kv_cancel,   good_kv_done,
+    good_find,      good_found,          good_kv_load, good_kv_loaded,   good_keep,
+    good_kept,      good_kv_hello,       good_role,
 };
 
 /* There is a good example of every kind, so that no kind goes untested. */
@@ -369,6 +383,46 @@ static void what_units_say_of_requests_is_in_range(void **state) {
     finished = good_finished();
     finished->work.transfer_ns = -1;
     assert_invalid(finished);
+}
+
+static void scores_are_of_tokens_that_are_there(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 6; i++) {
+        struct record_scores *scores = good_scores();
+        struct token_logprob *logprobs = record_tail_at(scores, sizeof *scores);
+        if (i == 0) scores->first_position = 0; /* it has none */
+        if (i == 1) scores->token_count = 0;
+        if (i == 2) scores->logprobs_each = 0;
+        if (i == 3) scores->logprobs_each = 2;
+        if (i == 4) scores->reserved = 1;
+        if (i == 5) logprobs[7].logprob = 1;
+        assert_invalid(scores);
+    }
+    struct record_scores *many = make(RECORD_SCORES, scores_bytes(SCORES_TOKENS_MAX + 1, 1));
+    many->first_position = many->logprobs_each = 1;
+    many->token_count = SCORES_TOKENS_MAX + 1;
+    assert_invalid(many);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct step_plan *plan = good_plan();
+        struct step_row *rows = step_plan_rows(plan);
+        if (i == 0) rows[0].scored_count = 70; /* as many as it has, and none is known behind */
+        if (i == 1) rows[0].scored_count = 71, rows[0].next_token = 5;
+        if (i == 2) rows[0].sampling.flags = 0;
+        if (i == 3) rows[1].scored_count = 2, rows[1].next_token = 5;
+        assert_invalid(plan);
+    }
+    struct step_plan *plan = good_plan();
+    step_plan_rows(plan)[0].scored_count = 70;
+    step_plan_rows(plan)[0].next_token = 5;
+    assert_true(record_valid(plan, plan->record.bytes));
+    for (uint32_t i = 0; i < 3; i++) {
+        struct step_result *result = good_result();
+        struct step_result_row *row = step_result_rows(result);
+        if (i == 0) row->scored_count = 4; /* more than there are */
+        if (i == 1) row->score_index = 3;
+        if (i == 2) row->lost = 1;
+        assert_invalid(result);
+    }
 }
 
 static void accounts_are_whole(void **state) {
@@ -618,8 +672,9 @@ static void what_may_not_be_carried_is_refused(void **state) {
             struct record *inner = good[i](), *record;
             uint16_t kind = inner->kind;
             bool from_unit = kind == RECORD_UNIT_HELLO || kind == RECORD_TOKENS ||
-                             kind == RECORD_FINISHED || kind == RECORD_UNIT_LOAD ||
-                             kind == RECORD_RESERVED || kind == RECORD_EXPERTS;
+                             kind == RECORD_SCORES || kind == RECORD_FINISHED ||
+                             kind == RECORD_UNIT_LOAD || kind == RECORD_RESERVED ||
+                             kind == RECORD_EXPERTS;
             bool to_unit = kind == RECORD_SUBMIT || kind == RECORD_CANCEL ||
                            kind == RECORD_CONTINUE || kind == RECORD_DRAIN || kind == RECORD_ROLE;
             record = carry(to ? RECORD_TO_UNIT : RECORD_FROM_UNIT, inner);
@@ -722,6 +777,7 @@ int main(void) {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),
         cmocka_unit_test(what_units_say_of_requests_is_in_range),
+        cmocka_unit_test(scores_are_of_tokens_that_are_there),
         cmocka_unit_test(accounts_are_whole),
         cmocka_unit_test(fields_out_of_range_are_refused),
         cmocka_unit_test(results_are_checked),

@@ -145,8 +145,16 @@ static const struct refusal {
     {API_COMPLETIONS, "{\"prompt\":\"a\",\"best_of\":2}", 400, "best_of", "unsupported_parameter"},
     {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":true}", 400, "logprobs", "invalid_type"},
     {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":21}", 422, "logprobs", "out_of_range"},
-    {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":0,\"echo\":true}", 400, "logprobs",
-     "unsupported_parameter"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"max_tokens\":0}", 422, "max_tokens", "out_of_range"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"max_tokens\":0,\"logprobs\":1}", 422, "max_tokens",
+     "out_of_range"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"max_tokens\":0,\"echo\":true}", 422, "max_tokens",
+     "out_of_range"},
+    {API_COMPLETIONS,
+     "{\"prompt\":\"a\",\"max_tokens\":0,\"echo\":true,\"logprobs\":1,\"min_tokens\":1}", 422,
+     "min_tokens", "out_of_range"},
+    {API_CHAT, "{" HI ",\"max_tokens\":0,\"echo\":true,\"logprobs\":true}", 422, "max_tokens",
+     "out_of_range"},
     {API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":\"yes\"}", 400, "echo", "invalid_type"},
 };
 
@@ -280,6 +288,23 @@ static void prompts_come_in_four_forms(void **state) {
     assert_int_equal(parsed.prompt_token_count, 0);
 }
 
+/* Only there no token at all is an answer. */
+static void echo_with_logprobs_asks_about_the_prompt(void **state) {
+    (void)state;
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":5}"));
+    assert_int_equal(parsed.sampling.flags, SAMPLING_LOGPROBS | SAMPLING_SCORES);
+    assert_false(parsed.wordless);
+    assert_int_equal(parsed.new_tokens_max, 0);
+    assert_true(
+        parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":0,\"max_tokens\":0}"));
+    assert_true(parsed.wordless && parsed.new_tokens_max == 0);
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":1,"
+                                       "\"max_tokens\":0,\"max_completion_tokens\":3}"));
+    assert_true(!parsed.wordless && parsed.new_tokens_max == 3);
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true}"));
+    assert_int_equal(parsed.sampling.flags, 0);
+}
+
 /* Bodies made to eat memory meet the arena's end, and are told so. */
 static void memory_has_an_end(void **state) {
     (void)state;
@@ -299,6 +324,7 @@ int main(void) {
         cmocka_unit_test(absent_and_null_fields_mean_the_defaults),
         cmocka_unit_test(the_choice_of_tokens_is_read_whole),
         cmocka_unit_test(prompts_come_in_four_forms),
+        cmocka_unit_test(echo_with_logprobs_asks_about_the_prompt),
         cmocka_unit_test(memory_has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

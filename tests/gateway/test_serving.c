@@ -25,6 +25,7 @@ enum { CHOICES_MAX = 3 };
 
 struct asked { /* what the test knows of each client's request */
     bool good, chat, stream, usage, leaves, ignore_eos, logprobs, ids;
+    bool echo, wordless; /* the prompt is told of, and perhaps nothing else */
     uint32_t choices;
     uint32_t max_tokens;
     uint64_t seed;
@@ -72,18 +73,22 @@ static void ask_good(struct world *world) {
                             .logprobs = below(3) == 0,
                             .ids = below(3) == 0,
                             .choices = below(3) ? 1 : 1 + below(CHOICES_MAX)};
+    request.echo = !request.chat && request.logprobs && below(2);
+    request.wordless = request.echo && below(3) == 0;
     size_t at =
         format_text(body, sizeof body,
                     "{\"seed\":%u,\"max_tokens\":%u,\"stream\":%s,\"ignore_eos\":%s,"
                     "\"stream_options\":{\"include_usage\":%s},",
-                    (uint32_t)request.seed, request.max_tokens, request.stream ? "true" : "false",
-                    request.ignore_eos ? "true" : "false", request.usage ? "true" : "false");
+                    (uint32_t)request.seed, request.wordless ? 0 : request.max_tokens,
+                    request.stream ? "true" : "false", request.ignore_eos ? "true" : "false",
+                    request.usage ? "true" : "false");
     at += format_text(body + at, sizeof body - at, "\"n\":%u,\"return_token_ids\":%s,",
                       request.choices, request.ids ? "true" : "false");
     if (request.logprobs)
         at +=
             format_text(body + at, sizeof body - at,
                         request.chat ? "\"logprobs\":true,\"top_logprobs\":2," : "\"logprobs\":2,");
+    if (request.echo) at += format_text(body + at, sizeof body - at, "\"echo\":true,");
     if (request.stop)
         at += format_text(body + at, sizeof body - at, "\"stop\":\"%s\",", request.stop);
     at += write_prompt(body + at, sizeof body - at - 2, &request);
@@ -124,6 +129,8 @@ struct answer {
     char finish[64];           /* "error": an error instead of an answer */
     char code[64];             /* of the error */
     int64_t completion_tokens; /* -1: not told */
+    int64_t prompt_tokens;     /* likewise */
+    uint32_t unknown;          /* tokens told without their log probability */
     uint32_t roles;
     uint32_t ids, logprobs; /* tokens told */
 };
@@ -148,7 +155,7 @@ static void expect(const struct world *world, const struct asked *request, uint3
                       request->chat ? TOKEN_STREAM_IN_REASONING : TOKEN_STREAM_PLAIN);
     uint32_t position = 0;
     bool ends = false;
-    while (!ends && position < request->max_tokens) {
+    while (!ends && position < request->max_tokens && !request->wordless) {
         uint32_t token = world_token(request->seed + choice, position++);
         ends = token_stream_push(&stream, token, sink, &expected) ||
                (token == 1 && !request->ignore_eos);
@@ -188,6 +195,15 @@ static void take_usage(const struct tree *root) {
                 tree_get_integer(tree_member(usage, "prompt_cache_miss_tokens"), &miss));
     assert_true(prompt > 0 && total == prompt + completion && hit + miss == prompt);
     gots[0].completion_tokens = completion;
+    gots[0].prompt_tokens = prompt;
+}
+
+static uint32_t count_unknown(const struct tree *told) {
+    const struct tree *own = told ? tree_member(told, "token_logprobs") : NULL;
+    uint32_t count = 0;
+    for (size_t i = 0; own && i < tree_count(own); i++)
+        count += tree_is_null(tree_at(own, i));
+    return count;
 }
 
 static uint32_t count_logprobs(const struct tree *told) {
@@ -207,6 +223,7 @@ static void take_choice(const struct tree *choice) {
     if (tree_member(choice, "token_ids"))
         got->ids += (uint32_t)tree_count(tree_member(choice, "token_ids"));
     got->logprobs += count_logprobs(tree_member(choice, "logprobs"));
+    got->unknown += count_unknown(tree_member(choice, "logprobs"));
     assert_string_equal(got->finish, ""); /* nothing comes after the finish */
     const struct tree *message = tree_member(choice, "message");
     const struct tree *delta = message ? message : tree_member(choice, "delta");
@@ -263,6 +280,14 @@ static void assert_same(const struct text *a, const struct text *b) {
     assert_memory_equal(a->bytes, b->bytes, a->count);
 }
 
+static void drop_echo(const struct asked *request) {
+    size_t prompt = got->content.count - expected.content.count;
+    if (!request->echo) return;
+    assert_true(got->content.count > expected.content.count);
+    memmove(got->content.bytes, got->content.bytes + prompt, expected.content.count);
+    got->content.count = expected.content.count;
+}
+
 /* False: it was cut. */
 static bool judge_choice(const struct world *world, const struct asked *request, uint32_t choice) {
     expect(world, request, choice);
@@ -270,16 +295,23 @@ static bool judge_choice(const struct world *world, const struct asked *request,
     if (strcmp(got->finish, "insufficient_system_resource") == 0) {
         finishes[2]++;
         assert_true(had_faults || scarce || request->logprobs); /* those take much room */
-        assert_true(got->content.count <= expected.content.count + 3);
+        if (!request->echo) assert_true(got->content.count <= expected.content.count + 3);
         return false;
     }
     assert_string_equal(got->finish, expected.finish);
     finishes[strcmp(got->finish, "length") == 0]++;
     assert_same(&got->reasoning, &expected.reasoning);
+    drop_echo(request);
     assert_same(&got->content, &expected.content);
     assert_int_equal(got->roles, request->chat);
     assert_int_equal(got->ids, request->ids ? expected.completion_tokens : 0);
-    assert_int_equal(got->logprobs, request->logprobs ? expected.completion_tokens : 0);
+    assert_int_equal(got->unknown, request->echo);
+    if (!request->echo)
+        assert_int_equal(got->logprobs, request->logprobs ? expected.completion_tokens : 0);
+    else if (gots[0].prompt_tokens >= 0)
+        assert_int_equal(got->logprobs, gots[0].prompt_tokens + expected.completion_tokens);
+    else
+        assert_true(got->logprobs > expected.completion_tokens);
     return true;
 }
 
@@ -320,7 +352,7 @@ static void judge(const struct world *world, uint32_t index) {
     assert_true(client->ended);
     got = gots;
     for (uint32_t i = 0; i < CHOICES_MAX; i++)
-        gots[i] = (struct answer){.completion_tokens = -1};
+        gots[i] = (struct answer){.completion_tokens = -1, .prompt_tokens = -1};
     if (client->begun) {
         take_stream(client);
     } else if (client->content_type == CONTENT_JSON) {

@@ -257,6 +257,7 @@ static const struct record *carry(const struct world *world, const struct record
     case RECORD_UNIT_HELLO:
     case RECORD_UNIT_LOAD:
     case RECORD_TOKENS:
+    case RECORD_SCORES:
     case RECORD_FINISHED:
     case RECORD_RESERVED:
     case RECORD_EXPERTS:
@@ -335,6 +336,7 @@ static void carry_one(struct world *world, const struct record *record) {
     case RECORD_UNIT_HELLO:
     case RECORD_UNIT_LOAD:
     case RECORD_TOKENS:
+    case RECORD_SCORES:
     case RECORD_FINISHED:
         world_tell_gateway(world, record);
         break;
@@ -394,6 +396,22 @@ static uint32_t logprobs_wanted(const struct step_row *row) {
     return wanted ? 1 + row->sampling.top_logprobs : 0;
 }
 
+static uint32_t scores_wanted(const struct step_row *row) {
+    return row->scored_count * (1 + row->sampling.top_logprobs);
+}
+
+static void score_row(const struct step_plan *plan, const struct step_row *row,
+                      struct step_result *result, struct step_result_row *out) {
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    out->scored_count = row->scored_count;
+    out->score_index = result->logprob_count;
+    if (row->scored_count) out->logprobs_each = 1 + row->sampling.top_logprobs;
+    for (uint32_t i = 0; i < row->scored_count; i++)
+        for (uint32_t k = 0; k < out->logprobs_each; k++)
+            step_result_logprobs(result)[result->logprob_count++] = (struct token_logprob){
+                (step_scored_token(row, tokens, i) + k) % 4096, -0.5f * (float)(k + 1)};
+}
+
 /* Log probabilities are invented: the i-th entry is token + i, at -0.5 (i + 1). */
 bool world_compute(struct world *world, bool failed) {
     if (!world->to_engine) return false;
@@ -401,7 +419,8 @@ bool world_compute(struct world *world, bool failed) {
     uint32_t row_count = failed ? 0 : plan->row_count;
     uint32_t logprob_count = 0;
     for (uint32_t i = 0; i < row_count; i++)
-        logprob_count += logprobs_wanted(&step_plan_rows(plan)[i]);
+        logprob_count +=
+            scores_wanted(&step_plan_rows(plan)[i]) + logprobs_wanted(&step_plan_rows(plan)[i]);
     struct step_result *result =
         make(RECORD_STEP_DONE, step_result_bytes(row_count, logprob_count));
     result->step = plan->step;
@@ -416,9 +435,10 @@ bool world_compute(struct world *world, bool failed) {
         rows[i].tokens[0] = row->sample ? world_token(row->sampling.seed + row->sampling.choice,
                                                       row->output_position)
                                         : 0;
-        rows[i].logprobs_each = logprobs_wanted(row);
+        score_row(plan, row, result, &rows[i]);
+        if (row->sample) rows[i].logprobs_each = logprobs_wanted(row);
         rows[i].logprob_index = result->logprob_count;
-        for (uint32_t k = 0; k < rows[i].logprobs_each; k++)
+        for (uint32_t k = 0; k < logprobs_wanted(row); k++)
             step_result_logprobs(result)[result->logprob_count++] =
                 (struct token_logprob){(rows[i].tokens[0] + k) % 4096, -0.5f * (float)(k + 1)};
     }

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_service_golden.py FATHOM GOLDENS PREFILL_RANKS DECODE_RANKS: the greedy tokens of DeepSeek's own code, over HTTP,
 from every shape of service: one unit; a prefill and a decode unit with a KV storage, cold, warm and started again;
-several of several ranks, of which one of each kind is killed among the requests. Model folders of $FATHOM_GOLDENS
-are tried, too."""
+several of several ranks, of which one of each kind is killed among the requests. And what that code says of the tokens
+of the prompts themselves: evaluation harnesses ask for it (echo with logprobs), and do their sums on what they get.
+Model folders of $FATHOM_GOLDENS are tried, too."""
 import concurrent.futures
 import json
 import os
@@ -17,6 +18,8 @@ from server import Server, environment
 PREFILL_RANKS, DECODE_RANKS = sys.argv[3], sys.argv[4]
 APART = ("--prefill-units", "1", "--decode-units", "1")
 ROUNDS = 3  # of all prompts, at the same time
+LOGPROB_ERROR = 3e-3  # of a logit and of the logsumexp together (tests/golden/README.md)
+scores = {}  # of each folder's prompts, the first time that they are asked for
 
 
 def model_folders():
@@ -27,6 +30,61 @@ def model_folders():
 def prompts_of(folder):
     golden = json.loads((folder / "golden.json").read_text())
     return [(p["tokens"], p["greedy"]["tokens"]) for p in golden["prompts"] if "greedy" in p]
+
+
+def named(token):
+    return "token_id:%d" % token
+
+
+def echo(server, prompt, count):
+    """As lm-evaluation-harness asks (local-completions, with token ids)."""
+    body = {"prompt": [prompt], "max_tokens": count, "temperature": 0, "logprobs": 20, "seed": 1234, "echo": True}
+    with server.open("/v1/completions", body) as response:
+        answer = json.load(response)
+    usage = answer["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["prompt_cache_hit_tokens"]) == \
+        (len(prompt), count, 0), usage
+    told = answer["choices"][0]["logprobs"]
+    assert told["tokens"][:len(prompt)] == [named(token) for token in prompt]
+    assert {len(told[name]) for name in told} == {len(prompt) + count}, told
+    assert told["token_logprobs"][0] is None and told["top_logprobs"][0] is None
+    return told
+
+
+def loglikelihood(told, context, end):
+    """... and as it adds up what it gets, behind so many tokens of context."""
+    own, top = told["token_logprobs"][context:end], told["top_logprobs"][context:end]
+    return sum(own), all(logprob == max(likeliest.values()) for logprob, likeliest in zip(own, top))
+
+
+def compare(golden, told):
+    """The likeliest tokens behind the prompt's last places, and the place behind it."""
+    for place in golden["top20"]:
+        behind, lse = place["pos"] + 1, golden["stats"]["lse"][place["pos"]]
+        if behind == len(told["tokens"]):
+            continue
+        for token, logit in zip(place["ids"], place["logits"]):
+            error = told["top_logprobs"][behind][named(token)] - (logit - lse)
+            assert abs(error) <= LOGPROB_ERROR, (behind, token, error)
+
+
+def score_all(folder, server):
+    """Every shape of service says the same, digit for digit; and greedy answers are the likeliest as prompts, too."""
+    found = []
+    for golden in json.loads((folder / "golden.json").read_text())["prompts"]:
+        prompt = golden["tokens"]
+        for count in (0, 1):
+            told = echo(server, prompt, count)
+            compare(golden, told)
+            found.append(told["token_logprobs"][:len(prompt)] + told["top_logprobs"][:len(prompt)])
+        answer = golden["greedy"]["tokens"]
+        whole = echo(server, prompt + answer, 1)
+        total, likeliest = loglikelihood(whole, len(prompt), -1)
+        assert likeliest and total < 0, (len(prompt), total)
+        total, likeliest = loglikelihood(echo(server, prompt + answer[:3] + [answer[3] ^ 1], 1), len(prompt), -1)
+        assert not likeliest
+        found.append(whole["token_logprobs"][:-1])
+    assert scores.setdefault(folder, found) == found
 
 
 def complete(server, prompt, count):
@@ -55,6 +113,7 @@ def serve(folder, units, *options):
 def one_unit(folder, prompts):
     server = serve(folder, 1)
     ask_all(server, prompts)
+    score_all(folder, server)
     server.stop()
 
 
@@ -64,6 +123,7 @@ def with_storage(folder, prompts):
         for again in (False, True):
             server = serve(folder, 2, *APART, "--kv-dir", storage, "--kv-load", "always")
             ask_all(server, prompts)
+            score_all(folder, server)
             loaded = server.metrics()['fathom_kv_loaded_tokens_total{tier="disk"}']
             assert server.fleet()["handed_over_total"] > 0
             server.stop()
@@ -74,11 +134,13 @@ def with_losses(folder, prompts):
     server = serve(folder, 4, "--prefill-units", "2", "--prefill-ranks", PREFILL_RANKS, "--decode-units", "2",
                    "--decode-ranks", DECODE_RANKS)
     ask_all(server, prompts)
+    score_all(folder, server)
     assert server.fleet()["handed_over_total"] > 0
     for role in ("prefill", "decode"):
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             asked = pool.submit(ask_all, server, prompts * 2)
             os.kill(server.first_pid(role), signal.SIGKILL)
+            score_all(folder, server)
             asked.result()
     server.stop()
 

@@ -3,7 +3,8 @@
  * token whether its request runs alone or among 31 others, with the prefix cache or without, on a
  * first or a second visit, when it is interrupted because pages run out, when it goes on at another
  * unit from any place, and with tokens drafted ahead or without: greedy and seeded, with penalties
- * and log probabilities, which are the same too.
+ * and log probabilities, which are the same too; so are those of its prompt's tokens, to the last
+ * bit those of the model's logits.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include "base/random.h"
 #include "contract/machine.h"
 #include "host/engine.h"
+#include "model/sample.h"
 #include "policy/speculate.h"
 #include "unit/unit.h"
 
@@ -24,7 +26,8 @@ enum {
     PROMPT_MAX = 150,
     ROWS = 32,
     PAGES = 256,
-    TOP_LOGPROBS = 2
+    TOP_LOGPROBS = 2,
+    STEP_TOKENS = 256
 };
 
 static struct engine *engine;
@@ -41,6 +44,8 @@ static struct asked asked[REQUESTS];
 struct answers {
     uint32_t tokens[REQUESTS][ANSWER_MAX], counts[REQUESTS], hits[REQUESTS];
     struct token_logprob logprobs[REQUESTS][ANSWER_MAX][1 + TOP_LOGPROBS]; /* zeros: not asked */
+    struct token_logprob scores[REQUESTS][PROMPT_MAX][1 + TOP_LOGPROBS];   /* likewise */
+    uint32_t scored[REQUESTS]; /* leading tokens of the prompt that have been told of */
     enum finish_reason reasons[REQUESTS];
     uint32_t drafts_made, drafts_right;
     uint32_t ended;
@@ -52,7 +57,8 @@ static uint32_t below(uint64_t stream, uint32_t draw, uint32_t bound) {
 }
 
 /* Four families of prompts that begin alike; every other request is greedy, every third has
- * penalties, every fifth tells log probabilities, some may stop early. */
+ * penalties, every fifth tells log probabilities, every fourth the prompt's, too, some may stop
+ * early. */
 static void make_requests(uint32_t vocab) {
     for (uint32_t i = 0; i < REQUESTS; i++) {
         struct asked *request = &asked[i];
@@ -68,6 +74,10 @@ static void make_requests(uint32_t vocab) {
         if (i % 12 == 6) request->sampling.presence_penalty = -1.5f;
         if (i % 5 == 0) {
             request->sampling.flags = SAMPLING_LOGPROBS;
+            request->sampling.top_logprobs = TOP_LOGPROBS;
+        }
+        if (i % 4 == 3) {
+            request->sampling.flags = SAMPLING_LOGPROBS | SAMPLING_SCORES;
             request->sampling.top_logprobs = TOP_LOGPROBS;
         }
         request->stop_token = UINT32_MAX;
@@ -96,7 +106,7 @@ static struct unit_options unit_defaults(void) {
                                  .page_count = PAGES,
                                  .context_tokens_max = PROMPT_MAX + ANSWER_MAX,
                                  .step_rows_max = ROWS,
-                                 .step_tokens_max = 256,
+                                 .step_tokens_max = STEP_TOKENS,
                                  .vocab_count = model_shape(model)->vocab,
                                  .model_id = model_identity(model),
                                  .numerics_id = model_numerics_id(model)};
@@ -114,6 +124,7 @@ static void submit(struct run *run, uint32_t number, const uint32_t *resumed,
         outbox_put(&outbox, RECORD_SUBMIT, submit_bytes(token_count, stops, 0));
     record->request.low = number;
     record->sampling = request->sampling;
+    if (resumed_count) record->sampling.flags &= ~SAMPLING_SCORES; /* as a gateway does */
     record->prompt_count = request->prompt_count;
     record->resumed_count = resumed_count;
     record->new_tokens_max = request->answer_count;
@@ -128,8 +139,22 @@ static void submit(struct run *run, uint32_t number, const uint32_t *resumed,
     assert_int_equal(run->machine.receive(run->machine.self, &record->record, 0), STATUS_OK);
 }
 
+static void take_scores(struct answers *answers, const struct record_scores *scores) {
+    uint64_t number = scores->request.low;
+    const struct token_logprob *logprobs = record_tail_at(scores, sizeof *scores);
+    if (!answers->scored[number]) answers->scored[number] = 1;
+    assert_int_equal(scores->first_position, answers->scored[number]);
+    assert_int_equal(scores->logprobs_each, 1 + TOP_LOGPROBS);
+    assert_int_equal(answers->counts[number], 0);
+    for (uint32_t i = 0; i < scores->token_count; i++, logprobs += 1 + TOP_LOGPROBS)
+        memcpy(answers->scores[number][answers->scored[number]++], logprobs,
+               (1 + TOP_LOGPROBS) * sizeof *logprobs);
+}
+
 static void take(struct answers *answers, const struct record *record) {
-    if (record->kind == RECORD_TOKENS) {
+    if (record->kind == RECORD_SCORES) {
+        take_scores(answers, (const void *)record);
+    } else if (record->kind == RECORD_TOKENS) {
         const struct record_tokens *tokens = (const void *)record;
         uint64_t number = tokens->request.low;
         uint32_t *count = &answers->counts[number];
@@ -194,7 +219,41 @@ static void assert_same(const struct answers *answers) {
                             alone.counts[i] * sizeof(uint32_t));
         assert_memory_equal(answers->logprobs[i], alone.logprobs[i],
                             alone.counts[i] * sizeof alone.logprobs[i][0]);
+        assert_int_equal(answers->scored[i], alone.scored[i]);
+        assert_memory_equal(answers->scores[i], alone.scores[i], sizeof alone.scores[i]);
     }
+}
+
+/* What a step of its own, which keeps all logits, makes of them. */
+static void scores_are_of_the_true_logits(void **state) {
+    (void)state;
+    struct model *model = engine_model(engine);
+    uint32_t vocab = model_shape(model)->vocab, scored = 0;
+    float *logits = malloc((size_t)PROMPT_MAX * vocab * sizeof *logits);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        static _Alignas(8) char memory[1 << 14];
+        struct step_plan *plan = (struct step_plan *)(void *)memory;
+        const struct asked *request = &asked[i];
+        uint32_t count = request->prompt_count, pages = (count + 63) / 64;
+        struct error error = {""};
+        if (!(request->sampling.flags & SAMPLING_SCORES)) continue;
+        *plan = (struct step_plan){.row_count = 1, .token_count = count, .page_count = pages};
+        step_plan_rows(plan)[0] = (struct step_row){
+            .token_count = count, .page_count = pages, .logits_count = count, .fresh = 1};
+        memcpy(step_plan_tokens(plan), request->prompt, count * sizeof(uint32_t));
+        for (uint32_t page = 0; page < pages; page++)
+            step_plan_pages(plan)[page] = (struct page_id){page};
+        if (model_step(model, plan, logits, NULL, &error)) fail_msg("%s", error.text);
+        assert_int_equal(alone.scored[i], count);
+        for (uint32_t t = 1; t < count; t++, scored++) {
+            struct token_logprob told[1 + TOP_LOGPROBS];
+            sample_logprobs(logits + (size_t)(t - 1) * vocab, vocab, request->prompt[t],
+                            TOP_LOGPROBS, told);
+            assert_memory_equal(told, alone.scores[i][t], sizeof told);
+        }
+    }
+    assert_true(scored > 500);
+    free(logits);
 }
 
 /* All at once, `visits` times over; the last visit's answers. */
@@ -233,8 +292,10 @@ static void with_the_prefix_cache(void **state) {
     options.speculate = SPECULATE_ALWAYS;
     struct answers answers = run_all(&options, 2);
     assert_true(answers.drafts_right > 0);
-    for (uint32_t i = 0; i < REQUESTS; i++)
-        assert_int_equal(answers.hits[i], (asked[i].prompt_count - 1) / 64 * 64);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        bool scored = asked[i].sampling.flags & SAMPLING_SCORES; /* which takes all its tokens */
+        assert_int_equal(answers.hits[i], scored ? 0 : (asked[i].prompt_count - 1) / 64 * 64);
+    }
 }
 
 /* Eight pages for 32 requests of up to five; once without cache and drafts, once with both. */
@@ -273,6 +334,10 @@ static void continued_elsewhere(void **state) {
             memcpy(answers.tokens[i], alone.tokens[i], cut * sizeof(uint32_t));
             memcpy(answers.logprobs[i], alone.logprobs[i], cut * sizeof alone.logprobs[i][0]);
             answers.counts[i] = cut;
+            if (cut) {
+                memcpy(answers.scores[i], alone.scores[i], sizeof alone.scores[i]);
+                answers.scored[i] = alone.scored[i];
+            }
             submit(&run, i, alone.tokens[i], cut);
         }
         finish(&run, &answers);
@@ -290,7 +355,7 @@ static void open_model(bool mtp) {
     struct model_options options = {.directory = directory,
                                     .activations = ACTIVATIONS_BF16,
                                     .kv_bytes = (uint64_t)64 << 20,
-                                    .step_tokens_max = 256,
+                                    .step_tokens_max = STEP_TOKENS,
                                     .step_rows_max = ROWS,
                                     .mtp = mtp};
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
@@ -302,7 +367,7 @@ static void open_model(bool mtp) {
 static void answer_alone(uint32_t number) {
     struct unit_options unit = unit_defaults();
     struct run run = run_open(&unit);
-    alone.counts[number] = 0;
+    alone.counts[number] = alone.scored[number] = 0;
     submit(&run, number, NULL, 0);
     finish(&run, &alone);
     run_close(&run);
@@ -312,7 +377,7 @@ static void answer_alone(uint32_t number) {
 static int answer_all_alone(void **state) {
     (void)state;
     open_model(false);
-    result = calloc(1, engine_result_bytes(ROWS));
+    result = calloc(1, step_result_bytes_max(ROWS, STEP_TOKENS));
     make_requests(model_shape(engine_model(engine))->vocab);
     for (uint32_t i = 0; i < REQUESTS; i++) {
         answer_alone(i);
@@ -337,9 +402,8 @@ static int close_engine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(among_others),
-        cmocka_unit_test(with_the_prefix_cache),
-        cmocka_unit_test(interrupted),
+        cmocka_unit_test(scores_are_of_the_true_logits), cmocka_unit_test(among_others),
+        cmocka_unit_test(with_the_prefix_cache),         cmocka_unit_test(interrupted),
         cmocka_unit_test(continued_elsewhere),
     };
     return cmocka_run_group_tests(tests, answer_all_alone, close_engine);

@@ -91,6 +91,7 @@ static void take_tokens(struct world *world, const struct record_tokens *record)
     struct known *known = known_of(world, record->request);
     const uint32_t *tokens = record_tail_at(record, sizeof *record);
     assert_int_equal(record->first_output_position, known->received);
+    if (known->scored) assert_int_equal(known->scored, known->prompt_count);
     assert_int_equal(known->endings, 0);
     assert_in_range(record->token_count, 1, 1 + LIMIT_DRAFTS);
     known->pairs += record->token_count == 2;
@@ -103,6 +104,30 @@ static void take_tokens(struct world *world, const struct record_tokens *record)
         known->tokens[known->prompt_count + known->received++] = tokens[i];
         known->chain = world_chain(known->chain, tokens[i], TOKEN_GENERATED);
     }
+}
+
+struct token_logprob world_score(uint64_t chain, uint32_t token) {
+    return (struct token_logprob){token, -(float)(world_chain(chain, token, 2) % 1000)};
+}
+
+/* Each token of the prompt once, in order, behind those before it in their form, and before any of
+ * the answer. */
+static void take_scores(struct world *world, const struct record_scores *record) {
+    struct known *known = known_of(world, record->request);
+    const struct token_logprob *scores = record_tail_at(record, sizeof *record);
+    assert_int_equal(known->received, 0);
+    assert_int_equal(record->first_position, known->scored);
+    assert_int_equal(record->logprobs_each, 1);
+    uint64_t chain = 0;
+    for (uint32_t i = 0; i < record->first_position + record->token_count; i++) {
+        const struct token_logprob *told = &scores[i - record->first_position];
+        struct token_logprob true_one = world_score(chain, known->tokens[i]);
+        if (i >= record->first_position)
+            assert_true(told->token == true_one.token && told->logprob == true_one.logprob);
+        chain = world_chain(chain, known->tokens[i], TOKEN_PROMPT);
+    }
+    known->scored += record->token_count;
+    assert_true(known->scored <= known->prompt_count);
 }
 
 static void take_finished(struct world *world, const struct record_finished *record) {
@@ -188,6 +213,9 @@ void world_drain(struct world *world) {
         case RECORD_TOKENS:
             take_tokens(world, (const void *)r);
             break;
+        case RECORD_SCORES:
+            take_scores(world, (const void *)r);
+            break;
         case RECORD_FINISHED:
             take_finished(world, (const void *)r);
             break;
@@ -247,6 +275,7 @@ uint32_t world_submit_head(struct world *world, const struct record_submit *head
     record->stop_token_count = 1;
     struct known *known = &world->known[number];
     *known = (struct known){.prompt_count = prompt_count,
+                            .scored = head->sampling.flags & SAMPLING_SCORES ? 1 : 0,
                             .reserved = head->task == SUBMIT_RESERVE,
                             .received = head->resumed_count,
                             .resumed_count = head->resumed_count,
@@ -421,6 +450,31 @@ static void lose_row(struct world *world, const struct step_plan *plan, const st
     world->lost_rows++;
 }
 
+/* Of the tokens that the row asks about, and of those it chose. */
+static void score_row(struct world *world, const struct step_plan *plan, const struct step_row *row,
+                      struct step_result *result, struct step_result_row *out) {
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    if (!(row->sampling.flags & SAMPLING_LOGPROBS)) return;
+    out->logprobs_each = 1;
+    out->scored_count = row->scored_count;
+    out->score_index = result->logprob_count;
+    for (uint32_t i = 0; i < row->scored_count; i++) {
+        uint32_t position = row->first_position + step_scored_first(row) + i;
+        step_result_logprobs(result)[result->logprob_count++] = world_score(
+            kv_at(world, plan, row, position)->chain, step_scored_token(row, tokens, i));
+    }
+    out->logprob_index = result->logprob_count;
+    for (uint32_t i = 0; i < out->token_count; i++)
+        step_result_logprobs(result)[result->logprob_count++].token = out->tokens[i];
+}
+
+static uint32_t count_scores(const struct step_plan *plan) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        count += step_plan_rows(plan)[i].scored_count + 1 + LIMIT_DRAFTS;
+    return count;
+}
+
 /* Computes the plan in flight. */
 void world_complete(struct world *world, bool failed) {
     struct step_plan *plan = world->plan;
@@ -428,8 +482,8 @@ void world_complete(struct world *world, bool failed) {
     world->plan = NULL;
     uint32_t row_count = failed ? 0 : plan->row_count;
     if (!failed) await_loads(world, plan);
-    struct step_result *result =
-        world_make(RECORD_STEP_DONE, sizeof *result + row_count * sizeof(struct step_result_row));
+    struct step_result *result = world_make(
+        RECORD_STEP_DONE, step_result_bytes(row_count, row_count ? count_scores(plan) : 0));
     result->step = plan->step;
     result->compute_ns = world->step_ns;
     result->row_count = row_count;
@@ -458,7 +512,9 @@ void world_complete(struct world *world, bool failed) {
             draft_row(world, plan, row, chain, &rows[i]);
         }
         note_row(world, row, rows[i].token_count > 1);
+        score_row(world, plan, row, result, &rows[i]);
     }
+    result->record.bytes = (uint32_t)step_result_bytes(row_count, result->logprob_count);
     world_send(world, result);
     free(plan);
 }

@@ -22,6 +22,7 @@ struct known {
     bool load_came;                /* its last load brought all blocks */
     bool reserved;                 /* its prompt is computed elsewhere */
     uint64_t chain;                /* of all its known tokens, in their forms; 0: not known yet */
+    uint32_t scored; /* leading tokens of its prompt whose scores it was told; 0: not asked */
     uint32_t resumed_count, found; /* tokens that came along; that a storage has said it has */
     struct unit_work work;         /* when it ended */
     uint32_t peak, elsewhere, computed, again; /* the account of its rows, as the engine saw them */
@@ -79,6 +80,9 @@ void world_note_rows(struct world *world, uint32_t number, uint32_t token_count)
 
 /* A record in a memory that the next one takes over. */
 void *world_make(enum record_kind kind, size_t bytes);
+
+/* What the engine says of a token, behind the row before. */
+struct token_logprob world_score(uint64_t chain, uint32_t token);
 
 /* Request number n is named n and has seed n. */
 uint32_t world_submit_tokens(struct world *world, const uint32_t *tokens, uint32_t prompt_count,

@@ -174,6 +174,40 @@ test('completions take text and token ids', async () => {
   assert.equal(again.choices[0].text, ids.choices[0].text);
 });
 
+test('a prompt comes back with its log probabilities', async () => {
+  const options = { model: 'default', prompt: 'The fox <think> \u00fcber 4728', echo: true, logprobs: 5, temperature: 0 };
+  const alone = await client.completions.create({ ...options, max_tokens: 0 });
+  const { choices: [{ text, logprobs, finish_reason }], usage } = alone;
+  assert.equal(text, options.prompt);
+  assert.equal(finish_reason, 'length');
+  assert.deepEqual([usage.completion_tokens, usage.prompt_cache_hit_tokens], [0, 0]);
+  for (const list of [logprobs.tokens, logprobs.token_logprobs, logprobs.top_logprobs, logprobs.text_offset])
+    assert.equal(list.length, usage.prompt_tokens);
+  assert.deepEqual([logprobs.token_logprobs[0], logprobs.top_logprobs[0]], [null, null]);
+  logprobs.tokens.forEach((token, i) => {
+    if (!token.startsWith('bytes:')) assert.ok([...text].slice(logprobs.text_offset[i]).join('').startsWith(token));
+    if (i === 0) return;
+    assert.ok(logprobs.token_logprobs[i] <= 0);
+    assert.equal(logprobs.top_logprobs[i][token], logprobs.token_logprobs[i]);
+    assert.ok([5, 6].includes(Object.keys(logprobs.top_logprobs[i]).length));
+  });
+
+  const whole = await client.completions.create({ ...options, max_tokens: 3 });
+  const told = whole.choices[0].logprobs;
+  for (const name of Object.keys(logprobs))
+    assert.deepEqual(told[name].slice(0, usage.prompt_tokens), logprobs[name]);
+  assert.equal(told.tokens.length, usage.prompt_tokens + whole.usage.completion_tokens);
+  assert.ok(told.text_offset.at(-1) >= [...text].length);
+
+  const streamed = { text: '', logprobs: { tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] } };
+  for await (const chunk of await client.completions.create({ ...options, max_tokens: 3, stream: true })) {
+    streamed.text += chunk.choices[0].text;
+    for (const [name, list] of Object.entries(chunk.choices[0].logprobs ?? {})) streamed.logprobs[name].push(...list);
+  }
+  assert.equal(streamed.text, whole.choices[0].text);
+  assert.deepEqual(streamed.logprobs, told);
+});
+
 test('several turns are one conversation', async () => {
   const { choices: [choice] } = await client.chat.completions.create({
     model: 'default', temperature: 0, messages: [
