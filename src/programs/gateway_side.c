@@ -63,11 +63,11 @@ static enum status open_text(struct gateway_side *side, const char *directory,
     if (status || !side->text.tokenizer) return status;
     struct arena arena;
     size_t bytes = tokenizer_scratch_bytes(LONG_TEXT_BYTES_MAX);
-    side->text_memory = malloc(bytes);
+    side->text_memory = lazy_memory_take(bytes);
     side->tokenized =
         malloc(sizeof *side->tokenized + (LONG_TEXT_BYTES_MAX + 4) * sizeof(uint32_t));
-    if (!side->text_memory || !side->tokenized) return no_memory(error, "the tokenizer");
-    arena_over(&arena, side->text_memory, bytes);
+    if (!side->text_memory.start || !side->tokenized) return no_memory(error, "the tokenizer");
+    arena_over(&arena, side->text_memory.start, bytes);
     side->scratch = tokenizer_scratch_create(&arena, LONG_TEXT_BYTES_MAX);
     return side->scratch ? STATUS_OK : no_memory(error, "the tokenizer");
 }
@@ -107,9 +107,9 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
     memcpy(gateway.stop_tokens, text->stop_tokens, sizeof gateway.stop_tokens);
     size_t bytes = gateway_memory_bytes(&gateway) + 64;
     struct arena arena;
-    side->memory = malloc(bytes);
-    if (!side->memory) return no_memory(error, "the gateway");
-    arena_over(&arena, side->memory, bytes);
+    side->memory = lazy_memory_take(bytes);
+    if (!side->memory.start) return no_memory(error, "the gateway");
+    arena_over(&arena, side->memory.start, bytes);
     return gateway_create(&arena, &gateway, &side->gateway, error);
 }
 
@@ -147,8 +147,8 @@ void gateway_side_close(struct gateway_side *side) {
     model_text_close(&side->text);
     free(side->accounts);
     free(side->tokenized);
-    free(side->text_memory);
-    free(side->memory);
+    lazy_memory_free(&side->text_memory);
+    lazy_memory_free(&side->memory);
 }
 
 /* A file that is wrong changes nothing. */

@@ -6,6 +6,7 @@
 #define PROGRAMS_GATEWAY_SIDE_H
 
 #include "gateway/gateway.h"
+#include "host/lazy_memory.h"
 #include "host/loop.h"
 #include "host/model_text.h"
 #include "programs/command.h"
@@ -77,7 +78,7 @@ struct gateway_side {
     struct tokenizer_scratch *scratch;  /* of the tokenizer's thread */
     struct record_tokenized *tokenized; /* of that thread, room for all tokens of a long text */
     struct record_accounts *accounts;   /* as read last; NULL: none */
-    void *text_memory, *memory;
+    struct lazy_memory text_memory, memory;
     char name[256]; /* of the model, as served */
 };
 

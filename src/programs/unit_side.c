@@ -240,9 +240,9 @@ static enum status open_units(struct unit_side *side, struct error *error) {
     if (ranks > 1) unit.prompt_bytes = PROMPTS_BYTES / ranks;
     size_t bytes = rank_units_memory_bytes(&unit, ranks) + 64;
     struct arena arena;
-    side->memory = malloc(bytes);
-    if (!side->memory) return no_memory(error, "the unit");
-    arena_over(&arena, side->memory, bytes);
+    side->memory = lazy_memory_take(bytes);
+    if (!side->memory.start) return no_memory(error, "the unit");
+    arena_over(&arena, side->memory.start, bytes);
     return rank_units_create(&arena, &unit, ranks, &side->units, error);
 }
 
@@ -308,7 +308,7 @@ void unit_side_close(struct unit_side *side, const struct option_table *table) {
     free(side->results);
     free(side->plans);
     free(side->pids);
-    free(side->memory);
+    lazy_memory_free(&side->memory);
 }
 
 static void hear(void *context) {

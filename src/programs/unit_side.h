@@ -8,6 +8,7 @@
 
 #include "host/kv_fabric.h"
 #include "host/lanes.h"
+#include "host/lazy_memory.h"
 #include "host/loop.h"
 #include "programs/model_run.h"
 #include "programs/rank_job.h"
@@ -204,7 +205,7 @@ struct unit_side {
     uint32_t plan_count;
     struct step_result **results; /* room for max_batch_rows */
     int64_t *pids;
-    void *memory;
+    struct lazy_memory memory;
     const char *directory; /* the checkpoint's */
 };
 
