@@ -75,7 +75,7 @@ static void units_share_a_large_cache(void **state) {
     make_requests(40000000);
     double one = rate(run(UNITS_LOAD, 1)), turns = rate(run(UNITS_TURNS, 4));
     struct units_report prefix = run(UNITS_PREFIX, 4);
-    print_message("hits: one unit %.3f, four by prefix %.3f, by load %.3f, in turns %.3f\n", one,
+    print_message("# hits: one unit %.3f, four by prefix %.3f, by load %.3f, in turns %.3f\n", one,
                   rate(prefix), rate(run(UNITS_LOAD, 4)), turns);
     assert_true(rate(prefix) > 0.85 * one);
     assert_true(turns < 0.7 * one);
@@ -86,7 +86,7 @@ static void no_unit_is_hot(void **state) {
     (void)state;
     make_requests(10000000);
     struct units_report prefix = run(UNITS_PREFIX, 4);
-    print_message("tokens computed under load: max/mean %.3f\n", prefix.spread);
+    print_message("# tokens computed under load: max/mean %.3f\n", prefix.spread);
     assert_true(prefix.spread < 1.5);
     for (uint32_t i = 0; i < REQUESTS; i++) { /* one prompt, again and again */
         requests[i].blocks = blocks[0];
