@@ -142,7 +142,7 @@ test('echo puts the prompt in front, of every answer', async () => {
   for await (const chunk of await complete({ temperature: 0, max_tokens: 5, echo: true, stream: true }))
     text += chunk.choices[0]?.text ?? '';
   assert.equal(text, echoed.choices[0].text);
-  await assert.rejects(complete({ echo: true, logprobs: 1 }), OpenAI.BadRequestError);
+  await assert.rejects(complete({ echo: true, max_tokens: 0 }), OpenAI.UnprocessableEntityError);
 });
 
 test('min_p and top_k narrow the choice down to the likeliest', async () => {
