@@ -221,7 +221,7 @@ static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t d
     unit->looks = fleet_dice_below(dice, 2);
     unit->step_began_ns = world->now_ns;
     unit->wait_until_ns = done_ns + (patient ? WAIT_NS : fleet_dice_time(dice, 0, WAIT_NS_LEAST));
-    unit->failing = (faulty && fleet_dice_below(dice, waiting ? 40 : 400) == 0) || unit->dies;
+    unit->failing = (faulty && fleet_dice_below(dice, waiting ? 16 : 400) == 0) || unit->dies;
     world->report->failed_steps += unit->failing;
     if (unit->dies) bury_rank(world, unit, done_ns);
     if (!waiting || !faulty || fleet_dice_below(dice, 12)) return;
