@@ -263,6 +263,8 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
 /* Once, when a prompt comes. */
 static void view_blocks(struct rank_units *units, const struct record_submit *submit) {
     struct prompt_blocks *blocks = &units->blocks;
+    blocks->key_count = 0;
+    if (units->rank_count == 1) return; /* it gets the prompt, whatever it has of it */
     blocks->key_count = unit_keys(units->ranks[0].unit, submit, blocks->keys); /* to all the same */
     blocks->near_count = units->near_count;
     for (uint32_t rank = 0; rank < blocks->near_count; rank++) {
