@@ -11,9 +11,9 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "contract/step_plan.h"
-#include "policy/balance_prefill.h"
+#include "serving/policy/balance_prefill.h"
 #include "simulate/hardware.h"
-#include "unit/rank_units.h"
+#include "serving/unit/rank_units.h"
 
 enum { REQUESTS = 1000, CONTEXT = 131072, VOCAB = 100000, SEEDS = 6 };
 

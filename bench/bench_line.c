@@ -13,9 +13,9 @@
 #include <time.h>
 
 #include "base/check.h"
-#include "cache/block_key.h"
+#include "serving/cache/block_key.h"
 #include "contract/step_plan.h"
-#include "unit/rank_units.h"
+#include "serving/unit/rank_units.h"
 
 enum {
     STEPS = 30, /* an answer's first page lasts twice as long */

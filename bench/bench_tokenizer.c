@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "base/check.h"
-#include "host/file.h"
-#include "text/tokenizer.h"
+#include "host/process/file.h"
+#include "serving/text/tokenizer.h"
 
 #define PASSES 5
 #define FILE_BYTES_MAX ((size_t)256 << 20)

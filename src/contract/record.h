@@ -132,8 +132,8 @@ struct record_client_request {
 };
 
 /* Whose cached blocks a request may find, and who may find those that it leaves behind: requests of
- * equal salts, in every tier, since it enters the root of their keys (cache/block_key.h). The
- * gateway derives it (gateway/accounts.h); zeros: of nobody in particular.
+ * equal salts, in every tier, since it enters the root of their keys (serving/cache/block_key.h). The
+ * gateway derives it (serving/gateway/accounts.h); zeros: of nobody in particular.
  * 256 bits, as wide as the keys themselves: a salt stands for the secret that it is made from, and
  * part of what it is made from may come from a client (cache_salt). With 64 bits, somebody who may
  * try salts of his own at will would meet one of a million others' after 2^44 tries; with 256 the
@@ -269,7 +269,7 @@ static inline struct record *carried_inner(const struct record_carried *carried)
     return (struct record *)record_tail_at(carried, sizeof *carried);
 }
 
-/* How to choose a token; model/sample.h has the order of it all. temperature 0 is greedy (ties:
+/* How to choose a token; compute/model/sample.h has the order of it all. temperature 0 is greedy (ties:
  * lowest id). Zeros everywhere but top_p mean: nothing special. */
 struct sampling {
     float temperature;
@@ -534,7 +534,7 @@ struct unit_rank_load {
 };
 
 /* Reasons for which a unit of several ranks binds a request to one, or lets it wait: as many as
- * policy/balance_prefill and policy/balance_decode have. */
+ * serving/policy/balance_prefill and serving/policy/balance_decode have. */
 #define LOAD_PREFILL_REASONS 5
 #define LOAD_DECODE_REASONS 4
 
@@ -675,7 +675,7 @@ static inline size_t kv_push_bytes(uint32_t page_count) {
     return record_tail(sizeof(struct record_kv_push)) + page_count * sizeof(struct page_id);
 }
 
-/* A block's name: the bytes of its true key (cache/block_key.h). */
+/* A block's name: the bytes of its true key (serving/cache/block_key.h). */
 struct kv_key {
     uint8_t bytes[32];
 };

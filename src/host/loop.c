@@ -11,9 +11,9 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "host/rank_board.h"
-#include "host/record_queue.h"
-#include "host/request_set.h"
+#include "host/process/rank_board.h"
+#include "host/wire/record_queue.h"
+#include "host/wire/request_set.h"
 
 #define REQUESTS_BYTES_MAX ((size_t)64 << 20) /* whole requests that wait for the gateway */
 #define BEHIND_BYTES_MAX ((size_t)32 << 20)   /* records that wait behind a machine */

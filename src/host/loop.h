@@ -18,9 +18,9 @@
 #define HOST_LOOP_H
 
 #include "contract/machine.h"
-#include "host/http_server.h"
-#include "host/wire.h"
-#include "host/worker.h"
+#include "host/http/http_server.h"
+#include "host/wire/wire.h"
+#include "host/wire/worker.h"
 
 struct loop;
 

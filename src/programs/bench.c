@@ -2,9 +2,10 @@
  * fathom bench: measures, one subject a file. Figures go to stdout as a table or, with --json, as
  * one JSON object; both state them as fractions of what the machine can do (machine_limits.h).
  */
-#include "programs/bench.h"
+#include "bench/bench.h"
 
 #include "base/check.h"
+#include "programs/programs.h"
 
 const struct command_subject bench_subjects[] = {
 #ifdef FATHOM_SERVING

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/kv_store_check.h"
-#include "programs/command.h"
+#include "host/storage/kv_store_check.h"
+#include "programs/programs.h"
 
 struct cache_values {
     uint64_t size;

@@ -14,8 +14,9 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "host/model_text.h"
-#include "programs/model_run.h"
+#include "host/process/model_text.h"
+#include "command/model_run.h"
+#include "programs/programs.h"
 #include "programs/sampler.h"
 
 #define STEP_TOKENS 512

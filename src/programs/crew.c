@@ -2,7 +2,8 @@
 #include "programs/crew.h"
 
 #include "base/check.h"
-#include "host/supervisor.h"
+#include "host/process/supervisor.h"
+#include "programs/programs.h"
 
 #include <inttypes.h>
 #include <limits.h>

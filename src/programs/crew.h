@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The units of a program that starts them itself: `fathom serve` with several ranks or units, and
- * `fathom unit` with several ranks. Each is a `fathom unit` under host/supervisor, with the options
+ * `fathom unit` with several ranks. Each is a `fathom unit` under host/process/supervisor, with the options
  * that its parent was given, and packed weights that outlive it.
  */
 #ifndef PROGRAMS_CREW_H
 #define PROGRAMS_CREW_H
 
 #include "host/loop.h"
-#include "programs/rank_job.h"
+#include "command/rank_job.h"
 
 struct crew;
 

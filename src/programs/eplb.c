@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom eplb: places experts on ranks for given loads (policy/balance_experts.h) and says how well
+ * fathom eplb: places experts on ranks for given loads (serving/policy/balance_experts.h) and says how well
  * balanced the ranks are, how near to what is possible, and what leaving nodes costs in traffic.
  */
 #include <inttypes.h>
@@ -10,12 +10,12 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "host/file.h"
-#include "policy/balance_experts.h"
-#include "policy/balance_keep.h"
-#include "policy/balance_traffic.h"
-#include "programs/command.h"
-#include "programs/eplb_load.h"
+#include "host/process/file.h"
+#include "serving/policy/balance_experts.h"
+#include "serving/policy/balance_keep.h"
+#include "serving/policy/balance_traffic.h"
+#include "programs/programs.h"
+#include "command/eplb_load.h"
 
 #define FILE_BYTES_MAX ((size_t)64 << 20)
 #define SOLVES 5

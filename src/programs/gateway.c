@@ -6,7 +6,8 @@
 
 #include "base/check.h"
 #include "programs/gateway_side.h"
-#include "programs/model_run.h"
+#include "command/model_run.h"
+#include "programs/programs.h"
 #include "programs/wire_options.h"
 
 struct gateway_values {

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "host/accounts_file.h"
-#include "host/web_assets.h"
-#include "model/checkpoint.h"
-#include "programs/model_run.h"
+#include "host/process/accounts_file.h"
+#include "host/http/web_assets.h"
+#include "compute/weights/checkpoint.h"
+#include "command/model_run.h"
 
 #define UNIT_SILENCE_NS ((int64_t)2000000000) /* units far away say something more often */
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */

@@ -5,11 +5,11 @@
 #ifndef PROGRAMS_GATEWAY_SIDE_H
 #define PROGRAMS_GATEWAY_SIDE_H
 
-#include "gateway/gateway.h"
-#include "host/lazy_memory.h"
+#include "serving/gateway/gateway.h"
+#include "host/process/lazy_memory.h"
 #include "host/loop.h"
-#include "host/model_text.h"
-#include "programs/command.h"
+#include "host/process/model_text.h"
+#include "command/command.h"
 
 struct gateway_side_values {
     uint64_t port;

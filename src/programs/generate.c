@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "programs/model_run.h"
-#include "programs/rank_job.h"
+#include "command/model_run.h"
+#include "command/rank_job.h"
+#include "programs/programs.h"
 #include "programs/sampler.h"
 
 #ifdef FATHOM_SERVING

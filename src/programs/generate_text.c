@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/generate_text.h"
 
-#include "host/model_text.h"
+#include "host/process/model_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "programs/bench.h"
-#include "programs/command.h"
+#include "bench/bench.h"
+#include "programs/programs.h"
 #include "programs/inspect.h"
 
 static const struct option_table inspect_options_options = {

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "kernels/kernels.h"
-#include "programs/command.h"
+#include "compute/kernels/kernels.h"
+#include "command/command.h"
 #include "programs/inspect.h"
-#include "programs/machine_limits.h"
+#include "bench/machine_limits.h"
 
 struct cpu_values {
     const char *cpu_mask;

@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "host/accounts_file.h"
-#include "host/wire_keys.h"
-#include "programs/command.h"
+#include "host/process/accounts_file.h"
+#include "host/wire/wire_keys.h"
+#include "programs/programs.h"
 
 struct keygen_values {
     bool api_key;

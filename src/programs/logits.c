@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "programs/model_run.h"
-#include "programs/rank_job.h"
+#include "command/model_run.h"
+#include "programs/programs.h"
+#include "command/rank_job.h"
 
 #define STEP_TOKENS 512
 

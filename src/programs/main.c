@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "programs/command.h"
+#include "programs/programs.h"
 
 #define OPTIONS(table) (table), ARRAY_COUNT(table)
 

@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "model/random_checkpoint.h"
-#include "programs/command.h"
+#include "compute/weights/random_checkpoint.h"
+#include "programs/programs.h"
 
 #define CONFIG_FILE_BYTES_MAX ((size_t)1 << 20)
 

@@ -5,28 +5,11 @@
 #ifndef PROGRAMS_PROGRAMS_H
 #define PROGRAMS_PROGRAMS_H
 
-#include "base/options.h"
-
-enum exit_code {
-    EXIT_CODE_OK = 0,
-    EXIT_CODE_FAILED = 1, /* the work failed: bad checkpoint, I/O, a refused request */
-    EXIT_CODE_USAGE = 2,  /* the command line or the configuration file is wrong */
-};
-
-struct program {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-    const struct option_table *options; /* [option_table_count], for `inspect options`; inspect.c
-                                         * adds those of its subjects */
-    size_t option_table_count;
-};
+#include "command/command.h"
 
 /* The rows of main.c. */
 extern const struct program programs[];
 extern const size_t program_count;
-
-/* The whole command line, argv[0] first, as the process was started. */
-extern char **program_arguments;
 
 int program_bench(int argc, char **argv);
 int program_cache(int argc, char **argv);

@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "exchange/ranks.h"
+#include "compute/exchange/ranks.h"
 #include "programs/crew.h"
 #include "programs/gateway_side.h"
+#include "programs/programs.h"
 #include "programs/unit_side.h"
 
 struct serve_values {

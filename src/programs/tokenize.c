@@ -10,9 +10,9 @@
 
 #include "base/json_writer.h"
 #include "base/tree.h"
-#include "host/default_model.h"
-#include "host/model_text.h"
-#include "programs/command.h"
+#include "host/process/default_model.h"
+#include "host/process/model_text.h"
+#include "programs/programs.h"
 
 #define INPUT_BYTES_MAX ((size_t)1 << 30)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom trace report: what a trace (host/trace.h) says about overlap, per stage and in all.
+ * fathom trace report: what a trace (host/engine/trace.h) says about overlap, per stage and in all.
  *
  *   work      time in a stage without its wait
  *   exposed   time in which a stage waited for a transfer
@@ -14,8 +14,8 @@
 #include "base/check.h"
 #include "base/tree.h"
 #include "contract/overlap.h"
-#include "host/file.h"
-#include "programs/command.h"
+#include "host/process/file.h"
+#include "programs/programs.h"
 
 #define TRACE_BYTES_MAX ((size_t)4 << 30)
 #define LINE_BYTES_MAX 4096 /* of an event, as trace_write prints them */

@@ -9,9 +9,10 @@
 
 #include "base/check.h"
 #include "base/pulse.h"
-#include "exchange/ranks.h"
-#include "host/rank_board.h"
+#include "compute/exchange/ranks.h"
+#include "host/process/rank_board.h"
 #include "programs/crew.h"
+#include "programs/programs.h"
 #include "programs/unit_side.h"
 #include "programs/wire_options.h"
 

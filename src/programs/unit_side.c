@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "policy/balance.h"
-#include "policy/evict_pages.h"
-#include "policy/speculate.h"
+#include "serving/policy/balance.h"
+#include "serving/policy/evict_pages.h"
+#include "serving/policy/speculate.h"
 
 #define REBALANCE_IDLE_NS 1000000
 #define PROMPTS_BYTES ((size_t)1 << 30)          /* for the prompts held, among ranks */

@@ -6,13 +6,13 @@
 #ifndef PROGRAMS_UNIT_SIDE_H
 #define PROGRAMS_UNIT_SIDE_H
 
-#include "host/kv_fabric.h"
-#include "host/lanes.h"
-#include "host/lazy_memory.h"
+#include "host/transfer/kv_fabric.h"
+#include "host/engine/lanes.h"
+#include "host/process/lazy_memory.h"
 #include "host/loop.h"
-#include "programs/model_run.h"
-#include "programs/rank_job.h"
-#include "unit/rank_units.h"
+#include "command/model_run.h"
+#include "command/rank_job.h"
+#include "serving/unit/rank_units.h"
 
 struct unit_side_values {
     uint64_t kv_memory, max_context, max_batch_tokens, max_batch_rows, queue, tpot_stretch;

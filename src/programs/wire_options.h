@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The options that say how gateway and units prove themselves to each other (host/wire_keys.h).
+ * The options that say how gateway and units prove themselves to each other (host/wire/wire_keys.h).
  */
 #ifndef PROGRAMS_WIRE_OPTIONS_H
 #define PROGRAMS_WIRE_OPTIONS_H
 
-#include "host/wire.h"
-#include "programs/command.h"
+#include "host/wire/wire.h"
+#include "command/command.h"
 
 struct wire_values {
     const char *address, *key, *peers;

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "contract/kv_block.h"
-#include "policy/balance_decode.h"
-#include "policy/predict_length.h"
+#include "serving/policy/balance_decode.h"
+#include "serving/policy/predict_length.h"
 #include "simulate/hardware.h"
 #include "simulate/ranks.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ways of KV blocks between the ranks of a simulated fleet: what host/kv_carrier and
- * host/kv_transport do with sockets and threads, done in virtual time on pages of numbers, with the
- * same books (cache/transfer_ledger). Slices wait for their turn on a connection, are read from
+ * The ways of KV blocks between the ranks of a simulated fleet: what host/transfer/kv_carrier and
+ * host/transfer/kv_transport do with sockets and threads, done in virtual time on pages of numbers, with the
+ * same books (serving/cache/transfer_ledger). Slices wait for their turn on a connection, are read from
  * their page when they leave, travel, and are written in two halves: so whoever gives a page away
  * while it is still being read or written does harm that can be seen.
  *
@@ -12,7 +12,7 @@
 #ifndef SIMULATE_FLEET_CARRIERS_H
 #define SIMULATE_FLEET_CARRIERS_H
 
-#include "cache/transfer_ledger.h"
+#include "serving/cache/transfer_ledger.h"
 #include "contract/machine.h"
 #include "simulate/fleet_dice.h"
 #include "simulate/fleet_engine.h"

@@ -2,11 +2,11 @@
  * The host of the gateway in virtual time. A gateway may die: its clients hear nothing more, its
  * units cancel what it had and connect to the next one, which knows nothing of either.
  */
-#include "gateway/gateway.h"
+#include "serving/gateway/gateway.h"
 
 #include "base/check.h"
 #include "base/format.h"
-#include "gateway/request.h"
+#include "serving/gateway/request.h"
 #include "simulate/fleet_state.h"
 
 enum { RECENT = 12 }; /* the clients of whom one leaves */

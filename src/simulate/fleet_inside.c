@@ -4,7 +4,7 @@
  */
 #include "base/check.h"
 #include "simulate/fleet_state.h"
-#include "unit/state.h"
+#include "serving/unit/state.h"
 
 void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan,
                         uint64_t *salts_out) {

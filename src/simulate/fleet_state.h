@@ -11,7 +11,7 @@
 #include "simulate/fleet_post.h"
 #include "simulate/fleet_storage.h"
 #include "simulate/fleet_world.h"
-#include "unit/rank_units.h"
+#include "serving/unit/rank_units.h"
 
 #define HEALED_NS (20 * FLEET_SECOND) /* no fault behind it */
 #define ASKED_NS (24 * FLEET_SECOND)  /* no client behind it */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The KV storage of a simulated fleet: one disk that all units share, and each unit's own host
- * memory, in virtual time on pages of numbers. What host/kv_store promises, and no more: a load
+ * memory, in virtual time on pages of numbers. What host/storage/kv_store promises, and no more: a load
  * writes into its pages, slice by slice, until it is answered, and what it could not check does not
  * count; a block that is kept is read from its page at any time until that is answered.
  *

@@ -5,10 +5,10 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "gateway/gateway.h"
-#include "policy/balance.h"
-#include "policy/evict_pages.h"
-#include "policy/speculate.h"
+#include "serving/gateway/gateway.h"
+#include "serving/policy/balance.h"
+#include "serving/policy/evict_pages.h"
+#include "serving/policy/speculate.h"
 #include "simulate/fleet_state.h"
 
 void fleet_world_breach(struct world *world, const char *text) {

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "policy/balance_prefill.h"
+#include "serving/policy/balance_prefill.h"
 #include "simulate/hardware.h"
 #include "simulate/ranks.h"
 

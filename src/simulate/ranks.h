@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 #include "base/limits.h"
-#include "policy/balance.h"
+#include "serving/policy/balance.h"
 
 struct stage_table; /* simulate/stage_table.h */
 

@@ -3,9 +3,9 @@
 
 #include "base/check.h"
 #include "base/checksum.h"
-#include "cache/prefix_affinity.h"
+#include "serving/cache/prefix_affinity.h"
 #include "contract/record.h"
-#include "policy/balance_units.h"
+#include "serving/policy/balance_units.h"
 
 #include <string.h>
 

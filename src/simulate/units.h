@@ -2,7 +2,7 @@
  * The units of a fleet behind one gateway in virtual time, for what the choice of a unit does to
  * the prefix cache: each unit computes prompts one after the other, at a fixed time a token that is
  * not cached, and keeps the last blocks that it used in its own pages. The choices are the real
- * ones (policy/balance_units, cache/prefix_affinity), made late, as the gateway makes them.
+ * ones (serving/policy/balance_units, serving/cache/prefix_affinity), made late, as the gateway makes them.
  *
  * Everything lies in the caller's arena. The same input gives the same report.
  */

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "contract/machine.h"
-#include "host/accounts_file.h"
+#include "host/process/accounts_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "text/chat_template.h"
+#include "serving/text/chat_template.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "host/http_message.h"
+#include "host/http/http_message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "model/checkpoint.h"
+#include "compute/weights/checkpoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

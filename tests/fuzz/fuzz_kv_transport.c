@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "host/kv_transport_wire.h"
+#include "host/transfer/kv_transport_wire.h"
 
 #define PAGES 4
 #define SLICES 3

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "programs/load_answer.h"
-#include "programs/load_events.h"
-#include "programs/load_trace.h"
+#include "bench/load_answer.h"
+#include "bench/load_events.h"
+#include "bench/load_trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,8 +10,8 @@
 
 #include "base/check.h"
 #include "contract/step_plan.h"
-#include "gateway/gateway.h"
-#include "unit/unit.h"
+#include "serving/gateway/gateway.h"
+#include "serving/unit/unit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

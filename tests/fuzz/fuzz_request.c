@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/tree.h"
-#include "gateway/api_request.h"
+#include "serving/gateway/api/api_request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "model/safetensors.h"
+#include "compute/weights/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

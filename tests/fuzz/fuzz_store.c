@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/checksum.h"
-#include "cache/store_format.h"
+#include "serving/cache/store_format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "text/token_stream.h"
-#include "text/utf8.h"
+#include "serving/text/token_stream.h"
+#include "serving/text/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

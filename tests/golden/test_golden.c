@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "golden.h"
-#include "host/solo.h"
-#include "model/sample.h"
+#include "host/engine/solo.h"
+#include "compute/model/sample.h"
 
 #define CONTEXT_MAX 512
 #define NEW_TOKENS 24

@@ -3,7 +3,7 @@
 """Plants one breach at a time into a small tree and looks that the law names it: a law that finds nothing
 is only worth something if it can find."""
 import os
-import shutil
+import re
 import subprocess
 import sys
 import tempfile
@@ -11,6 +11,15 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 HEADER = LICENCE + "#ifndef BASE_A_H\n#define BASE_A_H\nint a_one(int x);\n#endif\n"
+ROOMS = """base           ->
+contract       ->
+serving/text   ->
+serving/policy -> base
+serving/unit   ->
+compute/model  ->
+<time.h>       : host
+<event2/*>     : host
+"""
 FUNCTIONS = "".join("int a_f%d(int x) {\n    return x;\n}\n\n" % i for i in range(25))
 
 failures = []
@@ -24,16 +33,16 @@ def write(root, path, text):
 
 def sound_tree(root):
     os.makedirs(os.path.join(root, "docs"))
-    shutil.copy(os.path.join(HERE, "../../docs/rooms.txt"), os.path.join(root, "docs"))
+    write(root, "docs/rooms.txt", ROOMS)
     write(root, "tests/house/lengths.txt", "")
     write(root, "tests/house/covered.txt", "")
     write(root, "src/base/a.h", HEADER)
     write(root, "src/base/a.c", LICENCE + '#include "base/a.h"\n\n' + FUNCTIONS)
-    write(root, "src/policy/b.c", LICENCE + '#include "base/a.h"\nint b_one(int x);\n')
+    write(root, "src/serving/policy/b.c", LICENCE + '#include "base/a.h"\nint b_one(int x);\n')
     write(root, "tests/base/test_a.c", LICENCE)
-    write(root, "tests/policy/test_b.c", LICENCE)
+    write(root, "tests/serving/policy/test_b.c", LICENCE)
     write(root, "tests/base/meson.build", "# SPDX-License-Identifier: Apache-2.0\n'a'\n")
-    write(root, "tests/policy/meson.build", "# SPDX-License-Identifier: Apache-2.0\n'b'\n")
+    write(root, "tests/serving/policy/meson.build", "# SPDX-License-Identifier: Apache-2.0\n'b'\n")
 
 
 def law(root, name, *arguments):
@@ -59,15 +68,20 @@ def planting(path, text):
 
 
 def text_laws():
-    expect("includes", "room base may not include policy/b.h",
-           planting("src/base/c.c", LICENCE + '#include "policy/b.h"\n'))
-    expect("includes", "room policy may not include <time.h>",
-           planting("src/policy/c.c", LICENCE + "#include <time.h>\n"))
-    expect("includes", "room text may not include <event2/http.h>",
-           planting("src/text/c.c", LICENCE + "#include <event2/http.h>\n"))
+    expect("includes", "room base may not include serving/policy/b.h",
+           planting("src/base/c.c", LICENCE + '#include "serving/policy/b.h"\n'))
+    expect("includes", "room serving/policy may not include <time.h>",
+           planting("src/serving/policy/c.c", LICENCE + "#include <time.h>\n"))
+    expect("includes", "room serving/text may not include <event2/http.h>",
+           planting("src/serving/text/c.c", LICENCE + "#include <event2/http.h>\n"))
     expect("includes", 'are written "room/file.h", found "a.h"',
            planting("src/base/c.c", LICENCE + '#include "a.h"\n'))
     expect("includes", "docs/rooms.txt names the rooms", planting("src/util/c.c", LICENCE))
+    expect("includes", "no file of serving/policy includes base: strike it out",
+           planting("src/serving/policy/b.c", LICENCE))
+    expect("includes", "compute/ includes nothing of serving/", lambda root: (
+        write(root, "docs/rooms.txt", ROOMS.replace("compute/model  ->", "compute/model -> serving/policy")),
+        write(root, "src/compute/model/c.c", LICENCE + '#include "serving/policy/b.h"\n')))
     expect("headers", "src/base/c.h: does not compile alone",
            planting("src/base/c.h", LICENCE + "#ifndef BASE_C_H\n#define BASE_C_H\nsize_t c;\n#endif\n"),
            "cc")
@@ -77,12 +91,12 @@ def text_laws():
     expect("lengths", "src/base/c.c: 1001 lines; at most 1000", planting("src/base/c.c", "\n" * 1001))
     expect("lengths", "src/base/gone.c has shrunk to 0: strike it out",
            planting("tests/house/lengths.txt", "src/base/gone.c 1200\n"))
-    expect("banned", "src/policy/c.c:2: malloc() allocates",
-           planting("src/policy/c.c", "/* malloc() in words is fine */\nvoid *p = malloc(1);\n"))
+    expect("banned", "src/serving/policy/c.c:2: malloc() allocates",
+           planting("src/serving/policy/c.c", "/* malloc() in words is fine */\nvoid *p = malloc(1);\n"))
     expect("banned", "src/base/c.c:1: strcpy() knows no bound", planting("src/base/c.c", "strcpy(a, b);\n"))
-    expect("banned", "src/model/c.c:1: clock_gettime() reads the clock",
-           planting("src/model/c.c", "clock_gettime(0, 0);\n"))
-    expect("banned", "src/model/mtp.c:1: linear_run() computes", planting("src/model/mtp.c", "linear_run(a);\n"))
+    expect("banned", "src/compute/model/c.c:1: clock_gettime() reads the clock",
+           planting("src/compute/model/c.c", "clock_gettime(0, 0);\n"))
+    expect("banned", "src/compute/model/mtp.c:1: linear_run() computes", planting("src/compute/model/mtp.c", "linear_run(a);\n"))
     expect("words", "src/base/c.c: the first line carries", planting("src/base/c.c", "int c;\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see /wo" + "rk/main\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see ../sha" + "red/goldens/x\n"))
@@ -94,8 +108,8 @@ def text_laws():
 
 
 def build_library(root, room, text):
-    write(root, room + ".c", text)
     path = os.path.join(root, room)
+    write(root, room + ".c", text)
     subprocess.run(["cc", "-w", "-O0", "-c", path + ".c", "-o", path + ".o"], check=True)
     subprocess.run(["ar", "rcs", path + ".a", path + ".o"], check=True)
     return "%s=%s.a" % (room, path)
@@ -106,21 +120,22 @@ def purity_law():
                           check=True).stdout.strip()
     with tempfile.TemporaryDirectory() as root:
         sound_tree(root)
+        write(root, "docs/rooms.txt", re.sub(r"(contract|text|unit) *->", r"\1 -> base", ROOMS))
         libraries = [build_library(root, "base", "int a_one(int x) { return x; }\n")]
-        for room in ("contract", "text", "cache", "unit", "gateway"):
+        for room in ("contract", "serving/text", "serving/unit"):
             libraries.append(build_library(root, room, "int a_one(int);\nint %s_two(void) "
-                                           "{ return a_one(2); }\n" % room))
-        pure = build_library(root, "policy", "double exp(double);\nint a_one(int);\nint contract_two(void);\n"
-                             "int b(double x) { return a_one(contract_two()) + (int)exp(x); }\n")
+                                           "{ return a_one(2); }\n" % os.path.basename(room)))
+        pure = build_library(root, "serving/policy", "double exp(double);\nint a_one(int);\n"
+                             "int b(double x) { return a_one(2) + (int)exp(x); }\n")
         code, text = law(root, "purity", libm, *libraries, pure)
         if code:
             failures.append("purity finds fault with pure rooms: " + text)
         for call, needle in (("time(0)", "time()"), ("malloc(1)", "malloc()"), ("printf(0)", "printf()"),
                              ("unit_two()", "unit_two()"), ("pcre2_match_8()", "pcre2_match_8()")):
-            impure = build_library(root, "policy", "long %s();\nlong b(void) { return %s; }\n" % (
+            impure = build_library(root, "serving/policy", "long %s();\nlong b(void) { return %s; }\n" % (
                 needle[:-2], call))
             code, text = law(root, "purity", libm, *libraries, impure)
-            if code != 1 or "src/policy: is pure, but uses " + needle not in text:
+            if code != 1 or "src/serving/policy: is pure, but uses " + needle not in text:
                 failures.append("purity does not see %s: %s" % (call, text))
 
 

@@ -15,10 +15,10 @@
 
 #include "base/random.h"
 #include "contract/machine.h"
-#include "host/engine.h"
-#include "model/sample.h"
-#include "policy/speculate.h"
-#include "unit/unit.h"
+#include "host/engine/engine.h"
+#include "compute/model/sample.h"
+#include "serving/policy/speculate.h"
+#include "serving/unit/unit.h"
 
 enum {
     REQUESTS = 32,

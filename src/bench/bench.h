@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The subjects of `fathom bench`, one file each (bench_<subject>.c).
+ */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include "command/command.h"
+
+/* Also for `inspect options`. */
+extern const struct command_subject bench_subjects[];
+extern const size_t bench_subject_count;
+
+int bench_balance(int argc, char **argv);
+int bench_cache(int argc, char **argv);
+int bench_eplb(int argc, char **argv);
+int bench_exchange(int argc, char **argv);
+int bench_kernels(int argc, char **argv);
+int bench_layer(int argc, char **argv);
+int bench_model(int argc, char **argv);
+int bench_mtp(int argc, char **argv);
+int bench_overlap(int argc, char **argv);
+int bench_rebalance(int argc, char **argv);
+int bench_peers(int argc, char **argv);
+int bench_serve(int argc, char **argv);
+int bench_transfer(int argc, char **argv);
+int bench_ttft(int argc, char **argv);
+extern const struct option_table bench_balance_options;
+extern const struct option_table bench_cache_options;
+extern const struct option_table bench_eplb_options;
+extern const struct option_table bench_exchange_options;
+extern const struct option_table bench_kernels_options;
+extern const struct option_table bench_layer_options;
+extern const struct option_table bench_model_options;
+extern const struct option_table bench_mtp_options;
+extern const struct option_table bench_overlap_options;
+extern const struct option_table bench_rebalance_options;
+extern const struct option_table bench_peers_options;
+extern const struct option_table bench_serve_options;
+extern const struct option_table bench_transfer_options;
+extern const struct option_table bench_ttft_options;
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench cache: what the KV storage makes of a disk. Blocks are kept and loaded through the
+ * store, past the page cache; fio, if it is installed, writes and reads as many bytes in the same
+ * directory, in turn in the same rounds, in transfers of the same size and depth. Then: how long
+ * opening takes with sidecars of many blocks, and what a block costs in memory.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/random.h"
+#include "serving/cache/store_index.h"
+#include "host/storage/kv_store.h"
+#include "host/storage/kv_store_check.h"
+#include "bench/bench.h"
+#include "bench/child.h"
+#include "bench/machine_limits.h"
+
+#define ROUNDS_MAX 99
+#define SIZES 16         /* in the store's bound, so that a segment takes a sixteenth, as usual */
+#define SOURCE_BLOCKS 16 /* kept in turn under ever new keys */
+#define RUN_BYTES ((size_t)128 << 20) /* one load */
+#define FIO_WRITE_BW 47               /* fields of fio's terse output, version 3: KiB/s */
+#define FIO_READ_BW 6
+#define WAIT_NS_MAX 60000000000
+#define TINY_SLOTS 65536 /* of the segments that the index is rebuilt from */
+
+struct cache_values {
+    const char *dir, *io, *keep;
+    uint64_t size, width, layers, rounds, index_blocks;
+    bool json;
+};
+
+#define AT(field) .offset = offsetof(struct cache_values, field)
+
+static const struct option cache_rows[] = {
+    {.name = "dir", .type = OPTION_TEXT, .fallback = ".", .help = "on the disk to use", AT(dir)},
+    {.name = "size",
+     .type = OPTION_BYTES,
+     .fallback = "1GiB",
+     .help = "bytes written and read in a round",
+     AT(size)},
+    {.name = "width",
+     .type = OPTION_COUNT,
+     .fallback = "576",
+     .help = "BF16 elements of a token and layer",
+     .minimum = 1,
+     .maximum = 65536,
+     AT(width)},
+    {.name = "layers",
+     .type = OPTION_COUNT,
+     .fallback = "62",
+     .help = "slices of a block (DeepSeek-V3: 61 layers and MTP)",
+     .minimum = 1,
+     .maximum = LIMIT_LAYERS,
+     AT(layers)},
+    {.name = "io",
+     .type = OPTION_CHOICE,
+     .fallback = "auto",
+     .choices = "auto|io_uring|threads",
+     .help = "how the store reads and writes",
+     AT(io)},
+    {.name = "rounds",
+     .type = OPTION_COUNT,
+     .fallback = "3",
+     .help = "figures are medians over so many",
+     .minimum = 1,
+     .maximum = ROUNDS_MAX,
+     AT(rounds)},
+    {.name = "index-blocks",
+     .type = OPTION_COUNT,
+     .fallback = "1000000",
+     .help = "blocks of the index that is rebuilt; 0: leave it out",
+     .maximum = 1 << 26,
+     AT(index_blocks)},
+    {.name = "keep",
+     .type = OPTION_TEXT,
+     .help = "leave the last round's blocks in a directory of this name",
+     AT(keep)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+};
+
+const struct option_table bench_cache_options = {
+    .command = "bench cache",
+    .arguments = "",
+    .description = "Cold writes and reads of the KV storage beside fio, and its index.",
+    .options = cache_rows,
+    .option_count = ARRAY_COUNT(cache_rows),
+};
+
+struct bench {
+    struct cache_values values;
+    struct store_shape shape;
+    char directory[400]; /* of ours, under --dir */
+    size_t block_bytes, read_bytes, write_bytes;
+    uint32_t blocks;
+    bool fio;
+    double write[ROUNDS_MAX], read[ROUNDS_MAX], fio_write[ROUNDS_MAX], fio_read[ROUNDS_MAX];
+    double open_s;
+    uint64_t index_found;
+    const char *io;
+};
+
+static struct block_key key_of(uint32_t round, uint32_t i) {
+    struct block_key key;
+    uint32_t seed[2] = {round, i};
+    sha256_digest(seed, sizeof seed, key.bytes);
+    return key;
+}
+
+/* ---- the store --------------------------------------------------------------------------------
+ */
+
+static enum status open_store(const struct bench *bench, uint64_t disk_bytes,
+                              struct kv_store **store_out, struct error *error) {
+    struct kv_store_options options = {
+        .directory = bench->directory,
+        .shape = bench->shape,
+        .disk_bytes = disk_bytes,
+        .io = !strcmp(bench->values.io, "io_uring")  ? KV_IO_URING
+              : !strcmp(bench->values.io, "threads") ? KV_IO_THREADS
+                                                     : KV_IO_AUTO,
+    };
+    return kv_store_open(&options, store_out, error);
+}
+
+static void close_store(struct kv_store *store) {
+    kv_store_stop(store, WAIT_NS_MAX);
+    kv_store_close(store);
+}
+
+static void wait_a_moment(void) {
+    struct timespec moment = {.tv_nsec = 200000};
+    nanosleep(&moment, NULL);
+}
+
+/* Seconds until all blocks are written. */
+static double write_blocks(const struct bench *bench, struct kv_store *store, uint32_t round,
+                           const char *memory) {
+    double begun = machine_limits_now();
+    for (uint32_t i = 0; i < bench->blocks; i++) {
+        struct kv_keep_ask ask = {.key = key_of(round, i),
+                                  .position = i,
+                                  .block = memory + i % SOURCE_BLOCKS * bench->block_bytes};
+        while (kv_store_keep(store, &ask) == KV_KEEP_FULL)
+            wait_a_moment();
+    }
+    kv_store_settle(store);
+    return machine_limits_now() - begun;
+}
+
+/* Seconds; 0: a block did not come. */
+static double read_blocks(const struct bench *bench, struct kv_store *store, uint32_t round,
+                          char *memory, uint32_t run) {
+    struct block_key *keys = calloc(run, sizeof *keys);
+    void **blocks = calloc(run, sizeof *blocks);
+    double begun = machine_limits_now();
+    uint32_t loaded = 0;
+    check(keys && blocks);
+    for (uint32_t first = 0; first < bench->blocks; first += run) {
+        uint32_t count = bench->blocks - first < run ? bench->blocks - first : run;
+        for (uint32_t i = 0; i < count; i++) {
+            keys[i] = key_of(round, first + i);
+            blocks[i] = memory + i * bench->block_bytes;
+        }
+        struct kv_load_ask ask = {.keys = keys, .blocks = blocks, .count = count};
+        struct kv_load *load = kv_store_load(store, &ask);
+        check(load);
+        loaded += kv_load_wait(load, UINT32_MAX).blocks;
+        kv_load_end(load);
+    }
+    double seconds = machine_limits_now() - begun;
+    free(keys);
+    free(blocks);
+    return loaded == bench->blocks ? seconds : 0;
+}
+
+static enum status clear(const struct bench *bench, struct error *error) {
+    uint64_t removed, left;
+    char folder[500], name[STORE_NAME_BYTES];
+    enum status status = kv_store_check_shrink(bench->directory, 0, &removed, &left, error);
+    store_format_folder(&bench->shape, name);
+    format_text(folder, sizeof folder, "%s/%s", bench->directory, name);
+    if (rmdir(folder) || rmdir(bench->directory)) return status; /* others' files stay */
+    return status;
+}
+
+static enum status keep_blocks(const struct bench *bench, struct error *error) {
+    char to[500];
+    format_text(to, sizeof to, "%s/%s", bench->values.dir, bench->values.keep);
+    if (rename(bench->directory, to) == 0) return STATUS_OK;
+    return error_set(error, STATUS_IO, "%s: cannot be put there: %s", to, strerror(errno));
+}
+
+static enum status measure_store(struct bench *bench, uint32_t round, struct error *error) {
+    struct kv_store *store;
+    uint32_t run = (uint32_t)(RUN_BYTES / bench->block_bytes);
+    if (run < SOURCE_BLOCKS) run = SOURCE_BLOCKS;
+    char *memory = aligned_alloc(STORE_PAGE_BYTES, run * bench->block_bytes);
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "no memory for %u blocks", run);
+    for (size_t i = 0; i < run * bench->block_bytes; i++)
+        memory[i] = (char)(i * 17 + (i >> 12));
+    enum status status = open_store(bench, SIZES * bench->values.size + (64 << 20), &store, error);
+    if (!status) {
+        double bytes = (double)bench->blocks * (double)bench->block_bytes;
+        bench->write[round] = bytes / write_blocks(bench, store, round, memory);
+        double seconds = read_blocks(bench, store, round, memory, run);
+        bench->read[round] = seconds > 0 ? bytes / seconds : 0;
+        struct kv_store_stats stats = kv_store_look(store);
+        bench->io = stats.io;
+        close_store(store);
+        if (seconds <= 0)
+            status =
+                error_set(error, STATUS_CORRUPT, "%s: not every block came back", bench->directory);
+        bool kept = bench->values.keep && round + 1 == bench->values.rounds;
+        enum status cleared = kept ? keep_blocks(bench, error) : clear(bench, error);
+        if (!status) status = cleared;
+    }
+    free(memory);
+    return status;
+}
+
+/* ---- fio --------------------------------------------------------------------------------------
+ */
+
+/* A field of fio's terse line, KiB/s as bytes/s. */
+static double terse_field(struct bytes text, uint32_t field) {
+    const char *at = text.data;
+    while (at && field-- > 0) {
+        at = strchr(at, ';');
+        if (at) at++;
+    }
+    return at ? strtod(at, NULL) * 1024 : 0;
+}
+
+static enum status run_fio(const struct bench *bench, bool write, double *rate_out,
+                           struct error *error) {
+    char file[500], size[40], block[40];
+    format_text(file, sizeof file, "--filename=%s/fathom-bench-cache.fio", bench->values.dir);
+    format_text(size, sizeof size, "--size=%llu", (unsigned long long)bench->values.size);
+    format_text(block, sizeof block, "--bs=%zu", write ? bench->write_bytes : bench->read_bytes);
+    const char *const argv[] = {"fio",
+                                "--name=cache",
+                                file,
+                                size,
+                                block,
+                                write ? "--rw=write" : "--rw=read",
+                                "--direct=1",
+                                "--ioengine=io_uring",
+                                "--iodepth=16",
+                                "--output-format=terse",
+                                "--terse-version=3",
+                                NULL};
+    struct bytes output;
+    enum status status = child_run(argv, &output, error);
+    if (status) return status;
+    *rate_out = terse_field(output, write ? FIO_WRITE_BW : FIO_READ_BW);
+    free((void *)(uintptr_t)output.data);
+    return STATUS_OK;
+}
+
+static enum status measure_fio(struct bench *bench, uint32_t round, struct error *error) {
+    enum status status = run_fio(bench, true, &bench->fio_write[round], error);
+    if (!status) status = run_fio(bench, false, &bench->fio_read[round], error);
+    char file[500];
+    format_text(file, sizeof file, "%s/fathom-bench-cache.fio", bench->values.dir);
+    unlink(file);
+    return status;
+}
+
+/* ---- the index --------------------------------------------------------------------------------
+ */
+
+/* A segment of blocks that are not there (a file of holes), with its sidecar. */
+static bool write_sidecar(const char *folder, const struct store_shape *shape, uint32_t number,
+                          uint32_t slots) {
+    char path[600];
+    struct store_segment segment = store_format_segment(shape, number + 1, slots);
+    format_text(path, sizeof path, "%s/%016x.kv", folder, number + 1);
+    FILE *data = fopen(path, "wb");
+    bool good =
+        data && fwrite(&segment, sizeof segment, 1, data) == 1 && fflush(data) == 0 &&
+        ftruncate(fileno(data),
+                  (off_t)store_format_slot_offset(store_format_block_bytes(shape), slots)) == 0;
+    if (data) fclose(data);
+    format_text(path, sizeof path, "%s/%016x.idx", folder, number + 1);
+    FILE *sidecar = good ? fopen(path, "wb") : NULL;
+    good = sidecar && fwrite(&segment, sizeof segment, 1, sidecar) == 1;
+    for (uint32_t i = 0; i < slots && good; i++) {
+        struct block_key key = key_of(number, i), parent = key_of(number, i - 1);
+        struct store_entry entry =
+            store_format_entry(STORE_ENTRY_BLOCK, &key, &parent, i, i % 1000);
+        good = fwrite(&entry, sizeof entry, 1, sidecar) == 1;
+    }
+    if (sidecar && fclose(sidecar)) good = false;
+    return good;
+}
+
+static enum status measure_index(struct bench *bench, struct error *error) {
+    static const struct store_shape tiny = {KV_ELEMENT_BF16, 8, 1, 0};
+    struct bench index = *bench;
+    char folder[500], name[STORE_NAME_BYTES];
+    uint64_t left = bench->values.index_blocks;
+    index.shape = tiny;
+    store_format_folder(&tiny, name);
+    format_text(folder, sizeof folder, "%s/%s", bench->directory, name);
+    bool good = mkdir(bench->directory, 0777) == 0 && mkdir(folder, 0777) == 0;
+    for (uint32_t number = 0; left > 0 && good; number++) {
+        uint32_t slots = left < TINY_SLOTS ? (uint32_t)left : TINY_SLOTS;
+        good = write_sidecar(folder, &tiny, number, slots);
+        left -= slots;
+    }
+    if (!good) return error_set(error, STATUS_IO, "%s: cannot write sidecars", folder);
+    struct kv_store *store;
+    uint64_t bytes = 2 * bench->values.index_blocks * store_format_block_bytes(&tiny);
+    enum status status = open_store(&index, bytes + (1 << 20), &store, error);
+    if (status) return status;
+    struct kv_store_stats stats = kv_store_look(store);
+    bench->open_s = (double)stats.open_ns * 1e-9;
+    bench->index_found = stats.blocks;
+    close_store(store);
+    return clear(&index, error);
+}
+
+/* ---- the report -------------------------------------------------------------------------------
+ */
+
+static void print_report(struct bench *bench) {
+    uint32_t rounds = (uint32_t)bench->values.rounds;
+    double write = machine_limits_median(bench->write, rounds);
+    double read = machine_limits_median(bench->read, rounds);
+    double fio_write = bench->fio ? machine_limits_median(bench->fio_write, rounds) : 0;
+    double fio_read = bench->fio ? machine_limits_median(bench->fio_read, rounds) : 0;
+    double per_million = bench->index_found ? bench->open_s / (double)bench->index_found * 1e6 : 0;
+    if (bench->values.json) {
+        printf("{\"io\":\"%s\",\"block_bytes\":%zu,\"read_bytes\":%zu,\"write_bytes\":%zu,"
+               "\"write_mb_s\":%.1f,\"read_mb_s\":%.1f,\"fio_write_mb_s\":%.1f,"
+               "\"fio_read_mb_s\":%.1f,\"index_blocks\":%llu,\"index_s_per_million\":%.3f,"
+               "\"index_bytes_per_block\":%zu}\n",
+               bench->io, bench->block_bytes, bench->read_bytes, bench->write_bytes, write * 1e-6,
+               read * 1e-6, fio_write * 1e-6, fio_read * 1e-6,
+               (unsigned long long)bench->index_found, per_million,
+               (size_t)STORE_INDEX_BLOCK_BYTES);
+        return;
+    }
+    printf("blocks of %zu bytes, %s, reads of %zu bytes, writes of %zu; medians of %u\n",
+           bench->block_bytes, bench->io, bench->read_bytes, bench->write_bytes, rounds);
+    printf("%-8s %12s %12s %8s\n", "", "store MB/s", "fio MB/s", "of fio");
+    printf("%-8s %12.0f %12.0f %7.0f%%\n", "write", write * 1e-6, fio_write * 1e-6,
+           fio_write > 0 ? 100 * write / fio_write : 0);
+    printf("%-8s %12.0f %12.0f %7.0f%%\n", "read", read * 1e-6, fio_read * 1e-6,
+           fio_read > 0 ? 100 * read / fio_read : 0);
+    if (!bench->fio) printf("fio is not installed: nothing to compare with\n");
+    if (bench->index_found)
+        printf("index: %llu blocks in %.2f s (%.2f s a million), %zu bytes of memory a block\n",
+               (unsigned long long)bench->index_found, bench->open_s, per_million,
+               (size_t)STORE_INDEX_BLOCK_BYTES);
+}
+
+static enum status prepare(struct bench *bench, struct error *error) {
+    const struct cache_values *values = &bench->values;
+    bench->shape =
+        (struct store_shape){KV_ELEMENT_BF16, (uint32_t)values->width, (uint32_t)values->layers, 0};
+    bench->block_bytes = store_format_block_bytes(&bench->shape);
+    kv_store_transfers(&bench->shape, &bench->read_bytes, &bench->write_bytes);
+    bench->blocks = (uint32_t)(values->size / bench->block_bytes);
+    format_text(bench->directory, sizeof bench->directory, "%.300s/fathom-bench-cache-%d",
+                values->dir, (int)getpid());
+    if (bench->blocks == 0)
+        return error_set(error, STATUS_INVALID, "--size is less than a block of %zu bytes",
+                         bench->block_bytes);
+    static const char *const version[] = {"fio", "--version", NULL};
+    struct bytes output;
+    bench->fio = child_run(version, &output, NULL) == STATUS_OK;
+    if (bench->fio) free((void *)(uintptr_t)output.data);
+    return STATUS_OK;
+}
+
+int bench_cache(int argc, char **argv) {
+    static struct bench bench;
+    struct option_result result;
+    struct error error = {""};
+    int exit_code;
+    if (!command_begin(&bench_cache_options, argc, argv, &bench.values, &result, &exit_code))
+        return exit_code;
+    enum status status = prepare(&bench, &error);
+    for (uint32_t round = 0; round < bench.values.rounds && !status; round++) {
+        if (bench.fio) status = measure_fio(&bench, round, &error);
+        if (!status) status = measure_store(&bench, round, &error);
+    }
+    if (!status && bench.values.index_blocks) status = measure_index(&bench, &error);
+    if (status) return command_failed(&bench_cache_options, status, &error);
+    print_report(&bench);
+    return command_end(&bench_cache_options);
+}

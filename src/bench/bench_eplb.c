@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench eplb: the expert-parallel load balancer on generated loads, beside the greedy of
+ * DeepSeek's balancer and the proven bound; and batches drawn from loads that have drifted since,
+ * split over replicas by flow and in turn.
+ *
+ * Loads: 58 layers of 256 experts in 8 groups, from fixed seeds. A batch is multinomial: every
+ * choice of an expert is drawn alone from the drifted loads.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "serving/policy/balance_experts.h"
+#include "compute/exchange/split_tokens.h"
+#include "bench/bench.h"
+
+#define LAYERS 58
+#define EXPERTS 256
+#define GROUPS 8
+#define SLOTS 288
+#define SOLVES 5
+#define SPLITS 21
+#define BATCH_LAYERS 16 /* of the 58 get a batch */
+#define CHOICES 8       /* experts a token */
+
+struct eplb_bench_values {
+    uint64_t tokens;
+    double drift;
+    bool high, json;
+};
+
+#define AT(field) .offset = offsetof(struct eplb_bench_values, field)
+
+static const struct option eplb_bench_rows[] = {
+    {.name = "tokens",
+     .type = OPTION_COUNT,
+     .fallback = "64",
+     .help = "tokens of a rank in a batch, of 8 experts each",
+     .minimum = 1,
+     .maximum = 16384,
+     AT(tokens)},
+    {.name = "drift",
+     .type = OPTION_NUMBER,
+     .fallback = "0.2",
+     .help = "loads of the batches: those placed for, times a lognormal of this sigma",
+     .minimum = 0,
+     .maximum = 4,
+     AT(drift)},
+    {.name = "high", .type = OPTION_FLAG, .help = "also search long (--effort high)", AT(high)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+};
+
+const struct option_table bench_eplb_options = {
+    .command = "bench eplb",
+    .arguments = "",
+    .description = "Balance (mean rank load / largest) of placements for generated loads, and of "
+                   "batches split over replicas.",
+    .options = eplb_bench_rows,
+    .option_count = ARRAY_COUNT(eplb_bench_rows),
+};
+
+static const char *const kinds[] = {"lognormal 0.35", "lognormal 0.6", "lognormal 0.8",
+                                    "lognormal 1.1",  "Zipf 0.6",      "Dirichlet 0.7",
+                                    "hot groups"};
+
+/* Numbers of one layer in a row. */
+struct source {
+    uint64_t seed;
+    uint32_t at;
+};
+
+static double draw(struct source *source) {
+    return 1 - random_uniform(source->seed, source->at++, 17); /* in (0, 1] */
+}
+
+static double draw_normal(struct source *source) {
+    double radius = sqrt(-2 * log(draw(source)));
+    return radius * cos(2 * 3.14159265358979323846 * draw(source));
+}
+
+/* Gamma of shape a < 1 (G. Marsaglia, W. W. Tsang 2000, with their boost). */
+static double draw_gamma(struct source *source, double a) {
+    double d = a + 1 - 1.0 / 3, c = 1 / sqrt(9 * d);
+    for (;;) {
+        double x = draw_normal(source), v = 1 + c * x;
+        if (v <= 0) continue;
+        v = v * v * v;
+        if (log(draw(source)) < 0.5 * x * x + d - d * v + d * log(v))
+            return d * v * pow(draw(source), 1 / a);
+    }
+}
+
+static void draw_zipf(struct source *source, double *loads) {
+    for (uint32_t e = 0; e < EXPERTS; e++)
+        loads[e] = pow(e + 1, -0.6);
+    for (uint32_t e = EXPERTS - 1; e > 0; e--) { /* the hot ones live anywhere */
+        uint32_t other = (uint32_t)((1 - draw(source)) * (e + 1));
+        double load = loads[e];
+        loads[e] = loads[other];
+        loads[other] = load;
+    }
+}
+
+static void draw_layer(uint32_t kind, uint32_t layer, double *loads) {
+    static const double sigmas[] = {0.35, 0.6, 0.8, 1.1};
+    struct source source = {(uint64_t)(kind + 1) << 32 | layer, 0};
+    double group = 1;
+    if (kind == 4) {
+        draw_zipf(&source, loads);
+        return;
+    }
+    for (uint32_t e = 0; e < EXPERTS; e++) {
+        if (kind == 6 && e % (EXPERTS / GROUPS) == 0) group = exp(0.7 * draw_normal(&source));
+        loads[e] = kind < 4    ? exp(sigmas[kind] * draw_normal(&source))
+                   : kind == 5 ? draw_gamma(&source, 0.7)
+                               : group * exp(0.5 * draw_normal(&source));
+    }
+}
+
+struct bench {
+    const struct eplb_bench_values *values;
+    struct balance_shape shape;
+    double loads[LAYERS][EXPERTS];
+    uint64_t whole[LAYERS][EXPERTS]; /* the same in whole numbers */
+    uint16_t slots[LAYERS][SLOTS];   /* as fast effort places */
+    struct balance_outcome outcomes[LAYERS];
+    void *memory, *split_memory;
+};
+
+struct line { /* means over the layers */
+    double greedy, fast, fast_least, bound, strict, high, solve_ms, high_ms;
+    uint32_t below;                  /* layers below the greedy */
+    double in_turn, split, split_us; /* of batches: largest rank load / mean; a call */
+};
+
+/* Of this thread: what a solve costs on one core, whoever else uses the machine. */
+static double cpu_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return values[count / 2];
+}
+
+static double mean_balance(const struct bench *bench) {
+    double sum = 0;
+    for (uint32_t i = 0; i < LAYERS; i++)
+        sum += bench->outcomes[i].balance / LAYERS;
+    return sum;
+}
+
+/* Milliseconds. */
+static double solve(struct bench *bench, struct balance_options options) {
+    double start = cpu_seconds();
+    for (uint32_t i = 0; i < LAYERS; i++)
+        balance_experts(&bench->shape, &options, bench->whole[i], bench->memory, bench->slots[i],
+                        &bench->outcomes[i]);
+    return (cpu_seconds() - start) * 1e3;
+}
+
+static void measure_placements(struct bench *bench, struct line *line) {
+    double times[SOLVES];
+    if (bench->values->high) {
+        line->high_ms = solve(bench, (struct balance_options){BALANCE_FREE, BALANCE_HIGH});
+        line->high = mean_balance(bench);
+    }
+    solve(bench, (struct balance_options){BALANCE_STRICT, BALANCE_FAST});
+    line->strict = mean_balance(bench);
+    for (int i = 0; i < SOLVES; i++)
+        times[i] = solve(bench, (struct balance_options){BALANCE_FREE, BALANCE_FAST});
+    line->solve_ms = median(times, SOLVES);
+    line->fast = mean_balance(bench);
+    line->fast_least = 1;
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        uint16_t slots[SLOTS];
+        struct balance_outcome greedy, own = bench->outcomes[i];
+        balance_experts_greedy(&bench->shape, bench->whole[i], bench->memory, slots, &greedy);
+        line->greedy += greedy.balance / LAYERS;
+        line->bound += own.bound / LAYERS;
+        line->below += own.balance < greedy.balance;
+        line->fast_least = fmin(line->fast_least, own.balance);
+    }
+}
+
+static void draw_batch(const struct bench *bench, uint32_t layer, uint32_t *counts) {
+    struct source source = {(uint64_t)9 << 32 | layer, 0};
+    double sums[EXPERTS], sum = 0;
+    uint64_t choices = bench->values->tokens * bench->shape.ranks * CHOICES;
+    memset(counts, 0, EXPERTS * sizeof *counts);
+    for (uint32_t e = 0; e < EXPERTS; e++)
+        sums[e] = sum += bench->loads[layer][e] * exp(bench->values->drift * draw_normal(&source));
+    for (uint64_t i = 0; i < choices; i++) {
+        double at = draw(&source) * sum;
+        uint32_t low = 0; /* the first expert whose sum reaches it */
+        for (uint32_t step = EXPERTS / 2; step > 0; step /= 2)
+            if (sums[low + step - 1] < at) low += step;
+        counts[low]++;
+    }
+}
+
+/* The largest rank load when an expert's tokens go to its replicas in turn. */
+static uint32_t spread_in_turn(const struct bench *bench, const struct split_tokens *split,
+                               const uint32_t *counts) {
+    uint32_t loads[SLOTS] = {0}, most = 0, room = SLOTS / bench->shape.ranks;
+    for (uint32_t e = 0; e < EXPERTS; e++) {
+        uint32_t first = split->firsts[e], replicas = split->firsts[e + 1] - first;
+        for (uint32_t i = 0; i < replicas; i++)
+            loads[split->slots[first + i] / room] += (counts[e] + replicas - 1 - i) / replicas;
+    }
+    for (uint32_t rank = 0; rank < bench->shape.ranks; rank++)
+        most = loads[rank] > most ? loads[rank] : most;
+    return most;
+}
+
+static void measure_batches(struct bench *bench, struct line *line) {
+    double times[BATCH_LAYERS], mean = (double)bench->values->tokens * CHOICES;
+    for (uint32_t i = 0; i < BATCH_LAYERS; i++) {
+        uint32_t counts[EXPERTS], takes[SLOTS], level = 0;
+        double best = INFINITY;
+        struct split_tokens split;
+        split_tokens_open(&split, EXPERTS, SLOTS, bench->shape.ranks, bench->slots[i],
+                          bench->split_memory);
+        draw_batch(bench, i, counts);
+        for (int n = 0; n < SPLITS; n++) {
+            double start = cpu_seconds();
+            level = split_tokens(&split, counts, takes);
+            best = fmin(best, cpu_seconds() - start);
+        }
+        times[i] = best * 1e6;
+        line->split += level / mean / BATCH_LAYERS;
+        line->in_turn += spread_in_turn(bench, &split, counts) / mean / BATCH_LAYERS;
+    }
+    line->split_us = median(times, BATCH_LAYERS);
+}
+
+static void print_line(const struct bench *bench, uint32_t kind, const struct line *line) {
+    if (bench->values->json) {
+        printf("%s{\"ranks\":%u,\"loads\":\"%s\",\"greedy\":%.4f,\"balance\":%.4f,\"least\":%.4f,"
+               "\"bound\":%.4f,\"below_greedy\":%u,\"strict\":%.4f,\"solve_ms\":%.3f,",
+               kind || bench->shape.ranks > 32 ? "," : "", bench->shape.ranks, kinds[kind],
+               line->greedy, line->fast, line->fast_least, line->bound, line->below, line->strict,
+               line->solve_ms);
+        if (bench->values->high)
+            printf("\"high\":%.4f,\"high_ms\":%.1f,", line->high, line->high_ms);
+        printf("\"batch_in_turn\":%.4f,\"batch_split\":%.4f,\"split_us\":%.2f}", line->in_turn,
+               line->split, line->split_us);
+        return;
+    }
+    printf("%-16s %.4f  %.4f  %.4f  %.4f  %5u  %.4f  %8.2f", kinds[kind], line->greedy, line->fast,
+           line->fast_least, line->bound, line->below, line->strict, line->solve_ms);
+    if (bench->values->high) printf("  %.4f  %7.0f", line->high, line->high_ms);
+    printf("   %.4f  %.4f  %8.1f\n", line->in_turn, line->split, line->split_us);
+}
+
+static void run(struct bench *bench, uint32_t ranks, uint32_t nodes) {
+    bench->shape = (struct balance_shape){EXPERTS, GROUPS, SLOTS, ranks, nodes};
+    if (!bench->values->json)
+        printf("%u ranks, %u nodes, %d slots; batches of %llu tokens a rank: largest rank load / "
+               "mean\n%-16s greedy    ours   least   bound  below  strict  solve ms%s  in turn    "
+               "flow  flow us\n",
+               ranks, nodes, SLOTS, (unsigned long long)bench->values->tokens, "loads",
+               bench->values->high ? "    high  high ms" : "");
+    for (uint32_t kind = 0; kind < ARRAY_COUNT(kinds); kind++) {
+        struct line line = {0};
+        for (uint32_t i = 0; i < LAYERS; i++) {
+            draw_layer(kind, i, bench->loads[i]);
+            for (uint32_t e = 0; e < EXPERTS; e++)
+                bench->whole[i][e] = (uint64_t)(bench->loads[i][e] * 0x1p40);
+        }
+        measure_placements(bench, &line);
+        measure_batches(bench, &line);
+        print_line(bench, kind, &line);
+    }
+}
+
+int bench_eplb(int argc, char **argv) {
+    struct eplb_bench_values values;
+    struct option_result result;
+    int exit_code;
+    if (!command_begin(&bench_eplb_options, argc, argv, &values, &result, &exit_code))
+        return exit_code;
+    struct balance_shape largest = {EXPERTS, GROUPS, SLOTS, 144, 18};
+    struct bench *bench = calloc(1, sizeof *bench);
+    check(bench);
+    bench->values = &values;
+    bench->memory = malloc(balance_experts_bytes(&largest));
+    bench->split_memory = malloc(split_tokens_bytes(EXPERTS, SLOTS, 144));
+    check(bench->memory && bench->split_memory);
+    if (values.json) printf("{\"eplb\":[");
+    run(bench, 32, 4);
+    if (!values.json) printf("\n");
+    run(bench, 144, 18);
+    if (values.json) printf("]}\n");
+    free(bench->split_memory);
+    free(bench->memory);
+    free(bench);
+    return command_end(&bench_eplb_options);
+}

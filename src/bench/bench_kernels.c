@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench kernels: each kernel at the shapes of the benchmark model (hidden 1024, q_lora 384,
+ * kv_lora 512, experts 512 wide, 16 heads), as medians (or best runs), beside what the machine can
+ * do at most.
+ *
+ * Matrix products run on all threads over copies of the weights that together exceed the caches, as
+ * a model's layers do. The others run on one thread on data at hand, as a team member runs them.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "compute/kernels/kernels.h"
+#include "compute/kernels/team.h"
+#include "bench/bench.h"
+#include "bench/machine_limits.h"
+
+#define RUNS_MAX 101
+#define POOL_BYTES ((size_t)128 << 20)
+#define M_MAX 512
+#define CHANNELS_MAX 2048
+#define OUTPUTS_MAX 8192
+#define VECTOR_SECONDS 0.002 /* of one run */
+
+struct bench_values {
+    const char *cpu_mask, *filter;
+    uint64_t threads, runs;
+    bool best, json;
+};
+
+static const struct option bench_rows[] = {
+    {"best", OPTION_FLAG, NULL, "the best run counts, not the median: for a busy machine",
+     .offset = offsetof(struct bench_values, best)},
+    {"cpu-mask", OPTION_CHOICE, "auto", "use no kernels above this level",
+     .offset = offsetof(struct bench_values, cpu_mask), .choices = "auto|c|avx2|avx512|avx512bf16"},
+    {"filter", OPTION_TEXT, NULL, "only kernels whose name contains this",
+     .offset = offsetof(struct bench_values, filter)},
+    {"json", OPTION_FLAG, NULL, "print one JSON object",
+     .offset = offsetof(struct bench_values, json)},
+    {"runs", OPTION_COUNT, "7", "runs, of which the median counts",
+     .offset = offsetof(struct bench_values, runs), .minimum = 1, .maximum = RUNS_MAX},
+    {"threads", OPTION_COUNT, "0", "threads; 0: one for each CPU",
+     .offset = offsetof(struct bench_values, threads), .maximum = 1024},
+};
+
+const struct option_table bench_kernels_options = {
+    .command = "bench kernels",
+    .arguments = "",
+    .description = "Times every kernel at the shapes of the benchmark model, as fractions of the "
+                   "limits of this machine.",
+    .options = bench_rows,
+    .option_count = ARRAY_COUNT(bench_rows),
+};
+
+struct bench {
+    struct bench_values values;
+    const struct kernels *kernels;
+    struct team *team;
+    struct machine_limits one, all;
+    char *pool;    /* [POOL_BYTES] random weights */
+    float *x, *y;  /* [M_MAX][CHANNELS_MAX], [M_MAX][OUTPUTS_MAX] */
+    float *scales; /* of FP8 weights */
+    uint32_t printed;
+};
+
+/* One line of results; a fraction is of `limits`, and left out where `limits` is NULL. */
+struct line {
+    const char *kernel, *type;
+    uint32_t outputs, channels, m;
+    double seconds, operations, bytes; /* of one call */
+    const struct machine_limits *limits;
+    double flops_limit;
+};
+
+static void print_line(struct bench *bench, const struct line *line) {
+    double flops = line->operations / line->seconds, bytes = line->bytes / line->seconds;
+    double of_flops = line->limits ? flops / line->flops_limit : 0;
+    double of_read = line->limits ? bytes / line->limits->read_bytes : 0;
+    if (bench->values.json) {
+        printf("%s\n    {\"kernel\":\"%s\",\"type\":\"%s\",\"outputs\":%u,\"channels\":%u,\"m\":%u,"
+               "\"seconds\":%.4g,\"gflops\":%.4g,\"gbytes\":%.4g",
+               bench->printed++ ? "," : "", line->kernel, line->type, line->outputs, line->channels,
+               line->m, line->seconds, flops * 1e-9, bytes * 1e-9);
+        if (line->limits) printf(",\"of_flops\":%.3f,\"of_read\":%.3f", of_flops, of_read);
+        printf("}");
+        return;
+    }
+    if (!bench->printed++)
+        printf("%-16s %-5s %7s %8s %5s %11s %9s %6s %8s %6s\n", "kernel", "type", "outputs",
+               "channels", "m", "time us", "GFLOP/s", "of max", "GB/s", "of max");
+    printf("%-16s %-5s %7u %8u %5u %11.2f %9.1f", line->kernel, line->type, line->outputs,
+           line->channels, line->m, line->seconds * 1e6, flops * 1e-9);
+    if (line->limits)
+        printf(" %5.0f%% %8.2f %5.0f%%\n", of_flops * 100, bytes * 1e-9, of_read * 100);
+    else
+        printf(" %6s %8.2f %6s\n", "", bytes * 1e-9, "");
+}
+
+static bool wanted(const struct bench *bench, const char *name) {
+    return !bench->values.filter || strstr(name, bench->values.filter);
+}
+
+static double seconds_of(const struct bench *bench, double *times) {
+    double median = machine_limits_median(times, (uint32_t)bench->values.runs);
+    return bench->values.best ? times[0] : median; /* sorted by now */
+}
+
+struct product {
+    const struct kernels *kernels;
+    struct matmul job;
+};
+
+static void multiply_share(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct product *product = context;
+    product->kernels->matmul(&product->job, first, count);
+}
+
+static void bench_product(struct bench *bench, const char *name, enum weight_type type,
+                          uint32_t outputs, uint32_t channels, uint32_t m) {
+    static const char *const type_names[WEIGHT_TYPE_COUNT] = {"fp8", "bf16", "f32"};
+    size_t bytes = packed_data_bytes(type, outputs, channels);
+    uint32_t copies = (uint32_t)(POOL_BYTES / bytes), panels = packed_panels(outputs);
+    uint32_t threads = team_threads(bench->team);
+    uint32_t grain = panels < 8 * threads ? (panels + 4 * threads - 1) / (4 * threads)
+                                          : panels / (8 * threads) * 2;
+    double operations = 2.0 * outputs * channels * m, times[RUNS_MAX];
+    uint32_t calls = (uint32_t)(64e6 / (double)bytes), more = (uint32_t)(4e8 / operations);
+    calls = 1 + (calls < more || m > 8 ? more : calls);
+    for (uint32_t run = 0; run < bench->values.runs; run++) {
+        double start = machine_limits_now();
+        for (uint32_t call = 0; call < calls; call++) {
+            struct packed_matrix weights = {type, outputs, channels,
+                                            bench->pool + (run + call) % copies * bytes,
+                                            bench->scales};
+            struct product product = {
+                bench->kernels,
+                {.weights = &weights,
+                 .x = bench->x,
+                 .x_stride = channels,
+                 .y = bench->y,
+                 .y_stride = panels * MATMUL_PANEL,
+                 .m = m,
+                 .x_is_bf16 = true},
+            };
+            team_run(bench->team, multiply_share, &product, panels, grain);
+        }
+        times[run] = (machine_limits_now() - start) / calls;
+    }
+    bool pairs = bench->kernels->level == KERNEL_LEVEL_AVX512BF16 && type != WEIGHT_F32;
+    struct line line = {
+        .kernel = name,
+        .type = type_names[type],
+        .outputs = outputs,
+        .channels = channels,
+        .m = m,
+        .seconds = seconds_of(bench, times),
+        .operations = operations,
+        .bytes = (double)bytes,
+        .limits = &bench->all,
+        .flops_limit = pairs ? bench->all.bf16_flops : bench->all.fma_flops,
+    };
+    print_line(bench, &line);
+}
+
+static void bench_products(struct bench *bench) {
+    static const struct {
+        const char *name;
+        uint32_t outputs, channels;
+    } shapes[] = {
+        {"q_a", 384, 1024},         {"q_b", 3072, 384},   {"kv_a", 576, 1024},
+        {"kv_b", 4096, 512},        {"o", 1024, 2048},    {"expert_gate", 512, 1024},
+        {"expert_down", 1024, 512}, {"head", 8192, 1024},
+    };
+    static const uint32_t ms[] = {1, 8, 64, M_MAX};
+    for (int type = 0; type < WEIGHT_TYPE_COUNT; type++)
+        for (size_t s = 0; s < ARRAY_COUNT(shapes); s++)
+            for (size_t i = 0; i < ARRAY_COUNT(ms); i++)
+                if (wanted(bench, shapes[s].name) && (type != WEIGHT_F32 || s == 2))
+                    bench_product(bench, shapes[s].name, (enum weight_type)type, shapes[s].outputs,
+                                  shapes[s].channels, ms[i]);
+}
+
+/* m x outputs = m x channels times channels x outputs, or a vector kernel over `channels`. */
+enum small_kernel {
+    SCORES,
+    VALUES,
+    LATENT_SCORES,
+    LATENT_VALUES,
+    RMSNORM,
+    SILU,
+    EXP_SUM,
+    ROUND,
+    QUANTIZE,
+    ADD_SCALED,
+    TRANSPOSE_BF16
+};
+
+static const struct small {
+    const char *name;
+    enum small_kernel kernel;
+    uint32_t outputs, channels, m;
+} smalls[] = {
+    {"gemm scores", SCORES, 64, 192, 64},
+    {"gemm values", VALUES, 128, 64, 64},
+    {"gemm absorbed", LATENT_SCORES, 64, 576, 16},
+    {"gemm latents", LATENT_VALUES, 512, 64, 16},
+    {"rmsnorm", RMSNORM, 1, 1024, 1},
+    {"silu_multiply", SILU, 1, 512, 1},
+    {"exp_sum", EXP_SUM, 1, 64, 1},
+    {"round_bf16", ROUND, 1, 1024, 1},
+    {"quantize_e4m3", QUANTIZE, 1, 1024, 1},
+    {"add_scaled", ADD_SCALED, 1, 1024, 1},
+    {"transpose_bf16", TRANSPOSE_BF16, 64, 192, 1},
+};
+
+static void call_small(const struct bench *bench, const struct small *small) {
+    const struct kernels *kernels = bench->kernels;
+    uint32_t n = small->channels;
+    float *y = bench->y;
+    const float *x = bench->x;
+    struct gemm gemm = {.a = x,
+                        .a_stride = n,
+                        .b = bench->x + 65536,
+                        .b_stride = small->outputs,
+                        .c = y,
+                        .c_stride = small->outputs,
+                        .m = small->m,
+                        .n = small->outputs,
+                        .k = n};
+    switch (small->kernel) {
+    case RMSNORM:
+        kernels->rmsnorm(y, x, x, n, 1e-6f);
+        break;
+    case SILU:
+        kernels->silu_multiply(y, x, x + n, n);
+        break;
+    case EXP_SUM:
+        kernels->exp_sum(y, x, 0.1f, 1.0f, n);
+        break;
+    case ROUND:
+        kernels->round_bf16(y, x, n);
+        break;
+    case QUANTIZE:
+        kernels->quantize_e4m3(y, y + n, x, n, false);
+        break;
+    case ADD_SCALED:
+        kernels->add_scaled(y, x, 1e-9f, n);
+        break;
+    case TRANSPOSE_BF16:
+        kernels->transpose_bf16(y, small->outputs, (const uint16_t *)(const void *)x, n,
+                                small->outputs, n);
+        break;
+    default:
+        kernels->gemm(&gemm);
+        break;
+    }
+}
+
+static void bench_small(struct bench *bench, const struct small *small) {
+    double times[RUNS_MAX], seconds = 0;
+    uint32_t calls = 1;
+    for (; seconds < VECTOR_SECONDS; calls *= 2) { /* calibration, and warming up */
+        double start = machine_limits_now();
+        for (uint32_t call = 0; call < calls; call++)
+            call_small(bench, small);
+        seconds = machine_limits_now() - start;
+    }
+    for (uint32_t run = 0; run < bench->values.runs; run++) {
+        double start = machine_limits_now();
+        for (uint32_t call = 0; call < calls; call++)
+            call_small(bench, small);
+        times[run] = (machine_limits_now() - start) / calls;
+    }
+    bool gemm = small->kernel <= LATENT_VALUES;
+    struct line line = {
+        .kernel = small->name,
+        .type = small->kernel == TRANSPOSE_BF16 ? "bf16" : "f32",
+        .outputs = small->outputs,
+        .channels = small->channels,
+        .m = small->m,
+        .seconds = seconds_of(bench, times),
+        .operations = gemm ? 2.0 * small->outputs * small->channels * small->m : 0,
+        .bytes = 4.0 * small->outputs * small->channels,
+        .limits = gemm ? &bench->one : NULL,
+        .flops_limit = bench->one.fma_flops,
+    };
+    print_line(bench, &line);
+}
+
+/* Random weights: moderate numbers in every type, no NaN among the codes. */
+static enum status take_memory(struct bench *bench, struct error *error) {
+    bench->pool = aligned_alloc(64, POOL_BYTES);
+    bench->x = aligned_alloc(64, sizeof(float) * M_MAX * CHANNELS_MAX);
+    bench->y = aligned_alloc(64, sizeof(float) * M_MAX * OUTPUTS_MAX);
+    bench->scales = aligned_alloc(64, sizeof(float) * 4096);
+    if (!bench->pool || !bench->x || !bench->y || !bench->scales)
+        return error_set(error, STATUS_NO_MEMORY, "no room for %zu MiB of weights to multiply by",
+                         POOL_BYTES >> 20);
+    uint32_t random = 1;
+    for (size_t i = 0; i < POOL_BYTES; i++) {
+        random = random * 1664525u + 1013904223u;
+        bench->pool[i] = (char)(0x30 + (random >> 28)); /* FP8: 0.5 to 1.875 */
+    }
+    for (size_t i = 0; i < (size_t)M_MAX * CHANNELS_MAX; i++)
+        bench->x[i] = 0.125f * (float)(i % 17);
+    for (size_t i = 0; i < 4096; i++)
+        bench->scales[i] = 0.01f;
+    memset(bench->y, 0, sizeof(float) * M_MAX * OUTPUTS_MAX);
+    return STATUS_OK;
+}
+
+static void print_limits(const struct bench *bench) {
+    const struct machine_limits *limits[] = {&bench->one, &bench->all};
+    if (bench->values.json)
+        printf("{\"level\":\"%s\",\"numerics\":\"%s\",\"threads\":%u,\"limits\":[",
+               bench->kernels->name, bench->kernels->numerics, bench->all.threads);
+    else
+        printf("level %s (%s), %u threads\n", bench->kernels->name, bench->kernels->numerics,
+               bench->all.threads);
+    for (int i = 0; i < 2; i++)
+        printf(bench->values.json
+                   ? "%s{\"threads\":%u,\"fma_gflops\":%.4g,\"bf16_gflops\":%.4g,"
+                     "\"read_gbytes\":%.4g}"
+                   : "%slimits of %u threads: %.1f GFLOP/s float, %.1f GFLOP/s bf16 pairs, %.2f "
+                     "GB/s read\n",
+               bench->values.json && i ? "," : "", limits[i]->threads, limits[i]->fma_flops * 1e-9,
+               limits[i]->bf16_flops * 1e-9, limits[i]->read_bytes * 1e-9);
+    printf("%s", bench->values.json ? "],\"kernels\":[" : "\n");
+}
+
+static enum status run_bench(struct bench *bench, struct error *error) {
+    enum kernel_level level, best = kernels_detect();
+    enum status status = kernels_level_named(bench->values.cpu_mask, &level, error);
+    if (status == STATUS_OK)
+        status = kernels_select(level < best ? level : best, &bench->kernels, error);
+    if (status == STATUS_OK)
+        status = team_open((uint32_t)bench->values.threads, &bench->team, error);
+    if (status == STATUS_OK) status = take_memory(bench, error);
+    if (status == STATUS_OK) status = machine_limits_measure(bench->team, true, &bench->one, error);
+    if (status == STATUS_OK)
+        status = machine_limits_measure(bench->team, false, &bench->all, error);
+    if (status != STATUS_OK) return status;
+    print_limits(bench);
+    bench_products(bench);
+    for (size_t i = 0; i < ARRAY_COUNT(smalls); i++)
+        if (wanted(bench, smalls[i].name)) bench_small(bench, &smalls[i]);
+    if (bench->values.json) printf("\n]}\n");
+    return STATUS_OK;
+}
+
+int bench_kernels(int argc, char **argv) {
+    struct bench bench = {0};
+    struct option_result result;
+    struct error error;
+    int exit_code;
+    if (!command_begin(&bench_kernels_options, argc, argv, &bench.values, &result, &exit_code))
+        return exit_code;
+    enum status status = run_bench(&bench, &error);
+    team_close(bench.team);
+    free(bench.pool);
+    free(bench.x);
+    free(bench.y);
+    free(bench.scales);
+    if (status != STATUS_OK) return command_failed(&bench_kernels_options, status, &error);
+    return command_end(&bench_kernels_options);
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench layer: one MoE layer at real size, part by part, through the engine's own stages and
+ * kernels: as one rank of many that all have as many tokens and choose experts evenly. Beside each
+ * part what it costs at least on this machine, and what DeepSeek published for it on another.
+ *
+ * --table writes the same times over a grid of tokens, contexts and rows per expert, for whoever
+ * wants to know a step's time without computing (simulate/stage_table.h reads it).
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "host/engine/engine.h"
+#include "bench/bench.h"
+#include "bench/layer_run.h"
+#include "bench/machine_limits.h"
+#include "command/model_run.h"
+
+#define MIB(bytes) ((double)(bytes) / (1 << 20))
+#define CASES_MAX (2 + 2 * MODEL_RUN_SIZES_MAX * MODEL_RUN_SIZES_MAX + MODEL_RUN_SIZES_MAX)
+
+struct bench_values {
+    const char *shape, *weights, *activations, *device, *cpu_mask, *phase, *table;
+    const char *sweep_tokens, *sweep_prompt, *sweep_context, *sweep_rows;
+    uint64_t tokens, context, prompt_tokens, prompt_context, experts, rows, rounds, threads;
+    bool best, processor_time, json;
+};
+
+#define AT(field) .offset = offsetof(struct bench_values, field)
+
+static const struct option bench_rows[] = {
+    {.name = "shape",
+     .type = OPTION_CHOICE,
+     .fallback = "v3",
+     .choices = "v3|v2-lite|dsv3b|tiny",
+     .help = "whose layer: DeepSeek-V3, V2-Lite, the benchmark shape, or a very small one",
+     AT(shape)},
+    {.name = "weights",
+     .type = OPTION_CHOICE,
+     .fallback = "fp8",
+     .choices = "fp8|bf16",
+     .help = "type of the random weights",
+     AT(weights)},
+    {.name = "activations",
+     .type = OPTION_CHOICE,
+     .fallback = "fp8",
+     .choices = "fp8|bf16|f32",
+     .help = "what is rounded between weights: to FP8 groups, to BF16, nothing",
+     AT(activations)},
+    {.name = "phase",
+     .type = OPTION_CHOICE,
+     .fallback = "both",
+     .choices = "decode|prompt|both",
+     .help = "one token each of many sequences, a chunk of one prompt, or both in turn",
+     AT(phase)},
+    {.name = "tokens",
+     .type = OPTION_COUNT,
+     .fallback = "16",
+     .help = "decode: tokens of this rank's micro-batch (DeepSeek's trace: 128)",
+     .minimum = 1,
+     .maximum = LIMIT_STEP_ROWS,
+     AT(tokens)},
+    {.name = "context",
+     .type = OPTION_COUNT,
+     .fallback = "4096",
+     .help = "decode: positions before each token",
+     .maximum = 0.5 * LIMIT_CONTEXT,
+     AT(context)},
+    {.name = "prompt-tokens",
+     .type = OPTION_COUNT,
+     .fallback = "256",
+     .help = "prompt: tokens of the chunk (DeepSeek's trace: 4096)",
+     .minimum = 1,
+     .maximum = LIMIT_STEP_TOKENS,
+     AT(prompt_tokens)},
+    {.name = "prompt-context",
+     .type = OPTION_COUNT,
+     .fallback = "0",
+     .help = "prompt: positions before the chunk, rounded down to whole KV blocks",
+     .maximum = 0.5 * LIMIT_CONTEXT,
+     AT(prompt_context)},
+    {.name = "experts-here",
+     .type = OPTION_COUNT,
+     .fallback = "2",
+     .help = "routed experts that lie at this rank",
+     .minimum = 1,
+     .maximum = LIMIT_EXPERTS,
+     AT(experts)},
+    {.name = "rows-per-expert",
+     .type = OPTION_COUNT,
+     .fallback = "0",
+     .help = "that each of them computes; 0: as many as come when all ranks have as many tokens",
+     .maximum = LIMIT_STEP_TOKENS,
+     AT(rows)},
+    {.name = "rounds",
+     .type = OPTION_COUNT,
+     .fallback = "5",
+     .help = "repetitions, of which the median counts",
+     .minimum = 1,
+     .maximum = LAYER_RUN_ROUNDS_MAX,
+     AT(rounds)},
+    MODEL_RUN_DEVICE(struct bench_values, device),
+    {.name = "best",
+     .type = OPTION_FLAG,
+     .help = "the best round counts, not the median: for a busy machine",
+     AT(best)},
+    {.name = "processor-time",
+     .type = OPTION_FLAG,
+     .help = "one thread, and the time that it had of its processor, not the clock's: for a busy "
+             "machine",
+     AT(processor_time)},
+    {.name = "cpu-mask",
+     .type = OPTION_CHOICE,
+     .fallback = "auto",
+     .choices = "auto|c|avx2|avx512|avx512bf16",
+     .help = "highest instruction set to use",
+     AT(cpu_mask)},
+    {.name = "threads",
+     .type = OPTION_COUNT,
+     .help = "threads; 0: one per CPU",
+     .maximum = 1024,
+     AT(threads)},
+    {.name = "table",
+     .type = OPTION_TEXT,
+     .help = "also measure the grid below, and write it to this file as CSV",
+     AT(table)},
+    {.name = "sweep-tokens",
+     .type = OPTION_TEXT,
+     .fallback = "1,4,16,64",
+     .help = "of the table: decode tokens",
+     AT(sweep_tokens)},
+    {.name = "sweep-prompt",
+     .type = OPTION_TEXT,
+     .fallback = "64,256",
+     .help = "of the table: prompt tokens",
+     AT(sweep_prompt)},
+    {.name = "sweep-context",
+     .type = OPTION_TEXT,
+     .fallback = "64,1024,4096",
+     .help = "of the table: positions before them",
+     AT(sweep_context)},
+    {.name = "sweep-rows",
+     .type = OPTION_TEXT,
+     .fallback = "1,8,64,256",
+     .help = "of the table: rows per expert",
+     AT(sweep_rows)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+};
+
+const struct option_table bench_layer_options = {
+    .command = "bench layer",
+    .arguments = "",
+    .description = "Times the parts of one transformer layer at real size, with random weights, "
+                   "beside this machine's floor and DeepSeek's published figures.",
+    .options = bench_rows,
+    .option_count = ARRAY_COUNT(bench_rows),
+};
+
+/* What becomes of a case's times. */
+enum use {
+    USE_PRINT,
+    USE_ROW,  /* lines of the table, for all that depends on the tokens */
+    USE_CORE, /* ... on the context, too: another case brings the rest */
+    USE_EXPERTS
+};
+
+struct bench {
+    struct bench_values values;
+    struct layer_run *run;
+    struct machine_limits limits;
+    struct layer_case cases[CASES_MAX];
+    enum use uses[CASES_MAX];
+    uint32_t case_count;
+    struct model_run_sizes sweep_tokens, sweep_prompt, sweep_context, sweep_rows;
+    FILE *table;
+};
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+static struct layer_case *add_case(struct bench *bench, enum use use, bool prompt, uint64_t tokens,
+                                   uint64_t context) {
+    const struct shape *shape = layer_run_shape(bench->run);
+    check(bench->case_count < CASES_MAX);
+    bench->uses[bench->case_count] = use;
+    struct layer_case *layer = &bench->cases[bench->case_count++];
+    *layer = (struct layer_case){
+        .shape = shape,
+        .activations = layer_run_activations(bench->run),
+        .prompt = prompt,
+        .tokens = (uint32_t)tokens,
+        .context = (uint32_t)(prompt ? context / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS : context),
+        .experts = (uint32_t)bench->values.experts,
+        .expert_rows = (uint32_t)bench->values.rows,
+    };
+    if (!layer->expert_rows)
+        layer->expert_rows = (uint32_t)divide_up(tokens * shape->experts_per_token, layer->experts);
+    return layer;
+}
+
+static void add_printed(struct bench *bench) {
+    const struct bench_values *values = &bench->values;
+    if (strcmp(values->phase, "prompt") != 0)
+        add_case(bench, USE_PRINT, false, values->tokens, values->context);
+    if (strcmp(values->phase, "decode") != 0)
+        add_case(bench, USE_PRINT, true, values->prompt_tokens, values->prompt_context);
+}
+
+static void add_grid(struct bench *bench, bool prompt, const struct model_run_sizes *tokens) {
+    for (uint32_t t = 0; t < tokens->count; t++)
+        for (uint32_t c = 0; c < bench->sweep_context.count; c++) {
+            struct layer_case *layer = add_case(bench, c ? USE_CORE : USE_ROW, prompt,
+                                                tokens->values[t], bench->sweep_context.values[c]);
+            if (c) layer->expert_rows = 1; /* only the core is wanted */
+        }
+}
+
+/* Rows by themselves: of one token, so that little else is computed. */
+static void add_swept(struct bench *bench) {
+    add_grid(bench, false, &bench->sweep_tokens);
+    add_grid(bench, true, &bench->sweep_prompt);
+    for (uint32_t i = 0; i < bench->sweep_rows.count; i++)
+        add_case(bench, USE_EXPERTS, false, 1, 0)->expert_rows = bench->sweep_rows.values[i];
+}
+
+static enum status read_sweeps(struct bench *bench, struct error *error) {
+    const struct bench_values *values = &bench->values;
+    const struct {
+        const char *option, *text;
+        uint32_t least, most;
+        struct model_run_sizes *out;
+    } sweeps[] = {
+        {"--sweep-tokens", values->sweep_tokens, 1, LIMIT_STEP_ROWS, &bench->sweep_tokens},
+        {"--sweep-prompt", values->sweep_prompt, 1, LIMIT_STEP_TOKENS, &bench->sweep_prompt},
+        {"--sweep-context", values->sweep_context, 0, LIMIT_CONTEXT / 2, &bench->sweep_context},
+        {"--sweep-rows", values->sweep_rows, 1, LIMIT_STEP_TOKENS, &bench->sweep_rows},
+    };
+    enum status status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i < ARRAY_COUNT(sweeps); i++)
+        status = model_run_sizes_within(sweeps[i].option, sweeps[i].text, sweeps[i].least,
+                                        sweeps[i].most, sweeps[i].out, error);
+    return status;
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+struct figure { /* of a part, or of several */
+    double seconds, flop, bytes, floor_seconds, published_us;
+};
+
+/* Another shape than theirs has no figures of theirs beside it. */
+static double published(const struct bench *bench, double us) {
+    return strcmp(bench->values.shape, "v3") == 0 ? us : 0;
+}
+
+/* Bytes at the speed of reading, or products at the speed of multiply-adds: whichever is longer. */
+static double floor_of(const struct bench *bench, const struct layer_work *work) {
+    const struct machine_limits *limits = &bench->limits;
+    bool pairs = layer_run_kernels(bench->run)->level == KERNEL_LEVEL_AVX512BF16;
+    double rounded = pairs && limits->bf16_flops > 0 ? limits->bf16_flops : limits->fma_flops;
+    double products =
+        work->flop_float / limits->fma_flops + (work->flop - work->flop_float) / rounded;
+    return fmax(products, work->bytes / limits->read_bytes);
+}
+
+static struct figure figure_of(const struct bench *bench, const struct layer_case *layer,
+                               const struct layer_times *times, enum stage_part part) {
+    struct layer_work work = layer_work_of(layer, part);
+    return (struct figure){.seconds = times->part[part],
+                           .flop = work.flop,
+                           .bytes = work.bytes,
+                           .floor_seconds = floor_of(bench, &work),
+                           .published_us =
+                               published(bench, layer_work_published(layer->prompt, part))};
+}
+
+static void add_figure(struct figure *sum, const struct figure *figure) {
+    sum->seconds += figure->seconds;
+    sum->flop += figure->flop;
+    sum->bytes += figure->bytes;
+    sum->floor_seconds += figure->floor_seconds;
+}
+
+static void print_figure(const struct bench *bench, const char *name, const char *stage,
+                         const struct figure *figure) {
+    double of_floor = figure->seconds > 0 ? figure->floor_seconds / figure->seconds : 0;
+    char published[32] = "-";
+    if (bench->values.json) {
+        printf("{\"name\":\"%s\",\"stage\":\"%s\",\"us\":%.5g,\"flop\":%.0f,\"bytes\":%.0f,"
+               "\"floor_us\":%.5g,\"of_floor\":%.3f,\"published_h800_us\":",
+               name, stage, figure->seconds * 1e6, figure->flop, figure->bytes,
+               figure->floor_seconds * 1e6, of_floor);
+        if (figure->published_us > 0)
+            printf("%g}", figure->published_us);
+        else
+            printf("null}");
+        return;
+    }
+    if (figure->published_us > 0)
+        snprintf(published, sizeof published, "%.0f", figure->published_us);
+    printf("  %-15s %-9s %12.1f %10.4f %10.3f %12.1f %6.0f%% %10s\n", name, stage,
+           figure->seconds * 1e6, figure->flop * 1e-9, figure->bytes * 1e-6,
+           figure->floor_seconds * 1e6, 100 * of_floor, published);
+}
+
+static void print_heading(const struct bench *bench, const struct layer_case *layer) {
+    const char *phase = layer->prompt ? "prompt" : "decode";
+    if (bench->values.json) {
+        printf("%s\n  {\"phase\":\"%s\",\"tokens\":%u,\"context\":%u,\"experts\":%u,"
+               "\"expert_rows\":%u,\"parts\":[",
+               layer == bench->cases ? "" : ",", phase, layer->tokens, layer->context,
+               layer->experts, layer->expert_rows);
+        return;
+    }
+    printf("\n%s: %u tokens, %u positions before them, %u + %u experts, %u rows each\n", phase,
+           layer->tokens, layer->context, layer->experts, layer->shape->shared_experts,
+           layer->expert_rows);
+    printf("  %-15s %-9s %12s %10s %10s %12s %7s %10s\n", "part", "stage", "us", "GFLOP", "MB",
+           "floor us", "of it", "H800 us*");
+}
+
+static void print_case(const struct bench *bench, const struct layer_case *layer,
+                       const struct layer_times *times) {
+    struct figure layer_sum = {.seconds = 0};
+    bool json = bench->values.json, first = true;
+    print_heading(bench, layer);
+    for (int i = 0; i < STAGE_PART_COUNT; i++) {
+        enum stage_part part = (enum stage_part)i;
+        if (!layer_work_runs(layer, part)) continue;
+        struct figure figure = figure_of(bench, layer, times, part);
+        add_figure(&layer_sum, &figure);
+        if (json) printf(first ? "\n    " : ",\n    ");
+        first = false;
+        print_figure(bench, stage_part_name(part), stage_name(stage_part_of(part)), &figure);
+    }
+    if (json) printf("],\"sums\":[");
+    for (const struct layer_sum *sum = layer_sums; sum->name[0]; sum++) {
+        struct figure total = {
+            .published_us = published(bench, layer->prompt ? sum->prompt_us : sum->decode_us)};
+        for (int part = (int)sum->first; part <= (int)sum->last; part++) {
+            if (!layer_work_runs(layer, (enum stage_part)part)) continue;
+            struct figure figure = figure_of(bench, layer, times, (enum stage_part)part);
+            add_figure(&total, &figure);
+        }
+        if (json) printf(sum == layer_sums ? "\n    " : ",\n    ");
+        print_figure(bench, sum->name, "sum", &total);
+    }
+    layer_sum.seconds = times->layer;
+    if (json) printf("],\n    \"layer\":");
+    print_figure(bench, "layer", "all", &layer_sum);
+    if (json) printf("}");
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static bool is_of_experts(enum stage_part part) {
+    return part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT;
+}
+
+static bool is_of_context(enum stage_part part) {
+    return part == PART_CORE || part == PART_CORE_PROMPT;
+}
+
+static bool is_written(enum use use, enum stage_part part) {
+    if (is_of_experts(part)) return use == USE_EXPERTS;
+    return use == USE_ROW || (use == USE_CORE && is_of_context(part));
+}
+
+/* What else ran on the machine, in the last minute. */
+static double load_average(void) {
+    double load;
+    return getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+static void write_head(const struct bench *bench) {
+    const struct bench_values *values = &bench->values;
+    fprintf(bench->table,
+            "# fathom bench layer: CPU, kernels %s, %u threads, load average %.2f; shape %s, %s "
+            "weights, %s activations\n"
+            "# one layer of one rank. tokens: of the rank's micro-batch; context: positions before "
+            "them; expert_rows: of each of the `experts` routed experts here\n"
+            "# us: microseconds%s, %s of %llu rounds; flop: two for each multiply-add of a "
+            "product; bytes: weights, activations and KV, each once. 0: does not matter\n"
+            "phase,part,tokens,context,expert_rows,experts,us,flop,bytes\n",
+            layer_run_kernels(bench->run)->name, bench->limits.threads, load_average(),
+            values->shape, values->weights, values->activations,
+            values->processor_time ? " of processor time" : "", values->best ? "best" : "median",
+            (unsigned long long)values->rounds);
+}
+
+static void write_lines(const struct bench *bench, enum use use, const struct layer_case *layer,
+                        const struct layer_times *times) {
+    for (int i = 0; i < STAGE_PART_COUNT; i++) {
+        enum stage_part part = (enum stage_part)i;
+        if (!layer_work_runs(layer, part) || !is_written(use, part)) continue;
+        struct layer_work work = layer_work_of(layer, part);
+        bool experts = is_of_experts(part);
+        fprintf(bench->table, "%s,%s,%u,%u,%u,%u,%.3f,%.0f,%.0f\n",
+                experts         ? "experts"
+                : layer->prompt ? "prompt"
+                                : "decode",
+                stage_part_name(part), experts ? 0 : layer->tokens,
+                is_of_context(part) ? layer->context : 0, experts ? layer->expert_rows : 0,
+                experts ? layer->experts : 0, times->part[part] * 1e6, work.flop, work.bytes);
+    }
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static uint32_t threads_of(const struct bench_values *values) {
+    return values->processor_time ? 1 : (uint32_t)values->threads;
+}
+
+static enum status measure_limits(struct bench *bench, struct error *error) {
+    struct team *team;
+    enum status status = team_open(threads_of(&bench->values), &team, error);
+    if (status != STATUS_OK) return status;
+    status = bench->values.processor_time
+                 ? machine_limits_measure_busy(team, &bench->limits, error)
+                 : machine_limits_measure(team, false, &bench->limits, error);
+    team_close(team);
+    return status;
+}
+
+/* And refuses to take more than there is: filling pages would drive others out of memory. */
+static enum status tell_memory(const struct bench *bench, struct error *error) {
+    struct layer_run_bytes bytes = layer_run_bytes(bench->run, bench->cases, bench->case_count);
+    uint64_t all = bytes.weights + bytes.source + bytes.kv + bytes.room;
+    fprintf(stderr,
+            "memory: about %.0f MiB, of which weights %.0f, what they are made from %.0f, KV %.0f, "
+            "room for activations %.0f\n",
+            MIB(all), MIB(bytes.weights), MIB(bytes.source), MIB(bytes.kv), MIB(bytes.room));
+    if (all <= machine_limits_memory()) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY,
+                     "needs about %.0f MiB of memory, %.0f are available: lower tokens, context or "
+                     "--experts-here",
+                     MIB(all), MIB(machine_limits_memory()));
+}
+
+static enum status prepare(struct bench *bench, struct error *error) {
+    const struct bench_values *values = &bench->values;
+    struct layer_run_options options = {.shape = values->shape,
+                                        .fp8 = strcmp(values->weights, "fp8") == 0,
+                                        .activations = values->activations,
+                                        .cpu_mask = values->cpu_mask,
+                                        .threads = threads_of(values),
+                                        .processor_time = values->processor_time,
+                                        .experts = (uint32_t)values->experts};
+    enum status status = read_sweeps(bench, error);
+    if (status == STATUS_OK) status = layer_run_open(&options, &bench->run, error);
+    if (status != STATUS_OK) return status;
+    add_printed(bench);
+    if (values->table) add_swept(bench);
+    status = tell_memory(bench, error);
+    if (status != STATUS_OK) return status;
+    status = measure_limits(bench, error);
+    if (status != STATUS_OK) return status;
+    return layer_run_prepare(bench->run, bench->cases, bench->case_count, error);
+}
+
+static void print_head(const struct bench *bench) {
+    const struct machine_limits *limits = &bench->limits;
+    const struct bench_values *values = &bench->values;
+    printf(values->json
+               ? "{\"engine\":\"cpu\",\"kernels\":\"%s\",\"threads\":%u,\"load_average\":%.2f,"
+                 "\"shape\":\"%s\","
+                 "\"weights\":\"%s\",\"activations\":\"%s\",\"limits\":{\"fma_flops\":%.4g,"
+                 "\"bf16_flops\":%.4g,\"read_bytes\":%.4g},\"cases\":["
+               : "CPU, kernels %s, %u threads, load average %.2f; shape %s, %s weights, %s "
+                 "activations\n"
+                 "limits: %.4g FLOP/s float, %.4g BF16 pairs, %.4g bytes/s read\n",
+           layer_run_kernels(bench->run)->name, limits->threads, load_average(), values->shape,
+           values->weights, values->activations, limits->fma_flops, limits->bf16_flops,
+           limits->read_bytes);
+}
+
+static void print_foot(const struct bench *bench) {
+    if (bench->values.json) {
+        printf("\n]}\n");
+        return;
+    }
+    printf(
+        "\n* DeepSeek-V3 on an H800, another machine: decode with 128 tokens, 4,096 positions, 2 "
+        "experts with 512 rows\n  each (profile-data, decode.json); prompt with 4,096 tokens "
+        "(profile-data, train.json, forward). Dispatch and\n  combine travel, 187 and 394 us "
+        "there; here nothing does. Floor: bytes over reading, or products over multiply-adds.\n");
+}
+
+static enum status run_cases(struct bench *bench, struct error *error) {
+    const struct layer_rounds rounds = {(uint32_t)bench->values.rounds, bench->values.best};
+    enum status status = STATUS_OK;
+    print_head(bench);
+    if (bench->table) write_head(bench);
+    for (uint32_t i = 0; status == STATUS_OK && i < bench->case_count; i++) {
+        const struct layer_case *layer = &bench->cases[i];
+        struct layer_times times;
+        status = layer_run_measure(bench->run, layer, &rounds, &times, error);
+        if (status != STATUS_OK) break;
+        if (bench->uses[i] == USE_PRINT)
+            print_case(bench, layer, &times);
+        else
+            write_lines(bench, bench->uses[i], layer, &times);
+    }
+    if (status == STATUS_OK) print_foot(bench);
+    return status;
+}
+
+static enum status run_all(struct bench *bench, struct error *error) {
+    const char *path = bench->values.table;
+    enum status status = engine_check_device(bench->values.device, error);
+    if (status != STATUS_OK) return status;
+    if (path && !(bench->table = fopen(path, "w"))) /* before anything takes long */
+        return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));
+    status = prepare(bench, error);
+    if (status == STATUS_OK) status = run_cases(bench, error);
+    if (!bench->table) return status;
+    bool failed = ferror(bench->table) != 0;
+    failed |= fclose(bench->table) != 0;
+    if (status != STATUS_OK || !failed) return status;
+    return error_set(error, STATUS_IO, "%.300s: cannot be written: %s", path, strerror(errno));
+}
+
+int bench_layer(int argc, char **argv) {
+    static struct bench bench;
+    struct option_result result;
+    struct error error = {.text = ""};
+    int exit_code;
+    if (!command_begin(&bench_layer_options, argc, argv, &bench.values, &result, &exit_code))
+        return exit_code;
+    enum status status = run_all(&bench, &error);
+    layer_run_close(bench.run);
+    return status == STATUS_OK ? command_end(&bench_layer_options)
+                               : command_failed(&bench_layer_options, status, &error);
+}

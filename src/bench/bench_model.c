@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench model: prefill, time to the first token and decode of a whole model, as medians,
+ * beside what the machine can do at most, measured in the same run. Tokens are random: speed does
+ * not depend on what they say, but which experts they choose does, so every sequence has its own.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "bench/bench.h"
+#include "bench/machine_limits.h"
+#include "command/model_run.h"
+#include "command/rank_job.h"
+
+#define RUNS_MAX 99
+
+struct bench_values {
+    struct model_run_values run;
+    struct rank_job_values job;
+    uint64_t prompt, gen, runs, step_tokens;
+    const char *batch;
+    bool json;
+};
+
+static const struct option bench_rows[] = {
+    MODEL_RUN_OPTIONS,
+    RANK_JOB_OPTIONS(struct bench_values),
+    {.name = "prompt",
+     .type = OPTION_COUNT,
+     .fallback = "512",
+     .help = "tokens of each prompt",
+     .offset = offsetof(struct bench_values, prompt),
+     .minimum = 1,
+     .maximum = 0.5 * LIMIT_CONTEXT},
+    {.name = "gen",
+     .type = OPTION_COUNT,
+     .fallback = "128",
+     .help = "tokens generated for each prompt",
+     .offset = offsetof(struct bench_values, gen),
+     .minimum = 1,
+     .maximum = 65536},
+    {.name = "batch",
+     .type = OPTION_TEXT,
+     .fallback = "1,8,32",
+     .help = "sequences that decode together: one measurement each",
+     .offset = offsetof(struct bench_values, batch)},
+    {.name = "runs",
+     .type = OPTION_COUNT,
+     .fallback = "3",
+     .help = "repetitions, of which the median counts",
+     .offset = offsetof(struct bench_values, runs),
+     .minimum = 1,
+     .maximum = RUNS_MAX},
+    {.name = "step-tokens",
+     .type = OPTION_COUNT,
+     .fallback = "512",
+     .help = "tokens computed in one step of a prompt",
+     .offset = offsetof(struct bench_values, step_tokens),
+     .minimum = 64,
+     .maximum = LIMIT_STEP_TOKENS},
+    {.name = "json",
+     .type = OPTION_FLAG,
+     .help = "print one JSON object",
+     .offset = offsetof(struct bench_values, json)},
+};
+
+const struct option_table bench_model_options = {
+    .command = "bench model",
+    .arguments = "",
+    .description =
+        "Times prefill and decode of a model, as fractions of the limits of this machine.",
+    .options = bench_rows,
+    .option_count = ARRAY_COUNT(bench_rows),
+};
+
+struct bench {
+    struct bench_values values;
+    struct model_run_sizes batches;
+    struct solo *solo;
+    const struct shape *shape;
+    const struct kernels *kernels;
+    struct machine_limits limits;
+    float *logits;    /* [batches.largest][vocab] */
+    uint32_t *tokens; /* [prompt + gen] */
+    double load_seconds, prefill_seconds;
+    uint64_t load_rss_bytes, peak_rss_bytes; /* the latter before the limits are measured */
+    double step_seconds[MODEL_RUN_SIZES_MAX];
+};
+
+/* Multiply-adds per token, times two, without core attention. */
+static double linear_operations(const struct shape *shape) {
+    double d = shape->hidden, heads = shape->heads, query = heads * shape_query_dim(shape);
+    double total = (double)shape->vocab * d;
+    for (uint32_t layer = 0; layer < shape->layers; layer++) {
+        total += shape->q_rank ? (d + query) * shape->q_rank : d * query;
+        total += d * shape_kv_width(shape);
+        total += heads * (shape->nope_dim + shape->value_dim) * shape->kv_rank;
+        total += heads * shape->value_dim * d;
+        double width = shape->dense_width;
+        if (shape_layer_is_moe(shape, layer)) {
+            width =
+                (double)(shape->experts_per_token + shape->shared_experts) * shape->expert_width;
+            total += d * shape->experts;
+        }
+        total += 3 * d * width;
+    }
+    return 2 * total;
+}
+
+/* Of a prompt: all tokens' linears (the head once), and scores and values over half the context. */
+static double prefill_operations(const struct shape *shape, double tokens) {
+    double head = 2.0 * shape->vocab * shape->hidden;
+    double core = 2.0 * shape->layers * shape->heads * (shape_query_dim(shape) + shape->value_dim) *
+                  (tokens + 1) / 2;
+    return tokens * (linear_operations(shape) - head + core) + head;
+}
+
+static double peak_flops(const struct bench *bench) {
+    bool bf16 = bench->kernels->level == KERNEL_LEVEL_AVX512BF16 && bench->limits.bf16_flops > 0;
+    return bf16 ? bench->limits.bf16_flops : bench->limits.fma_flops;
+}
+
+static void draw_tokens(struct bench *bench, uint32_t sequence) {
+    uint32_t count = (uint32_t)(bench->values.prompt + bench->values.gen);
+    for (uint32_t i = 0; i < count; i++)
+        bench->tokens[i] = (uint32_t)(random_uniform(sequence, 0, i) * bench->shape->vocab);
+}
+
+static enum status measure_prefill(struct bench *bench, struct error *error) {
+    double seconds[RUNS_MAX];
+    uint32_t prompt = (uint32_t)bench->values.prompt;
+    uint32_t step_tokens = (uint32_t)bench->values.step_tokens;
+    draw_tokens(bench, 0);
+    /* a first step, untimed, touches the memory that steps use */
+    enum status warm =
+        solo_prefill(bench->solo, 0, bench->tokens, prompt < step_tokens ? prompt : step_tokens, 0,
+                     bench->logits, error);
+    if (warm != STATUS_OK) return warm;
+    for (uint32_t run = 0; run < bench->values.runs; run++) {
+        solo_reset(bench->solo, 0);
+        double start = machine_limits_now();
+        enum status status =
+            solo_prefill(bench->solo, 0, bench->tokens, prompt, 0, bench->logits, error);
+        if (status != STATUS_OK) return status;
+        seconds[run] = machine_limits_now() - start;
+    }
+    bench->prefill_seconds = machine_limits_median(seconds, (uint32_t)bench->values.runs);
+    return STATUS_OK;
+}
+
+static enum status fill_prompts(struct bench *bench, uint32_t from, uint32_t to,
+                                struct error *error) {
+    for (uint32_t sequence = from; sequence < to; sequence++) {
+        draw_tokens(bench, sequence);
+        solo_reset(bench->solo, sequence);
+        enum status status = solo_prefill(bench->solo, sequence, bench->tokens,
+                                          (uint32_t)bench->values.prompt, 0, bench->logits, error);
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+/* Seconds of a step, as the median over runs of each run's mean. */
+static enum status measure_decode(struct bench *bench, uint32_t batch, double *seconds_out,
+                                  struct error *error) {
+    static struct solo_row rows[LIMIT_STEP_ROWS];
+    static uint32_t next[LIMIT_STEP_ROWS];
+    double seconds[RUNS_MAX];
+    for (uint32_t run = 0; run < bench->values.runs; run++) {
+        for (uint32_t i = 0; i < batch; i++)
+            solo_truncate(bench->solo, i, (uint32_t)bench->values.prompt);
+        double start = machine_limits_now();
+        for (uint32_t step = 0; step < bench->values.gen; step++) {
+            for (uint32_t i = 0; i < batch; i++) {
+                next[i] = (uint32_t)(random_uniform(i, 1, step) * bench->shape->vocab);
+                rows[i] = (struct solo_row){.sequence = i,
+                                            .form = TOKEN_GENERATED,
+                                            .tokens = &next[i],
+                                            .token_count = 1,
+                                            .logits_count = 1};
+            }
+            enum status status = solo_step(bench->solo, rows, batch, bench->logits, NULL, error);
+            if (status != STATUS_OK) return status;
+        }
+        seconds[run] = (machine_limits_now() - start) / (double)bench->values.gen;
+    }
+    *seconds_out = machine_limits_median(seconds, (uint32_t)bench->values.runs);
+    return STATUS_OK;
+}
+
+static enum status measure(struct bench *bench, struct error *error) {
+    uint32_t filled = 1; /* measuring the prompt leaves sequence 0 as fill_prompts would */
+    enum status status = measure_prefill(bench, error);
+    for (uint32_t i = 0; status == STATUS_OK && i < bench->batches.count; i++) {
+        uint32_t batch = bench->batches.values[i];
+        if (batch > filled) {
+            status = fill_prompts(bench, filled, batch, error);
+            filled = batch;
+        }
+        if (status == STATUS_OK)
+            status = measure_decode(bench, batch, &bench->step_seconds[i], error);
+    }
+    return status;
+}
+
+static enum status measure_limits(struct bench *bench, struct error *error) {
+    struct team *team;
+    enum status status = team_open((uint32_t)bench->values.run.threads, &team, error);
+    if (status != STATUS_OK) return status;
+    status = machine_limits_measure(team, false, &bench->limits, error);
+    team_close(team);
+    return status;
+}
+
+static uint64_t peak_rss_bytes(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}
+
+static enum status open_model(struct bench *bench, struct error *error) {
+    struct solo_options options = {.sequences = bench->batches.largest,
+                                   .schedule = bench->values.run.schedule};
+    enum status status = model_run_options(&bench->values.run, &options.model, error);
+    if (status == STATUS_OK) status = kernels_select(options.model.level, &bench->kernels, error);
+    if (status == STATUS_OK) status = rank_job_options(&bench->values.job, &options.model, error);
+    options.rebalance = rank_job_rebalance(&bench->values.job);
+    if (status != STATUS_OK) return status;
+    options.context_max = (uint32_t)(bench->values.prompt + bench->values.gen);
+    options.model.step_tokens_max = (uint32_t)bench->values.step_tokens;
+    if (options.model.step_tokens_max < bench->batches.largest)
+        options.model.step_tokens_max = bench->batches.largest;
+    double start = machine_limits_now();
+    status = model_run_open(&options, &bench->solo, error);
+    if (status != STATUS_OK) return status;
+    bench->load_seconds = machine_limits_now() - start;
+    bench->load_rss_bytes = peak_rss_bytes();
+    bench->shape = model_shape(solo_model(bench->solo));
+    bench->logits = malloc((size_t)bench->batches.largest * bench->shape->vocab * sizeof(float));
+    bench->tokens = malloc(options.context_max * sizeof(uint32_t));
+    if (bench->logits && bench->tokens) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the logits");
+}
+
+/* Share of the memory's bandwidth, and of the arithmetic, that a decode step uses. */
+static double decode_of_read(const struct bench *bench, uint32_t index) {
+    return model_step_bytes(solo_model(bench->solo), bench->batches.values[index]) /
+           bench->step_seconds[index] / bench->limits.read_bytes;
+}
+
+static double decode_of_flops(const struct bench *bench, uint32_t index) {
+    return linear_operations(bench->shape) * bench->batches.values[index] /
+           bench->step_seconds[index] / peak_flops(bench);
+}
+
+static void print_json(const struct bench *bench) {
+    double prompt = (double)bench->values.prompt;
+    double of_flops =
+        prefill_operations(bench->shape, prompt) / bench->prefill_seconds / peak_flops(bench);
+    printf("{\"kernels\":\"%s\",\"numerics\":\"%s\",\"threads\":%u,\"load_seconds\":%.4g,"
+           "\"weight_bytes\":%" PRIu64 ",\"load_peak_rss_bytes\":%" PRIu64
+           ",\"peak_rss_bytes\":%" PRIu64 ",\n",
+           bench->kernels->name, model_numerics_id(solo_model(bench->solo)), bench->limits.threads,
+           bench->load_seconds, model_weight_bytes(solo_model(bench->solo)), bench->load_rss_bytes,
+           bench->peak_rss_bytes);
+    printf(" \"limits\":{\"fma_flops\":%.4g,\"bf16_flops\":%.4g,\"read_bytes\":%.4g},\n",
+           bench->limits.fma_flops, bench->limits.bf16_flops, bench->limits.read_bytes);
+    printf(" \"prefill\":{\"tokens\":%.0f,\"tokens_per_second\":%.5g,\"ttft_seconds\":%.4g,"
+           "\"of_flops\":%.3f},\n \"decode\":[",
+           prompt, prompt / bench->prefill_seconds, bench->prefill_seconds, of_flops);
+    for (uint32_t i = 0; i < bench->batches.count; i++)
+        printf("%s{\"batch\":%u,\"tokens_per_second\":%.5g,\"step_seconds\":%.4g,\"of_read\":%.3f,"
+               "\"of_flops\":%.3f}",
+               i ? ",\n  " : "", bench->batches.values[i],
+               bench->batches.values[i] / bench->step_seconds[i], bench->step_seconds[i],
+               decode_of_read(bench, i), decode_of_flops(bench, i));
+    printf("]");
+    rank_job_print_json(&bench->values.job, solo_group(bench->solo));
+    printf("}\n");
+}
+
+static void print_table(const struct bench *bench) {
+    double prompt = (double)bench->values.prompt;
+    printf("kernels %s, numerics %s, %u threads\n", bench->kernels->name,
+           model_numerics_id(solo_model(bench->solo)), bench->limits.threads);
+    printf("limits: %.1f GFLOP/s f32, %.1f bf16, %.1f GB/s read\n", bench->limits.fma_flops * 1e-9,
+           bench->limits.bf16_flops * 1e-9, bench->limits.read_bytes * 1e-9);
+    printf("loaded in %.2f s; weights %.1f MiB, peak RSS %.1f MiB loading, %.1f running\n",
+           bench->load_seconds, (double)model_weight_bytes(solo_model(bench->solo)) / (1 << 20),
+           (double)bench->load_rss_bytes / (1 << 20), (double)bench->peak_rss_bytes / (1 << 20));
+    printf(
+        "prefill %.0f tokens: %.1f tokens/s, first token after %.3f s, %.0f%% of the arithmetic\n",
+        prompt, prompt / bench->prefill_seconds, bench->prefill_seconds,
+        100 * prefill_operations(bench->shape, prompt) / bench->prefill_seconds /
+            peak_flops(bench));
+    for (uint32_t i = 0; i < bench->batches.count; i++)
+        printf("decode batch %-3u %8.1f tokens/s, step %7.2f ms, %3.0f%% of the bandwidth, %3.0f%% "
+               "of the arithmetic\n",
+               bench->batches.values[i], bench->batches.values[i] / bench->step_seconds[i],
+               bench->step_seconds[i] * 1e3, 100 * decode_of_read(bench, i),
+               100 * decode_of_flops(bench, i));
+}
+
+int bench_model(int argc, char **argv) {
+    struct bench bench = {.logits = NULL};
+    struct option_result result;
+    struct error error = {.text = ""};
+    int exit_code;
+    if (!command_begin(&bench_model_options, argc, argv, &bench.values, &result, &exit_code))
+        return exit_code;
+    if (rank_job_begin(&bench_model_options, &bench.values.job, &exit_code)) return exit_code;
+    enum status status =
+        model_run_sizes_read("--batch", bench.values.batch, &bench.batches, &error);
+    if (status == STATUS_OK) status = open_model(&bench, &error);
+    if (status == STATUS_OK) status = measure(&bench, &error);
+    bench.peak_rss_bytes = peak_rss_bytes();
+    if (status == STATUS_OK)
+        status = rank_job_write_trace(&bench.values.job, solo_group(bench.solo), &error);
+    if (status == STATUS_OK) status = measure_limits(&bench, &error);
+    if (status == STATUS_OK) (bench.values.json ? print_json : print_table)(&bench);
+    solo_close(bench.solo);
+    free(bench.logits);
+    free(bench.tokens);
+    return status == STATUS_OK ? command_end(&bench_model_options)
+                               : command_failed(&bench_model_options, status, &error);
+}

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench overlap: what the overlap schedules hide, on ranks with a link that was slowed down.
+ * Each rank computes a prompt, then decodes; every schedule in turn, several times over, so that a
+ * disturbance meets them all; medians, with the extremes beside.
+ *
+ *   compute   the sequential step without its waits, on a link as fast as it goes
+ *   comm      what the transfers of a sequential step take on the slow link
+ *   ideal     the larger of the two: all of the other hidden
+ *   hidden    of the comm: what no rank waited for
+ *   speed     sequential's time by its own
+ *
+ * With --schedule NAME that one is measured beside sequential. What --schedule auto takes is
+ * measured in turns with the best once more.
+ *
+ * Unless told, the link is made so slow that comm takes as long as compute, where a schedule is
+ * worth most.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "serving/policy/choose_overlap.h"
+#include "bench/bench.h"
+#include "bench/machine_limits.h"
+#include "command/model_run.h"
+#include "command/rank_job.h"
+
+#define RUNS_MAX 99
+#define WARM_RUNS 2
+#define LEARN_RUNS 3  /* of a schedule, which the automatic choice needs */
+#define NEAR_BEST 1.1 /* of its time */
+
+struct overlap_values {
+    struct model_run_values run;
+    struct rank_job_values job;
+    uint64_t prompt, runs, steps;
+    const char *batch;
+    bool json;
+};
+
+#define AT(field) .offset = offsetof(struct overlap_values, field)
+
+static const struct option overlap_rows[] = {
+    MODEL_RUN_OPTIONS,
+    RANK_JOB_OPTIONS(struct overlap_values),
+    {.name = "prompt",
+     .type = OPTION_COUNT,
+     .fallback = "2048",
+     .help = "tokens of each rank's prompt, computed in one step",
+     .minimum = 64,
+     .maximum = LIMIT_STEP_TOKENS,
+     AT(prompt)},
+    {.name = "batch",
+     .type = OPTION_TEXT,
+     .fallback = "1,2,4,8,16,32,64,128",
+     .help = "sequences of each rank that decode together: one measurement each; they begin with "
+             "128 tokens. 0: none, the prompt alone",
+     AT(batch)},
+    {.name = "steps",
+     .type = OPTION_COUNT,
+     .fallback = "8",
+     .help = "decode steps in a run",
+     .minimum = 1,
+     .maximum = 64,
+     AT(steps)},
+    {.name = "runs",
+     .type = OPTION_COUNT,
+     .fallback = "7",
+     .help = "runs of each schedule, of which the median counts",
+     .minimum = 1,
+     .maximum = RUNS_MAX,
+     AT(runs)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+};
+
+const struct option_table bench_overlap_options = {
+    .command = "bench overlap",
+    .arguments = "",
+    .description = "What the overlap schedules hide of the ranks' communication.",
+    .options = overlap_rows,
+    .option_count = ARRAY_COUNT(overlap_rows),
+};
+
+#define CONTEXT 128u /* of a decoding sequence at first */
+
+struct bench {
+    struct overlap_values values;
+    struct model_run_sizes batches; /* none: the prompt alone */
+    uint32_t ranks;
+    struct solo *solo;
+    uint32_t vocab;
+    uint32_t *tokens;      /* [prompt] */
+    float *logits;         /* [ranks * batches.largest][vocab] */
+    struct solo_row *rows; /* [ranks * batches.largest] */
+    struct rank_report *reports;
+    double gbps, us;
+    uint32_t printed;
+    uint32_t measured, near_best; /* batch sizes; those where auto is as good as the best */
+    uint32_t five_stage, any; /* the batch from which on it is faster than sequential; 0: none */
+};
+
+/* Batches come in ascending order. */
+static void note_faster(uint32_t *from, uint32_t batch, bool faster) {
+    if (!faster)
+        *from = 0;
+    else if (*from == 0)
+        *from = batch;
+}
+
+/* A run of one schedule; seconds. Transfers and waits are means over the ranks. */
+struct timing {
+    double seconds, transfer, waited, bytes;
+};
+
+struct spread {
+    double median, least, most;
+};
+
+static struct timing counts_of(struct bench *bench) {
+    struct timing sum = {0};
+    rank_group_report(solo_group(bench->solo), bench->reports);
+    for (uint32_t rank = 0; rank < bench->ranks; rank++) {
+        sum.transfer += (double)bench->reports[rank].model.transfer_ns * 1e-9 / bench->ranks;
+        sum.waited += (double)bench->reports[rank].model.waited_ns * 1e-9 / bench->ranks;
+        sum.bytes += (double)bench->reports[rank].model.bytes_sent / bench->ranks;
+    }
+    return sum;
+}
+
+/* ---- what is timed: a prompt on each rank, or some steps of `batch` sequences on each ----------
+ */
+
+static enum status step(struct bench *bench, uint32_t row_count, struct error *error) {
+    return solo_step(bench->solo, bench->rows, row_count, bench->logits, NULL, error);
+}
+
+static enum status prefill(struct bench *bench, struct error *error) {
+    for (uint32_t i = 0; i < bench->ranks; i++) {
+        solo_reset(bench->solo, i);
+        bench->rows[i] = (struct solo_row){.sequence = i,
+                                           .form = TOKEN_PROMPT,
+                                           .tokens = bench->tokens,
+                                           .token_count = (uint32_t)bench->values.prompt,
+                                           .logits_count = 1};
+    }
+    return step(bench, bench->ranks, error);
+}
+
+static enum status decode(struct bench *bench, uint32_t batch, struct error *error) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < batch * bench->ranks; i++) {
+        solo_truncate(bench->solo, i, CONTEXT);
+        bench->rows[i] = (struct solo_row){
+            .sequence = i, .form = TOKEN_GENERATED, .token_count = 1, .logits_count = 1};
+    }
+    for (uint32_t k = 0; !status && k < bench->values.steps; k++) {
+        for (uint32_t i = 0; i < batch * bench->ranks; i++)
+            bench->rows[i].tokens = bench->tokens + (i + 7 * k) % bench->values.prompt;
+        status = step(bench, batch * bench->ranks, error);
+    }
+    return status;
+}
+
+/* batch 0: prefill. */
+static enum status time_run(struct bench *bench, uint32_t batch, const char *schedule,
+                            struct timing *out, struct error *error) {
+    struct timing before = counts_of(bench);
+    solo_set_schedule(bench->solo, schedule);
+    double start = machine_limits_now();
+    enum status status = batch ? decode(bench, batch, error) : prefill(bench, error);
+    if (status) return status;
+    double seconds = machine_limits_now() - start;
+    struct timing after = counts_of(bench);
+    *out = (struct timing){seconds, after.transfer - before.transfer, after.waited - before.waited,
+                           after.bytes - before.bytes};
+    return STATUS_OK;
+}
+
+static struct spread spread_of(double *values, uint32_t count) {
+    double median = machine_limits_median(values, count); /* sorts */
+    return (struct spread){median, values[0], values[count - 1]};
+}
+
+/* --schedule NAME: that one beside sequential, alone. */
+static bool all_wanted(const struct bench *bench) {
+    return !strcmp(bench->values.run.schedule, "auto");
+}
+
+static bool is_wanted(const struct bench *bench, int kind) {
+    return kind == OVERLAP_SEQUENTIAL || all_wanted(bench) ||
+           !strcmp(bench->values.run.schedule, overlap_name((enum overlap_kind)kind));
+}
+
+/* ---- runs ---------------------------------------------------------------------------------- */
+
+struct runs {
+    double seconds[RUNS_MAX], waited[RUNS_MAX], transfer[RUNS_MAX];
+    uint32_t count;
+};
+
+static void add_run(struct runs *runs, const struct timing *timing) {
+    runs->seconds[runs->count] = timing->seconds;
+    runs->waited[runs->count] = timing->waited;
+    runs->transfer[runs->count++] = timing->transfer;
+}
+
+/* One batch size, or the prompt. */
+struct result {
+    uint32_t batch;                   /* 0: the prompt */
+    double compute, comm, sequential; /* seconds */
+    double bytes;
+    struct runs kinds[OVERLAP_KIND_COUNT];
+    struct runs best, chosen; /* the fastest of these again, in turns with the automatic choice */
+    enum overlap_kind best_kind;
+    struct choose_overlap_choice choice; /* the last of the automatic ones */
+    double of_best;                      /* chosen seconds / best seconds */
+};
+
+static void print_head(const struct bench *bench, const struct result *result) {
+    if (bench->values.json) return;
+    if (result->batch)
+        printf("decode, %u sequences a rank, %llu steps", result->batch,
+               (unsigned long long)bench->values.steps);
+    else
+        printf("prefill, %llu tokens a rank", (unsigned long long)bench->values.prompt);
+    printf(": compute %.2f ms, comm %.2f ms at %.3g Gbit/s, ideal %.2f ms\n"
+           "  %-20s %25s %12s %7s %10s %9s\n",
+           result->compute * 1e3, result->comm * 1e3, bench->gbps,
+           (result->compute > result->comm ? result->compute : result->comm) * 1e3, "schedule",
+           "ms (least-most)", "exposed ms", "hidden", "speed", "of ideal");
+}
+
+static void print_schedule(struct bench *bench, const struct result *result, const char *name,
+                           struct runs *runs) {
+    struct spread seconds = spread_of(runs->seconds, runs->count);
+    double waited = spread_of(runs->waited, runs->count).median;
+    double ideal = result->compute > result->comm ? result->compute : result->comm;
+    double hidden = result->comm > 0 ? 1 - waited / result->comm : 0;
+    if (bench->values.json) {
+        printf("%s\n  {\"batch\":%u,\"schedule\":\"%s\",\"seconds\":%.6g,\"least\":%.6g,"
+               "\"most\":%.6g,\"exposed_seconds\":%.6g,\"compute_seconds\":%.6g,"
+               "\"comm_seconds\":%.6g,\"hidden\":%.3f,\"of_sequential\":%.3f,\"of_ideal\":%.3f",
+               bench->printed++ ? "," : "", result->batch, name, seconds.median, seconds.least,
+               seconds.most, waited, result->compute, result->comm, hidden,
+               result->sequential / seconds.median, ideal / seconds.median);
+        if (runs == &result->chosen)
+            printf(",\"takes\":\"%s\",\"reason\":\"%s\",\"best\":\"%s\",\"of_best\":%.3f",
+                   overlap_name(result->choice.kind),
+                   choose_overlap_reason_name(result->choice.reason),
+                   overlap_name(result->best_kind), result->of_best);
+        printf("}");
+        return;
+    }
+    printf("  %-20s %9.2f (%.2f-%.2f) %10.2f %7.0f%% %8.2f x %8.2f\n", name, seconds.median * 1e3,
+           seconds.least * 1e3, seconds.most * 1e3, waited * 1e3, hidden * 100,
+           result->sequential / seconds.median, ideal / seconds.median);
+    if (runs == &result->chosen)
+        printf("  auto takes %s (%s), the best is %s: %.2f of its time\n",
+               overlap_name(result->choice.kind), choose_overlap_reason_name(result->choice.reason),
+               overlap_name(result->best_kind), result->of_best);
+}
+
+/* Seconds in which the ranks compute, and the bytes of one run, on a link as fast as it goes. */
+static enum status measure_compute(struct bench *bench, struct result *result,
+                                   struct error *error) {
+    double seconds[RUNS_MAX];
+    struct timing timing = {0};
+    enum status status = STATUS_OK;
+    rank_group_set_link(solo_group(bench->solo), 0, 0);
+    for (uint32_t run = 0; !status && run < bench->values.runs + WARM_RUNS; run++) {
+        status = time_run(bench, result->batch, overlap_name(OVERLAP_SEQUENTIAL), &timing, error);
+        if (run >= WARM_RUNS) seconds[run - WARM_RUNS] = timing.seconds - timing.waited;
+    }
+    if (status) return status;
+    result->compute = machine_limits_median(seconds, (uint32_t)bench->values.runs);
+    result->bytes = timing.bytes;
+    return STATUS_OK;
+}
+
+/* Every schedule in turn. What they take is noted by the automatic choice, too. */
+static enum status measure_kinds(struct bench *bench, struct result *result, struct error *error) {
+    if (bench->gbps == 0) bench->gbps = result->bytes * 8e-9 / result->compute;
+    rank_group_set_link(solo_group(bench->solo), bench->gbps, bench->us);
+    solo_forget_measured(bench->solo);
+    for (uint32_t run = 0; run < bench->values.runs; run++)
+        for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
+            struct timing timing;
+            if (!is_wanted(bench, kind)) continue;
+            enum status status = time_run(bench, result->batch,
+                                          overlap_name((enum overlap_kind)kind), &timing, error);
+            if (status) return status;
+            add_run(&result->kinds[kind], &timing);
+        }
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
+        struct runs *runs = &result->kinds[kind];
+        if (!is_wanted(bench, kind)) continue;
+        double median = spread_of(runs->seconds, runs->count).median;
+        if (kind == OVERLAP_SEQUENTIAL) {
+            result->sequential = median;
+            result->comm = spread_of(runs->transfer, runs->count).median;
+        }
+        if (median < spread_of(result->kinds[result->best_kind].seconds, runs->count).median)
+            result->best_kind = (enum overlap_kind)kind;
+    }
+    return STATUS_OK;
+}
+
+/* The automatic choice beside the best, in turns: a disturbance meets both. */
+static enum status measure_choice(struct bench *bench, struct result *result, struct error *error) {
+    enum status status = STATUS_OK;
+    uint32_t learning = bench->values.runs < LEARN_RUNS ? LEARN_RUNS : 0;
+    for (uint32_t run = 0; !status && run < bench->values.runs + learning; run++) {
+        struct timing best, chosen;
+        status = time_run(bench, result->batch, overlap_name(result->best_kind), &best, error);
+        if (!status) status = time_run(bench, result->batch, "auto", &chosen, error);
+        if (status || run < learning) continue;
+        add_run(&result->best, &best);
+        add_run(&result->chosen, &chosen);
+        result->choice = solo_schedule(bench->solo);
+    }
+    if (status) return status;
+    uint32_t count = result->best.count;
+    result->of_best = spread_of(result->chosen.seconds, count).median /
+                      spread_of(result->best.seconds, count).median;
+    return STATUS_OK;
+}
+
+static void note_choice(struct bench *bench, struct result *result) {
+    struct runs *five_stage = &result->kinds[OVERLAP_DECODE_FIVE_STAGE];
+    double five = spread_of(five_stage->seconds, five_stage->count).median;
+    print_schedule(bench, result, "auto", &result->chosen);
+    bench->measured++;
+    bench->near_best += result->of_best <= NEAR_BEST;
+    if (!result->batch) return;
+    note_faster(&bench->five_stage, result->batch, five < result->sequential);
+    note_faster(&bench->any, result->batch, result->best_kind != OVERLAP_SEQUENTIAL);
+}
+
+static enum status compare(struct bench *bench, uint32_t batch, struct error *error) {
+    static struct result result;
+    result = (struct result){.batch = batch};
+    enum status status = measure_compute(bench, &result, error);
+    if (!status) status = measure_kinds(bench, &result, error);
+    if (!status && all_wanted(bench)) status = measure_choice(bench, &result, error);
+    if (status) return status;
+    print_head(bench, &result);
+    for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
+        if (is_wanted(bench, kind))
+            print_schedule(bench, &result, overlap_name((enum overlap_kind)kind),
+                           &result.kinds[kind]);
+    if (all_wanted(bench)) note_choice(bench, &result);
+    return STATUS_OK;
+}
+
+static void print_crossover(const char *what, uint32_t batch) {
+    if (batch)
+        printf("decode: %s faster than sequential from %u sequences a rank on\n", what, batch);
+    else
+        printf("decode: %s not faster than sequential at the largest batch\n", what);
+}
+
+static void print_end(const struct bench *bench) {
+    if (bench->values.json) {
+        printf("],\"crossover\":{\"decode-five-stage\":%u,\"any\":%u},\"near_best\":%u,"
+               "\"measured\":%u",
+               bench->five_stage, bench->any, bench->near_best, bench->measured);
+        return;
+    }
+    if (!bench->measured) return;
+    if (bench->batches.count) {
+        print_crossover("decode-five-stage", bench->five_stage);
+        print_crossover("the best schedule", bench->any);
+    }
+    printf("auto: within %.0f%% of the best at %u of %u\n", (NEAR_BEST - 1) * 100, bench->near_best,
+           bench->measured);
+}
+
+static enum status fill_contexts(struct bench *bench, struct error *error) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; !status && i < bench->ranks * bench->batches.largest; i++) {
+        solo_reset(bench->solo, i);
+        status = solo_prefill(bench->solo, i, bench->tokens, CONTEXT, 0, bench->logits, error);
+    }
+    return status;
+}
+
+static enum status read_batches(struct bench *bench, struct error *error) {
+    struct model_run_sizes *batches = &bench->batches;
+    *batches = (struct model_run_sizes){.count = 0, .largest = 1};
+    if (!strcmp(bench->values.batch, "0")) return STATUS_OK;
+    enum status status = model_run_sizes_read("--batch", bench->values.batch, batches, error);
+    for (uint32_t i = 1; !status && i < batches->count; i++)
+        if (batches->values[i] <= batches->values[i - 1])
+            status = error_set(error, STATUS_INVALID, "--batch: %u after %u; sizes ascend",
+                               batches->values[i], batches->values[i - 1]);
+    return status;
+}
+
+static enum status open_bench(struct bench *bench, struct error *error) {
+    struct solo_options options = {.schedule = "sequential"};
+    enum status status = read_batches(bench, error);
+    if (!status) status = model_run_options(&bench->values.run, &options.model, error);
+    if (!status) status = rank_job_options(&bench->values.job, &options.model, error);
+    options.rebalance = rank_job_rebalance(&bench->values.job);
+    if (status) return status;
+    bench->ranks = (uint32_t)bench->values.job.ranks;
+    bench->gbps = bench->values.job.link_gbps;
+    bench->us = bench->values.job.link_us;
+    uint32_t prompt = (uint32_t)bench->values.prompt;
+    options.sequences = bench->ranks * bench->batches.largest;
+    options.context_max = prompt > 2 * CONTEXT ? prompt : 2 * CONTEXT;
+    options.model.step_tokens_max =
+        prompt > bench->batches.largest ? prompt : bench->batches.largest;
+    status = model_run_open(&options, &bench->solo, error);
+    if (status) return status;
+    bench->vocab = model_shape(solo_model(bench->solo))->vocab;
+    bench->tokens = malloc((prompt > CONTEXT ? prompt : CONTEXT) * sizeof *bench->tokens);
+    bench->logits = malloc((size_t)options.sequences * bench->vocab * sizeof *bench->logits);
+    bench->rows = calloc(options.sequences, sizeof *bench->rows);
+    bench->reports = calloc(bench->ranks, sizeof *bench->reports);
+    if (!bench->tokens || !bench->logits || !bench->rows || !bench->reports)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the tokens");
+    for (uint32_t i = 0; i < prompt || i < CONTEXT; i++)
+        bench->tokens[i] = (uint32_t)(random_uniform(1, 0, i) * bench->vocab);
+    return STATUS_OK;
+}
+
+int bench_overlap(int argc, char **argv) {
+    struct bench bench = {.solo = NULL};
+    struct option_result result;
+    struct error error = {.text = ""};
+    int exit_code;
+    if (!command_begin(&bench_overlap_options, argc, argv, &bench.values, &result, &exit_code))
+        return exit_code;
+    if (bench.values.job.ranks < 2)
+        return command_misused(&bench_overlap_options, "one rank sends nothing: give --ranks 2");
+    if (rank_job_begin(&bench_overlap_options, &bench.values.job, &exit_code)) return exit_code;
+    enum status status = open_bench(&bench, &error);
+    if (!status && bench.values.json) printf("{\"runs\":[");
+    if (!status) status = compare(&bench, 0, &error);
+    if (!status && bench.batches.count) status = fill_contexts(&bench, &error);
+    for (uint32_t i = 0; !status && i < bench.batches.count; i++)
+        status = compare(&bench, bench.batches.values[i], &error);
+    if (!status) print_end(&bench);
+    if (!status) status = rank_job_write_trace(&bench.values.job, solo_group(bench.solo), &error);
+    if (!status && bench.values.json) {
+        rank_job_print_json(&bench.values.job, solo_group(bench.solo));
+        printf("}\n");
+    }
+    solo_close(bench.solo);
+    free(bench.tokens);
+    free(bench.logits);
+    free(bench.rows);
+    free(bench.reports);
+    return status ? command_failed(&bench_overlap_options, status, &error)
+                  : command_end(&bench_overlap_options);
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench serve: load on any OpenAI-style server, and what its clients see. Lengths and
+ * arrivals are drawn from the seed, or come from a trace; everything is streamed.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/random.h"
+#include "base/tree.h"
+#include "host/process/file.h"
+#include "bench/bench.h"
+#include "bench/load.h"
+#include "bench/load_chart.h"
+#include "bench/load_ideal.h"
+#include "bench/load_report.h"
+#include "bench/load_trace.h"
+
+#define REQUESTS_MAX 10000000
+#define REQUESTS_PER_SECOND 1000 /* drawn for --seconds */
+#define IDEAL_BYTES 256          /* of its JSON */
+#define TRACE_BYTES_MAX ((size_t)1 << 30)
+
+struct serve_values {
+    const char *endpoint, *prompts, *prompt_tokens, *output_tokens, *trace, *model_name, *token_ids,
+        *extra, *chart;
+    uint64_t requests, concurrency, seconds, leave_percent, warmup, seed, timeout, max_prompt,
+        max_output, sample;
+    double rate, speed, scale_tokens, trace_rate, temperature;
+    bool ignore_eos, describe, json;
+};
+
+#define AT(field) .offset = offsetof(struct serve_values, field)
+
+static const struct option serve_rows[] = {
+    {.name = "requests",
+     .type = OPTION_COUNT,
+     .help = "how many; 0: 64, or all of the trace, or what fits into --seconds",
+     .maximum = REQUESTS_MAX,
+     AT(requests)},
+    {.name = "seconds",
+     .type = OPTION_COUNT,
+     .help = "begin no request later than this; 0: all begin",
+     .maximum = 1000000,
+     AT(seconds)},
+    {.name = "leave-percent",
+     .type = OPTION_COUNT,
+     .help = "so many of the clients leave in the middle of their answers",
+     .maximum = 100,
+     AT(leave_percent)},
+    {.name = "concurrency",
+     .type = OPTION_COUNT,
+     .help = "at most so many at a time; 0: 16, or no bound with --rate or --trace",
+     .maximum = LOAD_CONCURRENCY_MAX,
+     AT(concurrency)},
+    {.name = "rate",
+     .type = OPTION_NUMBER,
+     .help = "requests per second on average, arriving at random moments (Poisson); 0: as fast as "
+             "--concurrency allows",
+     .maximum = 1e6,
+     AT(rate)},
+    {.name = "prompt-tokens",
+     .type = OPTION_TEXT,
+     .fallback = "256",
+     .help = "tokens of a prompt: A, or A:B for any number between",
+     AT(prompt_tokens)},
+    {.name = "output-tokens",
+     .type = OPTION_TEXT,
+     .fallback = "64",
+     .help = "tokens of an answer: A, or A:B",
+     AT(output_tokens)},
+    {.name = "trace",
+     .type = OPTION_TEXT,
+     .help = "a file of arrivals and lengths: an Azure LLM trace (CSV), a Mooncake trace (JSON "
+             "Lines), or CSV with num_prefill_tokens and num_decode_tokens",
+     AT(trace)},
+    {.name = "speed",
+     .type = OPTION_NUMBER,
+     .fallback = "1",
+     .help = "how much faster than recorded a trace is played",
+     .minimum = 1e-6,
+     .maximum = 1e9,
+     AT(speed)},
+    {.name = "trace-rate",
+     .type = OPTION_NUMBER,
+     .help = "... or so that so many requests come a second on average, at its own moments",
+     .maximum = 1e6,
+     AT(trace_rate)},
+    {.name = "sample",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "play one of so many conversations of a trace: requests that share their second block "
+             "stay together",
+     .minimum = 1,
+     .maximum = 1 << 30,
+     AT(sample)},
+    {.name = "scale-tokens",
+     .type = OPTION_NUMBER,
+     .fallback = "1",
+     .help = "make a trace's prompts, shared blocks and answers so many times as long: 0.125 makes "
+             "64 tokens of a block of 512; then come --max-prompt and --max-output",
+     .minimum = 1.0 / LOAD_TRACE_BLOCK_TOKENS,
+     .maximum = 16,
+     AT(scale_tokens)},
+    {.name = "max-prompt",
+     .type = OPTION_COUNT,
+     .help = "cut a trace's prompts to so many tokens; 0: leave them",
+     .maximum = LOAD_TRACE_TOKENS_MAX,
+     AT(max_prompt)},
+    {.name = "max-output",
+     .type = OPTION_COUNT,
+     .help = "cut a trace's answers to so many tokens; 0: leave them",
+     .maximum = LOAD_TRACE_TOKENS_MAX,
+     AT(max_output)},
+    {.name = "endpoint",
+     .type = OPTION_CHOICE,
+     .fallback = "completions",
+     .help = "which API to ask",
+     .choices = "chat|completions",
+     AT(endpoint)},
+    {.name = "prompts",
+     .type = OPTION_CHOICE,
+     .fallback = "tokens",
+     .help = "token ids, or words (about one token each); chats are always words",
+     .choices = "tokens|words",
+     AT(prompts)},
+    {.name = "token-ids",
+     .type = OPTION_TEXT,
+     .fallback = "300:1000",
+     .help = "draw ids from A up to, but not including, B",
+     AT(token_ids)},
+    {.name = "model-name",
+     .type = OPTION_TEXT,
+     .help = "the model to ask for; the first that the server lists if not given",
+     AT(model_name)},
+    {.name = "ignore-eos",
+     .type = OPTION_FLAG,
+     .fallback = "true",
+     .help = "ask for answers of full length; --no-ignore-eos for servers that do not know the "
+             "parameter",
+     AT(ignore_eos)},
+    {.name = "temperature",
+     .type = OPTION_NUMBER,
+     .help = "of the sampling",
+     .maximum = 100,
+     AT(temperature)},
+    {.name = "extra",
+     .type = OPTION_TEXT,
+     .help = "a JSON object whose members go into every request, e.g. {\"cache_prompt\":false}",
+     AT(extra)},
+    {.name = "warmup",
+     .type = OPTION_COUNT,
+     .fallback = "0",
+     .help = "requests before the measurement",
+     .maximum = 1000000,
+     AT(warmup)},
+    {.name = "timeout",
+     .type = OPTION_COUNT,
+     .fallback = "600",
+     .help = "seconds without a byte after which a request has failed",
+     .minimum = 1,
+     .maximum = 86400,
+     AT(timeout)},
+    {.name = "seed",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "of all that is drawn",
+     AT(seed)},
+    {.name = "chart",
+     .type = OPTION_TEXT,
+     .help = "draw what happened into this SVG file",
+     AT(chart)},
+    {.name = "describe",
+     .type = OPTION_FLAG,
+     .help = "send nothing, print what would be sent, and what an endless cache would have of it",
+     AT(describe)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+};
+
+const struct option_table bench_serve_options = {
+    .command = "bench serve",
+    .arguments = "URL",
+    .description =
+        "Sends load to any OpenAI-style server and prints what its clients see: time to first "
+        "token, time per token, throughput.\nFails if a request does.",
+    .options = serve_rows,
+    .option_count = ARRAY_COUNT(serve_rows),
+    .positional_max = 1,
+};
+
+struct plan {
+    struct load_options options;
+    struct load_request *requests;
+    size_t count;
+    struct load_trace trace;
+};
+
+/* "A" or "A:B", 1 <= A <= B. */
+static bool read_range(const char *text, uint32_t range[2]) {
+    char *end;
+    unsigned long low = strtoul(text, &end, 10), high = low;
+    if (end == text || text[0] == '-') return false;
+    if (*end == ':') {
+        const char *second = end + 1;
+        high = strtoul(second, &end, 10);
+        if (end == second || *second == '-') return false;
+    }
+    range[0] = (uint32_t)low;
+    range[1] = (uint32_t)high;
+    return *end == 0 && low >= 1 && low <= high && high <= LOAD_TRACE_TOKENS_MAX;
+}
+
+static uint32_t draw_between(const uint32_t range[2], double uniform) {
+    return range[0] + (uint32_t)(uniform * (range[1] - range[0] + 1));
+}
+
+enum { DRAW_PROMPT = 1, DRAW_OUTPUT, DRAW_ARRIVAL };
+
+static enum status draw_requests(struct plan *plan, const struct serve_values *values,
+                                 struct error *error) {
+    uint32_t prompt[2], output[2];
+    if (!read_range(values->prompt_tokens, prompt))
+        return error_set(error, STATUS_INVALID,
+                         "--prompt-tokens: expected A or A:B with 1 <= A <= B, found '%s'",
+                         values->prompt_tokens);
+    if (!read_range(values->output_tokens, output))
+        return error_set(error, STATUS_INVALID,
+                         "--output-tokens: expected A or A:B with 1 <= A <= B, found '%s'",
+                         values->output_tokens);
+    uint64_t in_time = values->seconds * REQUESTS_PER_SECOND;
+    plan->count = values->requests ? values->requests : !in_time ? 64 : in_time;
+    if (plan->count > REQUESTS_MAX) plan->count = REQUESTS_MAX;
+    plan->requests = calloc(plan->count, sizeof *plan->requests);
+    if (!plan->requests) return error_set(error, STATUS_NO_MEMORY, "no memory for the requests");
+    double arrival = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        uint32_t place = (uint32_t)i;
+        plan->requests[i] = (struct load_request){
+            .arrival = arrival,
+            .prompt_tokens = draw_between(prompt, random_uniform(values->seed, DRAW_PROMPT, place)),
+            .output_tokens = draw_between(output, random_uniform(values->seed, DRAW_OUTPUT, place)),
+        };
+        if (values->rate > 0)
+            arrival -= log1p(-random_uniform(values->seed, DRAW_ARRIVAL, place)) / values->rate;
+    }
+    plan->options.open = values->rate > 0;
+    return STATUS_OK;
+}
+
+static uint32_t cut(uint32_t tokens, uint64_t max) {
+    return max && tokens > max ? (uint32_t)max : tokens;
+}
+
+static enum status take_trace(struct plan *plan, const struct serve_values *values,
+                              struct error *error) {
+    struct bytes text;
+    enum status status = file_take(values->trace, TRACE_BYTES_MAX, &text, error);
+    if (status) return status;
+    status = load_trace_read(text, values->trace, &plan->trace, error);
+    free((void *)(uintptr_t)text.data);
+    if (status) return status;
+    load_trace_sample(&plan->trace, values->sample, values->seed);
+    plan->count = plan->trace.count;
+    if (values->requests && values->requests < plan->count) plan->count = values->requests;
+    if (plan->count == 0)
+        return error_set(error, STATUS_INVALID, "--sample: none of the conversations is drawn");
+    return STATUS_OK;
+}
+
+/* So many tokens of a trace's `tokens`, whose blocks now have block_tokens. */
+static uint32_t scale(uint32_t tokens, uint32_t block_tokens, uint64_t max) {
+    uint64_t scaled =
+        ((uint64_t)tokens * block_tokens + LOAD_TRACE_BLOCK_TOKENS / 2) / LOAD_TRACE_BLOCK_TOKENS;
+    if (scaled > LOAD_TRACE_TOKENS_MAX) scaled = LOAD_TRACE_TOKENS_MAX;
+    return cut(scaled ? (uint32_t)scaled : 1, max);
+}
+
+/* How much faster than recorded. */
+static double speed_of(const struct plan *plan, const struct serve_values *values) {
+    double seconds = plan->trace.rows[plan->count - 1].arrival;
+    if (values->trace_rate <= 0 || seconds <= 0) return values->speed;
+    return values->trace_rate * seconds / (double)plan->count;
+}
+
+static enum status read_trace(struct plan *plan, const struct serve_values *values,
+                              struct error *error) {
+    enum status status = take_trace(plan, values, error);
+    if (status) return status;
+    plan->requests = calloc(plan->count, sizeof *plan->requests);
+    if (!plan->requests) return error_set(error, STATUS_NO_MEMORY, "no memory for the requests");
+    uint32_t block_tokens = (uint32_t)lround(values->scale_tokens * LOAD_TRACE_BLOCK_TOKENS);
+    double poisson = 0, speed = speed_of(plan, values);
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct load_trace_row *row = &plan->trace.rows[i];
+        plan->requests[i] = (struct load_request){
+            .arrival = values->rate > 0 ? poisson : row->arrival / speed,
+            .prompt_tokens = scale(row->prompt_tokens, block_tokens, values->max_prompt),
+            .output_tokens = scale(row->output_tokens, block_tokens, values->max_output),
+            .blocks = row->block_count ? plan->trace.blocks + row->block_index : NULL,
+            .block_count = row->block_count,
+            .block_tokens = block_tokens,
+        };
+        if (values->rate > 0)
+            poisson -=
+                log1p(-random_uniform(values->seed, DRAW_ARRIVAL, (uint32_t)i)) / values->rate;
+    }
+    plan->options.open = plan->trace.has_arrivals || values->rate > 0;
+    return STATUS_OK;
+}
+
+/* The members of the object `text`, for every body. */
+static enum status read_extra(const char *text, char **members_out, struct error *error) {
+    struct arena arena;
+    const struct tree *root;
+    size_t room = strlen(text) * 64 + 4096;
+    void *memory = malloc(room);
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "no memory for --extra");
+    arena_over(&arena, memory, room);
+    enum status status = tree_parse(&arena, bytes_of(text), "--extra", &root, error);
+    if (!status && tree_kind(root) != TREE_OBJECT)
+        status = error_set(error, STATUS_INVALID, "--extra: expected a JSON object, found %s",
+                           tree_kind_name(tree_kind(root)));
+    free(memory);
+    if (status) return status;
+    const char *open = strchr(text, '{') + 1, *close = strrchr(text, '}');
+    while (open < close && strchr(" \t\r\n", *open))
+        open++;
+    *members_out = strndup(open, (size_t)(close - open));
+    return *members_out ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for --extra");
+}
+
+static enum status make_plan(struct plan *plan, const struct serve_values *values, const char *url,
+                             char **extra_out, struct error *error) {
+    uint32_t ids[2];
+    enum status status =
+        values->trace ? read_trace(plan, values, error) : draw_requests(plan, values, error);
+    if (!status && values->extra) status = read_extra(values->extra, extra_out, error);
+    if (status) return status;
+    if (!read_range(values->token_ids, ids) || ids[0] == ids[1])
+        return error_set(error, STATUS_INVALID,
+                         "--token-ids: expected A:B with 1 <= A < B, found '%s'",
+                         values->token_ids);
+    uint64_t places = values->concurrency;
+    if (!places) places = plan->options.open ? LOAD_CONCURRENCY_MAX : 16;
+    if (places > plan->count && places > values->warmup)
+        places = plan->count > values->warmup ? plan->count : values->warmup;
+    struct load_options *options = &plan->options;
+    options->url = url;
+    options->model = values->model_name;
+    options->extra = *extra_out;
+    options->chat = !strcmp(values->endpoint, "chat");
+    options->text_prompts = !strcmp(values->prompts, "words");
+    options->ignore_eos = values->ignore_eos;
+    options->concurrency = (uint32_t)places;
+    options->token_low = ids[0];
+    options->token_high = ids[1];
+    options->warmup = (uint32_t)values->warmup;
+    options->stall_ms_max = (uint32_t)values->timeout * 1000;
+    options->seed = values->seed;
+    options->leave_percent = (uint32_t)values->leave_percent;
+    options->seconds_max = (double)values->seconds;
+    options->temperature = values->temperature;
+    return STATUS_OK;
+}
+
+/* Members of a JSON object, with a comma behind. */
+static void write_ideal(const struct load_ideal *ideal, char *out, size_t room) {
+    snprintf(out, room,
+             "\"ideal\":{\"prompt_tokens\":%" PRIu64 ",\"output_tokens\":%" PRIu64
+             ",\"cached_tokens\":%" PRIu64 ",\"block_cached_tokens\":%" PRIu64 "},",
+             ideal->prompt_tokens, ideal->output_tokens, ideal->cached_tokens,
+             ideal->block_cached_tokens);
+}
+
+static double percent(uint64_t part, uint64_t whole) {
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void print_ideal(const struct load_ideal *ideal) {
+    printf("an endless cache would have %.1f %% of the prompts' tokens, %.1f %% in whole blocks of "
+           "%d\n",
+           percent(ideal->cached_tokens, ideal->prompt_tokens),
+           percent(ideal->block_cached_tokens, ideal->prompt_tokens), KV_BLOCK_TOKENS);
+}
+
+static enum status describe(const struct plan *plan, const struct serve_values *values,
+                            struct error *error) {
+    struct load_ideal ideal;
+    char members[IDEAL_BYTES];
+    enum status status = load_ideal_of(plan->requests, plan->count, KV_BLOCK_TOKENS, &ideal, error);
+    if (status) return status;
+    double seconds = plan->requests[plan->count - 1].arrival;
+    write_ideal(&ideal, members, sizeof members);
+    if (values->json) {
+        printf("{%s\"requests\":%zu,\"seconds\":%.6g}\n", members, plan->count, seconds);
+        return STATUS_OK;
+    }
+    printf("%zu requests in %.2f s, %" PRIu64 " tokens in, %" PRIu64 " out\n", plan->count, seconds,
+           ideal.prompt_tokens, ideal.output_tokens);
+    print_ideal(&ideal);
+    return STATUS_OK;
+}
+
+static enum status show(const struct plan *plan, const struct serve_values *values,
+                        struct load_outcome *outcome, size_t *failed_out, struct error *error) {
+    struct load_report report;
+    struct load_ideal ideal;
+    char members[IDEAL_BYTES] = "";
+    enum status status = load_report_make(outcome, plan->count, &report, error);
+    if (!status && values->trace)
+        status = load_ideal_of(plan->requests, plan->count, KV_BLOCK_TOKENS, &ideal, error);
+    if (status) return status;
+    if (values->trace) write_ideal(&ideal, members, sizeof members);
+    if (values->json)
+        load_report_print_json(&report, outcome, &plan->options, members);
+    else
+        load_report_print(&report, outcome, &plan->options);
+    if (values->trace && !values->json) {
+        printf("%.1f %% of the prompts' tokens came from a cache; ",
+               percent(report.cached_tokens, report.prompt_tokens));
+        print_ideal(&ideal);
+    }
+    *failed_out = report.failed;
+    if (!values->chart) return STATUS_OK;
+    char title[512];
+    snprintf(title, sizeof title, "%s: %zu requests, %.0f prompt and %.0f output tokens/s",
+             outcome->model, plan->count, (double)report.prompt_tokens / outcome->seconds,
+             (double)report.output_tokens / outcome->seconds);
+    return load_chart_write(values->chart, outcome, plan->count, title, error);
+}
+
+int bench_serve(int argc, char **argv) {
+    struct serve_values values;
+    struct option_result result;
+    struct plan plan = {.count = 0};
+    struct load_outcome outcome = {0};
+    struct error error = {""};
+    char *extra = NULL;
+    size_t failed = 0;
+    int exit_code;
+    if (!command_begin(&bench_serve_options, argc, argv, &values, &result, &exit_code))
+        return exit_code;
+    const char *url = result.positional_count ? result.positional[0] : NULL;
+    if (!url && !values.describe)
+        return command_misused(&bench_serve_options, "the server's URL is needed");
+    enum status status = make_plan(&plan, &values, url, &extra, &error);
+    if (!status && values.describe) {
+        status = describe(&plan, &values, &error);
+        goto done;
+    }
+    if (!status) status = load_run(&plan.options, plan.requests, plan.count, &outcome, &error);
+    if (!status) plan.count = outcome.request_count;
+    if (!status) status = show(&plan, &values, &outcome, &failed, &error);
+    if (!status && failed)
+        status = error_set(&error, STATUS_IO, "%zu of %zu requests to %s failed", failed,
+                           plan.count, url);
+done:
+    load_outcome_free(&outcome);
+    load_trace_free(&plan.trace);
+    free(plan.requests);
+    free(extra);
+    return status ? command_failed(&bench_serve_options, status, &error)
+                  : command_end(&bench_serve_options);
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench transfer: KV blocks from the pages of one process to those of another, from the
+ * offer to the receiver's word that all has arrived, beside what the machine does at best with the
+ * same bytes between the same pages, in turn in the same rounds: a plain TCP connection over
+ * loopback (send, recv, one byte back), and memcpy. The layouts are runs of 64 KiB slices, and
+ * DeepSeek-V3's blocks.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "host/transfer/kv_transport.h"
+#include "bench/bench.h"
+#include "bench/machine_limits.h"
+
+#define ROUNDS_MAX 999
+#define WARM_UP 2
+#define SECOND INT64_C(1000000000)
+#define DEADLINE_NS (60 * SECOND)
+
+struct transfer_values {
+    uint64_t rounds;
+    const char *way;
+    bool json;
+};
+
+static const struct option transfer_rows[] = {
+    {.name = "rounds",
+     .type = OPTION_COUNT,
+     .fallback = "15",
+     .help = "repetitions, of which the median counts",
+     .offset = offsetof(struct transfer_values, rounds),
+     .minimum = 3,
+     .maximum = ROUNDS_MAX},
+    {.name = "way",
+     .type = OPTION_CHOICE,
+     .fallback = "auto",
+     .choices = "auto|copy|fetch",
+     .help = "how slices reach their page: they come along and are copied, or UCX fetches them",
+     .offset = offsetof(struct transfer_values, way)},
+    {.name = "json",
+     .type = OPTION_FLAG,
+     .help = "print one JSON object",
+     .offset = offsetof(struct transfer_values, json)},
+};
+
+const struct option_table bench_transfer_options = {
+    .command = "bench transfer",
+    .arguments = "",
+    .description = "Times KV transfers between two processes beside plain TCP and memcpy.",
+    .options = transfer_rows,
+    .option_count = ARRAY_COUNT(transfer_rows),
+};
+
+struct layout {
+    const char *name;
+    uint32_t width, slices; /* of a page; BF16 */
+    uint32_t page_count;
+    uint32_t blocks[6]; /* of each transfer that is measured; 0: no more */
+};
+
+static const struct layout layouts[] = {
+    {"64 KiB slices", 512, 1, 1024, {1, 4, 16, 64, 256, 1024}},
+    {"V3 blocks", 576, 61, 32, {1, 4, 16, 32}},
+};
+
+enum path { PATH_TRANSFER, PATH_TCP, PATH_MEMCPY, PATH_COUNT };
+
+/* What the parent asks of the child. */
+struct order {
+    enum path path;
+    uint32_t blocks;
+    uint64_t number; /* of the ticket */
+};
+
+struct bench {
+    struct transfer_values values;
+    const struct layout *layout;
+    struct kv_pages pages, copy;
+    struct kv_transport *transport;
+    uint64_t tickets;
+    pid_t child;
+    int to_child, from_child; /* pipes */
+    int connection;           /* plain TCP */
+    char address[KV_ADDRESS_BYTES];
+    bool first; /* no line was printed yet */
+};
+
+static enum status broke(struct error *error, const char *what) {
+    return error_set(error, STATUS_IO, "%s: %s", what, errno ? strerror(errno) : "it ended");
+}
+
+static bool read_all(int file, void *data, size_t bytes) {
+    for (size_t done = 0; done < bytes;) {
+        ssize_t count = read(file, (char *)data + done, bytes - done);
+        if (count <= 0 && !(count < 0 && errno == EINTR)) return false;
+        done += count > 0 ? (size_t)count : 0;
+    }
+    return true;
+}
+
+static bool write_all(int file, const void *data, size_t bytes) {
+    for (size_t done = 0; done < bytes;) {
+        ssize_t count = write(file, (const char *)data + done, bytes - done);
+        if (count <= 0 && !(count < 0 && errno == EINTR)) return false;
+        done += count > 0 ? (size_t)count : 0;
+    }
+    return true;
+}
+
+/* --- both sides ---------------------------------------------------------------------------------
+ */
+
+static enum status open_pages(const struct layout *layout, struct kv_pages *pages,
+                              struct error *error) {
+    enum status status = kv_pages_open(
+        pages, KV_ELEMENT_BF16, layout->width, layout->slices, 0,
+        layout->page_count * kv_block_bytes(KV_ELEMENT_BF16, layout->width, layout->slices), error);
+    if (status == STATUS_OK) memset(pages->memory, 'k', pages->mapped_bytes);
+    return status;
+}
+
+static enum status open_transport(struct bench *bench, struct error *error) {
+    static const uint8_t model[32] = "fathom bench transfer";
+    struct kv_transport_options options = kv_transport_defaults();
+    options.pages = &bench->pages;
+    options.model_id = model;
+    options.numerics_id = "bench";
+    options.host = "127.0.0.1";
+    if (!strcmp(bench->values.way, "copy")) options.fetch_bytes_min = UINT64_MAX;
+    if (!strcmp(bench->values.way, "fetch")) options.fetch_bytes_min = 1;
+    return kv_transport_open(&options, &bench->transport, error);
+}
+
+static bool wait_end(struct bench *bench, struct transfer_ended *ended) {
+    while (!kv_transport_next(bench->transport, ended)) {
+        struct pollfd file = {kv_transport_file(bench->transport), POLLIN, 0};
+        poll(&file, 1, 1000);
+    }
+    return ended->end == TRANSFER_DONE;
+}
+
+static size_t row_bytes(const struct bench *bench) {
+    return KV_BLOCK_TOKENS * bench->pages.row_bytes;
+}
+
+static size_t transfer_bytes(const struct bench *bench, uint32_t blocks) {
+    return blocks * bench->layout->slices * row_bytes(bench);
+}
+
+/* Calls `move` on the rows of every slice, layer by layer. */
+static bool for_slices(struct bench *bench, uint32_t blocks,
+                       bool (*move)(struct bench *bench, uint32_t block, uint32_t slice)) {
+    for (uint32_t slice = 0; slice < bench->layout->slices; slice++)
+        for (uint32_t block = 0; block < blocks; block++)
+            if (!move(bench, block, slice)) return false;
+    return true;
+}
+
+/* --- the child: receives ------------------------------------------------------------------------
+ */
+
+static bool receive_slice(struct bench *bench, uint32_t block, uint32_t slice) {
+    return read_all(bench->connection, kv_pages_slice(&bench->pages, block, slice),
+                    row_bytes(bench));
+}
+
+static bool obey(struct bench *bench, const struct order *order) {
+    struct transfer_block blocks[1024];
+    struct transfer_ended ended;
+    char done = 1;
+    if (order->path == PATH_TCP)
+        return for_slices(bench, order->blocks, receive_slice) &&
+               write_all(bench->connection, &done, 1);
+    for (uint32_t i = 0; i < order->blocks; i++)
+        blocks[i] =
+            (struct transfer_block){{i}, KV_BLOCK_TOKENS, 0, (uint32_t)bench->layout->slices};
+    struct transfer_ticket ticket = {order->number, 1};
+    return kv_transport_expect(bench->transport, ticket, blocks, order->blocks,
+                               clock_now_ns() + DEADLINE_NS, NULL) == STATUS_OK &&
+           write_all(bench->from_child, &done, 1) && wait_end(bench, &ended);
+}
+
+static int listen_plainly(struct sockaddr_in *address) {
+    socklen_t bytes = sizeof *address;
+    int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (file >= 0 && (bind(file, (struct sockaddr *)address, sizeof *address) || listen(file, 1) ||
+                      getsockname(file, (struct sockaddr *)address, &bytes)))
+        return -1;
+    return file;
+}
+
+/* Says where it listens (UCX, plain), then obeys until the pipe ends. */
+static int live_as_child(struct bench *bench) {
+    struct error error;
+    struct sockaddr_in plain;
+    struct order order;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int listener = listen_plainly(&plain);
+    if (listener < 0 || open_pages(bench->layout, &bench->pages, &error) != STATUS_OK ||
+        open_transport(bench, &error) != STATUS_OK)
+        return 1;
+    snprintf(bench->address, sizeof bench->address, "%s", kv_transport_address(bench->transport));
+    if (!write_all(bench->from_child, bench->address, sizeof bench->address) ||
+        !write_all(bench->from_child, &plain, sizeof plain))
+        return 1;
+    bench->connection = accept(listener, NULL, NULL);
+    while (read_all(bench->to_child, &order, sizeof order))
+        if (!obey(bench, &order)) return 1;
+    return 0;
+}
+
+/* --- the parent: sends and measures -------------------------------------------------------------
+ */
+
+static enum status start_child(struct bench *bench, struct error *error) {
+    int down[2], up[2];
+    errno = 0;
+    if (pipe(down) || pipe(up)) return broke(error, "cannot make pipes");
+    fflush(NULL);
+    bench->child = fork();
+    if (bench->child < 0) return broke(error, "cannot start a second process");
+    if (bench->child == 0) {
+        close(down[1]);
+        close(up[0]);
+        bench->to_child = down[0];
+        bench->from_child = up[1];
+        _exit(live_as_child(bench));
+    }
+    close(down[0]);
+    close(up[1]);
+    bench->to_child = down[1];
+    bench->from_child = up[0];
+    return STATUS_OK;
+}
+
+static enum status meet_child(struct bench *bench, struct error *error) {
+    struct sockaddr_in plain;
+    int one = 1;
+    if (!read_all(bench->from_child, bench->address, sizeof bench->address) ||
+        !read_all(bench->from_child, &plain, sizeof plain))
+        return broke(error, "the second process");
+    bench->connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bench->connection < 0 ||
+        connect(bench->connection, (struct sockaddr *)&plain, sizeof plain) ||
+        setsockopt(bench->connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one))
+        return broke(error, "cannot connect over loopback");
+    return STATUS_OK;
+}
+
+static bool push_slice(struct bench *bench, uint32_t block, uint32_t slice) {
+    enum status status;
+    while ((status = kv_transport_push(
+                bench->transport, (struct transfer_ticket){bench->tickets, 1}, block, slice,
+                kv_pages_slice(&bench->pages, block, slice), KV_BLOCK_TOKENS)) == STATUS_FULL) {
+        struct pollfd file = {kv_transport_file(bench->transport), POLLIN, 0};
+        struct transfer_ended none;
+        poll(&file, 1, 1000);
+        if (kv_transport_next(bench->transport, &none)) return false;
+    }
+    return status == STATUS_OK;
+}
+
+static bool send_slice(struct bench *bench, uint32_t block, uint32_t slice) {
+    return write_all(bench->connection, kv_pages_slice(&bench->pages, block, slice),
+                     row_bytes(bench));
+}
+
+static bool copy_slice(struct bench *bench, uint32_t block, uint32_t slice) {
+    memcpy(kv_pages_slice(&bench->copy, block, slice), kv_pages_slice(&bench->pages, block, slice),
+           row_bytes(bench));
+    return true;
+}
+
+static bool send_transfer(struct bench *bench, uint32_t blocks) {
+    struct transfer_ticket ticket = {bench->tickets, 1};
+    struct transfer_ended ended;
+    return kv_transport_offer(bench->transport, ticket, bench->address,
+                              clock_now_ns() + DEADLINE_NS, NULL) == STATUS_OK &&
+           for_slices(bench, blocks, push_slice) &&
+           kv_transport_finish(bench->transport, ticket, NULL, 0) == STATUS_OK &&
+           wait_end(bench, &ended);
+}
+
+/* Seconds of one transfer, negative if it failed. */
+static double run_path(struct bench *bench, enum path path, uint32_t blocks) {
+    struct order order = {path, blocks, ++bench->tickets};
+    char done;
+    if (path != PATH_MEMCPY && !write_all(bench->to_child, &order, sizeof order)) return -1;
+    if (path == PATH_TRANSFER && !read_all(bench->from_child, &done, 1)) return -1;
+    double start = machine_limits_now();
+    bool good = path == PATH_TRANSFER ? send_transfer(bench, blocks)
+                : path == PATH_TCP
+                    ? for_slices(bench, blocks, send_slice) && read_all(bench->connection, &done, 1)
+                    : for_slices(bench, blocks, copy_slice);
+    return good ? machine_limits_now() - start : -1;
+}
+
+static void print_case(struct bench *bench, uint32_t blocks, double (*seconds)[ROUNDS_MAX]) {
+    static const char *const names[PATH_COUNT] = {"transfer", "tcp", "memcpy"};
+    uint32_t rounds = (uint32_t)bench->values.rounds;
+    double bytes = (double)transfer_bytes(bench, blocks), median[PATH_COUNT];
+    for (int path = 0; path < PATH_COUNT; path++)
+        median[path] = machine_limits_median(seconds[path], rounds); /* sorted now */
+    uint32_t low = rounds / 10, high = rounds - 1 - rounds / 10;
+    if (!bench->values.json) {
+        printf("%-13s %5u %8.2f MB %9.3f ms (%.3f..%.3f) %6.2f GB/s  TCP %9.3f ms %6.2f GB/s  "
+               "memcpy %6.2f GB/s  of TCP %4.0f %%\n",
+               bench->layout->name, blocks, bytes * 1e-6, median[0] * 1e3, seconds[0][low] * 1e3,
+               seconds[0][high] * 1e3, bytes / median[0] * 1e-9, median[1] * 1e3,
+               bytes / median[1] * 1e-9, bytes / median[2] * 1e-9, 100 * median[1] / median[0]);
+        return;
+    }
+    printf("%s\n {\"layout\":\"%s\",\"blocks\":%u,\"bytes\":%.0f", bench->first ? "" : ",",
+           bench->layout->name, blocks, bytes);
+    for (int path = 0; path < PATH_COUNT; path++)
+        printf(",\"%s\":{\"seconds\":%.4g,\"low\":%.4g,\"high\":%.4g}", names[path], median[path],
+               seconds[path][low], seconds[path][high]);
+    printf("}");
+    bench->first = false;
+}
+
+static enum status measure(struct bench *bench, struct error *error) {
+    static double seconds[PATH_COUNT][ROUNDS_MAX];
+    for (uint32_t i = 0; i < ARRAY_COUNT(bench->layout->blocks) && bench->layout->blocks[i]; i++) {
+        uint32_t blocks = bench->layout->blocks[i];
+        for (uint32_t round = 0; round < WARM_UP + bench->values.rounds; round++)
+            for (int path = 0; path < PATH_COUNT; path++) {
+                double taken = run_path(bench, (enum path)path, blocks);
+                if (taken < 0)
+                    return error_set(error, STATUS_IO, "a transfer of %u blocks failed", blocks);
+                if (round >= WARM_UP) seconds[path][round - WARM_UP] = taken;
+            }
+        print_case(bench, blocks, seconds);
+        fflush(stdout);
+    }
+    return STATUS_OK;
+}
+
+static void end_layout(struct bench *bench) {
+    kv_transport_close(bench->transport);
+    kv_pages_close(&bench->pages);
+    kv_pages_close(&bench->copy);
+    if (bench->connection > 0) close(bench->connection);
+    if (bench->child > 0) {
+        close(bench->to_child);
+        close(bench->from_child);
+        kill(bench->child, SIGKILL);
+        waitpid(bench->child, NULL, 0);
+    }
+}
+
+static enum status run_layout(struct bench *bench, struct error *error) {
+    enum status status = open_pages(bench->layout, &bench->pages, error);
+    if (status == STATUS_OK) status = open_pages(bench->layout, &bench->copy, error);
+    if (status == STATUS_OK) status = open_transport(bench, error);
+    if (status == STATUS_OK) status = meet_child(bench, error);
+    if (status == STATUS_OK) status = measure(bench, error);
+    end_layout(bench);
+    return status;
+}
+
+static double cpu_seconds(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+/* CPU time that an open transport takes while nothing happens, per second. */
+static enum status measure_idle(struct bench *bench, double *share_out, struct error *error) {
+    enum status status = open_pages(&layouts[0], &bench->pages, error);
+    if (status == STATUS_OK) status = open_transport(bench, error);
+    if (status == STATUS_OK) {
+        poll(NULL, 0, 200);
+        double start = machine_limits_now(), cpu = cpu_seconds();
+        poll(NULL, 0, 1000);
+        *share_out = (cpu_seconds() - cpu) / (machine_limits_now() - start);
+    }
+    kv_transport_close(bench->transport);
+    kv_pages_close(&bench->pages);
+    return status;
+}
+
+int bench_transfer(int argc, char **argv) {
+    struct option_result result;
+    struct transfer_values values;
+    struct error error = {.text = ""};
+    int exit_code;
+    double idle = 0;
+    if (!command_begin(&bench_transfer_options, argc, argv, &values, &result, &exit_code))
+        return exit_code;
+    signal(SIGPIPE, SIG_IGN);
+    if (values.json)
+        printf("{\"rounds\":%u,\"cases\":[", (unsigned)values.rounds);
+    else
+        printf("median of %u rounds (10%% and 90%% of them)\n", (unsigned)values.rounds);
+    static struct bench benches[ARRAY_COUNT(layouts) + 1]; /* the last one idles */
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++) {
+        benches[i] = (struct bench){.values = values, .layout = &layouts[i], .first = i == 0};
+        status = start_child(&benches[i], &error); /* before there are threads */
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
+        status = run_layout(&benches[i], &error);
+    benches[ARRAY_COUNT(layouts)].values = values;
+    if (status == STATUS_OK) status = measure_idle(&benches[ARRAY_COUNT(layouts)], &idle, &error);
+    if (values.json)
+        printf("],\n \"idle_cpu_share\":%.5f}\n", idle);
+    else if (status == STATUS_OK)
+        printf("idle: %.3f %% of a CPU\n", 100 * idle);
+    return status == STATUS_OK ? command_end(&bench_transfer_options)
+                               : command_failed(&bench_transfer_options, status, &error);
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * fathom bench ttft: the first token of a prompt that is computed, that comes from the KV storage's
+ * disk, from its host memory, and as the server chooses by itself; then the same with a disk made
+ * slow, loaded first and layer by layer in the step, and chosen again. A server for each case, all
+ * alive at once and asked in turn, so that other load on the machine meets them alike; each round
+ * has a prompt of its own. Disk blocks are read past the page cache. Several ranks take the prompts
+ * in turn.
+ */
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "host/storage/kv_store_check.h"
+#include "bench/bench.h"
+#include "bench/child.h"
+#include "bench/load.h"
+#include "bench/machine_limits.h"
+
+#define ROUNDS_MAX 99
+#define WARM_PROMPTS                                                                               \
+    4 /* asked of each rank before, computed and loaded: it learns what both take */
+#define START_SECONDS_MAX 600
+#define ARGUMENTS_MAX 32
+#define ARGUMENT_BYTES 600
+#define TOKEN_LOW 300
+
+enum side { COMPUTED, DISK, HOST, CHOSEN, SLOW_FIRST, SLOW_IN_STEP, SLOW_CHOSEN, SIDE_COUNT };
+
+static const char *const side_names[SIDE_COUNT] = {
+    "computed",
+    "from disk",
+    "from host memory",
+    "as the server chooses",
+    "slow disk: loaded first",
+    "... loaded in the step",
+    "... as the server chooses",
+};
+static const char *const side_keys[SIDE_COUNT] = {"computed",   "disk",         "host",     "auto",
+                                                  "slow_first", "slow_in_step", "slow_auto"};
+
+struct ttft_values {
+    const char *model, *dir;
+    uint64_t prompt, stored, rounds, kv_memory, slow_rate, ranks, threads, vocab;
+    bool json;
+};
+
+#define AT(field) .offset = offsetof(struct ttft_values, field)
+
+static const struct option ttft_rows[] = {
+    {.name = "model",
+     .type = OPTION_TEXT,
+     .help = "directory of a checkpoint; without it the embedded model",
+     AT(model)},
+    {.name = "dir", .type = OPTION_TEXT, .fallback = ".", .help = "on the disk to use", AT(dir)},
+    {.name = "prompt",
+     .type = OPTION_COUNT,
+     .fallback = "1500",
+     .help = "tokens of a prompt",
+     .minimum = 2 * KV_BLOCK_TOKENS,
+     .maximum = LIMIT_CONTEXT,
+     AT(prompt)},
+    {.name = "stored",
+     .type = OPTION_COUNT,
+     .help = "leading tokens of each prompt that were seen before, half of it at least; 0: all",
+     .maximum = LIMIT_CONTEXT,
+     AT(stored)},
+    {.name = "rounds",
+     .type = OPTION_COUNT,
+     .fallback = "9",
+     .help = "figures are medians over so many",
+     .minimum = 1,
+     .maximum = ROUNDS_MAX,
+     AT(rounds)},
+    {.name = "kv-memory",
+     .type = OPTION_BYTES,
+     .fallback = "6MiB",
+     .help = "of each rank: so little that few prompts fit, and the others leave for host memory",
+     AT(kv_memory)},
+    {.name = "slow-rate",
+     .type = OPTION_BYTES,
+     .fallback = "1MiB",
+     .help = "bytes a second that each rank reads of the slow disk; 0: leave it out",
+     AT(slow_rate)},
+    {.name = "ranks",
+     .type = OPTION_COUNT,
+     .fallback = "1",
+     .help = "of each server's unit; several take prompts in turn, and host memory, which is each "
+             "one's own, is left out",
+     .minimum = 1,
+     .maximum = LIMIT_RANKS,
+     AT(ranks)},
+    {.name = "threads",
+     .type = OPTION_COUNT,
+     .help = "of each rank; 0: as many as there are CPUs, or an even share of them",
+     .maximum = 4096,
+     AT(threads)},
+    {.name = "vocab",
+     .type = OPTION_COUNT,
+     .fallback = "1500",
+     .help = "prompts draw their tokens below this id",
+     .minimum = TOKEN_LOW + 1,
+     .maximum = UINT32_MAX,
+     AT(vocab)},
+    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+};
+
+const struct option_table bench_ttft_options = {
+    .command = "bench ttft",
+    .arguments = "",
+    .description = "A prompt's first token: computed, from the KV storage, and as the server "
+                   "chooses.",
+    .options = ttft_rows,
+    .option_count = ARRAY_COUNT(ttft_rows),
+};
+
+struct server {
+    struct child child;
+    char url[256];
+    bool runs;
+};
+
+struct bench {
+    struct ttft_values values;
+    char own[ARGUMENT_BYTES], directory[400];
+    struct server servers[SIDE_COUNT];
+    double seconds[SIDE_COUNT][ROUNDS_MAX];
+    uint64_t asked; /* prompts, so far */
+    struct error *error;
+};
+
+struct command {
+    const char *argv[ARGUMENTS_MAX + 1];
+    char texts[ARGUMENTS_MAX][ARGUMENT_BYTES];
+    size_t count;
+};
+
+static void add(struct command *command, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void add(struct command *command, const char *name, const char *format, ...) {
+    va_list arguments;
+    check(command->count + 2 <= ARGUMENTS_MAX);
+    if (name) command->argv[command->count++] = name;
+    char *text = command->texts[command->count];
+    va_start(arguments, format);
+    format_va(text, ARGUMENT_BYTES, format, arguments);
+    va_end(arguments);
+    command->argv[command->count++] = text;
+}
+
+/* ---- servers ----------------------------------------------------------------------------------
+ */
+
+static uint64_t warm_count(const struct bench *bench) {
+    return WARM_PROMPTS * bench->values.ranks;
+}
+
+/* Prompts of the rounds, and those to learn from, which come behind them. */
+static uint64_t prompt_count(const struct bench *bench) {
+    return bench->values.rounds + warm_count(bench);
+}
+
+static bool is_slow(enum side side) {
+    return side == SLOW_FIRST || side == SLOW_IN_STEP || side == SLOW_CHOSEN;
+}
+
+static bool is_wanted(const struct bench *bench, enum side side) {
+    if (side == HOST && bench->values.ranks > 1) return false;
+    return bench->values.slow_rate > 0 || !is_slow(side);
+}
+
+static void add_storage(struct command *command, const struct bench *bench, enum side side) {
+    bool chosen = side == CHOSEN || side == SLOW_CHOSEN;
+    if (side == COMPUTED) return;
+    add(command, "--kv-load", "%s", chosen ? "auto" : "always");
+    if (side == HOST)
+        add(command, "--kv-host", "%llu",
+            (unsigned long long)(bench->values.kv_memory * prompt_count(bench)));
+    else
+        add(command, "--kv-dir", "%s", bench->directory);
+    if (is_slow(side))
+        add(command, "--kv-read-rate", "%llu",
+            (unsigned long long)(bench->values.slow_rate * bench->values.ranks));
+    add(command, "--kv-overlap", "%s", side == SLOW_FIRST ? "off" : "on");
+}
+
+static enum status start(struct bench *bench, struct command *command, struct server *server) {
+    char port[200];
+    enum status status =
+        child_start(command->argv, "listening on http://127.0.0.1:", START_SECONDS_MAX,
+                    &server->child, port, sizeof port, bench->error);
+    if (status) return status;
+    format_text(server->url, sizeof server->url, "http://127.0.0.1:%s", port);
+    server->runs = true;
+    return STATUS_OK;
+}
+
+static void begin_command(const struct bench *bench, struct command *command) {
+    *command = (struct command){.count = 0};
+    add(command, NULL, "%s", bench->own);
+    add(command, "serve", "--port=0");
+    add(command, "--kv-memory", "%llu",
+        (unsigned long long)(bench->values.kv_memory * bench->values.ranks));
+    add(command, "--ranks", "%llu", (unsigned long long)bench->values.ranks);
+    add(command, "--rank-balance", "round-robin");
+    add(command, "--threads", "%llu", (unsigned long long)bench->values.threads);
+    if (bench->values.model) add(command, "--model", "%s", bench->values.model);
+}
+
+static void stop(struct server *server) {
+    if (server->runs) child_stop(&server->child);
+    server->runs = false;
+}
+
+/* ---- asking -----------------------------------------------------------------------------------
+ */
+
+#define NEVER_SEEN ((uint64_t)1 << 32) /* numbers from here on are tails' */
+
+/* The first token of a prompt whose stored part is known by its number; so many tokens of it. */
+static enum status ask_some(struct bench *bench, const struct server *server, uint64_t number,
+                            uint32_t tokens, double *seconds_out, uint32_t *cached_out) {
+    const uint64_t parts[] = {number, NEVER_SEEN + bench->asked++};
+    struct load_request request = {.prompt_tokens = tokens,
+                                   .output_tokens = 1,
+                                   .blocks = parts,
+                                   .block_count = ARRAY_COUNT(parts),
+                                   .block_tokens = (uint32_t)bench->values.stored};
+    struct load_options options = {.url = server->url,
+                                   .concurrency = 1,
+                                   .ignore_eos = true,
+                                   /* A token may be half a letter, which alone is no text. */
+                                   .extra = "\"return_token_ids\":true",
+                                   .token_low = TOKEN_LOW,
+                                   .token_high = (uint32_t)bench->values.vocab,
+                                   .stall_ms_max = START_SECONDS_MAX * 1000,
+                                   .seed = 1};
+    struct load_outcome outcome;
+    enum status status = load_run(&options, &request, 1, &outcome, bench->error);
+    if (status) return status;
+    struct load_result result = outcome.results[0];
+    if (result.failure != LOAD_OK)
+        status = error_set(bench->error, STATUS_IO, "%s: %s: %s", server->url,
+                           load_failure_name(result.failure), outcome.messages[result.failure]);
+    load_outcome_free(&outcome);
+    *seconds_out = result.first - result.arrival;
+    *cached_out = result.cached_tokens;
+    return status;
+}
+
+/* What is stored of all prompts. */
+static enum status ask_all(struct bench *bench, const struct server *server) {
+    enum status status = STATUS_OK;
+    double seconds;
+    uint32_t cached;
+    for (uint64_t i = 0; i < prompt_count(bench) && !status; i++)
+        status = ask_some(bench, server, i, (uint32_t)bench->values.stored, &seconds, &cached);
+    return status;
+}
+
+static enum status ask(struct bench *bench, const struct server *server, uint64_t number,
+                       double *seconds_out, uint32_t *cached_out) {
+    return ask_some(bench, server, number, (uint32_t)bench->values.prompt, seconds_out, cached_out);
+}
+
+/* Everything on disk, by a server that then ends. */
+static enum status fill(struct bench *bench) {
+    struct command command;
+    struct server server = {.runs = false};
+    begin_command(bench, &command);
+    add(&command, "--kv-dir", "%s", bench->directory);
+    add(&command, "--kv-load", "never");
+    enum status status = start(bench, &command, &server);
+    if (!status) status = ask_all(bench, &server);
+    stop(&server);
+    return status;
+}
+
+/* Each rank has computed some prompts, and found some. */
+static enum status warm_up(struct bench *bench, enum side side) {
+    const struct server *server = &bench->servers[side];
+    enum status status = STATUS_OK;
+    double seconds;
+    uint32_t cached;
+    if (side == HOST) return ask_all(bench, server);
+    uint64_t ranks = bench->values.ranks, warm = warm_count(bench);
+    for (uint64_t i = 0; i < 2 * warm && !status; i++) {
+        bool fresh = i / ranks % 2 == 0;
+        uint64_t number = i / (2 * ranks) * ranks + i % ranks; /* < warm */
+        number += fresh ? prompt_count(bench) : bench->values.rounds;
+        status = ask(bench, server, number, &seconds, &cached);
+    }
+    return status;
+}
+
+static enum status open_server(struct bench *bench, enum side side) {
+    struct command command;
+    begin_command(bench, &command);
+    add_storage(&command, bench, side);
+    enum status status = start(bench, &command, &bench->servers[side]);
+    return status ? status : warm_up(bench, side);
+}
+
+static enum status run_round(struct bench *bench, uint32_t round) {
+    uint64_t known = bench->values.stored < bench->values.prompt ? bench->values.stored
+                                                                 : bench->values.prompt - 1;
+    uint32_t whole = (uint32_t)known / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < SIDE_COUNT && !status; i++) {
+        enum side side = (enum side)((i + round) % SIDE_COUNT); /* nobody always comes first */
+        uint32_t cached;
+        if (!is_wanted(bench, side)) continue;
+        status = ask(bench, &bench->servers[side], round, &bench->seconds[side][round], &cached);
+        bool chosen = side == CHOSEN || side == SLOW_CHOSEN;
+        uint32_t expected = side == COMPUTED ? 0 : whole;
+        if (!status && !chosen && cached != expected)
+            status = error_set(bench->error, STATUS_CORRUPT,
+                               "%s: %u tokens were cached where %u should be", side_names[side],
+                               cached, expected);
+    }
+    return status;
+}
+
+/* ---- the report -------------------------------------------------------------------------------
+ */
+
+static double median_of(struct bench *bench, enum side side) {
+    return machine_limits_median(bench->seconds[side], (uint32_t)bench->values.rounds);
+}
+
+/* Of the choice to the better of computing and the ways to load. */
+static double ratio(struct bench *bench, enum side first, enum side last, enum side chosen) {
+    double best = median_of(bench, COMPUTED);
+    for (enum side side = first; side <= last; side++)
+        best = fmin(best, median_of(bench, side));
+    return median_of(bench, chosen) / best;
+}
+
+static void print_report(struct bench *bench) {
+    bool slow = bench->values.slow_rate > 0;
+    if (!bench->values.json)
+        printf("first token of a prompt of %llu tokens, %llu of them stored, ms; medians of %llu "
+               "(least to most)\n",
+               (unsigned long long)bench->values.prompt, (unsigned long long)bench->values.stored,
+               (unsigned long long)bench->values.rounds);
+    else
+        printf("{\"prompt_tokens\":%llu,\"stored_tokens\":%llu,\"rounds\":%llu",
+               (unsigned long long)bench->values.prompt, (unsigned long long)bench->values.stored,
+               (unsigned long long)bench->values.rounds);
+    for (enum side side = 0; side < SIDE_COUNT; side++) {
+        if (!is_wanted(bench, side)) continue;
+        double ms = 1e3 * median_of(bench, side);
+        const double *sorted = bench->seconds[side];
+        if (bench->values.json)
+            printf(",\"%s_ms\":%.2f", side_keys[side], ms);
+        else
+            printf("  %-26s %9.1f  (%.1f to %.1f)\n", side_names[side], ms, 1e3 * sorted[0],
+                   1e3 * sorted[bench->values.rounds - 1]);
+    }
+    double fast = ratio(bench, DISK, DISK, CHOSEN);
+    double late = slow ? ratio(bench, SLOW_FIRST, SLOW_IN_STEP, SLOW_CHOSEN) : 0;
+    if (bench->values.json) {
+        printf(",\"auto_to_best\":%.3f", fast);
+        if (slow) printf(",\"slow_auto_to_best\":%.3f", late);
+        printf("}\n");
+        return;
+    }
+    printf("the choice takes %.2f times the better of computing and loading", fast);
+    if (slow)
+        printf("; with a disk of %.1f MB/s %.2f times", (double)bench->values.slow_rate * 1e-6,
+               late);
+    printf("\n");
+}
+
+static enum status run(struct bench *bench) {
+    enum status status = fill(bench);
+    for (enum side side = 0; side < SIDE_COUNT && !status; side++)
+        if (is_wanted(bench, side)) status = open_server(bench, side);
+    for (uint32_t round = 0; round < bench->values.rounds && !status; round++)
+        status = run_round(bench, round);
+    for (enum side side = 0; side < SIDE_COUNT; side++)
+        stop(&bench->servers[side]);
+    return status;
+}
+
+/* Segments, the folder of their one format, and the directory; other files stay. */
+static void clear(const struct bench *bench) {
+    struct error ignored;
+    uint64_t removed, left;
+    char path[800];
+    if (kv_store_check_shrink(bench->directory, 0, &removed, &left, &ignored)) return;
+    DIR *directory = opendir(bench->directory);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        format_text(path, sizeof path, "%s/%s", bench->directory, entry->d_name);
+        if (entry->d_name[0] != '.' && rmdir(path)) fprintf(stderr, "%s: stays\n", path);
+    }
+    if (directory) closedir(directory);
+    if (rmdir(bench->directory)) fprintf(stderr, "%s: stays\n", bench->directory);
+}
+
+int bench_ttft(int argc, char **argv) {
+    static struct bench bench;
+    struct option_result result;
+    struct error error = {""};
+    int exit_code;
+    if (!command_begin(&bench_ttft_options, argc, argv, &bench.values, &result, &exit_code))
+        return exit_code;
+    struct ttft_values *values = &bench.values;
+    if (!values->stored) values->stored = values->prompt;
+    if (values->stored > values->prompt || 2 * values->stored < values->prompt)
+        return command_misused(&bench_ttft_options,
+                               "--stored is more than --prompt, or less than half of it");
+    bench.error = &error;
+    ssize_t own = readlink("/proc/self/exe", bench.own, sizeof bench.own - 1);
+    if (own <= 0) error_set(&error, STATUS_IO, "/proc/self/exe: cannot be read");
+    if (own <= 0) return command_failed(&bench_ttft_options, STATUS_IO, &error);
+    format_text(bench.directory, sizeof bench.directory, "%.300s/fathom-bench-ttft-%d",
+                bench.values.dir, (int)getpid());
+    enum status status = run(&bench);
+    clear(&bench);
+    if (status) return command_failed(&bench_ttft_options, status, &error);
+    print_report(&bench);
+    return command_end(&bench_ttft_options);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/machine_limits.h"
+
+#define OUTPUT_BYTES_MAX ((long)64 << 20)
+#define STOP_SECONDS_MAX 10
+#define LINE_BYTES_MAX 200
+
+static void wait_a_moment(void) {
+    struct timespec moment = {.tv_nsec = 20000000};
+    nanosleep(&moment, NULL);
+}
+
+/* Everything written to the file so far, with a terminator; NULL: no memory. */
+static char *contents(FILE *file, size_t *count_out) {
+    off_t end = lseek(fileno(file), 0, SEEK_END);
+    if (end < 0 || end > OUTPUT_BYTES_MAX) end = end < 0 ? 0 : OUTPUT_BYTES_MAX;
+    char *text = malloc((size_t)end + 1);
+    if (!text) return NULL;
+    ssize_t count = pread(fileno(file), text, (size_t)end, 0);
+    *count_out = count > 0 ? (size_t)count : 0;
+    text[*count_out] = 0;
+    return text;
+}
+
+/* The last line that says something, for a message. */
+static void last_line(FILE *file, char out[LINE_BYTES_MAX]) {
+    size_t count = 0;
+    char *text = contents(file, &count);
+    out[0] = 0;
+    if (!text) return;
+    while (count && (unsigned char)text[count - 1] <= ' ')
+        count--;
+    size_t from = count;
+    while (from && text[from - 1] != '\n')
+        from--;
+    if (count - from >= LINE_BYTES_MAX) count = from + LINE_BYTES_MAX - 1;
+    for (size_t i = from; i < count; i++) {
+        unsigned char c = (unsigned char)text[i];
+        out[i - from] = c < ' ' || c >= 0x7F ? '?' : (char)c;
+    }
+    out[count - from] = 0;
+    free(text);
+}
+
+/* In the child: never returns. */
+static void become(const char *const *argv, pid_t parent, FILE *output, FILE *errors) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(126); /* it has gone already */
+    signal(SIGPIPE, SIG_DFL);
+    if (dup2(fileno(output), STDOUT_FILENO) < 0 || dup2(fileno(errors), STDERR_FILENO) < 0)
+        _exit(126);
+    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    dprintf(STDERR_FILENO, "%s\n", strerror(errno));
+    _exit(127);
+}
+
+static pid_t spawn(const char *const *argv, FILE *output, FILE *errors) {
+    pid_t parent = getpid();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) become(argv, parent, output, errors);
+    return pid;
+}
+
+static enum status cannot_start(const char *name, struct error *error) {
+    return error_set(error, STATUS_IO, "cannot start %s: %s", name, strerror(errno));
+}
+
+static enum status ended(const char *name, int how, FILE *errors, struct error *error) {
+    char line[LINE_BYTES_MAX];
+    last_line(errors, line);
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 127)
+        return error_set(error, STATUS_IO, "cannot run %s: %s", name, line);
+    return error_set(error, STATUS_IO, "%s ended with %s %d; its last line: %s", name,
+                     WIFEXITED(how) ? "status" : "signal",
+                     WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how), line);
+}
+
+enum status child_run(const char *const *argv, struct bytes *output_out, struct error *error) {
+    FILE *output = tmpfile(), *errors = tmpfile();
+    enum status status = STATUS_OK;
+    int how = 0;
+    pid_t pid = output && errors ? spawn(argv, output, errors) : -1;
+    if (pid < 0)
+        status = cannot_start(argv[0], error);
+    else
+        while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
+            continue;
+    if (!status && (!WIFEXITED(how) || WEXITSTATUS(how)))
+        status = ended(argv[0], how, errors, error);
+    if (!status) {
+        size_t count = 0;
+        char *text = contents(output, &count);
+        if (text)
+            *output_out = (struct bytes){text, count};
+        else
+            status = error_set(error, STATUS_NO_MEMORY, "no memory for the output of %s", argv[0]);
+    }
+    if (output) fclose(output);
+    if (errors) fclose(errors);
+    return status;
+}
+
+/* True if the output has the mark, with white space behind what follows it. */
+static bool find_mark(FILE *output, const char *mark, char *text_out, size_t text_bytes) {
+    size_t count;
+    char *text = contents(output, &count);
+    if (!text) return false;
+    char *at = strstr(text, mark);
+    size_t bytes = 0;
+    if (at) {
+        at += strlen(mark);
+        bytes = strcspn(at, " \t\r\n");
+    }
+    bool found = at && at[bytes] && bytes < text_bytes;
+    if (found) {
+        memcpy(text_out, at, bytes);
+        text_out[bytes] = 0;
+    }
+    free(text);
+    return found;
+}
+
+enum status child_start(const char *const *argv, const char *mark, double seconds_max,
+                        struct child *child_out, char *text_out, size_t text_bytes,
+                        struct error *error) {
+    struct child child = {.output = tmpfile()};
+    child.pid = child.output ? spawn(argv, child.output, child.output) : -1;
+    if (child.pid < 0) {
+        if (child.output) fclose(child.output);
+        return cannot_start(argv[0], error);
+    }
+    double until = machine_limits_now() + seconds_max;
+    while (!find_mark(child.output, mark, text_out, text_bytes)) {
+        int how;
+        if (waitpid(child.pid, &how, WNOHANG) == child.pid) {
+            enum status status = ended(argv[0], how, child.output, error);
+            fclose(child.output);
+            return status;
+        }
+        if (machine_limits_now() > until) {
+            child_stop(&child);
+            return error_set(error, STATUS_TIMEOUT, "%s has not said '%s' within %.0f seconds",
+                             argv[0], mark, seconds_max);
+        }
+        wait_a_moment();
+    }
+    *child_out = child;
+    return STATUS_OK;
+}
+
+void child_stop(struct child *child) {
+    double until = machine_limits_now() + STOP_SECONDS_MAX;
+    int how;
+    kill(child->pid, SIGTERM);
+    while (waitpid(child->pid, &how, WNOHANG) == 0) {
+        if (machine_limits_now() > until) kill(child->pid, SIGKILL);
+        wait_a_moment();
+    }
+    fclose(child->output);
+    *child = (struct child){0};
+}

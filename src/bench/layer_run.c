@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The model is opened as any other, on a checkpoint that lies in memory and has one layer and next
+ * to no vocabulary; a case is a step plan without logits. KV pages are filled beforehand: pages
+ * never written would all be read from the same zeros.
+ */
+#include "bench/layer_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/number.h"
+#include "compute/model/kv_pages.h"
+#include "compute/weights/random_checkpoint.h"
+#include "compute/weights/random_tensors.h"
+#include "bench/machine_limits.h"
+
+#define VOCAB 64 /* a token's embedding is all that is needed of it */
+
+struct stopwatch {
+    bool processor;
+    double since;
+    double part[STAGE_PART_COUNT]; /* seconds */
+};
+
+struct layer_run {
+    struct layer_run_options options;
+    struct shape shape;
+    enum activations activations;
+    enum kernel_level level;
+    const struct kernels *kernels;
+    struct stopwatch watch;
+    struct model_trace trace;
+    struct model *model;
+    struct step_plan *plan;
+};
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static double now(const struct stopwatch *watch) {
+    return watch->processor ? machine_limits_processor_now() : machine_limits_now();
+}
+
+static void begin_stage(void *context) {
+    struct stopwatch *watch = context;
+    watch->since = now(watch);
+}
+
+static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+                      const struct exchange_transfer *ended) {
+}
+
+static void note_part(void *context, enum stage_part part) {
+    struct stopwatch *watch = context;
+    double time = now(watch);
+    watch->part[part] += time - watch->since;
+    watch->since = time;
+}
+
+/* ---- shape ----------------------------------------------------------------------------------- */
+
+static enum status read_shape(struct layer_run *run, struct error *error) {
+    char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
+    size_t bytes = random_checkpoint_config(run->options.shape, run->options.fp8, false, config);
+    if (!bytes)
+        return error_set(error, STATUS_INVALID, "no shape is named '%s'", run->options.shape);
+    enum status status =
+        shape_parse((struct bytes){config, bytes}, run->options.shape, &run->shape, error);
+    if (status != STATUS_OK) return status;
+    run->shape.layers = run->shape.moe_layer_freq = 1;
+    run->shape.first_moe_layer = 0;
+    run->shape.vocab = VOCAB;
+    run->shape.dense_width = run->shape.expert_width; /* there is no dense layer */
+    uint32_t experts = run->options.experts;
+    if (experts && experts <= run->shape.experts / 2) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "--experts-here: expected 1 to %u, half of the shape's experts, found %u",
+                     run->shape.experts / 2, experts);
+}
+
+enum status layer_run_open(const struct layer_run_options *options, struct layer_run **run_out,
+                           struct error *error) {
+    struct layer_run *run = calloc(1, sizeof *run);
+    if (!run) return error_set(error, STATUS_NO_MEMORY, "no memory for the layer");
+    run->options = *options;
+    run->trace = (struct model_trace){
+        .context = &run->watch, .begin = begin_stage, .end = end_stage, .part = note_part};
+    enum kernel_level best = kernels_detect();
+    enum status status = read_shape(run, error);
+    if (status == STATUS_OK)
+        status = activations_named(options->activations, &run->activations, error);
+    if (status == STATUS_OK) status = kernels_level_named(options->cpu_mask, &run->level, error);
+    if (status == STATUS_OK && run->level > best) run->level = best;
+    if (status == STATUS_OK) status = kernels_select(run->level, &run->kernels, error);
+    if (status == STATUS_OK)
+        *run_out = run;
+    else
+        layer_run_close(run);
+    return status;
+}
+
+void layer_run_close(struct layer_run *run) {
+    if (!run) return;
+    model_close(run->model);
+    free(run->plan);
+    free(run);
+}
+
+const struct shape *layer_run_shape(const struct layer_run *run) {
+    return &run->shape;
+}
+enum activations layer_run_activations(const struct layer_run *run) {
+    return run->activations;
+}
+const struct kernels *layer_run_kernels(const struct layer_run *run) {
+    return run->kernels;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* What the largest of the cases needs. */
+struct needs {
+    uint32_t tokens, rows, pages, pairs, kv_pages;
+};
+
+static uint32_t pages_each(const struct layer_case *layer) {
+    uint32_t end = layer->context + (layer->prompt ? layer->tokens : 1);
+    return (uint32_t)divide_up(end, KV_BLOCK_TOKENS);
+}
+
+static uint32_t rows_of(const struct layer_case *layer) {
+    return layer->prompt ? 1 : layer->tokens;
+}
+
+static void raise(uint32_t *value, uint32_t to) {
+    if (to > *value) *value = to;
+}
+
+static struct needs needs_of(const struct layer_case *cases, uint32_t count) {
+    struct needs needs = {1, 1, 1, 1, 1};
+    for (uint32_t i = 0; i < count; i++) {
+        raise(&needs.tokens, cases[i].tokens);
+        raise(&needs.rows, rows_of(&cases[i]));
+        raise(&needs.pages, rows_of(&cases[i]) * pages_each(&cases[i]));
+        raise(&needs.pairs, cases[i].experts * cases[i].expert_rows);
+    }
+    return needs;
+}
+
+static size_t page_bytes(const struct layer_run *run) {
+    bool f32 = run->activations == ACTIVATIONS_F32;
+    return kv_block_bytes(f32 ? KV_ELEMENT_F32 : KV_ELEMENT_BF16, shape_kv_width(&run->shape), 1);
+}
+
+/* Of the parts of a token-less case, whose bytes are the weights'; kv_b lies there twice, but for
+ * its value halves. */
+static uint64_t weight_bytes(const struct layer_run *run) {
+    struct layer_case bare = {
+        .shape = &run->shape, .activations = run->activations, .experts = run->options.experts};
+    double bytes = 0;
+    for (int part = 0; part < STAGE_PART_COUNT; part++) {
+        bare.prompt = part == PART_CORE_PROMPT;
+        if (part != PART_ABSORB_VALUE) bytes += layer_work_of(&bare, (enum stage_part)part).bytes;
+    }
+    return (uint64_t)bytes;
+}
+
+struct layer_run_bytes layer_run_bytes(const struct layer_run *run, const struct layer_case *cases,
+                                       uint32_t count) {
+    const struct shape *shape = &run->shape;
+    struct needs needs = needs_of(cases, count);
+    uint64_t heads = shape->heads, widest = heads * shape->value_dim;
+    uint64_t token = 8ull * shape->hidden + widest + shape->q_rank +
+                     heads * (shape_query_dim(shape) + shape->value_dim) +
+                     3ull * shape->shared_experts * shape->expert_width;
+    uint64_t absorbed = heads * (2 * shape_kv_width(shape) + shape->value_dim);
+    uint64_t pair = 2ull * shape->hidden + 3ull * shape->expert_width;
+    uint64_t wave = needs.pairs < needs.tokens + 1024 ? needs.pairs : needs.tokens + 1024;
+    return (struct layer_run_bytes){
+        .weights = weight_bytes(run),
+        .source = widest * shape->hidden * (run->options.fp8 ? 1 : 2),
+        .kv = (uint64_t)needs.pages * page_bytes(run),
+        .room = 4 * (needs.tokens * token + wave * pair +
+                     (needs.tokens < 256 ? needs.tokens : 256) * absorbed) +
+                2ull * needs.pairs * shape->hidden,
+    };
+}
+
+/* One page's rows, then the others like it. */
+static void fill_pages(struct layer_run *run) {
+    struct kv_pages *pages = model_kv_pages(run->model);
+    uint32_t width = shape_kv_width(&run->shape), state = 1;
+    float *row = malloc(width * sizeof *row);
+    check(row);
+    void *first = kv_pages_slice(pages, 0, 0);
+    for (uint32_t token = 0; token < KV_BLOCK_TOKENS; token++) {
+        for (uint32_t i = 0; i < width; i++) {
+            state = state * 1664525u + 1013904223u;
+            row[i] = (float)(state >> 8) * 0x1p-23f - 1;
+        }
+        kv_pages_write(pages, run->kernels, first, token, 0, row, width);
+    }
+    for (uint32_t page = 1; page < pages->page_count; page++)
+        memcpy(kv_pages_slice(pages, page, 0), first, KV_BLOCK_TOKENS * pages->row_bytes);
+    free(row);
+}
+
+enum status layer_run_prepare(struct layer_run *run, const struct layer_case *cases, uint32_t count,
+                              struct error *error) {
+    struct needs needs = needs_of(cases, count);
+    uint32_t experts = run->options.experts;
+    uint32_t ranks = (uint32_t)divide_up(run->shape.experts, experts);
+    struct model_options options = {
+        .activations = run->activations,
+        .level = run->level,
+        .threads = run->options.threads,
+        .kv_bytes = (uint64_t)needs.pages * page_bytes(run),
+        .step_tokens_max = needs.tokens,
+        .step_rows_max = needs.rows,
+        .rank_count = ranks,
+        .redundant_experts = ranks * experts - run->shape.experts,
+        .echoes = true,
+        .echo_rows = needs.pairs,
+        .trace = &run->trace,
+    };
+    enum status status = random_tensors_open(&run->shape, &options.checkpoint, error);
+    if (status == STATUS_OK) status = model_open(&options, &run->model, error);
+    if (status != STATUS_OK) return status;
+    fill_pages(run);
+    run->plan = calloc(1, step_plan_bytes(needs.rows, needs.tokens, needs.pages));
+    if (run->plan) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for %u tokens", needs.tokens);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void plan_case(struct layer_run *run, const struct layer_case *layer) {
+    struct step_plan *plan = run->plan;
+    uint32_t each = pages_each(layer);
+    plan->row_count = rows_of(layer);
+    plan->token_count = layer->tokens;
+    plan->page_count = plan->row_count * each;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        step_plan_rows(plan)[i] = (struct step_row){
+            .slot = i,
+            .form = layer->prompt ? TOKEN_PROMPT : TOKEN_GENERATED,
+            .first_position = layer->context,
+            .token_count = layer->prompt ? layer->tokens : 1,
+            .token_index = i,
+            .page_index = i * each,
+            .page_count = each,
+        };
+    for (uint32_t i = 0; i < plan->token_count; i++)
+        step_plan_tokens(plan)[i] = i % VOCAB;
+    for (uint32_t i = 0; i < plan->page_count; i++)
+        step_plan_pages(plan)[i] = (struct page_id){i};
+}
+
+static double settle(double *seconds, const struct layer_rounds *rounds) {
+    double median = machine_limits_median(seconds, rounds->count);
+    return rounds->best ? seconds[0] : median; /* sorted by now */
+}
+
+enum status layer_run_measure(struct layer_run *run, const struct layer_case *layer,
+                              const struct layer_rounds *rounds, struct layer_times *times_out,
+                              struct error *error) {
+    double seconds[STAGE_PART_COUNT][LAYER_RUN_ROUNDS_MAX], whole[LAYER_RUN_ROUNDS_MAX];
+    check(rounds->count > 0 && rounds->count <= LAYER_RUN_ROUNDS_MAX);
+    plan_case(run, layer);
+    model_echo_rows(run->model, layer->expert_rows);
+    for (uint32_t round = 0; round <= rounds->count; round++) {
+        run->watch = (struct stopwatch){.processor = run->options.processor_time};
+        enum status status = model_step(run->model, run->plan, NULL, NULL, error);
+        if (status != STATUS_OK) return status;
+        if (round == 0) continue; /* memory is touched for the first time */
+        whole[round - 1] = 0;
+        for (int part = 0; part < STAGE_PART_COUNT; part++) {
+            seconds[part][round - 1] = run->watch.part[part];
+            whole[round - 1] += run->watch.part[part];
+        }
+    }
+    times_out->layer = settle(whole, rounds);
+    for (int part = 0; part < STAGE_PART_COUNT; part++)
+        times_out->part[part] = settle(seconds[part], rounds);
+    return STATUS_OK;
+}

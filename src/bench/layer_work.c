@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Activations are rows of floats in every mode (their scales are left out: 1 in 128); FP8 weights
+ * have a float for each block of 128 x 128.
+ */
+#include "bench/layer_work.h"
+
+#include "contract/kv_block.h"
+#include "compute/model/wire.h"
+
+/* What one part does: products of `rows` inputs with matrices, and what it reads and writes. */
+struct tally {
+    const struct layer_case *layer;
+    struct layer_work work;
+};
+
+static bool is_float(const struct layer_case *layer) {
+    return layer->activations == ACTIVATIONS_F32;
+}
+
+static void add_floats(struct tally *tally, double count) {
+    tally->work.bytes += 4 * count;
+}
+
+/* `count` matrices, each multiplied by `rows` inputs; without the inputs' and results' bytes. */
+static void multiply(struct tally *tally, enum weight_type type, double count, double rows,
+                     uint32_t outputs, uint32_t channels) {
+    double weights = (double)outputs * channels * (double)weight_type_bytes(type);
+    double flop = 2 * count * rows * outputs * channels;
+    if (type == WEIGHT_FP8)
+        weights +=
+            4.0 * (double)(divide_up(outputs, QUANT_GROUP) * divide_up(channels, QUANT_GROUP));
+    tally->work.flop += flop;
+    if (is_float(tally->layer)) tally->work.flop_float += flop;
+    tally->work.bytes += count * weights;
+}
+
+/* Each with inputs and results of its own. */
+static void add_products(struct tally *tally, enum weight_type type, double count, double rows,
+                         uint32_t outputs, uint32_t channels) {
+    multiply(tally, type, count, rows, outputs, channels);
+    add_floats(tally, count * rows * ((double)outputs + channels));
+}
+
+static enum weight_type linear_type(const struct shape *shape) {
+    return shape->fp8 ? WEIGHT_FP8 : WEIGHT_BF16;
+}
+
+static double kv_row_bytes(const struct layer_case *layer) {
+    return (double)shape_kv_width(layer->shape) * (is_float(layer) ? 4 : 2);
+}
+
+static double queries(const struct shape *shape) {
+    return (double)shape->heads * shape_query_dim(shape);
+}
+
+static double attended(const struct layer_case *layer) {
+    double tokens = layer->tokens, context = layer->context;
+    return layer->prompt ? tokens * context + tokens * (tokens + 1) / 2 : tokens * (context + 1);
+}
+
+/* The core forms multiply floats: scores and probabilities are not rounded. Expanded keys and
+ * values live for a block of positions and are not counted. */
+static void add_core(struct tally *tally) {
+    const struct layer_case *layer = tally->layer;
+    const struct shape *shape = layer->shape;
+    double tokens = layer->tokens, heads = shape->heads, rows;
+    double flop = 2 * attended(layer) * heads;
+    if (layer->prompt) {
+        rows = (double)layer->context + tokens;
+        flop *= shape_query_dim(shape) + shape->value_dim;
+        multiply(tally, linear_type(shape), 1, rows,
+                 shape->heads * (shape->nope_dim + shape->value_dim), shape->kv_rank);
+        add_floats(tally, tokens * (queries(shape) + heads * shape->value_dim));
+    } else {
+        rows = attended(layer);
+        flop *= shape_kv_width(shape) + shape->kv_rank;
+        add_floats(tally, tokens * heads * (shape_kv_width(shape) + shape->kv_rank));
+    }
+    tally->work.flop += flop;
+    tally->work.flop_float += flop;
+    tally->work.bytes += rows * kv_row_bytes(layer);
+}
+
+static enum wire_form send_form(const struct layer_case *layer) {
+    if (is_float(layer)) return WIRE_F32;
+    return layer->activations == ACTIVATIONS_FP8 && layer->shape->fp8 ? WIRE_FP8 : WIRE_BF16;
+}
+
+static double sent_bytes(const struct layer_case *layer) {
+    return (double)wire_bytes(send_form(layer), layer->shape->hidden);
+}
+
+static double result_bytes(const struct layer_case *layer) {
+    return (double)wire_bytes(is_float(layer) ? WIRE_F32 : WIRE_BF16, layer->shape->hidden);
+}
+
+static void tally_attention(struct tally *tally, enum stage_part part) {
+    const struct shape *shape = tally->layer->shape;
+    const enum weight_type type = linear_type(shape);
+    const double tokens = tally->layer->tokens, hidden = shape->hidden;
+    const double width = (double)shape->heads * shape->value_dim;
+    switch (part) {
+    case PART_ATTENTION_NORM:
+        add_floats(tally, 2 * tokens * hidden);
+        break;
+    case PART_DOWN:
+        add_products(tally, type, 1, tokens,
+                     shape->q_rank ? shape->q_rank : (uint32_t)queries(shape), shape->hidden);
+        add_products(tally, type, 1, tokens, shape_kv_width(shape), shape->hidden);
+        add_floats(tally, -tokens * hidden); /* one input for both */
+        break;
+    case PART_LATENT:
+        add_floats(tally, tokens * (2.0 * shape->q_rank + shape_kv_width(shape)));
+        tally->work.bytes += tokens * kv_row_bytes(tally->layer);
+        break;
+    case PART_QUERY:
+        add_products(tally, type, 1, tokens, (uint32_t)queries(shape), shape->q_rank);
+        break;
+    case PART_ROPE:
+        add_floats(tally, 2 * tokens * queries(shape));
+        break;
+    case PART_ABSORB_QUERY:
+        add_products(tally, type, shape->heads, tokens, shape->kv_rank, shape->nope_dim);
+        break;
+    case PART_ABSORB_VALUE:
+        add_products(tally, type, shape->heads, tokens, shape->value_dim, shape->kv_rank);
+        break;
+    case PART_OUTPUT_INPUT:
+        add_floats(tally, 2 * tokens * width);
+        break;
+    case PART_OUTPUT:
+        add_products(tally, type, 1, tokens, shape->hidden, (uint32_t)width);
+        break;
+    case PART_ATTENTION_ADD:
+        add_floats(tally, 3 * tokens * hidden);
+        break;
+    default:
+        add_core(tally);
+    }
+}
+
+static void tally_tokens(struct tally *tally, enum stage_part part) {
+    const struct layer_case *layer = tally->layer;
+    const struct shape *shape = layer->shape;
+    const double tokens = layer->tokens, hidden = shape->hidden;
+    const uint32_t width = shape->shared_experts * shape->expert_width;
+    double gate;
+    switch (part) {
+    case PART_GATE_NORM: /* in; as it is for the gate, prepared for routed and shared experts */
+        add_floats(tally, (shape->shared_experts ? 4 : 3) * tokens * hidden);
+        break;
+    case PART_GATE:
+        add_products(tally, WEIGHT_BF16, 1, tokens, shape->experts, shape->hidden);
+        gate = 2 * tokens * shape->experts * hidden;
+        tally->work.flop_float = gate;
+        break;
+    case PART_TOP_K:
+        add_floats(tally, tokens * (shape->experts + 2.0 * shape->experts_per_token));
+        break;
+    case PART_SEND:
+        add_floats(tally, tokens * hidden);
+        tally->work.bytes += tokens * sent_bytes(layer);
+        break;
+    case PART_SHARED_UP:
+        add_products(tally, linear_type(shape), 2, tokens, width, shape->hidden);
+        add_floats(tally, -tokens * hidden);
+        break;
+    case PART_SHARED_SILU:
+        add_floats(tally, 3 * tokens * width);
+        break;
+    case PART_SHARED_DOWN:
+        add_products(tally, linear_type(shape), 1, tokens, shape->hidden, width);
+        break;
+    case PART_COMBINE:
+        tally->work.bytes += tokens * shape->experts_per_token * result_bytes(layer);
+        add_floats(tally, tokens * hidden);
+        break;
+    default: /* the sums */
+        add_floats(tally, 3 * tokens * hidden);
+    }
+}
+
+static void tally_experts(struct tally *tally, enum stage_part part) {
+    const struct layer_case *layer = tally->layer;
+    const struct shape *shape = layer->shape;
+    const double rows = (double)layer->experts * layer->expert_rows, hidden = shape->hidden;
+    switch (part) {
+    case PART_EXPERT_INPUT:
+        add_floats(tally, rows * hidden);
+        tally->work.bytes += rows * sent_bytes(layer);
+        break;
+    case PART_EXPERT_UP:
+        add_products(tally, linear_type(shape), 2.0 * layer->experts, layer->expert_rows,
+                     shape->expert_width, shape->hidden);
+        add_floats(tally, -rows * hidden);
+        break;
+    case PART_EXPERT_SILU:
+        add_floats(tally, 3 * rows * shape->expert_width);
+        break;
+    case PART_EXPERT_DOWN:
+        add_products(tally, linear_type(shape), layer->experts, layer->expert_rows, shape->hidden,
+                     shape->expert_width);
+        break;
+    default:
+        add_floats(tally, rows * hidden);
+        tally->work.bytes += rows * result_bytes(layer);
+    }
+}
+
+bool layer_work_runs(const struct layer_case *layer, enum stage_part part) {
+    switch (part) {
+    case PART_QUERY:
+        return layer->shape->q_rank != 0;
+    case PART_CORE_PROMPT:
+        return layer->prompt;
+    case PART_ABSORB_QUERY:
+    case PART_CORE:
+    case PART_ABSORB_VALUE:
+        return !layer->prompt;
+    case PART_SHARED_UP:
+    case PART_SHARED_SILU:
+    case PART_SHARED_DOWN:
+    case PART_SHARED_ADD:
+        return layer->shape->shared_experts != 0;
+    default:
+        return part != PART_DENSE;
+    }
+}
+
+struct layer_work layer_work_of(const struct layer_case *layer, enum stage_part part) {
+    struct tally tally = {.layer = layer};
+    if (!layer_work_runs(layer, part)) return tally.work;
+    if (part <= PART_ATTENTION_ADD)
+        tally_attention(&tally, part);
+    else if (part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT)
+        tally_experts(&tally, part);
+    else
+        tally_tokens(&tally, part);
+    return tally.work;
+}
+
+/* ---- published ------------------------------------------------------------------------------- */
+
+static const struct {
+    double decode_us, prompt_us;
+} published[STAGE_PART_COUNT] = {
+    [PART_ATTENTION_NORM] = {4, 0},
+    [PART_DOWN] = {13, 104 + 54}, /* q_a and kv_a are two products in the prompt's trace */
+    [PART_LATENT] = {2 + 2, 0},
+    [PART_QUERY] = {19, 362},
+    [PART_ROPE] = {7, 0},
+    [PART_CORE_PROMPT] = {0, 241 + 1237}, /* kv_b, attention */
+    [PART_ABSORB_QUERY] = {16, 0},
+    [PART_CORE] = {255, 0},
+    [PART_ABSORB_VALUE] = {15, 0},
+    [PART_OUTPUT_INPUT] = {5, 0},
+    [PART_OUTPUT] = {50, 885},
+    [PART_GATE_NORM] = {3 + 3, 0}, /* the norm, and the shared expert's input */
+    [PART_GATE] = {6 + 2, 0},      /* the product in parts, and their sum */
+    [PART_TOP_K] = {8, 0},
+    [PART_SHARED_UP] = {17, 0},
+    [PART_SHARED_SILU] = {4, 0},
+    [PART_SHARED_DOWN] = {10, 0},
+    [PART_EXPERT_UP] = {81, 1766},
+    [PART_EXPERT_SILU] = {8, 0},
+    [PART_EXPERT_DOWN] = {39, 997},
+};
+
+double layer_work_published(bool prompt, enum stage_part part) {
+    return prompt ? published[part].prompt_us : published[part].decode_us;
+}
+
+const struct layer_sum layer_sums[] = {
+    {"attention", PART_ATTENTION_NORM, PART_OUTPUT, 388, 4363},
+    {"gate", PART_GATE_NORM, PART_TOP_K, 19 + 3, 0},
+    {"shared expert", PART_SHARED_UP, PART_SHARED_DOWN, 17 + 4 + 10, 397},
+    {"routed experts", PART_EXPERT_UP, PART_EXPERT_DOWN, 128, 0},
+    {"", STAGE_PART_COUNT, STAGE_PART_COUNT, 0, 0},
+};

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Load on an OpenAI-style server: sends streaming requests, as so many at a time or at given
+ * moments, and notes what a client sees. One thread, one kept-alive connection for each request
+ * under way.
+ *
+ * Moments are seconds from the measurement's start. A request's times count from its arrival, not
+ * from when a place was free for it: a slow server cannot hide behind a client that waits with it
+ * ("coordinated omission").
+ */
+#ifndef BENCH_LOAD_H
+#define BENCH_LOAD_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+#define LOAD_CONCURRENCY_MAX 20000
+
+struct load_request {
+    double arrival; /* open load only */
+    uint32_t prompt_tokens, output_tokens;
+    const uint64_t *blocks;             /* ids of its shared blocks (load_trace.h); NULL: none */
+    uint32_t block_count, block_tokens; /* of each; the last one may be cut short */
+};
+
+enum load_failure {
+    LOAD_OK,
+    LOAD_NO_CONNECTION,
+    LOAD_TIMEOUT,
+    LOAD_BROKEN,      /* the answer ended too early or was not what such servers send */
+    LOAD_REFUSED,     /* HTTP 429 or 503: the server has enough */
+    LOAD_HTTP_CLIENT, /* any other HTTP status from 400 on … */
+    LOAD_HTTP_SERVER, /* … and from 500 on */
+    LOAD_IN_STREAM,   /* the server reported an error in the middle */
+    LOAD_LEFT,        /* no failure: the client hung up, as it was told to */
+    LOAD_FAILURE_COUNT
+};
+
+const char *load_failure_name(enum load_failure failure);
+
+struct load_result {
+    double arrival, sent, first, last, end; /* first, last: of events with tokens */
+    uint32_t prompt_tokens, output_tokens;  /* as the server counts them; else events */
+    uint32_t cached_tokens;                 /* of the prompt, as the server says */
+    enum load_failure failure;
+};
+
+struct load_options {
+    const char *url, *model; /* model NULL: the first that the server lists */
+    const char *extra;       /* members of the body besides ours, JSON without braces; NULL: none */
+    bool chat, text_prompts; /* chat: always text */
+    bool ignore_eos, open;   /* open: requests come at their arrivals */
+    uint32_t concurrency;    /* at most so many at a time */
+    uint32_t token_low, token_high; /* prompts draw ids in [low, high) */
+    uint32_t leave_percent;         /* of the requests; in the middle of the answer */
+    double seconds_max;             /* none begins later; 0: all begin */
+    uint32_t warmup;                /* requests of the first one's shape before the measurement */
+    uint32_t stall_ms_max;
+    uint64_t seed;
+    double temperature;
+};
+
+struct load_outcome {
+    struct load_result *results; /* [request_count] */
+    size_t request_count;        /* that began: all, or fewer because of seconds_max */
+    double *gaps;                /* [gap_count] seconds from event to event within answers */
+    size_t gap_count;
+    double seconds; /* from the start to the last answer's end */
+    uint32_t running_max;
+    char model[256];
+    char messages[LOAD_FAILURE_COUNT][160]; /* of the first failure of each kind */
+};
+
+/* Fails only if nothing can be measured at all (bad URL, nobody there, no memory). The caller frees
+ * what it gets. */
+enum status load_run(const struct load_options *options, const struct load_request *requests,
+                     size_t request_count, struct load_outcome *outcome_out, struct error *error);
+void load_outcome_free(struct load_outcome *outcome);
+
+#endif

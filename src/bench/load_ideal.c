@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A block is known by the chain of ids up to it, hashed to 64 bits; of each chain the longest that
+ * came of its last block is kept, since a prompt may end within one.
+ */
+#include "bench/load_ideal.h"
+
+#include <stdlib.h>
+
+struct seen {
+    uint64_t chain; /* 0: a free place */
+    uint32_t tokens;
+};
+
+struct table {
+    struct seen *places; /* [mask + 1] */
+    size_t mask;
+};
+
+/* SplitMix64 (Steele et al., 2014), never 0. */
+static uint64_t extend(uint64_t chain, uint64_t id) {
+    uint64_t x = (chain ^ (id + 1) * 0xD1B54A32D192ED03u) + 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    x ^= x >> 31;
+    return x ? x : 1;
+}
+
+static struct seen *find(const struct table *table, uint64_t chain) {
+    size_t at = (size_t)chain & table->mask;
+    while (table->places[at].chain && table->places[at].chain != chain)
+        at = (at + 1) & table->mask;
+    return &table->places[at];
+}
+
+/* Tokens at its beginning that came before; from now on all of its blocks have. */
+static uint32_t hit_of(const struct table *table, const struct load_request *request) {
+    uint32_t hit = 0, left = request->prompt_tokens;
+    uint64_t chain = 0;
+    for (uint32_t i = 0; i < request->block_count && left > 0; i++) {
+        uint32_t own = left < request->block_tokens ? left : request->block_tokens;
+        chain = extend(chain, request->blocks[i]);
+        struct seen *seen = find(table, chain);
+        uint32_t shared = seen->tokens < own ? seen->tokens : own;
+        hit += shared; /* nothing, behind a block that was not there in full */
+        seen->chain = chain;
+        if (seen->tokens < own) seen->tokens = own;
+        left -= own;
+    }
+    return hit < request->prompt_tokens ? hit : request->prompt_tokens - 1;
+}
+
+enum status load_ideal_of(const struct load_request *requests, size_t count, uint32_t cache_block,
+                          struct load_ideal *ideal_out, struct error *error) {
+    size_t blocks = 0, room = 1024;
+    for (size_t i = 0; i < count; i++)
+        blocks += requests[i].block_count;
+    while (room < 2 * blocks)
+        room *= 2;
+    struct table table = {calloc(room, sizeof *table.places), room - 1};
+    if (!table.places)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %zu blocks of prompts", blocks);
+    struct load_ideal ideal = {0};
+    for (size_t i = 0; i < count; i++) {
+        uint32_t hit = hit_of(&table, &requests[i]);
+        ideal.prompt_tokens += requests[i].prompt_tokens;
+        ideal.output_tokens += requests[i].output_tokens;
+        ideal.cached_tokens += hit;
+        ideal.block_cached_tokens += hit / cache_block * cache_block;
+    }
+    free(table.places);
+    *ideal_out = ideal;
+    return STATUS_OK;
+}

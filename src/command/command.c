@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command/command.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifdef FATHOM_SERVING
+#include "host/process/config_file.h"
+#define CONFIG_READER config_file_read
+#else
+#define CONFIG_READER NULL
+#endif
+
+bool command_begin(const struct option_table *table, int argc, char **argv, void *values,
+                   struct option_result *result_out, int *exit_code_out) {
+    struct error error;
+    if (options_parse(table, argc, argv, values, CONFIG_READER, result_out, &error) != STATUS_OK) {
+        fprintf(stderr, "fathom %s: %s\n", table->command, error.text);
+        *exit_code_out = EXIT_CODE_USAGE;
+        return false;
+    }
+    if (result_out->help) *exit_code_out = command_end(table);
+    return !result_out->help;
+}
+
+int command_failed(const struct option_table *table, enum status status,
+                   const struct error *error) {
+    const char *text = error && error->text[0] ? error->text : status_name(status);
+    fflush(stdout);
+    fprintf(stderr, "fathom %s: %s\n", table->command, text);
+    return EXIT_CODE_FAILED;
+}
+
+int command_misused(const struct option_table *table, const char *format, ...) {
+    va_list arguments;
+    fprintf(stderr, "fathom %s: ", table->command);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "; see `fathom %s --help`\n", table->command);
+    return EXIT_CODE_USAGE;
+}
+
+int command_end(const struct option_table *table) {
+    if (!fflush(stdout) && !ferror(stdout)) return EXIT_CODE_OK;
+    fprintf(stderr, "fathom %s: cannot write to standard output: %s\n", table->command,
+            strerror(errno));
+    return EXIT_CODE_FAILED;
+}
+
+static void print_subjects(const char *command, const struct command_subject *subjects,
+                           size_t count, FILE *out) {
+    fprintf(out, "usage: fathom %s SUBJECT [options]\n\nsubjects:\n", command);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "  %-12s %s\n", subjects[i].name, subjects[i].summary);
+    fprintf(out, "\n`fathom %s SUBJECT --help` describes a subject and its options.\n", command);
+}
+
+int command_dispatch(const char *command, const struct command_subject *subjects, size_t count,
+                     int argc, char **argv) {
+    if (argc < 2) {
+        print_subjects(command, subjects, count, stderr);
+        return EXIT_CODE_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        print_subjects(command, subjects, count, stdout);
+        return EXIT_CODE_OK;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(argv[1], subjects[i].name)) return subjects[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "fathom %s: no subject named '%s'; `fathom %s --help` lists them\n", command,
+            argv[1], command);
+    return EXIT_CODE_USAGE;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What every subcommand does alike: read its options, say what is wrong on stderr with the
+ * command's name in front, and end with an exit code that means something. A program reads
+ *
+ *     struct serve_values values;
+ *     struct option_result result;
+ *     struct error error;
+ *     int exit_code;
+ *     if (!command_begin(serve_options, argc, argv, &values, &result, &exit_code)) return
+ * exit_code;
+ *     ...
+ *     if (status != STATUS_OK) return command_failed(serve_options, status, &error);
+ *     return command_end(serve_options);
+ */
+#ifndef COMMAND_COMMAND_H
+#define COMMAND_COMMAND_H
+
+#include "base/options.h"
+
+enum exit_code {
+    EXIT_CODE_OK = 0,
+    EXIT_CODE_FAILED = 1, /* the work failed: bad checkpoint, I/O, a refused request */
+    EXIT_CODE_USAGE = 2,  /* the command line or the configuration file is wrong */
+};
+
+struct program {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+    const struct option_table *options; /* [option_table_count], for `inspect options`; inspect.c
+                                         * adds those of its subjects */
+    size_t option_table_count;
+};
+
+/* The whole command line, argv[0] first, as the process was started. */
+extern char **program_arguments;
+
+/* False: the program is over (help was printed, or the error was) and *exit_code_out says how.
+ * Reads the file of `--config` too, in builds with serving. */
+bool command_begin(const struct option_table *table, int argc, char **argv, void *values,
+                   struct option_result *result_out, int *exit_code_out);
+
+/* Prints "fathom serve: <error>" to stderr; returns EXIT_CODE_FAILED. */
+int command_failed(const struct option_table *table, enum status status, const struct error *error);
+
+/* As command_failed, for a command line that options alone cannot judge ("--tokens and a prompt
+ * exclude each other"): adds where to look; returns EXIT_CODE_USAGE. */
+int command_misused(const struct option_table *table, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Flushes stdout: EXIT_CODE_OK, or EXIT_CODE_FAILED with a line on stderr when the results could
+ * not be written (a full disk, a closed pipe). Every program that prints results ends with it. */
+int command_end(const struct option_table *table);
+
+/* A command's subjects (`fathom bench model`): a file each. */
+struct command_subject {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv); /* argv[0] is the subject's name */
+    const struct option_table *options;
+};
+
+/* Runs the subject that argv[1] names; prints help, or that there is none. Returns the exit code.
+ */
+int command_dispatch(const char *command, const struct command_subject *subjects, size_t count,
+                     int argc, char **argv);
+
+#endif

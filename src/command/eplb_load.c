@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command/eplb_load.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/limits.h"
+#include "base/tree.h"
+#include "serving/policy/balance_experts.h"
+
+struct table {
+    const char *name;
+    const struct tree *rows;
+    uint32_t row_count, column_count;
+    const char *row, *column; /* what they are: "layer", "expert" */
+};
+
+/* A tree of the text in memory to free. */
+static enum status parse_tree(struct bytes text, const char *name, void **memory_out,
+                              const struct tree **root_out, struct error *error) {
+    size_t bytes = text.count * 64 + 65536; /* "1," is a number of 2 bytes */
+    void *memory = malloc(bytes);
+    struct arena arena;
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "%s: no memory to read it", name);
+    arena_over(&arena, memory, bytes);
+    enum status status = tree_parse(&arena, text, name, root_out, error);
+    if (status != STATUS_OK)
+        free(memory);
+    else
+        *memory_out = memory;
+    return status;
+}
+
+/* Every row is an array as long as the first. */
+static enum status measure(struct table *table, uint32_t rows_max, uint32_t columns_max,
+                           struct error *error) {
+    size_t rows = tree_count(table->rows), columns = tree_count(tree_at(table->rows, 0));
+    if (!rows || rows > rows_max)
+        return error_set(error, STATUS_INVALID,
+                         "%s: expected an array of 1 to %u %ss, each an array of numbers, found "
+                         "%s of %zu",
+                         table->name, rows_max, table->row, tree_kind_name(tree_kind(table->rows)),
+                         rows);
+    for (size_t i = 0; i < rows; i++) {
+        const struct tree *row = tree_at(table->rows, i);
+        if (tree_kind(row) != TREE_ARRAY)
+            return error_set(error, STATUS_INVALID,
+                             "%s: %s %zu: expected an array of one number for each %s, found %s",
+                             table->name, table->row, i, table->column,
+                             tree_kind_name(tree_kind(row)));
+        if (tree_count(row) != columns)
+            return error_set(error, STATUS_INVALID,
+                             "%s: %s %zu has %zu %ss, %s 0 has %zu: all must have as many",
+                             table->name, table->row, i, tree_count(row), table->column, table->row,
+                             columns);
+    }
+    if (!columns || columns > columns_max)
+        return error_set(error, STATUS_INVALID, "%s: expected 1 to %u %ss in a %s, found %zu",
+                         table->name, columns_max, table->column, table->row, columns);
+    table->row_count = (uint32_t)rows;
+    table->column_count = (uint32_t)columns;
+    return STATUS_OK;
+}
+
+static enum status read_layer(const struct table *table, uint32_t layer, uint64_t *loads,
+                              struct error *error) {
+    const struct tree *row = tree_at(table->rows, layer);
+    double most = 0;
+    int exponent = 0;
+    for (uint32_t e = 0; e < table->column_count; e++) {
+        double value = -1;
+        if (!tree_get_number(tree_at(row, e), &value))
+            return error_set(error, STATUS_INVALID,
+                             "%s: layer %u, expert %u: expected a load, a number, found %s",
+                             table->name, layer, e, tree_kind_name(tree_kind(tree_at(row, e))));
+        if (!(value >= 0) || !isfinite(value))
+            return error_set(error, STATUS_INVALID,
+                             "%s: layer %u, expert %u: expected a load of at least 0, found %g",
+                             table->name, layer, e, value);
+        if (value > most) most = value;
+    }
+    frexp(most, &exponent); /* most < 2^exponent: LIMIT_EXPERTS loads of 53 bits sum below 2^64 */
+    for (uint32_t e = 0; e < table->column_count; e++) {
+        double value = 0;
+        tree_get_number(tree_at(row, e), &value);
+        loads[e] = (uint64_t)ldexp(value, 53 - exponent);
+    }
+    return STATUS_OK;
+}
+
+enum status eplb_load_parse(struct bytes text, const char *name, struct eplb_load *out,
+                            struct error *error) {
+    void *memory;
+    uint64_t *loads = NULL;
+    struct table table = {.name = name, .row = "layer", .column = "expert"};
+    enum status status = parse_tree(text, name, &memory, &table.rows, error);
+    if (status != STATUS_OK) return status;
+    status = measure(&table, LIMIT_LAYERS, LIMIT_EXPERTS, error);
+    if (status == STATUS_OK) {
+        loads = calloc((size_t)table.row_count * table.column_count, sizeof *loads);
+        if (!loads) status = error_set(error, STATUS_NO_MEMORY, "%s: no memory for loads", name);
+    }
+    for (uint32_t i = 0; status == STATUS_OK && i < table.row_count; i++)
+        status = read_layer(&table, i, loads + (size_t)i * table.column_count, error);
+    if (status == STATUS_OK)
+        *out = (struct eplb_load){table.row_count, table.column_count, loads};
+    else
+        free(loads);
+    free(memory);
+    return status;
+}
+
+static enum status read_slots(const struct table *table, uint32_t layer, uint16_t *slots,
+                              struct error *error) {
+    const struct tree *row = tree_at(table->rows, layer);
+    for (uint32_t slot = 0; slot < table->column_count; slot++) {
+        int64_t expert = -1;
+        if (!tree_get_integer(tree_at(row, slot), &expert) || expert < 0 || expert >= LIMIT_EXPERTS)
+            return error_set(
+                error, STATUS_INVALID,
+                "%s: layer %u, slot %u: expected an expert, 0 to %d, found %s %" PRId64,
+                table->name, layer, slot, LIMIT_EXPERTS - 1,
+                tree_kind_name(tree_kind(tree_at(row, slot))), expert);
+        slots[slot] = (uint16_t)expert;
+    }
+    return STATUS_OK;
+}
+
+enum status eplb_load_parse_placement(struct bytes text, const char *name,
+                                      struct eplb_placement *out, struct error *error) {
+    void *memory;
+    uint16_t *slots = NULL;
+    const struct tree *root;
+    struct table table = {.name = name, .row = "layer", .column = "slot"};
+    enum status status = parse_tree(text, name, &memory, &root, error);
+    if (status != STATUS_OK) return status;
+    table.rows = tree_member(root, "slot_to_expert");
+    if (!table.rows)
+        status = error_set(error, STATUS_INVALID,
+                           "%s: expected what `fathom eplb --json` prints, an object with "
+                           "\"slot_to_expert\"",
+                           name);
+    if (status == STATUS_OK) status = measure(&table, LIMIT_LAYERS, BALANCE_SLOTS_MAX, error);
+    if (status == STATUS_OK) {
+        slots = calloc((size_t)table.row_count * table.column_count, sizeof *slots);
+        if (!slots) status = error_set(error, STATUS_NO_MEMORY, "%s: no memory for slots", name);
+    }
+    for (uint32_t i = 0; status == STATUS_OK && i < table.row_count; i++)
+        status = read_slots(&table, i, slots + (size_t)i * table.column_count, error);
+    if (status == STATUS_OK)
+        *out = (struct eplb_placement){table.row_count, table.column_count, slots};
+    else
+        free(slots);
+    free(memory);
+    return status;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command/model_run.h"
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "host/process/default_model.h"
+#include "host/engine/engine.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The level asked for, or what this CPU has if that is less. */
+static enum status choose_level(const char *mask, enum kernel_level *out, struct error *error) {
+    enum kernel_level asked, best = kernels_detect();
+    enum status status = kernels_level_named(mask, &asked, error);
+    if (status == STATUS_OK) *out = asked < best ? asked : best;
+    return status;
+}
+
+enum status model_run_directory(const char *given, const char **directory_out,
+                                struct error *error) {
+    static char found[PATH_MAX];
+    *directory_out = given ? given : found;
+    return given ? STATUS_OK : default_model_find(found, sizeof found, error);
+}
+
+void model_run_name(const char *directory, const char *given, char name_out[static 256]) {
+    char path[PATH_MAX];
+    const char *name = given;
+    if (!name) {
+        const char *whole = realpath(directory, path) ? path : directory;
+        const char *slash = strrchr(whole, '/');
+        name = slash && slash[1] ? slash + 1 : whole;
+    }
+    snprintf(name_out, 256, "%.255s", name);
+}
+
+enum status model_run_options(const struct model_run_values *values, struct model_options *out,
+                              struct error *error) {
+    struct model_options options = {.threads = (uint32_t)values->threads};
+    enum status status = engine_check_device(values->device, error);
+    if (status == STATUS_OK) status = model_run_directory(values->model, &options.directory, error);
+    if (status == STATUS_OK)
+        status = activations_named(values->activations, &options.activations, error);
+    if (status == STATUS_OK) status = choose_level(values->cpu_mask, &options.level, error);
+    if (status == STATUS_OK) *out = options;
+    return status;
+}
+
+static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
+    struct model_run_progress *progress = context;
+    if (clock_now_ns() - progress->began_ns < 1000000000 && !progress->shown) return;
+    progress->shown = true;
+    fprintf(stderr, "\rloading %.1f of %.1f GiB", (double)done_bytes / (1 << 30),
+            (double)total_bytes / (1 << 30));
+    fflush(stderr);
+}
+
+void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options) {
+    progress->shown = false;
+    progress->began_ns = clock_now_ns();
+    if (!isatty(STDERR_FILENO)) return;
+    options->progress = show_progress;
+    options->progress_context = progress;
+}
+
+void model_run_progress_end(struct model_run_progress *progress) {
+    if (progress->shown) fprintf(stderr, "\r\033[K");
+}
+
+enum status model_run_open(struct solo_options *options, struct solo **solo_out,
+                           struct error *error) {
+    struct model_run_progress progress;
+    model_run_progress_begin(&progress, &options->model);
+    enum status status = solo_open(options, solo_out, error);
+    model_run_progress_end(&progress);
+    return status;
+}
+
+enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *count_out,
+                             struct error *error) {
+    size_t capacity = strlen(text) / 2 + 1, count = 0;
+    uint32_t *tokens = malloc(capacity * sizeof *tokens);
+    if (!tokens) return error_set(error, STATUS_NO_MEMORY, "no memory for the tokens");
+    const char *at = text;
+    for (;;) {
+        char *end;
+        unsigned long id = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : LIMIT_VOCAB;
+        if (id >= LIMIT_VOCAB || (*end != ',' && *end != 0)) break;
+        tokens[count++] = (uint32_t)id;
+        if (*end == 0) {
+            *tokens_out = tokens;
+            *count_out = (uint32_t)count;
+            return STATUS_OK;
+        }
+        at = end + 1;
+    }
+    free(tokens);
+    return error_set(error, STATUS_INVALID,
+                     "--tokens: expected ids below %d with commas between, found '%.40s'",
+                     LIMIT_VOCAB, at);
+}
+
+enum status model_run_sizes_read(const char *option, const char *text,
+                                 struct model_run_sizes *sizes_out, struct error *error) {
+    return model_run_sizes_within(option, text, 1, LIMIT_STEP_ROWS, sizes_out, error);
+}
+
+enum status model_run_sizes_within(const char *option, const char *text, uint32_t least,
+                                   uint32_t most, struct model_run_sizes *sizes_out,
+                                   struct error *error) {
+    struct model_run_sizes sizes = {.count = 0};
+    uint32_t *values, count;
+    enum status status = model_run_tokens(text, &values, &count, error);
+    if (status == STATUS_NO_MEMORY) return status;
+    bool good = status == STATUS_OK && count <= MODEL_RUN_SIZES_MAX;
+    for (uint32_t i = 0; good && i < count; i++) {
+        good = values[i] >= least && values[i] <= most;
+        sizes.values[sizes.count++] = values[i];
+        if (values[i] > sizes.largest) sizes.largest = values[i];
+    }
+    if (status == STATUS_OK) free(values);
+    if (!good)
+        return error_set(
+            error, STATUS_INVALID,
+            "%s: expected up to %d numbers of %u to %u with commas between, found '%s'", option,
+            MODEL_RUN_SIZES_MAX, least, most, text);
+    *sizes_out = sizes;
+    return STATUS_OK;
+}
+
+enum status model_run_prompts_read(const char *text, struct model_run_prompts *prompts,
+                                   struct error *error) {
+    size_t bytes = strlen(text) + 1, used = 0;
+    char *copy = malloc(bytes);
+    *prompts = (struct model_run_prompts){.count = 0};
+    prompts->first = calloc(bytes + 1, sizeof *prompts->first);
+    prompts->tokens = calloc(bytes, sizeof *prompts->tokens);
+    enum status status = STATUS_OK;
+    if (!copy || !prompts->first || !prompts->tokens)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the prompts");
+    else
+        memcpy(copy, text, bytes);
+    for (char *part = copy, *next; status == STATUS_OK && part; part = next) {
+        uint32_t *tokens, count;
+        next = strchr(part, ';');
+        if (next) *next++ = 0;
+        status = model_run_tokens(part, &tokens, &count, error);
+        if (status != STATUS_OK) break;
+        memcpy(prompts->tokens + used, tokens, count * sizeof *tokens);
+        free(tokens);
+        used += count;
+        prompts->first[++prompts->count] = (uint32_t)used;
+        if (count > prompts->longest) prompts->longest = count;
+    }
+    free(copy);
+    return status;
+}
+
+void model_run_prompts_close(struct model_run_prompts *prompts) {
+    free(prompts->first);
+    free(prompts->tokens);
+    *prompts = (struct model_run_prompts){.count = 0};
+}
+
+enum status model_run_prompts_check(const struct model_run_prompts *prompts, uint32_t vocab,
+                                    struct error *error) {
+    for (uint32_t i = 0; i < prompts->first[prompts->count]; i++)
+        if (prompts->tokens[i] >= vocab)
+            return error_set(error, STATUS_INVALID, "%u is no token, the model has %u",
+                             prompts->tokens[i], vocab);
+    return STATUS_OK;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What `generate`, `logits` and `bench model` share: the options that say which model runs how,
+ * lists of token ids, and opening a model with its progress shown.
+ */
+#ifndef COMMAND_MODEL_RUN_H
+#define COMMAND_MODEL_RUN_H
+
+#include "host/engine/solo.h"
+#include "command/command.h"
+
+/* First member of a program's values. */
+struct model_run_values {
+    const char *model;
+    const char *device;
+    const char *activations;
+    const char *cpu_mask;
+    const char *schedule;
+    uint64_t threads;
+};
+
+/* A row: `member` of TYPE is what engine_check_device takes. */
+#define MODEL_RUN_DEVICE(TYPE, member)                                                             \
+    {                                                                                              \
+        .name = "device", .type = OPTION_CHOICE, .fallback = "cpu", .choices = "cpu|cuda",         \
+        .help = "what computes; cuda: this version has no such engine yet, and says so",           \
+        .offset = offsetof(TYPE, member)                                                           \
+    }
+
+/* Rows for an option table whose values start with struct model_run_values. */
+#define MODEL_RUN_OPTIONS                                                                          \
+    {.name = "model",                                                                              \
+     .type = OPTION_TEXT,                                                                          \
+     .help = "directory of a checkpoint; the model that comes with Fathom if not given",           \
+     .offset = offsetof(struct model_run_values, model)},                                          \
+        MODEL_RUN_DEVICE(struct model_run_values, device),                                         \
+        {.name = "activations",                                                                    \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "bf16",                                                                       \
+         .choices = "f32|bf16|fp8|fp8-f32",                                                        \
+         .help = "what is rounded between weights: nothing, to BF16, to FP8 groups, or FP8 with "  \
+                 "the rest in F32",                                                                \
+         .offset = offsetof(struct model_run_values, activations)},                                \
+        {.name = "cpu-mask",                                                                       \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|c|avx2|avx512|avx512bf16",                                               \
+         .help = "highest instruction set to use",                                                 \
+         .offset = offsetof(struct model_run_values, cpu_mask)},                                   \
+        {.name = "schedule",                                                                       \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|sequential|prefill-dual-batch|decode-five-stage|quad-batch|hexa-batch|"  \
+                    "octo-batch",                                                                  \
+         .help = "how stages are ordered: all but sequential compute one of two, four, six or "    \
+                 "eight micro-batches while others' tokens travel between ranks; auto measures "   \
+                 "which is fastest",                                                               \
+         .offset = offsetof(struct model_run_values, schedule)},                                   \
+    {                                                                                              \
+        .name = "threads", .type = OPTION_COUNT, .help = "threads; 0: one per CPU",                \
+        .maximum = 1024, .offset = offsetof(struct model_run_values, threads)                      \
+    }
+
+/* The directory that was given, or that of the model which comes with Fathom; its text lives as
+ * long as the process. */
+enum status model_run_directory(const char *given, const char **directory_out,
+                                struct error *error) MUST_USE;
+
+/* A model's name: the given one, or the last name in the directory's path, symbolic links followed.
+ */
+void model_run_name(const char *directory, const char *given, char name_out[static 256]);
+
+/* Fills directory, activations, level and threads. The directory's text lives as long as the
+ * process. */
+enum status model_run_options(const struct model_run_values *values, struct model_options *out,
+                              struct error *error) MUST_USE;
+
+/* Shows how far a model is loaded, on a terminal, when it takes more than a second. */
+struct model_run_progress {
+    int64_t began_ns;
+    bool shown;
+};
+void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options);
+void model_run_progress_end(struct model_run_progress *progress);
+
+/* solo_open, with progress on a terminal when it takes more than a second. */
+enum status model_run_open(struct solo_options *options, struct solo **solo_out,
+                           struct error *error) MUST_USE;
+
+/* "5,9,12" to ids, freed by the caller. An id has to be below LIMIT_VOCAB. */
+enum status model_run_tokens(const char *text, uint32_t **tokens_out, uint32_t *count_out,
+                             struct error *error) MUST_USE;
+
+/* How many sequences step together, in each of some measurements: "1,4,16". */
+#define MODEL_RUN_SIZES_MAX 16
+struct model_run_sizes {
+    uint32_t values[MODEL_RUN_SIZES_MAX]; /* [count], each in 1..LIMIT_STEP_ROWS */
+    uint32_t count, largest;
+};
+/* `option` is what the text was given for. */
+enum status model_run_sizes_read(const char *option, const char *text,
+                                 struct model_run_sizes *sizes_out, struct error *error) MUST_USE;
+/* Other sizes, in least..most. */
+enum status model_run_sizes_within(const char *option, const char *text, uint32_t least,
+                                   uint32_t most, struct model_run_sizes *sizes_out,
+                                   struct error *error) MUST_USE;
+
+/* Several prompts: "5,9;7,8,3". */
+struct model_run_prompts {
+    uint32_t count, longest;
+    uint32_t *first;  /* [count + 1] prompt i has tokens [first[i], first[i + 1]) */
+    uint32_t *tokens; /* of all, behind each other */
+};
+/* What is left after a failure is for model_run_prompts_close too. */
+enum status model_run_prompts_read(const char *text, struct model_run_prompts *prompts,
+                                   struct error *error) MUST_USE;
+void model_run_prompts_close(struct model_run_prompts *prompts);
+/* STATUS_INVALID, naming the first that is no token of the model. */
+enum status model_run_prompts_check(const struct model_run_prompts *prompts, uint32_t vocab,
+                                    struct error *error) MUST_USE;
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The door itself: each call goes to the carrier that was opened. What is carried is timed here,
+ * and slowed down if the link is to be slow.
+ */
+#include "compute/exchange/carrier.h"
+
+#include "base/clock.h"
+#include "base/pulse.h"
+
+#include <sys/prctl.h>
+
+#define NAP_NS 100000 /* of a wait for a slow link; other ranks may need our progress meanwhile */
+
+void exchange_close(struct exchange *exchange) {
+    if (exchange) exchange->carrier->close(exchange);
+}
+
+void exchange_split_replicas(struct exchange *exchange, bool splits) {
+    exchange->splits_replicas = splits;
+}
+
+bool exchange_carries(const struct exchange *exchange) {
+    return exchange->carrier->carries;
+}
+
+/* Counts are taken at the begin; a transfer's own are the difference. */
+static void begin_transfer(const struct exchange *exchange, struct exchange_transfer *transfer) {
+    if (!exchange->carrier->carries) return;
+    *transfer = (struct exchange_transfer){.began_ns = clock_now_ns(),
+                                           .bytes_sent = exchange->counts.bytes_sent,
+                                           .bytes_received = exchange->counts.bytes_received};
+}
+
+/* What was just sent, over the slow link: it waits until what was sent before has left. */
+static void take_link(struct exchange *exchange, uint64_t bytes_before) {
+    if (!exchange->carrier->carries || !exchange_is_slow(exchange)) return;
+    uint64_t bytes = exchange->counts.bytes_sent - bytes_before;
+    if (bytes == 0) return;
+    struct exchange_link *link = exchange->options.link;
+    struct exchange_span leaves = {.began_ns =
+                                       clock_now_ns()}; /* each receiver's bytes: the carrier */
+    if (leaves.began_ns < link->free_ns) leaves.began_ns = link->free_ns;
+    leaves.ended_ns = leaves.began_ns + (int64_t)((double)bytes * link->ns_per_byte);
+    link->free_ns = leaves.ended_ns;
+    exchange->carrier->tell(exchange, leaves);
+}
+
+/* When the last byte of what came is here; 0: nothing came. */
+static int64_t arrival_ns(const struct exchange *exchange) {
+    const struct exchange_link *link = exchange->options.link;
+    const struct exchange_span *leaves = &exchange->leaves;
+    if (leaves->ended_ns == 0) return 0;
+    int64_t last_ns = leaves->began_ns + (int64_t)((double)leaves->bytes * link->ns_per_byte);
+    return (last_ns > leaves->ended_ns ? last_ns : leaves->ended_ns) + link->latency_ns;
+}
+
+/* Wakes when it is time, not when that suits other timers. */
+static void nap(int64_t left_ns) {
+    static _Thread_local bool sharp;
+    if (!sharp) sharp = prctl(PR_SET_TIMERSLACK, 1000UL) == 0;
+    nanosleep(&(struct timespec){.tv_nsec = left_ns < NAP_NS ? left_ns : NAP_NS}, NULL);
+}
+
+static void wait_until(struct exchange *exchange, int64_t end_ns) {
+    for (int64_t left_ns; (left_ns = end_ns - clock_now_ns()) > 0;) {
+        exchange_progress(exchange);
+        nap(left_ns);
+    }
+}
+
+/* The carrier has it. */
+static void end_transfer(struct exchange *exchange, struct exchange_transfer *transfer,
+                         int64_t from_ns) {
+    if (!exchange->carrier->carries) return;
+    transfer->bytes_sent = exchange->counts.bytes_sent - transfer->bytes_sent;
+    transfer->bytes_received = exchange->counts.bytes_received - transfer->bytes_received;
+    transfer->ended_ns = exchange->seen_ns ? exchange->seen_ns : clock_now_ns();
+    if (exchange_is_slow(exchange)) {
+        int64_t end_ns = arrival_ns(exchange);
+        wait_until(exchange, end_ns);
+        transfer->ended_ns = transfer->began_ns;
+        if (end_ns) transfer->began_ns = exchange->leaves.began_ns;
+        if (end_ns) transfer->ended_ns = end_ns;
+        exchange->leaves = (struct exchange_span){0};
+    }
+    transfer->waited_ns = clock_now_ns() - from_ns;
+    exchange->idle_ns = exchange->seen_ns = 0;
+    exchange->counts.transfer_ns += transfer->ended_ns - transfer->began_ns;
+    exchange->counts.waited_ns += transfer->waited_ns;
+    exchange->last = *transfer;
+}
+
+static int64_t wait_began_ns(const struct exchange *exchange) {
+    if (!exchange->carrier->carries) return 0;
+    return exchange->idle_ns ? exchange->idle_ns : clock_now_ns();
+}
+
+void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
+                             uint32_t tokens, const char *activations) {
+    uint64_t bytes_sent = exchange->counts.bytes_sent;
+    begin_transfer(exchange, &exchange->dispatch);
+    exchange->carrier->dispatch_begin(exchange, layer, experts, tokens, activations);
+    take_link(exchange, bytes_sent);
+}
+
+void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
+    int64_t from_ns = wait_began_ns(exchange);
+    pulse_set(PULSE_WAITS);
+    exchange->carrier->dispatch_finish(exchange, received_out);
+    end_transfer(exchange, &exchange->dispatch, from_ns);
+    pulse_set(PULSE_COMPUTES);
+    begin_transfer(exchange, &exchange->combine); /* this rank may have nothing to hand over */
+}
+
+char *exchange_result(struct exchange *exchange, uint32_t row) {
+    return exchange->carrier->result(exchange, row);
+}
+
+void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
+    uint64_t bytes_sent = exchange->counts.bytes_sent;
+    begin_transfer(exchange, &exchange->combine); /* results leave with the last of them */
+    exchange->carrier->combine_begin(exchange, first_row, row_count);
+    take_link(exchange, bytes_sent);
+}
+
+void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
+    int64_t from_ns = wait_began_ns(exchange);
+    pulse_set(PULSE_WAITS);
+    exchange->carrier->combine_finish(exchange, returned_out);
+    end_transfer(exchange, &exchange->combine, from_ns);
+    pulse_set(PULSE_COMPUTES);
+}
+
+/* When the transfer under way will be here, as far as that is known; INT64_MAX: not yet. */
+static int64_t known_arrival_ns(struct exchange *exchange) {
+    if (!exchange->carrier->carries) return 0;
+    if (!exchange->carrier->arrived(exchange)) return INT64_MAX;
+    if (exchange->seen_ns == 0) exchange->seen_ns = clock_now_ns();
+    return exchange_is_slow(exchange) ? arrival_ns(exchange) : 0;
+}
+
+bool exchange_arrived(struct exchange *exchange) {
+    int64_t end_ns = known_arrival_ns(exchange);
+    return end_ns == 0 || (end_ns != INT64_MAX && end_ns <= clock_now_ns());
+}
+
+struct exchange *exchange_wait_any(struct exchange *const *exchanges, uint32_t count) {
+    pulse_set(PULSE_WAITS);
+    for (int64_t from_ns = clock_now_ns();;) {
+        int64_t first_ns = INT64_MAX;
+        for (uint32_t i = 0; i < count; i++) {
+            int64_t end_ns = known_arrival_ns(exchanges[i]);
+            if (end_ns <= clock_now_ns()) {
+                exchanges[i]->idle_ns = from_ns;
+                pulse_set(PULSE_COMPUTES);
+                return exchanges[i];
+            }
+            if (end_ns < first_ns) first_ns = end_ns;
+        }
+        if (first_ns != INT64_MAX) nap(first_ns - clock_now_ns());
+    }
+}
+
+struct exchange_transfer exchange_last(const struct exchange *exchange) {
+    return exchange->last;
+}
+
+void exchange_progress(struct exchange *exchange) {
+    if (exchange->carrier->progress) exchange->carrier->progress(exchange);
+}
+
+struct exchange_counts exchange_counts(const struct exchange *exchange) {
+    return exchange->counts;
+}

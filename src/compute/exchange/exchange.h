@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Expert exchange: carries each token's activations to the ranks that hold its experts, and their
+ * results back. Begin and finish are separate so that an overlap schedule can put work between
+ * them.
+ *
+ * Owns who computes which (token, expert) pair and the order in which results are summed: pairs
+ * come back per token in ascending logical expert id, the same at one rank as at many, whatever the
+ * placement. It never does arithmetic on activations: rows of bytes go out and come back, and the
+ * model rounds to the exchange type before it hands them over, also at one rank, where nothing is
+ * copied (`self`).
+ *
+ * Among ranks (`ranks`), every rank takes part in every dispatch and combine, in the same order,
+ * also with no tokens. A token goes once to each rank that holds any of its experts.
+ */
+#ifndef COMPUTE_EXCHANGE_EXCHANGE_H
+#define COMPUTE_EXCHANGE_EXCHANGE_H
+
+#include "base/status.h"
+#include "compute/exchange/placement.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A run of pairs of one slot. */
+struct exchange_group {
+    uint32_t slot;      /* of this rank's in the layer; at one rank: the expert */
+    uint32_t first_row; /* in the arrays of struct exchange_received */
+    uint32_t row_count;
+};
+
+/* What this rank has to compute, slots ascending, tokens in a fixed order within a slot. */
+struct exchange_received {
+    uint32_t group_count;
+    const struct exchange_group *groups;
+    uint32_t row_count;
+    const uint32_t *row_token; /* [row_count] index of the token whose activations the row takes */
+    const char *const *token_data; /* each token's row of activations as it was sent; NULL: tokens
+                                    * are the caller's own */
+};
+
+/* Where a token's results are, in the order of summation. */
+struct exchange_returned {
+    const uint32_t *token_rows; /* [tokens][experts_per_token] row, ascending expert id */
+    const char *results;        /* rows of combine_bytes; NULL: the rows are the caller's own, those
+                                 * of struct exchange_received */
+};
+
+struct exchange_options {
+    uint32_t tokens_max, experts, experts_per_token;
+    /* The rest is for exchange_open_ranks. */
+    const struct placement *placement; /* of all ranks; must outlive the exchange */
+    uint32_t rank;
+    uint32_t dispatch_bytes, combine_bytes; /* of a token's row out, and of a result's row back;
+                                             * multiples of EXCHANGE_ALIGN */
+    uint32_t channel;           /* exchanges that are open at the same time have different ones */
+    struct exchange_link *link; /* NULL, or zeros: as fast as it goes */
+};
+
+/* A rank's link to the others, made as slow as asked for: to see on one machine what an overlap
+ * schedule is worth between many. What a rank sends in a dispatch or a combine leaves in the order
+ * in which it was begun, each
+ *
+ *   from max(its begin, the end of what left before)  for  bytes out * ns_per_byte
+ *
+ * and is there latency_ns later; at the receiver, a transfer also takes its bytes in * ns_per_byte.
+ * Ranks tell each other these times (so it is for one machine, with one clock). It takes time, not
+ * CPU. All exchanges of a rank share its link, which must outlive them. All ranks' links are slow,
+ * or none is. */
+struct exchange_link {
+    double ns_per_byte;
+    int64_t latency_ns;
+    int64_t free_ns; /* when the last transfer's bytes were through */
+};
+
+#define EXCHANGE_ALIGN 16
+
+/* Since the exchange was opened. */
+struct exchange_counts {
+    uint64_t tokens_dispatched; /* tokens' rows that came to this rank, its own ones included */
+    uint64_t pairs;             /* (token, expert) pairs that this rank computed */
+    uint64_t bytes_sent;        /* to other ranks, both ways */
+    uint64_t bytes_received;    /* from them */
+    int64_t transfer_ns;        /* begin to end of all transfers, summed */
+    int64_t waited_ns;          /* of this rank's time, for their ends */
+};
+
+/* A dispatch or a combine that is over. Times of the monotonic clock. */
+struct exchange_transfer {
+    int64_t began_ns;  /* a slowed link: when the first of its bytes went out */
+    int64_t ended_ns;  /* a slowed link: as computed; else when its end was seen */
+    int64_t waited_ns; /* of this rank's time, for its end */
+    uint64_t bytes_sent, bytes_received;
+};
+
+struct exchange;
+
+enum status exchange_open_self(const struct exchange_options *options,
+                               struct exchange **exchange_out, struct error *error) MUST_USE;
+/* Inside a job, on all ranks alike (compute/exchange/ranks.h). */
+enum status exchange_open_ranks(const struct exchange_options *options,
+                                struct exchange **exchange_out, struct error *error) MUST_USE;
+/* One of the placement's ranks, without the others (compute/exchange/echo.c): its own tokens come back, as
+ * many rows to each slot as even choices of equal ranks would bring, or as exchange_echo_rows says.
+ * `rows_max`: rows of all slots, at least those of even choices. */
+enum status exchange_open_echo(const struct exchange_options *options, uint32_t rows_max,
+                               struct exchange **exchange_out, struct error *error) MUST_USE;
+/* From the next dispatch on, each slot gets so many rows; 0: by even choices. */
+void exchange_echo_rows(struct exchange *exchange, uint32_t slot_rows);
+
+void exchange_close(struct exchange *exchange);
+
+/* From the next dispatch on: replicas are split for each batch, instead of taking turns. All ranks
+ * say the same, and have to begin their dispatches in the same order, that of all exchanges. */
+void exchange_split_replicas(struct exchange *exchange, bool splits);
+
+/* True: rows are carried as bytes; false: they stay where they are. */
+bool exchange_carries(const struct exchange *exchange);
+
+/* `experts`: [tokens][experts_per_token] logical ids, ascending per token. `activations`:
+ * [tokens][dispatch_bytes] where rows are carried, else NULL; those for this rank's own experts are
+ * read where they are, so they stay until all received rows are computed. */
+void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
+                             uint32_t tokens, const char *activations);
+void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out);
+
+/* Where rows are carried: where a received row's result goes, combine_bytes of it. */
+char *exchange_result(struct exchange *exchange, uint32_t row);
+
+/* Rows [first_row, first_row + row_count) of the received ones are computed and, where rows are
+ * carried, written. Rows are handed over in ascending order. A rank that received none hands none
+ * over. Where they are not carried, a token's results may be summed as far as they have come back.
+ */
+void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
+void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out);
+
+/* Whether the transfer that the next finish waits for is here, so that it will not have to wait. */
+bool exchange_arrived(struct exchange *exchange);
+
+/* Waits until one of several has arrived. The time counts as that transfer's wait. */
+struct exchange *exchange_wait_any(struct exchange *const *exchanges, uint32_t count);
+
+/* The one that the last finish ended; zeros where rows are not carried. */
+struct exchange_transfer exchange_last(const struct exchange *exchange);
+
+/* Lets what is under way move on; call it now and then between begin and finish. */
+void exchange_progress(struct exchange *exchange);
+
+struct exchange_counts exchange_counts(const struct exchange *exchange);
+
+#endif

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The exchange among ranks, over MPI point to point.
+ *
+ * A dispatch is one message from every rank to every other, tokens or none: the receiver knows whom
+ * to wait for, so no counts go ahead. It says which tokens go to which of the receiver's slots and
+ * brings each token's activations once:
+ *
+ *   u32 tokens, pairs; u32 count[tokens]; u32 slot[pairs]; (to 64 bytes) row[tokens]
+ *
+ * A combine is a message back of the results in the order of those pairs, where there were any;
+ * both sides know how long it is, and the receiver has told MPI where it goes before the first
+ * expert runs. A token's pairs are listed by ascending expert, and where each result will come to
+ * lie is known at dispatch: nothing is sorted on the way back.
+ *
+ * What lies in this rank's own slots takes the same way without MPI, and its rows are not copied:
+ * they are read where the caller has them. Buffers are for the worst case, every token of every
+ * rank here, in one mapping whose pages come when they are first needed.
+ */
+#include "base/bytes.h"
+#include "base/check.h"
+#include "compute/exchange/carrier.h"
+#include "compute/exchange/job.h"
+#include "compute/exchange/replicas.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define MESSAGE_ALIGN 64
+#define TAGS_PER_CHANNEL 3
+
+struct message {
+    uint32_t tokens, pairs;
+    uint32_t *count; /* [tokens] slots of the token */
+    uint32_t *slot;  /* [pairs] of the receiver's in the layer */
+    char *rows;      /* [tokens][dispatch_bytes] */
+    size_t bytes;
+};
+
+/* Dealings with one rank. */
+struct peer {
+    uint32_t tokens, pairs;             /* of ours that go there */
+    uint32_t tokens_placed, pairs_laid; /* so far */
+    uint32_t first_return;              /* row of `results` where its results begin */
+    uint32_t last_token;                /* the last of ours that goes there, plus one */
+    struct message out, in;
+};
+
+struct ranks {
+    struct exchange exchange; /* first: a struct exchange * points to both */
+    MPI_Comm comm;
+    MPI_Datatype result_type; /* combine_bytes */
+    uint32_t rank, rank_count, slots_per_rank;
+    uint32_t row_count, rows_returned, group_count;
+    bool dispatched; /* the transfer under way is a combine */
+    struct replicas replicas;
+    struct peer *peers;              /* [ranks] */
+    MPI_Request *requests;           /* [REQUEST_ROWS][ranks]: see enum below */
+    struct exchange_span *spans_in;  /* [ranks] */
+    struct exchange_span *spans_out; /* [2][ranks] of the dispatch, of the combine */
+    struct exchange_group *groups;   /* [slots_per_rank] */
+    uint32_t *next_row;              /* [slots_per_rank] */
+    const char *activations;         /* the caller's */
+    /* in the mapping */
+    uint32_t *own_token;     /* [tokens_max] those that this rank itself computes, ascending */
+    uint32_t *pair_slot;     /* [tokens_max][experts_per_token] the slot chosen, of all ranks' */
+    uint32_t *token_rows;    /* [tokens_max][experts_per_token] row of `results` */
+    char *out;               /* messages to the ranks, behind each other */
+    char *in;                /* [ranks][in_bytes] */
+    const char **token_data; /* [ranks * tokens_max] */
+    uint32_t *row_token;     /* [rows_max] */
+    char **row_result;       /* [rows_max] */
+    char *results;           /* [tokens_max * experts_per_token][combine_bytes] come back to us */
+    char *back;              /* [rows_max][combine_bytes] on their way back to others */
+    size_t in_bytes, out_bytes, mapped_bytes;
+    void *memory;
+};
+
+enum request_row {
+    DISPATCH_IN,
+    COMBINE_IN,
+    SPAN_IN, /* of slow links: when what comes has left */
+    IN_ROWS,
+    DISPATCH_OUT = IN_ROWS,
+    COMBINE_OUT,
+    DISPATCH_SPAN_OUT,
+    COMBINE_SPAN_OUT,
+    REQUEST_ROWS
+};
+
+static struct ranks *ranks_of(struct exchange *exchange) {
+    return (struct ranks *)exchange;
+}
+
+static MPI_Request *requests_of(struct ranks *ranks, enum request_row row) {
+    return ranks->requests + (size_t)row * ranks->rank_count;
+}
+
+static int tag_of(const struct ranks *ranks, enum request_row row) {
+    int first = (int)ranks->exchange.options.channel * TAGS_PER_CHANNEL;
+    if (row == DISPATCH_IN || row == DISPATCH_OUT) return first;
+    return first + (row == COMBINE_IN || row == COMBINE_OUT ? 1 : 2);
+}
+
+static void await_span(struct ranks *ranks, uint32_t rank) {
+    if (!exchange_is_slow(&ranks->exchange)) return;
+    MPI_Irecv(&ranks->spans_in[rank], sizeof *ranks->spans_in, MPI_BYTE, (int)rank,
+              tag_of(ranks, SPAN_IN), ranks->comm, &requests_of(ranks, SPAN_IN)[rank]);
+}
+
+static size_t rows_at(uint32_t tokens, uint32_t pairs) {
+    return round_up(2 * sizeof(uint32_t) + ((size_t)tokens + pairs) * sizeof(uint32_t),
+                    MESSAGE_ALIGN);
+}
+
+/* The parts of a message that lies, or will lie, in memory. */
+static struct message message_at(char *memory, uint32_t tokens, uint32_t pairs, size_t row_bytes) {
+    uint32_t *words = (uint32_t *)(void *)memory;
+    return (struct message){
+        .tokens = tokens,
+        .pairs = pairs,
+        .count = words + 2,
+        .slot = words + 2 + tokens,
+        .rows = memory + rows_at(tokens, pairs),
+        .bytes = tokens ? rows_at(tokens, pairs) + tokens * row_bytes : 2 * sizeof *words,
+    };
+}
+
+static char *in_memory(const struct ranks *ranks, uint32_t rank) {
+    return ranks->in + rank * ranks->in_bytes;
+}
+
+/* Which replica computes which pair, and how much goes to each rank. */
+static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *experts,
+                         uint32_t tokens) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
+        ranks->peers[rank] = (struct peer){0};
+    replicas_begin(&ranks->replicas, ranks->comm, layer, experts,
+                   tokens * options->experts_per_token, ranks->exchange.splits_replicas);
+    for (uint32_t token = 0; token < tokens; token++)
+        for (uint32_t k = 0; k < options->experts_per_token; k++) {
+            size_t pair = (size_t)token * options->experts_per_token + k;
+            uint32_t slot = replicas_next(&ranks->replicas, layer, experts[pair], token);
+            struct peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
+            ranks->pair_slot[pair] = slot;
+            peer->pairs++;
+            if (peer->last_token != token + 1) peer->tokens++;
+            peer->last_token = token + 1;
+        }
+}
+
+static void lay_out_messages(struct ranks *ranks) {
+    size_t at = 0;
+    uint32_t returned = 0;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
+        struct peer *peer = &ranks->peers[rank];
+        char *memory = rank == ranks->rank ? in_memory(ranks, rank) : ranks->out + at;
+        peer->out =
+            message_at(memory, peer->tokens, peer->pairs, ranks->exchange.options.dispatch_bytes);
+        memcpy(memory, &(uint32_t[2]){peer->tokens, peer->pairs}, 2 * sizeof(uint32_t));
+        peer->first_return = returned;
+        peer->last_token = 0;
+        returned += peer->pairs;
+        if (rank != ranks->rank) at += round_up(peer->out.bytes, MESSAGE_ALIGN);
+    }
+    check(at <= ranks->out_bytes);
+}
+
+static void fill_messages(struct ranks *ranks, uint32_t tokens) {
+    const struct peer *own = &ranks->peers[ranks->rank];
+    uint32_t per_token = ranks->exchange.options.experts_per_token;
+    size_t row_bytes = ranks->exchange.options.dispatch_bytes;
+    for (uint32_t token = 0; token < tokens; token++)
+        for (uint32_t k = 0; k < per_token; k++) {
+            size_t pair = (size_t)token * per_token + k;
+            uint32_t slot = ranks->pair_slot[pair];
+            struct peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
+            if (peer->last_token != token + 1) {
+                if (peer == own)
+                    ranks->own_token[peer->tokens_placed] = token;
+                else
+                    memcpy(peer->out.rows + peer->tokens_placed * row_bytes,
+                           ranks->activations + token * row_bytes, row_bytes);
+                peer->out.count[peer->tokens_placed++] = 0;
+                peer->last_token = token + 1;
+            }
+            peer->out.count[peer->tokens_placed - 1]++;
+            ranks->token_rows[pair] = peer->first_return + peer->pairs_laid;
+            peer->out.slot[peer->pairs_laid++] = slot % ranks->slots_per_rank;
+        }
+}
+
+static void receive_message(struct ranks *ranks, uint32_t rank) {
+    MPI_Irecv(in_memory(ranks, rank), (int)ranks->in_bytes, MPI_BYTE, (int)rank,
+              tag_of(ranks, DISPATCH_IN), ranks->comm, &requests_of(ranks, DISPATCH_IN)[rank]);
+    await_span(ranks, rank);
+}
+
+static void receive_results(struct ranks *ranks, uint32_t rank) {
+    const struct peer *peer = &ranks->peers[rank];
+    size_t at = (size_t)peer->first_return * ranks->exchange.options.combine_bytes;
+    MPI_Irecv(ranks->results + at, (int)peer->pairs, ranks->result_type, (int)rank,
+              tag_of(ranks, COMBINE_IN), ranks->comm, &requests_of(ranks, COMBINE_IN)[rank]);
+    await_span(ranks, rank);
+}
+
+static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
+                           uint32_t tokens, const char *activations) {
+    struct ranks *ranks = ranks_of(exchange);
+    check(tokens <= exchange->options.tokens_max && layer < exchange->options.placement->layers);
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
+        if (rank != ranks->rank) receive_message(ranks, rank);
+    choose_slots(ranks, layer, experts, tokens);
+    lay_out_messages(ranks);
+    ranks->activations = activations;
+    fill_messages(ranks, tokens);
+    for (uint32_t i = 1; i < ranks->rank_count; i++) { /* not all to rank 0 at once */
+        uint32_t rank = (ranks->rank + i) % ranks->rank_count;
+        const struct message *out = &ranks->peers[rank].out;
+        const char *memory = (const char *)(out->count - 2);
+        MPI_Isend(memory, (int)out->bytes, MPI_BYTE, (int)rank, tag_of(ranks, DISPATCH_OUT),
+                  ranks->comm, &requests_of(ranks, DISPATCH_OUT)[rank]);
+        exchange->counts.bytes_sent += out->bytes;
+    }
+}
+
+static void read_messages(struct ranks *ranks) {
+    size_t row_bytes = ranks->exchange.options.dispatch_bytes;
+    memset(ranks->next_row, 0, ranks->slots_per_rank * sizeof *ranks->next_row);
+    ranks->row_count = 0;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
+        struct message *in = &ranks->peers[rank].in;
+        const uint32_t *words = (const uint32_t *)(const void *)in_memory(ranks, rank);
+        check(words[0] <= ranks->exchange.options.tokens_max &&
+              words[1] <= words[0] * ranks->exchange.options.experts_per_token);
+        *in = message_at(in_memory(ranks, rank), words[0], words[1], row_bytes);
+        for (uint32_t pair = 0; pair < in->pairs; pair++) {
+            check(in->slot[pair] < ranks->slots_per_rank);
+            ranks->next_row[in->slot[pair]]++;
+        }
+        if (rank != ranks->rank) ranks->exchange.counts.bytes_received += in->bytes;
+        ranks->row_count += in->pairs;
+        ranks->exchange.counts.tokens_dispatched += in->tokens;
+    }
+    ranks->exchange.counts.pairs += ranks->row_count;
+}
+
+/* next_row: from each slot's count of rows to its first. */
+static void form_groups(struct ranks *ranks) {
+    uint32_t row = 0;
+    ranks->group_count = 0;
+    for (uint32_t slot = 0; slot < ranks->slots_per_rank; slot++) {
+        uint32_t count = ranks->next_row[slot];
+        ranks->next_row[slot] = row;
+        if (!count) continue;
+        ranks->groups[ranks->group_count++] =
+            (struct exchange_group){.slot = slot, .first_row = row, .row_count = count};
+        row += count;
+    }
+}
+
+static void place_rows(struct ranks *ranks) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    uint32_t token_index = 0;
+    char *back = ranks->back;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
+        const struct message *in = &ranks->peers[rank].in;
+        const uint32_t *slot = in->slot;
+        char *result = back;
+        bool own = rank == ranks->rank;
+        if (own)
+            result =
+                ranks->results + (size_t)ranks->peers[rank].first_return * options->combine_bytes;
+        for (uint32_t token = 0; token < in->tokens; token++, token_index++) {
+            const char *rows = own ? ranks->activations : in->rows;
+            size_t at = own ? ranks->own_token[token] : token;
+            ranks->token_data[token_index] = rows + at * options->dispatch_bytes;
+            for (uint32_t i = 0; i < in->count[token]; i++) {
+                uint32_t row = ranks->next_row[*slot++]++;
+                ranks->row_token[row] = token_index;
+                ranks->row_result[row] = result;
+                result += options->combine_bytes;
+            }
+        }
+        check(slot == in->slot + in->pairs);
+        if (rank != ranks->rank) back = result;
+    }
+}
+
+/* Of what came, once it is here; those that sent nothing said nothing. */
+static void gather_spans(struct ranks *ranks) {
+    struct exchange_span *all = &ranks->exchange.leaves;
+    if (!exchange_is_slow(&ranks->exchange)) return;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
+        struct exchange_span *span = &ranks->spans_in[rank];
+        if (span->ended_ns == 0) continue;
+        if (all->ended_ns == 0 || span->began_ns < all->began_ns) all->began_ns = span->began_ns;
+        if (span->ended_ns > all->ended_ns) all->ended_ns = span->ended_ns;
+        all->bytes += span->bytes;
+        *span = (struct exchange_span){0};
+    }
+}
+
+static bool arrived(struct exchange *exchange) {
+    struct ranks *ranks = ranks_of(exchange);
+    int done;
+    MPI_Testall((int)(IN_ROWS * ranks->rank_count), ranks->requests, &done, MPI_STATUSES_IGNORE);
+    if (done) gather_spans(ranks);
+    return done;
+}
+
+static void tell(struct exchange *exchange, struct exchange_span leaves) {
+    struct ranks *ranks = ranks_of(exchange);
+    bool results = ranks->dispatched;
+    enum request_row row = results ? COMBINE_SPAN_OUT : DISPATCH_SPAN_OUT;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
+        const struct peer *peer = &ranks->peers[rank];
+        if (rank == ranks->rank || (results && !peer->in.pairs)) continue;
+        struct exchange_span *span = &ranks->spans_out[results * ranks->rank_count + rank];
+        *span = leaves;
+        span->bytes =
+            results ? (uint64_t)peer->in.pairs * exchange->options.combine_bytes : peer->out.bytes;
+        MPI_Isend(span, sizeof *span, MPI_BYTE, (int)rank, tag_of(ranks, row), ranks->comm,
+                  &requests_of(ranks, row)[rank]);
+    }
+}
+
+static void dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
+    struct ranks *ranks = ranks_of(exchange);
+    MPI_Waitall((int)(IN_ROWS * ranks->rank_count), ranks->requests, MPI_STATUSES_IGNORE);
+    gather_spans(ranks);
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
+        if (rank != ranks->rank && ranks->peers[rank].pairs) receive_results(ranks, rank);
+    read_messages(ranks);
+    form_groups(ranks);
+    place_rows(ranks);
+    ranks->rows_returned = 0;
+    ranks->dispatched = true;
+    *received_out = (struct exchange_received){
+        .group_count = ranks->group_count,
+        .groups = ranks->groups,
+        .row_count = ranks->row_count,
+        .row_token = ranks->row_token,
+        .token_data = ranks->token_data,
+    };
+}
+
+static char *result(struct exchange *exchange, uint32_t row) {
+    struct ranks *ranks = ranks_of(exchange);
+    check(row < ranks->row_count);
+    return ranks->row_result[row];
+}
+
+static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
+    struct ranks *ranks = ranks_of(exchange);
+    check(first_row == ranks->rows_returned && row_count <= ranks->row_count - first_row);
+    ranks->rows_returned += row_count;
+    if (ranks->rows_returned < ranks->row_count) return;
+    const char *back = ranks->back;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
+        uint32_t pairs = ranks->peers[rank].in.pairs;
+        if (rank == ranks->rank || !pairs) continue;
+        MPI_Isend(back, (int)pairs, ranks->result_type, (int)rank, tag_of(ranks, COMBINE_OUT),
+                  ranks->comm, &requests_of(ranks, COMBINE_OUT)[rank]);
+        back += (size_t)pairs * exchange->options.combine_bytes;
+        exchange->counts.bytes_sent += (uint64_t)pairs * exchange->options.combine_bytes;
+    }
+}
+
+static void combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
+    struct ranks *ranks = ranks_of(exchange);
+    check(ranks->rows_returned == ranks->row_count);
+    MPI_Waitall((int)(REQUEST_ROWS * ranks->rank_count), ranks->requests, MPI_STATUSES_IGNORE);
+    gather_spans(ranks);
+    ranks->dispatched = false;
+    for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
+        if (rank != ranks->rank)
+            exchange->counts.bytes_received +=
+                (uint64_t)ranks->peers[rank].pairs * exchange->options.combine_bytes;
+    *returned_out =
+        (struct exchange_returned){.token_rows = ranks->token_rows, .results = ranks->results};
+}
+
+static void progress(struct exchange *exchange) {
+    struct ranks *ranks = ranks_of(exchange);
+    int done;
+    MPI_Testall((int)(REQUEST_ROWS * ranks->rank_count), ranks->requests, &done,
+                MPI_STATUSES_IGNORE);
+}
+
+static void close_ranks(struct exchange *exchange) {
+    struct ranks *ranks = ranks_of(exchange);
+    if (ranks->result_type != MPI_DATATYPE_NULL) MPI_Type_free(&ranks->result_type);
+    if (ranks->memory) munmap(ranks->memory, ranks->mapped_bytes);
+    replicas_close(&ranks->replicas);
+    free(ranks->peers);
+    free(ranks->requests);
+    free(ranks->spans_in);
+    free(ranks->spans_out);
+    free(ranks->groups);
+    free(ranks->next_row);
+    free(ranks);
+}
+
+static const struct carrier ranks_carrier = {
+    .carries = true,
+    .close = close_ranks,
+    .dispatch_begin = dispatch_begin,
+    .dispatch_finish = dispatch_finish,
+    .result = result,
+    .combine_begin = combine_begin,
+    .combine_finish = combine_finish,
+    .progress = progress,
+    .arrived = arrived,
+    .tell = tell,
+};
+
+static void *cut(const struct ranks *ranks, size_t *used, size_t bytes) {
+    size_t at = round_up(*used, MESSAGE_ALIGN);
+    *used = at + bytes;
+    return ranks->memory ? (char *)ranks->memory + at : NULL;
+}
+
+/* Counts without memory, hands out addresses with it. */
+static size_t cut_all(struct ranks *ranks) {
+    const struct exchange_options *options = &ranks->exchange.options;
+    size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token, used = 0;
+    size_t all_tokens = tokens * ranks->rank_count, reach = options->experts_per_token;
+    if (reach > ranks->slots_per_rank) reach = ranks->slots_per_rank;
+    size_t rows_max = all_tokens * reach;
+    ranks->in_bytes = round_up(rows_at((uint32_t)tokens, (uint32_t)(tokens * reach)) +
+                                   tokens * options->dispatch_bytes,
+                               MESSAGE_ALIGN);
+    ranks->out_bytes = pairs * (options->dispatch_bytes + 2 * sizeof(uint32_t)) +
+                       (size_t)ranks->rank_count * 3 * MESSAGE_ALIGN;
+    ranks->pair_slot = cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
+    ranks->own_token = cut(ranks, &used, tokens * sizeof *ranks->own_token);
+    ranks->token_rows = cut(ranks, &used, pairs * sizeof *ranks->token_rows);
+    ranks->out = cut(ranks, &used, ranks->out_bytes);
+    ranks->in = cut(ranks, &used, ranks->rank_count * ranks->in_bytes);
+    ranks->token_data = cut(ranks, &used, all_tokens * sizeof *ranks->token_data);
+    ranks->row_token = cut(ranks, &used, rows_max * sizeof *ranks->row_token);
+    ranks->row_result = cut(ranks, &used, rows_max * sizeof *ranks->row_result);
+    ranks->results = cut(ranks, &used, pairs * options->combine_bytes);
+    ranks->back = cut(ranks, &used, rows_max * options->combine_bytes);
+    return used;
+}
+
+static enum status map_buffers(struct ranks *ranks, struct error *error) {
+    size_t bytes = cut_all(ranks);
+    if (ranks->in_bytes > INT_MAX)
+        return error_set(error, STATUS_TOO_LARGE,
+                         "a rank's message of %u tokens would have %zu bytes; lower the tokens per "
+                         "step",
+                         ranks->exchange.options.tokens_max, ranks->in_bytes);
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, STATUS_NO_MEMORY,
+                         "cannot map %zu bytes for the expert exchange of %u ranks; lower the "
+                         "tokens per step",
+                         bytes, ranks->rank_count);
+    ranks->memory = memory;
+    ranks->mapped_bytes = bytes;
+    cut_all(ranks);
+    return STATUS_OK;
+}
+
+enum status exchange_open_ranks(const struct exchange_options *options,
+                                struct exchange **exchange_out, struct error *error) {
+    const struct placement *placement = options->placement;
+    check(options->dispatch_bytes % EXCHANGE_ALIGN == 0 &&
+          options->combine_bytes % EXCHANGE_ALIGN == 0 && options->rank < placement->ranks);
+    struct ranks *ranks = calloc(1, sizeof *ranks);
+    if (!ranks) return error_set(error, STATUS_NO_MEMORY, "no memory for the expert exchange");
+    ranks->exchange.carrier = &ranks_carrier;
+    ranks->exchange.options = *options;
+    ranks->comm = job_activations();
+    ranks->result_type = MPI_DATATYPE_NULL;
+    ranks->rank = options->rank;
+    ranks->rank_count = placement->ranks;
+    ranks->slots_per_rank = placement->slots_per_rank;
+    ranks->peers = calloc(ranks->rank_count, sizeof *ranks->peers);
+    ranks->requests = calloc(REQUEST_ROWS * (size_t)ranks->rank_count, sizeof *ranks->requests);
+    ranks->spans_in = calloc(ranks->rank_count, sizeof *ranks->spans_in);
+    ranks->spans_out = calloc(2 * (size_t)ranks->rank_count, sizeof *ranks->spans_out);
+    ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
+    ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);
+    enum status status = STATUS_OK;
+    if (!ranks->peers || !ranks->requests || !ranks->spans_in || !ranks->spans_out ||
+        !ranks->groups || !ranks->next_row)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the exchange of %u ranks",
+                           ranks->rank_count);
+    for (uint32_t i = 0; ranks->requests && i < REQUEST_ROWS * ranks->rank_count; i++)
+        ranks->requests[i] = MPI_REQUEST_NULL;
+    if (status == STATUS_OK)
+        status = replicas_open(&ranks->replicas, placement, options->rank, error);
+    if (status == STATUS_OK) status = map_buffers(ranks, error);
+    if (status != STATUS_OK) {
+        close_ranks(&ranks->exchange);
+        return status;
+    }
+    MPI_Type_contiguous((int)options->combine_bytes, MPI_BYTE, &ranks->result_type);
+    MPI_Type_commit(&ranks->result_type);
+    *exchange_out = &ranks->exchange;
+    return STATUS_OK;
+}

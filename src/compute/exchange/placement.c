@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compute/exchange/placement.h"
+
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t placement_slots_per_rank(uint32_t experts, uint32_t ranks, uint32_t redundant) {
+    return (uint32_t)(((uint64_t)experts + redundant + ranks - 1) / ranks);
+}
+
+enum status placement_open(struct placement *placement, uint32_t layers, uint32_t experts,
+                           uint32_t ranks, uint32_t slots_per_rank, struct error *error) {
+    size_t slots = (size_t)ranks * slots_per_rank;
+    *placement = (struct placement){
+        .layers = layers, .experts = experts, .ranks = ranks, .slots_per_rank = slots_per_rank};
+    placement->slot_expert = calloc(layers * slots, sizeof(uint32_t));
+    placement->replica_slots = calloc(layers * slots, sizeof(uint32_t));
+    placement->replica_first = calloc(layers * ((size_t)experts + 1), sizeof(uint32_t));
+    if (placement->slot_expert && placement->replica_slots && placement->replica_first)
+        return STATUS_OK;
+    placement_close(placement);
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the map of %zu expert slots",
+                     layers * slots);
+}
+
+void placement_close(struct placement *placement) {
+    free(placement->slot_expert);
+    free(placement->replica_slots);
+    free(placement->replica_first);
+    *placement = (struct placement){0};
+}
+
+static void shuffle(uint32_t *slots, uint32_t count, uint64_t seed, uint32_t layer) {
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t other = (uint32_t)(random_uniform(seed, layer, i) * i);
+        uint32_t kept = slots[i - 1];
+        slots[i - 1] = slots[other];
+        slots[other] = kept;
+    }
+}
+
+void placement_spread(struct placement *placement, uint64_t seed) {
+    uint32_t slots = placement->ranks * placement->slots_per_rank;
+    for (uint32_t layer = 0; layer < placement->layers; layer++) {
+        uint32_t *expert = placement->slot_expert + (size_t)layer * slots;
+        /* Slot i of rank r is the (i * ranks + r)-th to be filled: every rank gets one before any
+         * rank gets two, so that replicas, which come last, are spread too. */
+        for (uint32_t rank = 0; rank < placement->ranks; rank++)
+            for (uint32_t i = 0; i < placement->slots_per_rank; i++)
+                expert[rank * placement->slots_per_rank + i] =
+                    (i * placement->ranks + rank) % placement->experts;
+        if (seed) shuffle(expert, slots, seed, layer);
+    }
+}
+
+enum status placement_index_layer(struct placement *placement, uint32_t layer,
+                                  struct error *error) {
+    uint32_t slots = placement->ranks * placement->slots_per_rank, experts = placement->experts;
+    const uint32_t *slot_expert = placement->slot_expert + (size_t)layer * slots;
+    uint32_t *first = placement->replica_first + (size_t)layer * (experts + 1);
+    uint32_t *replicas = placement->replica_slots + (size_t)layer * slots;
+    memset(first, 0, (experts + 1) * sizeof *first);
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        if (slot_expert[slot] == PLACEMENT_EMPTY) continue;
+        if (slot_expert[slot] >= experts)
+            return error_set(error, STATUS_INVALID,
+                             "layer %u, slot %u: expert %u, expected less than %u", layer, slot,
+                             slot_expert[slot], experts);
+        first[slot_expert[slot] + 1]++;
+    }
+    for (uint32_t expert = 0; expert < experts; expert++) {
+        if (!first[expert + 1])
+            return error_set(error, STATUS_INVALID, "layer %u: expert %u has no slot", layer,
+                             expert);
+        first[expert + 1] += first[expert];
+    }
+    uint32_t filled = first[experts];
+    for (uint32_t slot = slots; slot-- > 0;) /* from the end: starts end up where they belong */
+        if (slot_expert[slot] != PLACEMENT_EMPTY) replicas[--first[slot_expert[slot] + 1]] = slot;
+    memmove(first, first + 1, experts * sizeof *first);
+    first[experts] = filled;
+    return STATUS_OK;
+}
+
+enum status placement_index(struct placement *placement, struct error *error) {
+    enum status status = STATUS_OK;
+    for (uint32_t layer = 0; !status && layer < placement->layers; layer++)
+        status = placement_index_layer(placement, layer, error);
+    return status;
+}

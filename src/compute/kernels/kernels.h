@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The kernel table: chosen once from CPU flags (or a lower level by mask), then only read. Each
+ * entry has a plain C twin (`*_c.c`) that states its arithmetic; AVX2 and AVX-512 give the same
+ * bits.
+ *
+ * Reductions over n use 16 running lanes: lane i takes elements i, i+16, i+32, ... in ascending
+ * order; a short tail adds nothing to the lanes it lacks; then lanes are combined as l[i] = l[i] op
+ * l[i+8], then i+4, i+2, i+1.
+ */
+#ifndef COMPUTE_KERNELS_KERNELS_H
+#define COMPUTE_KERNELS_KERNELS_H
+
+#include "base/status.h"
+#include "compute/kernels/matmul.h"
+
+enum kernel_level {
+    KERNEL_LEVEL_C,
+    KERNEL_LEVEL_AVX2,   /* with FMA and F16C */
+    KERNEL_LEVEL_AVX512, /* F, BW, DQ, VL */
+    KERNEL_LEVEL_AVX512BF16,
+    KERNEL_LEVEL_COUNT
+};
+
+struct kernels {
+    enum kernel_level level;
+    const char *name;     /* "c", "avx2", "avx512", "avx512bf16" */
+    const char *numerics; /* levels with the same text give the same bits: "fma1" or "bf16dot1" */
+
+    /* Panels [panel_first, panel_first + panel_count) of a product: threads share one job. */
+    void (*matmul)(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
+    void (*gemm)(const struct gemm *job);
+
+    /* y = x / sqrt(mean(x^2) + epsilon) * weight; y may be x. */
+    void (*rmsnorm)(float *y, const float *x, const float *weight, uint32_t n, float epsilon);
+    /* y = silu(gate) * up, silu(z) = z / (1 + exp(-z)); y may be gate or up. */
+    void (*silu_multiply)(float *y, const float *gate, const float *up, uint32_t n);
+    /* y = y + a * x by fma. */
+    void (*add_scaled)(float *y, const float *x, float a, uint32_t n);
+    void (*scale)(float *y, float a, uint32_t n);
+    float (*maximum)(const float *x, uint32_t n);
+    /* y[i] = exp(x[i] * a - b) with one fma; returns the sum of y. Underflows to 0. y may be x. */
+    float (*exp_sum)(float *y, const float *x, float a, float b, uint32_t n);
+
+    /* Values rounded to BF16, kept as floats; y may be x. */
+    void (*round_bf16)(float *y, const float *x, uint32_t n);
+    void (*bf16_from_float)(uint16_t *y, const float *x, uint32_t n);
+    void (*float_from_bf16)(float *y, const uint16_t *x, uint32_t n);
+    /* 1x128 groups (the last may be short): s = max(|x|max, 1e-4) / 448, codes[i] = value of
+     * e4m3(x[i] / s) as a float; scales[ceil(n / 128)]. scale_power_of_two: s = 2^ceil(log2(s)),
+     * the "ue8m0" format. codes may be x. DeepSeek-V3 inference/kernel.py act_quant. */
+    void (*quantize_e4m3)(float *codes, float *scales, const float *x, uint32_t n,
+                          bool scale_power_of_two);
+    /* y[c][r] = x[r][c], r < rows, c < cols; columns rows..y_stride-1 are left alone. */
+    void (*transpose)(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
+                      uint32_t cols);
+    void (*transpose_bf16)(float *y, size_t y_stride, const uint16_t *x, size_t x_stride,
+                           uint32_t rows, uint32_t cols);
+};
+
+/* The best level this CPU has. */
+enum kernel_level kernels_detect(void);
+
+/* Level of a name ("c", "avx2", "avx512", "avx512bf16", "auto"). */
+enum status kernels_level_named(const char *name, enum kernel_level *level_out,
+                                struct error *error);
+
+/* The table of a level; STATUS_UNSUPPORTED if this CPU lacks it. Tables are static. */
+enum status kernels_select(enum kernel_level level, const struct kernels **kernels_out,
+                           struct error *error);
+
+/* exp(x) as all kernels compute it (plain C): about 1 ulp, 0 below -87.3, inf above 88.7. */
+float kernels_exp(float x);
+
+#endif

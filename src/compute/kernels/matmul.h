@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Matrix products, the first kernel family. One arithmetic for every weight type and CPU level:
+ *
+ *   y[m][n] = sum over blocks b of 128 input channels:  acc = fma(part, s, acc)
+ *     part  = fma chain over k in the block, ascending k, from +0:  part = fma(x[m][k], w[n][k],
+ * part) s     = x_scales[m][b] * w_scale[n / 128][b]   (factors that are absent are 1: then acc +=
+ * part)
+ *
+ * FP8 codes enter the chain as their value times 2^-8 (what a half-float of the same bits is worth)
+ * and x as x times 2^8, so a step is fma(x * 2^8, w * 2^-8, part): the same as fma(x, w, part)
+ * unless |x| reaches 2^120. The NaN codes 0x7F and 0xFF would count as 480 and -480: loaders refuse
+ * them.
+ *
+ * An output element never depends on m, on its neighbours, on threads or on tile shapes: this is
+ * the other half of batch invariance, and it makes the C twin, AVX2 and AVX-512 agree bit for bit.
+ * AVX-512-BF16 multiplies pairs of channels (VDPBF16PS, ascending pairs, an odd last channel is
+ * paired with zero) when x is representable in BF16 and the weights are FP8 or BF16; it is a
+ * numerics class of its own.
+ *
+ * Activations are always float arrays; in bf16 mode their values are BF16-representable, in the fp8
+ * modes they are E4M3 codes' values with x_scales beside them. A level may then convert them
+ * without loss (`x_is_bf16`).
+ */
+#ifndef COMPUTE_KERNELS_MATMUL_H
+#define COMPUTE_KERNELS_MATMUL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/limits.h"
+
+enum weight_type { WEIGHT_FP8, WEIGHT_BF16, WEIGHT_F32, WEIGHT_TYPE_COUNT };
+
+static inline size_t weight_type_bytes(enum weight_type type) {
+    return type == WEIGHT_FP8 ? 1 : type == WEIGHT_BF16 ? 2 : 4;
+}
+
+/* A packed weight matrix W[rows][cols] (rows = outputs). Panels of MATMUL_PANEL rows, each laid out
+ * [cols][MATMUL_PANEL]: for every input channel the 32 outputs side by side, the last panel filled
+ * up with zeros. FP8 scales are [ceil(rows/128)][ceil(cols/128)], multiplied (weight_scale_inv). */
+struct packed_matrix {
+    enum weight_type type;
+    uint32_t rows, cols;
+    const void *data;    /* 64-byte aligned */
+    const float *scales; /* FP8 only */
+};
+
+static inline uint32_t packed_panels(uint32_t rows) {
+    return (uint32_t)divide_up(rows, MATMUL_PANEL);
+}
+/* Bytes of the panels, and of the scales, each rounded up to 64. */
+static inline size_t packed_data_bytes(enum weight_type type, uint32_t rows, uint32_t cols) {
+    return round_up((size_t)packed_panels(rows) * MATMUL_PANEL * cols * weight_type_bytes(type),
+                    64);
+}
+static inline size_t packed_scale_bytes(enum weight_type type, uint32_t rows, uint32_t cols) {
+    return type == WEIGHT_FP8 ? round_up(divide_up(rows, QUANT_GROUP) *
+                                             divide_up(cols, QUANT_GROUP) * sizeof(float),
+                                         64)
+                              : 0;
+}
+
+/* Packs rows [row_first, row_first + row_count) of a row-major matrix (its element type is `type`)
+ * whose row stride is `cols`; row_first is a multiple of MATMUL_PANEL, and `data` is the start of
+ * the whole packed matrix. Plain C, any level reads it. */
+void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint32_t cols,
+                 uint32_t row_first, uint32_t row_count, void *data);
+
+/* Writes row `row` of W as floats, times its scale: out[cols]. For the absorbed attention form,
+ * tests and inspection; exact for BF16 and F32, one rounding for FP8. */
+void matmul_unpack_row(const struct packed_matrix *weights, uint32_t row, float *out);
+
+struct matmul {
+    const struct packed_matrix *weights;
+    const float *x; /* [m][x_stride], 64-byte aligned rows are faster, not required */
+    size_t x_stride;
+    const float *x_scales; /* [m][x_scale_stride] per 128 channels, or NULL */
+    size_t x_scale_stride;
+    float
+        *y; /* [m][y_stride]; y_stride >= rows rounded up to MATMUL_PANEL; the padding is written */
+    size_t y_stride;
+    uint32_t m;
+    bool x_is_bf16; /* every x is representable in BF16 */
+};
+
+/* C[m][n] (+)= A[m][k] B[k][n]: fma chain over ascending k, starting from 0, or from C when
+ * `accumulate`. Row-major with strides in floats. For attention scores (B = transposed keys) and
+ * values (B = values as they lie in the cache). Any n. */
+struct gemm {
+    const float *a;
+    size_t a_stride;
+    const float *b;
+    size_t b_stride;
+    float *c;
+    size_t c_stride;
+    uint32_t m, n, k;
+    bool accumulate;
+};
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Matrix products with AVX-512: up to 12 rows by 32 outputs stay in registers over a block of 128
+ * channels. FP8 becomes float through half-floats: sign-extended to 16 bits and moved left by 7, a
+ * code is a half-float of its value times 2^-8, subnormal codes included, and VCVTPH2PS is exact.
+ * For a few rows the half-floats pass through a buffer, because VCVTPH2PS from memory saves
+ * operations on the vector ports; for many rows weights are decoded to floats once.
+ */
+#include "compute/kernels/tables.h"
+
+#include <immintrin.h>
+
+#include "compute/kernels/matmul_blocked.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define ROWS 12
+#define PAIR_ROWS 6
+#define DIRECT_ROWS ROWS
+#define PREFETCH_BYTES 1536
+
+/* What a tile reads: a packed panel of BF16 or F32, decoded weights (F32), or half-floats of FP8.
+ */
+enum source {
+    SOURCE_HALF,
+    SOURCE_HALF_NEXT, /* and the next block's codes take the place of each channel that is read */
+    SOURCE_BF16,
+    SOURCE_F32,
+    SOURCE_DECODED /* as F32, and near already */
+};
+
+/* 32 codes to half-floats of their values times 2^-8. */
+ALWAYS_INLINE __m512i halves_of(const char *codes) {
+    __m256i code = _mm256_loadu_si256((const __m256i *)(const void *)codes);
+    __m512i half = _mm512_slli_epi16(_mm512_cvtepi8_epi16(code), 7);
+    return _mm512_and_si512(half, _mm512_set1_epi16((short)0xBF80));
+}
+
+/* 16 weights: vector v of channel k. */
+ALWAYS_INLINE __m512 load_weights(enum source source, const char *w, size_t k, size_t v) {
+    size_t at = k * 2 + v;
+    if (source == SOURCE_F32 || source == SOURCE_DECODED) return _mm512_loadu_ps(w + at * 64);
+    __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(w + at * 32));
+    if (source == SOURCE_HALF || source == SOURCE_HALF_NEXT) return _mm512_cvtph_ps(bits);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+
+/* Half-floats of the next block's channel k into the buffer. */
+ALWAYS_INLINE void stage(const struct matmul_tile *t, size_t panel, size_t k) {
+    const char *codes = t->ahead + panel * t->ahead_stride + k * MATMUL_PANEL;
+    uint16_t *half = (uint16_t *)t->scratch + (panel * QUANT_GROUP + k) * MATMUL_PANEL;
+    _mm512_store_si512(half, halves_of(codes));
+    _mm_prefetch(codes + PREFETCH_BYTES, _MM_HINT_T0);
+}
+
+ALWAYS_INLINE void tile(enum source source, int rows, int panels, const struct matmul_tile *t) {
+    __m512 part[ROWS][2 * TILE_PANELS_MAX];
+    const float *x = t->x;
+    const char *w = t->w;
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < 2 * panels; v++)
+            part[r][v] = _mm512_setzero_ps();
+#pragma GCC unroll 2
+    for (size_t k = 0; k < t->count; k++) {
+        __m512 weights[2 * TILE_PANELS_MAX];
+#pragma GCC unroll 2
+        for (int p = 0; p < panels; p++) {
+            const char *panel = w + p * t->panel_bytes;
+            weights[2 * p] = load_weights(source, panel, k, 0);
+            weights[2 * p + 1] = load_weights(source, panel, k, 1);
+            if (source == SOURCE_HALF_NEXT)
+                stage(t, p, k);
+            else if (source == SOURCE_HALF)
+                _mm_prefetch(t->ahead + p * t->ahead_stride + k * MATMUL_PANEL, _MM_HINT_T0);
+            else if (source != SOURCE_DECODED)
+                _mm_prefetch(panel + k * (source == SOURCE_F32 ? 128 : 64) + PREFETCH_BYTES,
+                             _MM_HINT_T0);
+            else
+                _mm_prefetch(t->ahead + k * t->ahead_step, _MM_HINT_T0);
+        }
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            __m512 factor = _mm512_set1_ps(x[r * QUANT_GROUP + k]);
+#pragma GCC unroll 4
+            for (int v = 0; v < 2 * panels; v++)
+                part[r][v] = _mm512_fmadd_ps(factor, weights[v], part[r][v]);
+        }
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < 2 * panels; v++) {
+            float *y = t->y + r * t->y_stride + v * 16;
+            __m512 sum = t->first ? _mm512_setzero_ps() : _mm512_loadu_ps(y);
+            _mm512_storeu_ps(y, _mm512_fmadd_ps(part[r][v], _mm512_set1_ps(t->s[v / 2][r]), sum));
+        }
+}
+
+ALWAYS_INLINE void tile_of_source(enum source source, const struct matmul_tile *t) {
+    /* clang-format off */
+    switch (t->panels == 2 ? t->rows + 100 : t->rows) {
+    case 1: tile(source, 1, 1, t); break;
+    case 2: tile(source, 2, 1, t); break;
+    case 3: tile(source, 3, 1, t); break;
+    case 4: tile(source, 4, 1, t); break;
+    case 5: tile(source, 5, 1, t); break;
+    case 6: tile(source, 6, 1, t); break;
+    case 7: tile(source, 7, 1, t); break;
+    case 8: tile(source, 8, 1, t); break;
+    case 9: tile(source, 9, 1, t); break;
+    case 10: tile(source, 10, 1, t); break;
+    case 11: tile(source, 11, 1, t); break;
+    case 12: tile(source, 12, 1, t); break;
+    case 101: tile(source, 1, 2, t); break;
+    case 102: tile(source, 2, 2, t); break;
+    case 103: tile(source, 3, 2, t); break;
+    case 104: tile(source, 4, 2, t); break;
+    case 105: tile(source, 5, 2, t); break;
+    case 106: tile(source, 6, 2, t); break;
+    default: __builtin_unreachable();
+    }
+    /* clang-format on */
+}
+
+static void run_codes(const struct matmul_tile *t) {
+    struct matmul_tile of_half = *t;
+    of_half.w = t->scratch;
+    of_half.panel_bytes = QUANT_GROUP * MATMUL_PANEL * sizeof(uint16_t);
+    if (!t->staged) {
+        struct matmul_tile of_codes = *t;
+        of_codes.ahead = t->w;
+        for (uint32_t p = 0; p < t->panels; p++)
+            for (size_t k = 0; k < t->count; k++)
+                stage(&of_codes, p, k);
+    }
+    if (t->stage_next)
+        tile_of_source(SOURCE_HALF_NEXT, &of_half);
+    else
+        tile_of_source(SOURCE_HALF, &of_half);
+}
+
+static void run_tile(const struct matmul_tile *t) {
+    if (t->decoded || !t->prefetch)
+        tile_of_source(SOURCE_DECODED, t);
+    else if (t->type == WEIGHT_F32)
+        tile_of_source(SOURCE_F32, t);
+    else if (t->type == WEIGHT_FP8)
+        run_codes(t);
+    else
+        tile_of_source(SOURCE_BF16, t);
+}
+
+static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
+    __m512 factor = _mm512_set1_ps(lift ? 0x1p8f : 1.0f);
+    for (uint32_t i = 0; i < count; i += 16) {
+        __mmask16 mask = count - i >= 16 ? 0xFFFF : (__mmask16)((1u << (count - i)) - 1);
+        _mm512_storeu_ps((float *)out + i,
+                         _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), factor));
+    }
+}
+
+/* FP8 rests in memory as half-floats on its way: a conversion from there saves its shuffles. */
+static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
+    float *to = out;
+    for (size_t k = 0; k < count; k++, to += MATMUL_PANEL) {
+        enum source source = SOURCE_BF16;
+        const char *from = (const char *)w + k * MATMUL_PANEL * 2;
+        if (type == WEIGHT_FP8) {
+            source = SOURCE_HALF;
+            from = (const char *)to;
+            _mm512_store_si512(to, halves_of((const char *)w + k * MATMUL_PANEL));
+        }
+        __m512 low = load_weights(source, from, 0, 0), high = load_weights(source, from, 0, 1);
+        _mm512_storeu_ps(to, low);
+        _mm512_storeu_ps(to + 16, high);
+    }
+}
+
+void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
+    static const struct matmul_leaf leaf = {
+        .tile_rows = ROWS,
+        .direct_rows = DIRECT_ROWS,
+        .pair_rows = PAIR_ROWS,
+        .pack_x = pack_x,
+        .decode = decode,
+        .tile = run_tile,
+    };
+    matmul_blocked_run(&leaf, job, panel_first, panel_count);
+}

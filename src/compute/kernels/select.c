@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which levels this CPU has. __builtin_cpu_supports also asks the operating system (XGETBV) whether
+ * it keeps the wide registers, so a level it names can be used.
+ */
+#include "compute/kernels/tables.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "base/check.h"
+
+static const char *const level_names[KERNEL_LEVEL_COUNT] = {"c", "avx2", "avx512", "avx512bf16"};
+
+#if defined(__x86_64__)
+static bool cpu_has_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+static bool cpu_has_avx512bf16(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 5);
+}
+
+enum kernel_level kernels_detect(void) {
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !cpu_has_f16c())
+        return KERNEL_LEVEL_C;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+        return KERNEL_LEVEL_AVX2;
+    return cpu_has_avx512bf16() ? KERNEL_LEVEL_AVX512BF16 : KERNEL_LEVEL_AVX512;
+}
+#else
+enum kernel_level kernels_detect(void) {
+    return KERNEL_LEVEL_C;
+}
+#endif
+
+enum status kernels_level_named(const char *name, enum kernel_level *level_out,
+                                struct error *error) {
+    if (!strcmp(name, "auto")) {
+        *level_out = kernels_detect();
+        return STATUS_OK;
+    }
+    for (int level = 0; level < KERNEL_LEVEL_COUNT; level++)
+        if (!strcmp(name, level_names[level])) {
+            *level_out = (enum kernel_level)level;
+            return STATUS_OK;
+        }
+    return error_set(error, STATUS_INVALID,
+                     "no kernel level named '%s': expected auto, c, avx2, avx512 or avx512bf16",
+                     name);
+}
+
+enum status kernels_select(enum kernel_level level, const struct kernels **kernels_out,
+                           struct error *error) {
+    static const struct kernels *const tables[KERNEL_LEVEL_COUNT] = {
+        [KERNEL_LEVEL_C] = &kernels_table_c,
+#if defined(FATHOM_KERNELS_X86)
+        [KERNEL_LEVEL_AVX2] = &kernels_table_avx2,
+        [KERNEL_LEVEL_AVX512] = &kernels_table_avx512,
+        [KERNEL_LEVEL_AVX512BF16] = &kernels_table_avx512bf16,
+#endif
+    };
+    check(level < KERNEL_LEVEL_COUNT);
+    enum kernel_level best = kernels_detect();
+    if (level > best || !tables[level])
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "kernel level '%s' is not for this CPU, whose best is '%s': take that, or auto",
+            level_names[level], level_names[best]);
+    *kernels_out = tables[level];
+    return STATUS_OK;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The thread team. Members spin for a short while after a loop (the next one follows within
+ * microseconds inside a forward pass), then sleep on a condition until the caller opens the next
+ * loop.
+ *
+ * One 64-bit word holds the loop's generation, whether it is open, and how many members are inside.
+ * A member enters only while the loop is open; the caller closes it when the shares are gone and
+ * waits for those inside. So a member that is slow to wake never holds a loop up, and the loop's
+ * fields never change under a member's eyes.
+ */
+#include "compute/kernels/team.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/pulse.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define cpu_relax() _mm_pause()
+#else
+#define cpu_relax() ((void)0)
+#endif
+
+#define TEAM_THREADS_MAX 1024
+#define SPIN_NS 50000   /* about the longest gap between two loops of one step */
+#define SPINS_A_LOOK 64 /* pauses between two looks at the clock */
+
+#define STATE_OPEN ((uint64_t)1 << 63)
+#define STATE_GENERATION_UNIT ((uint64_t)1 << 32)
+#define STATE_INSIDE 0xFFFFFFFFu
+
+struct member {
+    struct team *team;
+    uint32_t index;
+    pthread_t thread;
+};
+
+struct team {
+    _Alignas(64) _Atomic uint64_t state; /* open : 1, generation : 31, members inside : 32 */
+    _Alignas(64) _Atomic uint64_t next;  /* first item that nobody has taken */
+    _Alignas(64) _Atomic uint32_t sleepers;
+    _Atomic bool stop;
+    team_work *work;
+    void *context;
+    uint32_t count, grain;
+    uint32_t threads;
+    bool
+        spins; /* false when there are more threads than CPUs: a spinning one would be in the way */
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct member *members; /* [threads - 1]: members 1..threads-1 */
+};
+
+static uint32_t usable_cpus(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+    int count = CPU_COUNT(&set);
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+static void take_shares(struct team *team, uint32_t member) {
+    uint32_t grain = team->grain, count = team->count;
+    for (;;) {
+        uint64_t first = atomic_fetch_add_explicit(&team->next, grain, memory_order_relaxed);
+        if (first >= count) return;
+        uint32_t left = count - (uint32_t)first;
+        team->work(team->context, (uint32_t)first, left < grain ? left : grain, member);
+        if (member == 0) pulse_tile();
+    }
+}
+
+/* True once a loop newer than `seen` is open, or the team stops. */
+static bool something_new(struct team *team, uint64_t seen) {
+    uint64_t state = atomic_load(&team->state);
+    return ((state & STATE_OPEN) && (state & ~(uint64_t)STATE_INSIDE) != seen) ||
+           atomic_load(&team->stop);
+}
+
+static void wait_for_loop(struct team *team, uint64_t seen) {
+    if (team->spins) {
+        int64_t until = clock_now_ns() + SPIN_NS;
+        do {
+            for (int i = 0; i < SPINS_A_LOOK; i++) {
+                if (something_new(team, seen)) return;
+                cpu_relax();
+            }
+        } while (clock_now_ns() < until);
+    }
+    pthread_mutex_lock(&team->mutex);
+    atomic_fetch_add(&team->sleepers, 1);
+    while (!something_new(team, seen))
+        pthread_cond_wait(&team->wake, &team->mutex);
+    atomic_fetch_sub(&team->sleepers, 1);
+    pthread_mutex_unlock(&team->mutex);
+}
+
+static void *member_main(void *argument) {
+    struct member *self = argument;
+    struct team *team = self->team;
+    uint64_t seen = 0;
+    for (;;) {
+        wait_for_loop(team, seen);
+        if (atomic_load(&team->stop)) return NULL;
+        uint64_t state = atomic_load(&team->state);
+        if (!(state & STATE_OPEN)) continue;
+        if (!atomic_compare_exchange_strong(&team->state, &state, state + 1)) continue;
+        seen = state & ~(uint64_t)STATE_INSIDE;
+        take_shares(team, self->index);
+        atomic_fetch_sub(&team->state, 1);
+    }
+}
+
+void team_run(struct team *team, team_work *work, void *context, uint32_t count, uint32_t grain) {
+    check(grain > 0);
+    if (team->threads == 1 || count <= grain) {
+        for (uint32_t first = 0; first < count; first += grain) {
+            work(context, first, count - first < grain ? count - first : grain, 0);
+            pulse_tile();
+            if (count - first <= grain) return; /* `first` may not wrap */
+        }
+        return;
+    }
+    team->work = work;
+    team->context = context;
+    team->count = count;
+    team->grain = grain;
+    atomic_store_explicit(&team->next, 0, memory_order_relaxed);
+    uint64_t generation = atomic_load(&team->state) + STATE_GENERATION_UNIT;
+    atomic_store(&team->state, generation | STATE_OPEN);
+    if (atomic_load(&team->sleepers) > 0) {
+        pthread_mutex_lock(&team->mutex);
+        pthread_cond_broadcast(&team->wake);
+        pthread_mutex_unlock(&team->mutex);
+    }
+    take_shares(team, 0);
+    atomic_fetch_and(&team->state, ~STATE_OPEN);
+    for (uint32_t spin = 1; atomic_load(&team->state) & STATE_INSIDE; spin++) {
+        if (team->spins && spin % 1024)
+            cpu_relax();
+        else
+            sched_yield();
+    }
+}
+
+static void stop_members(struct team *team, uint32_t started) {
+    pthread_mutex_lock(&team->mutex);
+    atomic_store(&team->stop, true);
+    pthread_cond_broadcast(&team->wake);
+    pthread_mutex_unlock(&team->mutex);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(team->members[i].thread, NULL);
+    pthread_cond_destroy(&team->wake);
+    pthread_mutex_destroy(&team->mutex);
+    free(team->members);
+    free(team);
+}
+
+enum status team_open(uint32_t threads, struct team **team_out, struct error *error) {
+    uint32_t cpus = usable_cpus();
+    if (threads == 0) threads = cpus < TEAM_THREADS_MAX ? cpus : TEAM_THREADS_MAX;
+    if (threads > TEAM_THREADS_MAX)
+        return error_set(error, STATUS_TOO_LARGE, "%u threads are more than the limit of %d",
+                         threads, TEAM_THREADS_MAX);
+    struct team *team = aligned_alloc(64, sizeof *team);
+    if (!team) return error_set(error, STATUS_NO_MEMORY, "no memory for a team of threads");
+    memset(team, 0, sizeof *team);
+    team->threads = threads;
+    team->spins = threads <= cpus;
+    team->members = calloc(threads, sizeof *team->members);
+    pthread_mutex_init(&team->mutex, NULL);
+    pthread_cond_init(&team->wake, NULL);
+    uint32_t started = 0;
+    for (; team->members && started < threads - 1; started++) {
+        struct member *member = &team->members[started];
+        member->team = team;
+        member->index = started + 1;
+        if (pthread_create(&member->thread, NULL, member_main, member) != 0) break;
+    }
+    if (!team->members || started < threads - 1) {
+        stop_members(team, started);
+        return error_set(
+            error, STATUS_NO_MEMORY,
+            "could only start %u of %u threads: lower --threads or raise the process limit",
+            started + 1, threads);
+    }
+    *team_out = team;
+    return STATUS_OK;
+}
+
+void team_close(struct team *team) {
+    if (team) stop_members(team, team->threads - 1);
+}
+
+uint32_t team_threads(const struct team *team) {
+    return team->threads;
+}

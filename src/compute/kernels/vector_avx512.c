@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Vector kernels with AVX-512: vector_c.c, 16 elements at a time, and the tables of both AVX-512
+ * levels. Tails are masked: what lies behind a buffer is neither read nor written.
+ */
+#include "compute/kernels/tables.h"
+
+#include <immintrin.h>
+#include <math.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* The elements [i, i + 16) that exist. */
+ALWAYS_INLINE __mmask16 mask_from(uint32_t i, uint32_t n) {
+    return n - i >= 16 ? 0xFFFF : (__mmask16)((1u << (n - i)) - 1);
+}
+
+ALWAYS_INLINE __m128 upper_half(__m256 v) {
+    return _mm256_extractf128_ps(v, 1);
+}
+
+static float lanes_sum(__m512 lanes) {
+    __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps(lanes, 1));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), upper_half(eight));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+static float lanes_maximum(__m512 lanes) {
+    __m256 eight = _mm256_max_ps(_mm512_extractf32x8_ps(lanes, 1), _mm512_castps512_ps256(lanes));
+    __m128 four = _mm_max_ps(upper_half(eight), _mm256_castps256_ps128(eight));
+    __m128 two = _mm_max_ps(_mm_movehl_ps(four, four), four);
+    return _mm_cvtss_f32(_mm_max_ss(_mm_movehdup_ps(two), two));
+}
+
+/* VSCALEFPS is p * 2^n with one rounding, and none is needed: the result is normal. */
+ALWAYS_INLINE __m512 exponential(__m512 x) {
+    __m512 rounder = _mm512_set1_ps(EXP_ROUNDER);
+    __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(EXP_LOG2E), rounder), rounder);
+    __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_HIGH), x);
+    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_LOW), r);
+    __m512 p = _mm512_set1_ps(EXP_C7);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C6));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C5));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C4));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C3));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    p = _mm512_scalef_ps(p, n);
+    __mmask16 high = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_HIGHEST), _CMP_GT_OQ);
+    __mmask16 not_low = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_LOWEST), _CMP_NLT_UQ);
+    p = _mm512_mask_mov_ps(p, high, _mm512_set1_ps(INFINITY));
+    return _mm512_maskz_mov_ps(not_low, p);
+}
+
+static void rmsnorm(float *y, const float *x, const float *weight, uint32_t n, float epsilon) {
+    __m512 lanes = _mm512_setzero_ps();
+    for (uint32_t i = 0; i < n; i += 16) {
+        __m512 v = _mm512_maskz_loadu_ps(mask_from(i, n), x + i);
+        lanes = _mm512_fmadd_ps(v, v, lanes);
+    }
+    __m512 factor = _mm512_set1_ps(1.0f / sqrtf(lanes_sum(lanes) / (float)n + epsilon));
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = mask_from(i, n);
+        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), factor);
+        v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, weight + i));
+        _mm512_mask_storeu_ps(y + i, mask, v);
+    }
+}
+
+static void silu_multiply(float *y, const float *gate, const float *up, uint32_t n) {
+    __m512 one = _mm512_set1_ps(1.0f), sign = _mm512_set1_ps(-0.0f);
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = mask_from(i, n);
+        __m512 z = _mm512_maskz_loadu_ps(mask, gate + i);
+        __m512 v = _mm512_add_ps(one, exponential(_mm512_xor_ps(z, sign)));
+        v = _mm512_mul_ps(_mm512_div_ps(z, v), _mm512_maskz_loadu_ps(mask, up + i));
+        _mm512_mask_storeu_ps(y + i, mask, v);
+    }
+}
+
+static void add_scaled(float *y, const float *x, float a, uint32_t n) {
+    __m512 factor = _mm512_set1_ps(a);
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = mask_from(i, n);
+        __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+        v = _mm512_fmadd_ps(factor, v, _mm512_maskz_loadu_ps(mask, y + i));
+        _mm512_mask_storeu_ps(y + i, mask, v);
+    }
+}
+
+static void scale(float *y, float a, uint32_t n) {
+    __m512 factor = _mm512_set1_ps(a);
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = mask_from(i, n);
+        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, y + i), factor);
+        _mm512_mask_storeu_ps(y + i, mask, v);
+    }
+}
+
+static float maximum(const float *x, uint32_t n) {
+    __m512 lanes = _mm512_set1_ps(-INFINITY);
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = mask_from(i, n);
+        lanes = _mm512_mask_max_ps(lanes, mask, _mm512_maskz_loadu_ps(mask, x + i), lanes);
+    }
+    return lanes_maximum(lanes);
+}
+
+static float exp_sum(float *y, const float *x, float a, float b, uint32_t n) {
+    __m512 lanes = _mm512_setzero_ps(), factor = _mm512_set1_ps(a), offset = _mm512_set1_ps(-b);
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = mask_from(i, n);
+        __m512 v = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, x + i), factor, offset);
+        v = exponential(v);
+        _mm512_mask_storeu_ps(y + i, mask, v);
+        lanes = _mm512_mask_add_ps(lanes, mask, lanes, v);
+    }
+    return lanes_sum(lanes);
+}
+
+/* The BF16 bits of each float, in 32 bits: base/number.h. */
+ALWAYS_INLINE __m512i bf16_bits(__m512 v) {
+    __m512i bits = _mm512_castps_si512(v);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
+    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+    return _mm512_srli_epi32(rounded, 16);
+}
+
+static void round_bf16(float *y, const float *x, uint32_t n) {
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = mask_from(i, n);
+        __m512i bits = bf16_bits(_mm512_maskz_loadu_ps(mask, x + i));
+        _mm512_mask_storeu_ps(y + i, mask, _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16)));
+    }
+}
+
+static void to_bf16(uint16_t *y, const float *x, uint32_t n) {
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = mask_from(i, n);
+        __m512i bits = bf16_bits(_mm512_maskz_loadu_ps(mask, x + i));
+        _mm256_mask_storeu_epi16(y + i, mask, _mm512_cvtepi32_epi16(bits));
+    }
+}
+
+ALWAYS_INLINE __m512 load_bf16(__mmask16 mask, const uint16_t *x) {
+    __m512i bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, x));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+}
+
+static void from_bf16(float *y, const uint16_t *x, uint32_t n) {
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = mask_from(i, n);
+        _mm512_mask_storeu_ps(y + i, mask, load_bf16(mask, x + i));
+    }
+}
+
+/* The nearest E4M3 value, ties to even, beyond 448 saturated: base/number.h. */
+ALWAYS_INLINE __m512 round_e4m3(__m512 v) {
+    __m512i sign = _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(INT32_MIN));
+    __m512 magnitude = _mm512_min_ps(_mm512_abs_ps(v), _mm512_set1_ps(E4M3_MAX));
+    __m512 rounder = _mm512_set1_ps(E4M3_SUBNORMAL_ROUNDER);
+    __m512 small = _mm512_sub_ps(_mm512_add_ps(magnitude, rounder), rounder);
+    __m512i bits = _mm512_castps_si512(magnitude);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 20), _mm512_set1_epi32(1));
+    bits = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFFF)), odd);
+    bits = _mm512_and_si512(bits, _mm512_set1_epi32((int)0xFFF00000));
+    __mmask16 is_small = _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(E4M3_NORMAL_MIN), _CMP_LT_OQ);
+    __m512 result = _mm512_mask_mov_ps(_mm512_castsi512_ps(bits), is_small, small);
+    result = _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(result), sign));
+    return _mm512_mask_mov_ps(result, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
+}
+
+static float group_scale(const float *x, uint32_t n, bool power_of_two) {
+    __m512 lanes = _mm512_set1_ps(QUANT_FLOOR);
+    for (uint32_t i = 0; i < n; i += 16)
+        lanes = _mm512_max_ps(_mm512_abs_ps(_mm512_maskz_loadu_ps(mask_from(i, n), x + i)), lanes);
+    float s = lanes_maximum(lanes) / E4M3_MAX;
+    if (!power_of_two) return s;
+    __m128i bits = _mm_add_epi32(_mm_castps_si128(_mm_set_ss(s)), _mm_set1_epi32(0x7FFFFF));
+    return _mm_cvtss_f32(_mm_castsi128_ps(_mm_and_si128(bits, _mm_set1_epi32(0x7F800000))));
+}
+
+static void quantize_e4m3(float *codes, float *scales, const float *x, uint32_t n,
+                          bool scale_power_of_two) {
+    for (uint32_t first = 0; first < n; first += QUANT_GROUP) {
+        uint32_t end = n - first < QUANT_GROUP ? n : first + QUANT_GROUP;
+        float s = group_scale(x + first, end - first, scale_power_of_two);
+        scales[first / QUANT_GROUP] = s;
+        for (uint32_t i = first; i < end; i += 16) {
+            __mmask16 mask = mask_from(i, end);
+            __m512 v = _mm512_div_ps(_mm512_maskz_loadu_ps(mask, x + i), _mm512_set1_ps(s));
+            _mm512_mask_storeu_ps(codes + i, mask, round_e4m3(v));
+        }
+    }
+}
+
+/* Turns 16 rows of 16 floats into columns. */
+ALWAYS_INLINE void transpose_16(__m512 *v) {
+    __m512 t[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) { /* pairs of rows, element by element */
+        t[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16;
+         i += 4) { /* fours of rows: v[i + j] has columns j, j + 4, j + 8, j + 12 */
+        v[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+        v[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xEE);
+        v[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        v[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xEE);
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) { /* quarters of 128 bits: a 4 x 4 transpose of them */
+        __m512 low_even = _mm512_shuffle_f32x4(v[j], v[4 + j], 0x88);
+        __m512 low_odd = _mm512_shuffle_f32x4(v[j], v[4 + j], 0xDD);
+        __m512 high_even = _mm512_shuffle_f32x4(v[8 + j], v[12 + j], 0x88);
+        __m512 high_odd = _mm512_shuffle_f32x4(v[8 + j], v[12 + j], 0xDD);
+        t[j] = _mm512_shuffle_f32x4(low_even, high_even, 0x88);
+        t[4 + j] = _mm512_shuffle_f32x4(low_odd, high_odd, 0x88);
+        t[8 + j] = _mm512_shuffle_f32x4(low_even, high_even, 0xDD);
+        t[12 + j] = _mm512_shuffle_f32x4(low_odd, high_odd, 0xDD);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        v[i] = t[i];
+}
+
+/* x is float or, with `bf16`, uint16_t. */
+ALWAYS_INLINE void transpose_any(bool bf16, float *y, size_t y_stride, const void *x,
+                                 size_t x_stride, uint32_t rows, uint32_t cols) {
+    for (uint32_t r = 0; r < rows; r += 16) {
+        __mmask16 row_mask = mask_from(r, rows);
+        for (uint32_t c = 0; c < cols; c += 16) {
+            __mmask16 col_mask = mask_from(c, cols);
+            __m512 v[16];
+#pragma GCC unroll 16
+            for (uint32_t i = 0; i < 16; i++) {
+                __mmask16 mask = r + i < rows ? col_mask : 0;
+                size_t at = (r + i < rows ? r + i : r) * x_stride + c;
+                v[i] = bf16 ? load_bf16(mask, (const uint16_t *)x + at)
+                            : _mm512_maskz_loadu_ps(mask, (const float *)x + at);
+            }
+            transpose_16(v);
+#pragma GCC unroll 16
+            for (uint32_t i = 0; i < 16; i++)
+                if (c + i < cols) _mm512_mask_storeu_ps(y + (c + i) * y_stride + r, row_mask, v[i]);
+        }
+    }
+}
+
+static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
+                      uint32_t cols) {
+    transpose_any(false, y, y_stride, x, x_stride, rows, cols);
+}
+
+static void transpose_bf16(float *y, size_t y_stride, const uint16_t *x, size_t x_stride,
+                           uint32_t rows, uint32_t cols) {
+    transpose_any(true, y, y_stride, x, x_stride, rows, cols);
+}
+
+#define VECTOR_ENTRIES                                                                             \
+    .gemm = gemm_avx512_run, .rmsnorm = rmsnorm, .silu_multiply = silu_multiply,                   \
+    .add_scaled = add_scaled, .scale = scale, .maximum = maximum, .exp_sum = exp_sum,              \
+    .round_bf16 = round_bf16, .bf16_from_float = to_bf16, .float_from_bf16 = from_bf16,            \
+    .quantize_e4m3 = quantize_e4m3, .transpose = transpose, .transpose_bf16 = transpose_bf16
+
+const struct kernels kernels_table_avx512 = {
+    .level = KERNEL_LEVEL_AVX512,
+    .name = "avx512",
+    .numerics = "fma1",
+    .matmul = matmul_avx512_run,
+    VECTOR_ENTRIES,
+};
+
+const struct kernels kernels_table_avx512bf16 = {
+    .level = KERNEL_LEVEL_AVX512BF16,
+    .name = "avx512bf16",
+    .numerics = "bf16dot1",
+    .matmul = matmul_avx512bf16_run,
+    VECTOR_ENTRIES,
+};

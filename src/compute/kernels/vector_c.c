@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Vector kernels in plain C: the truth for every level, and the table of level "c". Reductions run
+ * in 16 lanes as kernels.h says, so that one 512-bit register, two 256-bit ones or an array give
+ * the same bits.
+ */
+#include "compute/kernels/tables.h"
+
+#include <math.h>
+
+#include "base/number.h"
+
+#define LANES 16
+
+float kernels_exp(float x) {
+    if (x < EXP_LOWEST) return 0;
+    if (x > EXP_HIGHEST) return INFINITY;
+    if (isnan(x)) return x;
+    float shifted = fmaf(x, EXP_LOG2E, EXP_ROUNDER);
+    float n = shifted - EXP_ROUNDER;
+    float r = fmaf(n, -EXP_LN2_HIGH, x);
+    r = fmaf(n, -EXP_LN2_LOW, r);
+    float p = EXP_C7;
+    p = fmaf(p, r, EXP_C6);
+    p = fmaf(p, r, EXP_C5);
+    p = fmaf(p, r, EXP_C4);
+    p = fmaf(p, r, EXP_C3);
+    p = fmaf(p, r, 0.5f);
+    p = fmaf(p, r, 1.0f);
+    p = fmaf(p, r, 1.0f);
+    /* n reaches 128, whose power is no float: half of it first. Exact, as the result is normal. */
+    int32_t power = (int32_t)n, half = power >> 1;
+    return p * float_from_bits((uint32_t)(half + 127) << 23) *
+           float_from_bits((uint32_t)(power - half + 127) << 23);
+}
+
+static float lanes_sum(float *lane) {
+    for (int width = LANES / 2; width; width /= 2)
+        for (int i = 0; i < width; i++)
+            lane[i] = lane[i] + lane[i + width];
+    return lane[0];
+}
+
+static void rmsnorm(float *y, const float *x, const float *weight, uint32_t n, float epsilon) {
+    float lane[LANES] = {0};
+    for (uint32_t i = 0; i < n; i++)
+        lane[i % LANES] = fmaf(x[i], x[i], lane[i % LANES]);
+    float factor = 1.0f / sqrtf(lanes_sum(lane) / (float)n + epsilon);
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = x[i] * factor * weight[i];
+}
+
+static void silu_multiply(float *y, const float *gate, const float *up, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = gate[i] / (1.0f + kernels_exp(-gate[i])) * up[i];
+}
+
+static void add_scaled(float *y, const float *x, float a, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = fmaf(a, x[i], y[i]);
+}
+
+static void scale(float *y, float a, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = y[i] * a;
+}
+
+/* NaNs are passed over. */
+static float maximum(const float *x, uint32_t n) {
+    float lane[LANES];
+    for (int i = 0; i < LANES; i++)
+        lane[i] = -INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        lane[i % LANES] = x[i] > lane[i % LANES] ? x[i] : lane[i % LANES];
+    for (int width = LANES / 2; width; width /= 2)
+        for (int i = 0; i < width; i++)
+            lane[i] = lane[i + width] > lane[i] ? lane[i + width] : lane[i];
+    return lane[0];
+}
+
+static float exp_sum(float *y, const float *x, float a, float b, uint32_t n) {
+    float lane[LANES] = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        y[i] = kernels_exp(fmaf(x[i], a, -b));
+        lane[i % LANES] = lane[i % LANES] + y[i];
+    }
+    return lanes_sum(lane);
+}
+
+static void round_bf16(float *y, const float *x, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = bf16_rounded(x[i]);
+}
+
+static void to_bf16(uint16_t *y, const float *x, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = bf16_from_float(x[i]);
+}
+
+static void from_bf16(float *y, const uint16_t *x, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = float_from_bf16(x[i]);
+}
+
+static float group_scale(const float *x, uint32_t n, bool power_of_two) {
+    float largest = QUANT_FLOOR;
+    for (uint32_t i = 0; i < n; i++)
+        largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+    float s = largest / E4M3_MAX;
+    if (!power_of_two) return s;
+    uint32_t bits = float_bits(s); /* s is normal: at least 1e-4 / 448 */
+    return float_from_bits((bits + 0x7FFFFFu) & 0x7F800000u);
+}
+
+static void quantize_e4m3(float *codes, float *scales, const float *x, uint32_t n,
+                          bool scale_power_of_two) {
+    for (uint32_t first = 0; first < n; first += QUANT_GROUP) {
+        uint32_t count = n - first < QUANT_GROUP ? n - first : QUANT_GROUP;
+        float s = group_scale(x + first, count, scale_power_of_two);
+        scales[first / QUANT_GROUP] = s;
+        for (uint32_t i = first; i < first + count; i++)
+            codes[i] = float_from_e4m3(e4m3_from_float(x[i] / s));
+    }
+}
+
+static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
+                      uint32_t cols) {
+    for (uint32_t c = 0; c < cols; c++)
+        for (uint32_t r = 0; r < rows; r++)
+            y[c * y_stride + r] = x[r * x_stride + c];
+}
+
+static void transpose_bf16(float *y, size_t y_stride, const uint16_t *x, size_t x_stride,
+                           uint32_t rows, uint32_t cols) {
+    for (uint32_t c = 0; c < cols; c++)
+        for (uint32_t r = 0; r < rows; r++)
+            y[c * y_stride + r] = float_from_bf16(x[r * x_stride + c]);
+}
+
+const struct kernels kernels_table_c = {
+    .level = KERNEL_LEVEL_C,
+    .name = "c",
+    .numerics = "fma1",
+    .matmul = matmul_c_run,
+    .gemm = gemm_c_run,
+    .rmsnorm = rmsnorm,
+    .silu_multiply = silu_multiply,
+    .add_scaled = add_scaled,
+    .scale = scale,
+    .maximum = maximum,
+    .exp_sum = exp_sum,
+    .round_bf16 = round_bf16,
+    .bf16_from_float = to_bf16,
+    .float_from_bf16 = from_bf16,
+    .quantize_e4m3 = quantize_e4m3,
+    .transpose = transpose,
+    .transpose_bf16 = transpose_bf16,
+};

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Multi-head latent attention: projections, rotation, KV rows written, the two core forms, output
+ * projection (forward pass: section MLA of docs/architecture.md).
+ *
+ *   q = q_b(rmsnorm(q_a x)) or q_proj x; c | kr = kv_a x; KV row = rmsnorm(c) | rope(kr)
+ *
+ * All of a step's KV rows are written before any attention starts, so a prompt token finds those of
+ * its own chunk in the pages like any others.
+ */
+#include "compute/model/compute_cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+static enum input_kind down_kind(const struct pass *pass, const struct packed_matrix *weights) {
+    return linear_input_kind(pass->model->activations, weights->type,
+                             pass->model->shape->activation_scale_ue8m0);
+}
+
+static const struct packed_matrix *query_down(const struct pass *pass) {
+    const struct attention_weights *attention = &pass->layer->attention;
+    return pass->model->shape->q_rank ? &attention->q_a : &attention->q;
+}
+
+/* q_proj stands where q_b would: in DeepSeek's code it is a ColumnParallelLinear, without ue8m0. */
+static enum input_kind query_down_kind(const struct pass *pass) {
+    const struct packed_matrix *weights = query_down(pass);
+    if (pass->model->shape->q_rank) return down_kind(pass, weights);
+    return linear_input_kind(pass->model->activations, weights->type, false);
+}
+
+static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct scratch *s = pass->scratch;
+    const struct kernels *kernels = pass->model->kernels;
+    uint32_t hidden = pass->model->shape->hidden;
+    enum input_kind q_kind = query_down_kind(pass);
+    enum input_kind kv_kind = down_kind(pass, &pass->layer->attention.kv_a);
+    for (uint32_t token = first; token < first + count; token++) {
+        float *normed = s->normed + (size_t)token * hidden;
+        kernels->rmsnorm(normed, s->x + (size_t)token * hidden, pass->layer->attention.norm, hidden,
+                         pass->model->shape->rms_epsilon);
+        linear_prepare(kernels, q_kind, normed, hidden, &s->input, token);
+        if (kv_kind != q_kind)
+            linear_prepare(kernels, kv_kind, normed, hidden, &s->input_shared, token);
+    }
+}
+
+static void project_down(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct scratch *s = pass->scratch;
+    enum input_kind q_kind = query_down_kind(pass);
+    enum input_kind kv_kind = down_kind(pass, &pass->layer->attention.kv_a);
+    struct linear_input q_input = linear_prepared(q_kind, &s->input, 0);
+    struct linear_input kv_input =
+        linear_prepared(kv_kind, kv_kind == q_kind ? &s->input : &s->input_shared, 0);
+    uint32_t tokens = pass->batch->token_count;
+    bool low_rank = model->shape->q_rank != 0;
+    struct matmul jobs[] = {
+        linear_job(query_down(pass), &q_input, low_rank ? s->q_a : s->q,
+                   low_rank ? s->q_a_stride : s->q_stride, tokens),
+        linear_job(&pass->layer->attention.kv_a, &kv_input, s->kv_a, s->kv_a_stride, tokens),
+    };
+    linear_run(model->kernels, model->team, jobs, 2);
+}
+
+/* Latent normalized, key rotated, row written. */
+static void write_row(const struct pass *pass, uint32_t token) {
+    struct model *model = pass->model;
+    const struct scratch *s = pass->scratch;
+    const struct shape *shape = model->shape;
+    const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
+    uint32_t index = pass->batch->positions[token] + run->kv_shift;
+    void *slice =
+        kv_pages_slice(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->slice);
+    float *kv = s->kv_a + (size_t)token * s->kv_a_stride;
+    model->kernels->rmsnorm(kv, kv, pass->layer->attention.kv_a_norm, shape->kv_rank,
+                            shape->rms_epsilon);
+    rope_rotate(shape, pass->batch->angles + (size_t)token * shape->rope_dim, kv + shape->kv_rank);
+    kv_pages_write(&model->kv, model->kernels, slice, index % KV_BLOCK_TOKENS, 0, kv,
+                   shape_kv_width(shape));
+}
+
+/* KV rows written; the query's latent normalized for q_b. */
+static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct model *model = pass->model;
+    struct scratch *s = pass->scratch;
+    const struct shape *shape = model->shape;
+    const struct kernels *kernels = model->kernels;
+    const struct attention_weights *attention = &pass->layer->attention;
+    for (uint32_t token = first; token < first + count; token++) {
+        write_row(pass, token);
+        if (!shape->q_rank) continue;
+        float *q_a = s->q_a + (size_t)token * s->q_a_stride;
+        kernels->rmsnorm(q_a, q_a, attention->q_a_norm, shape->q_rank, shape->rms_epsilon);
+        linear_prepare(kernels, linear_input_kind(model->activations, attention->q_b.type, false),
+                       q_a, shape->q_rank, &s->input, token);
+    }
+}
+
+static void finish_queries(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    const struct model *model = pass->model;
+    const struct shape *shape = model->shape;
+    uint32_t query_dim = shape_query_dim(shape);
+    for (uint32_t token = first; token < first + count; token++) {
+        float *q = pass->scratch->q + (size_t)token * pass->scratch->q_stride;
+        const float *angles = pass->batch->angles + (size_t)token * shape->rope_dim;
+        for (uint32_t head = 0; head < shape->heads; head++)
+            rope_rotate(shape, angles, q + head * query_dim + shape->nope_dim);
+        if (model->rounds_bf16) model->kernels->round_bf16(q, q, shape->heads * query_dim);
+    }
+}
+
+static void prepare_output(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct scratch *s = pass->scratch;
+    uint32_t width = pass->model->shape->heads * pass->model->shape->value_dim;
+    enum input_kind kind =
+        linear_input_kind(pass->model->activations, pass->layer->attention.o.type, false);
+    for (uint32_t token = first; token < first + count; token++)
+        linear_prepare(pass->model->kernels, kind, s->attended + (size_t)token * width, width,
+                       &s->input, token);
+}
+
+static void normalize_keys_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct scratch *s = pass->scratch;
+    uint32_t hidden = pass->model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++) {
+        float *normed = s->normed + (size_t)token * hidden;
+        pass->model->kernels->rmsnorm(normed, s->x + (size_t)token * hidden,
+                                      pass->layer->attention.norm, hidden,
+                                      pass->model->shape->rms_epsilon);
+        linear_prepare(pass->model->kernels, down_kind(pass, &pass->layer->attention.kv_a), normed,
+                       hidden, &s->input, token);
+    }
+}
+
+static void write_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    for (uint32_t token = first; token < first + count; token++)
+        write_row(context, token);
+}
+
+void attention_write_rows(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct scratch *s = pass->scratch;
+    const struct packed_matrix *kv_a = &pass->layer->attention.kv_a;
+    uint32_t tokens = pass->batch->token_count;
+    compute_tokens(model, normalize_keys_input, (void *)(uintptr_t)pass, tokens);
+    struct linear_input input = linear_prepared(down_kind(pass, kv_a), &s->input, 0);
+    struct matmul job = linear_job(kv_a, &input, s->kv_a, s->kv_a_stride, tokens);
+    linear_run(model->kernels, model->team, &job, 1);
+    compute_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
+}
+
+void attention_begin(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct scratch *s = pass->scratch;
+    const struct attention_weights *attention = &pass->layer->attention;
+    uint32_t tokens = pass->batch->token_count;
+    compute_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_ATTENTION_NORM);
+    project_down(pass);
+    forward_part(pass, PART_DOWN);
+    compute_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_LATENT);
+    if (model->shape->q_rank) {
+        struct linear_input input = linear_prepared(
+            linear_input_kind(model->activations, attention->q_b.type, false), &s->input, 0);
+        struct matmul job = linear_job(&attention->q_b, &input, s->q, s->q_stride, tokens);
+        linear_run(model->kernels, model->team, &job, 1);
+        forward_part(pass, PART_QUERY);
+    }
+    compute_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_ROPE);
+}
+
+void attention_finish(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct scratch *s = pass->scratch;
+    const struct attention_weights *attention = &pass->layer->attention;
+    uint32_t tokens = pass->batch->token_count;
+    attention_run_prompt(pass);
+    attention_run_generated(pass);
+    compute_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_OUTPUT_INPUT);
+    struct linear_input input = linear_prepared(
+        linear_input_kind(model->activations, attention->o.type, false), &s->input, 0);
+    struct matmul job = linear_job(&attention->o, &input, s->y, s->hidden_stride, tokens);
+    linear_run(model->kernels, model->team, &job, 1);
+    forward_part(pass, PART_OUTPUT);
+}
+
+void attention_softmax(const struct kernels *kernels, float *scores, uint32_t count, float scale,
+                       float *max, float *sum, float *factor_out) {
+    float block_max = kernels->maximum(scores, count);
+    float new_max = block_max > *max ? block_max : *max;
+    float factor = *max == -INFINITY ? 0 : kernels_exp((*max - new_max) * scale);
+    *sum = *sum * factor + kernels->exp_sum(scores, scores, scale, new_max * scale, count);
+    *max = new_max;
+    *factor_out = factor;
+}
+
+void attention_load_rows(const struct model *model, const void *slice, uint32_t first,
+                         uint32_t count, float *rows) {
+    uint32_t width = model->kv.width;
+    const char *from = (const char *)slice + first * model->kv.row_bytes;
+    if (model->kv.element == KV_ELEMENT_F32)
+        memcpy(rows, from, count * model->kv.row_bytes);
+    else
+        model->kernels->float_from_bf16(rows, (const uint16_t *)(const void *)from, count * width);
+}
+
+struct kv_span attention_span(const struct pass *pass, const struct run *run, uint32_t block,
+                              uint32_t end) {
+    uint32_t start = block * KV_BLOCK_TOKENS;
+    uint32_t first = run->kv_shift > start ? run->kv_shift - start : 0;
+    uint32_t last = end - start < KV_BLOCK_TOKENS ? end - start : KV_BLOCK_TOKENS;
+    return (struct kv_span){
+        .slice = kv_pages_slice(&pass->model->kv, run->pages[block].index, pass->slice),
+        .start = start + first,
+        .first = first,
+        .count = last > first ? last - first : 0,
+    };
+}

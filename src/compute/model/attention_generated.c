@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Core attention of generated tokens, absorbed form: instead of expanding every latent, the query
+ * is taken into the latent space once, and the weighted sum of latents back out of it.
+ *
+ *   q'[h] = W_k[h]^T q_nope[h];  score = scale * (q'[h].c[t] + q_pe[h].k_pe[t])
+ *   u[h]  = sum_t p[t] c[t];     o[h]  = W_v[h] u[h]
+ *
+ * An item is one run and some of its heads; how many depends on the threads, which changes no
+ * result: heads do not meet. Only rows up to the token's own position are ever read.
+ */
+#include "compute/model/compute_cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A tile of generated tokens: internal indices [first, first + count). */
+struct tile {
+    const struct pass *pass;
+    uint32_t first, count;
+    uint32_t first_run, run_count; /* runs that have tokens in the tile */
+    uint32_t item_heads;           /* heads of an item */
+};
+
+static void take_in(const struct tile *tile) {
+    const struct model *model = tile->pass->model;
+    const struct scratch *s = tile->pass->scratch;
+    const struct shape *shape = model->shape;
+    for (uint32_t head = 0; head < shape->heads; head++) {
+        const float *q = s->q + (size_t)tile->first * s->q_stride + head * shape_query_dim(shape);
+        struct linear_input input = linear_plain(q, s->q_stride, model->rounds_bf16);
+        s->jobs[head] = linear_job(&tile->pass->layer->attention.absorb_k[head], &input,
+                                   s->absorb_q + (size_t)head * s->absorb_q_stride,
+                                   (size_t)shape->heads * s->absorb_q_stride, tile->count);
+    }
+    linear_run(model->kernels, model->team, s->jobs, shape->heads);
+}
+
+static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct tile *tile = context;
+    const struct model *model = tile->pass->model;
+    const struct scratch *s = tile->pass->scratch;
+    const struct shape *shape = model->shape;
+    for (uint32_t i = first; i < first + count; i++) {
+        const float *q = s->q + (size_t)(tile->first + i) * s->q_stride;
+        for (uint32_t head = 0; head < shape->heads; head++) {
+            float *absorbed = s->absorb_q + ((size_t)i * shape->heads + head) * s->absorb_q_stride;
+            if (model->rounds_bf16) model->kernels->round_bf16(absorbed, absorbed, shape->kv_rank);
+            memcpy(absorbed + shape->kv_rank, q + head * shape_query_dim(shape) + shape->nope_dim,
+                   shape->rope_dim * sizeof(float));
+        }
+    }
+}
+
+/* A token's queries with the channels as rows: [kv_width][heads, rounded up to 16]. */
+static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first_head,
+                         uint32_t heads, struct attention_scratch *room) {
+    const struct model *model = tile->pass->model;
+    const struct scratch *s = tile->pass->scratch;
+    size_t first = (size_t)(token - tile->first) * model->shape->heads + first_head;
+    model->kernels->transpose(room->queries, round_up(heads, 16),
+                              s->absorb_q + first * s->absorb_q_stride, s->absorb_q_stride, heads,
+                              shape_kv_width(model->shape));
+}
+
+/* room->scores[heads][seen]. The block's rows multiply the turned queries, so that the rows are
+ * taken as they lie; a sum's order is that of the channels either way. */
+static void score_block(const struct model *model, uint32_t heads, uint32_t seen,
+                        struct attention_scratch *room) {
+    size_t stride = round_up(heads, 16);
+    struct gemm score = {
+        .a = room->rows,
+        .a_stride = model->kv.width,
+        .b = room->queries,
+        .b_stride = stride,
+        .c = room->keys,
+        .c_stride = stride,
+        .m = seen,
+        .n = heads,
+        .k = shape_kv_width(model->shape),
+    };
+    model->kernels->gemm(&score);
+    model->kernels->transpose(room->scores, KV_BLOCK_TOKENS, room->keys, stride, seen, heads);
+}
+
+/* One token, `heads` heads from first_head on, against the block in room->rows. */
+static void attend_token(const struct tile *tile, uint32_t token, uint32_t first_head,
+                         uint32_t heads, uint32_t seen, struct attention_scratch *room) {
+    const struct model *model = tile->pass->model;
+    const struct scratch *s = tile->pass->scratch;
+    const struct shape *shape = model->shape;
+    size_t first = (size_t)(token - tile->first) * shape->heads + first_head;
+    float *u = s->absorb_u + first * s->absorb_u_stride;
+    score_block(model, heads, seen, room);
+    for (uint32_t i = 0; i < heads; i++) {
+        size_t state = (size_t)token * shape->heads + first_head + i;
+        float factor;
+        attention_softmax(model->kernels, room->scores + i * KV_BLOCK_TOKENS, seen,
+                          shape->attention_scale, &s->softmax_max[state], &s->softmax_sum[state],
+                          &factor);
+        if (factor != 1) model->kernels->scale(u + i * s->absorb_u_stride, factor, shape->kv_rank);
+    }
+    struct gemm gather = {
+        .a = room->scores,
+        .a_stride = KV_BLOCK_TOKENS,
+        .b = room->rows,
+        .b_stride = model->kv.width,
+        .c = u,
+        .c_stride = s->absorb_u_stride,
+        .m = heads,
+        .n = shape->kv_rank,
+        .k = seen,
+        .accumulate = true,
+    };
+    model->kernels->gemm(&gather);
+}
+
+static void begin_heads(const struct tile *tile, uint32_t token, uint32_t first_head,
+                        uint32_t heads) {
+    const struct scratch *s = tile->pass->scratch;
+    uint32_t all = tile->pass->model->shape->heads;
+    for (uint32_t head = first_head; head < first_head + heads; head++) {
+        size_t at = (size_t)(token - tile->first) * all + head;
+        memset(s->absorb_u + at * s->absorb_u_stride, 0, s->absorb_u_stride * sizeof(float));
+        s->softmax_max[(size_t)token * all + head] = -INFINITY;
+        s->softmax_sum[(size_t)token * all + head] = 0;
+    }
+}
+
+static void finish_heads(const struct tile *tile, uint32_t token, uint32_t first_head,
+                         uint32_t heads) {
+    const struct model *model = tile->pass->model;
+    const struct scratch *s = tile->pass->scratch;
+    uint32_t all = model->shape->heads;
+    for (uint32_t head = first_head; head < first_head + heads; head++) {
+        float *u = s->absorb_u + ((size_t)(token - tile->first) * all + head) * s->absorb_u_stride;
+        model->kernels->scale(u, 1 / s->softmax_sum[(size_t)token * all + head],
+                              model->shape->kv_rank);
+        if (model->rounds_bf16) model->kernels->round_bf16(u, u, model->shape->kv_rank);
+    }
+}
+
+static void attend_run(const struct tile *tile, const struct run *run, uint32_t first_head,
+                       uint32_t heads, struct attention_scratch *room) {
+    const struct pass *pass = tile->pass;
+    const struct model *model = pass->model;
+    uint32_t tile_end = tile->first + tile->count, run_end = run->first + run->token_count;
+    uint32_t first = run->first > tile->first ? run->first : tile->first;
+    uint32_t last = run_end < tile_end ? run_end : tile_end;
+    uint32_t end = pass->batch->positions[last - 1] + run->kv_shift + 1;
+    uint32_t turned = UINT32_MAX; /* the token whose queries are in room->queries */
+    for (uint32_t token = first; token < last; token++)
+        begin_heads(tile, token, first_head, heads);
+    for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
+        struct kv_span span = attention_span(pass, run, block, end);
+        if (!span.count) continue;
+        attention_load_rows(model, span.slice, span.first, span.count, room->rows);
+        for (uint32_t token = first; token < last; token++) {
+            uint32_t index = pass->batch->positions[token] + run->kv_shift;
+            if (index < span.start) continue;
+            uint32_t seen = index - span.start + 1;
+            if (token != turned) turn_queries(tile, token, first_head, heads, room);
+            turned = token;
+            attend_token(tile, token, first_head, heads, seen < span.count ? seen : span.count,
+                         room);
+        }
+    }
+    for (uint32_t token = first; token < last; token++)
+        finish_heads(tile, token, first_head, heads);
+}
+
+static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct tile *tile = context;
+    const struct model *model = tile->pass->model;
+    uint32_t per_run = (uint32_t)divide_up(model->shape->heads, tile->item_heads);
+    for (uint32_t item = first; item < first + count; item++) {
+        const struct run *run = &tile->pass->batch->runs[tile->first_run + item / per_run];
+        uint32_t head = item % per_run * tile->item_heads;
+        uint32_t left = model->shape->heads - head;
+        attend_run(tile, run, head, left < tile->item_heads ? left : tile->item_heads,
+                   &tile->pass->scratch->attention[member]);
+    }
+}
+
+static void take_out(const struct tile *tile) {
+    const struct model *model = tile->pass->model;
+    const struct scratch *s = tile->pass->scratch;
+    uint32_t heads = model->shape->heads, value_dim = model->shape->value_dim;
+    for (uint32_t head = 0; head < heads; head++) {
+        struct linear_input input =
+            linear_plain(s->absorb_u + (size_t)head * s->absorb_u_stride,
+                         (size_t)heads * s->absorb_u_stride, model->rounds_bf16);
+        s->jobs[head] = linear_job(&tile->pass->layer->attention.absorb_v[head], &input,
+                                   s->absorb_o + (size_t)head * s->value_stride,
+                                   (size_t)heads * s->value_stride, tile->count);
+    }
+    linear_run(model->kernels, model->team, s->jobs, heads);
+    for (uint32_t i = 0; i < tile->count; i++) /* without the panels' padding */
+        for (uint32_t head = 0; head < heads; head++)
+            memcpy(s->attended + ((size_t)(tile->first + i) * heads + head) * value_dim,
+                   s->absorb_o + ((size_t)i * heads + head) * s->value_stride,
+                   value_dim * sizeof(float));
+}
+
+static void run_tile(struct tile *tile) {
+    const struct model *model = tile->pass->model;
+    const struct batch *batch = tile->pass->batch;
+    uint32_t threads = team_threads(model->team), heads = model->shape->heads;
+    tile->first_run = batch->token_run[tile->first];
+    tile->run_count = batch->token_run[tile->first + tile->count - 1] - tile->first_run + 1;
+    tile->item_heads = (uint32_t)divide_up(heads, divide_up(threads, tile->run_count));
+    take_in(tile);
+    compute_tokens(model, finish_taking_in, tile, tile->count);
+    forward_part(tile->pass, PART_ABSORB_QUERY);
+    team_run(model->team, attend_items, tile,
+             tile->run_count * (uint32_t)divide_up(heads, tile->item_heads), 1);
+    forward_part(tile->pass, PART_CORE);
+    take_out(tile);
+    forward_part(tile->pass, PART_ABSORB_VALUE);
+}
+
+void attention_run_generated(const struct pass *pass) {
+    const struct batch *batch = pass->batch;
+    uint32_t tile_tokens = pass->scratch->absorb_tile;
+    for (uint32_t first = batch->prompt_tokens; first < batch->token_count; first += tile_tokens) {
+        uint32_t left = batch->token_count - first;
+        struct tile tile = {
+            .pass = pass, .first = first, .count = left < tile_tokens ? left : tile_tokens};
+        run_tile(&tile);
+    }
+}

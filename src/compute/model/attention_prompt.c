@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Core attention of prompt tokens, expanded form: a block's latents are read back from the KV page,
+ * also those of this very chunk, and expanded by kv_b to each head's keys and values.
+ *
+ *   score[s][t] = scale * (q_nope[s].k_nope[t] + q_pe[s].k_pe[t]), t <= s
+ *
+ * An item is one run and one group of heads; it walks the blocks in ascending order and keeps the
+ * online softmax of all its queries: maximum and sum beside the output, which gathers in place. A
+ * query's result depends on its own row and the KV rows before it, never on the chunk: each block
+ * starts at a multiple of 64 positions, and chunks end on such a multiple or at the prompt's end.
+ */
+#include "compute/model/compute_cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+struct group {
+    uint32_t first_head, heads;
+    struct packed_matrix kv_b; /* the group's rows */
+};
+
+static struct group group_at(const struct pass *pass, uint32_t index) {
+    const struct shape *shape = pass->model->shape;
+    uint32_t group_heads = pass->scratch->group_heads;
+    uint32_t head_rows = shape->nope_dim + shape->value_dim;
+    uint32_t first = index * group_heads;
+    uint32_t left = shape->heads - first;
+    uint32_t heads = left < group_heads ? left : group_heads;
+    return (struct group){
+        .first_head = first,
+        .heads = heads,
+        .kv_b =
+            weights_row_view(&pass->layer->attention.kv_b, first * head_rows, heads * head_rows),
+    };
+}
+
+/* fp8 serves prefill with kv_b as any other FP8 linear; fp8-f32 never quantizes its input. */
+static enum input_kind expand_kind(const struct model *model, const struct packed_matrix *kv_b) {
+    if (model->activations == ACTIVATIONS_FP8_F32) return INPUT_F32;
+    return linear_input_kind(model->activations, kv_b->type, false);
+}
+
+static void expand(const struct pass *pass, const struct group *group, const struct kv_span *span,
+                   struct attention_scratch *room) {
+    const struct model *model = pass->model;
+    const struct kernels *kernels = model->kernels;
+    uint32_t width = model->kv.width, stride = pass->scratch->expanded_stride;
+    enum input_kind kind = expand_kind(model, &group->kv_b);
+    attention_load_rows(model, span->slice, span->first, span->count, room->rows);
+    struct linear_input input = linear_plain(room->rows, width, model->rounds_bf16);
+    if (kind == INPUT_FP8) {
+        for (uint32_t t = 0; t < span->count; t++)
+            linear_prepare(kernels, kind, room->rows + t * width, model->shape->kv_rank,
+                           &room->prepared, t);
+        input = linear_prepared(kind, &room->prepared, 0);
+    }
+    struct matmul job = linear_job(&group->kv_b, &input, room->expanded, stride, span->count);
+    kernels->matmul(&job, 0, packed_panels(group->kv_b.rows));
+    if (model->rounds_bf16)
+        for (uint32_t t = 0; t < span->count; t++)
+            kernels->round_bf16(room->expanded + t * stride, room->expanded + t * stride,
+                                group->kv_b.rows);
+}
+
+/* Queries [first, first + count) of the run against one block, for one head. */
+static void attend_tile(const struct pass *pass, const struct run *run, const struct kv_span *span,
+                        uint32_t head, const float *values, uint32_t first, uint32_t count,
+                        struct attention_scratch *room) {
+    const struct model *model = pass->model;
+    const struct shape *shape = model->shape;
+    const struct scratch *s = pass->scratch;
+    uint32_t token = run->first + first;
+    uint32_t out_stride = shape->heads * shape->value_dim;
+    float *out = s->attended + (size_t)token * out_stride + head * shape->value_dim;
+    struct gemm score = {
+        .a = s->q + (size_t)token * s->q_stride + head * shape_query_dim(shape),
+        .a_stride = s->q_stride,
+        .b = room->keys,
+        .b_stride = KV_BLOCK_TOKENS,
+        .c = room->scores,
+        .c_stride = KV_BLOCK_TOKENS,
+        .m = count,
+        .n = span->count,
+        .k = shape_query_dim(shape),
+    };
+    model->kernels->gemm(&score);
+    for (uint32_t i = 0; i < count; i++) {
+        float *scores = room->scores + i * KV_BLOCK_TOKENS, factor;
+        uint32_t query = run->first_position + first + i + run->kv_shift; /* its own KV index */
+        uint32_t seen = query - span->start + 1;
+        if (seen > span->count) seen = span->count;
+        size_t state = (size_t)(token + i) * shape->heads + head;
+        attention_softmax(model->kernels, scores, seen, shape->attention_scale,
+                          &s->softmax_max[state], &s->softmax_sum[state], &factor);
+        if (factor != 1)
+            model->kernels->scale(out + i * (size_t)out_stride, factor, shape->value_dim);
+        memset(scores + seen, 0, (span->count - seen) * sizeof *scores);
+    }
+    struct gemm gather = {
+        .a = room->scores,
+        .a_stride = KV_BLOCK_TOKENS,
+        .b = values,
+        .b_stride = s->expanded_stride,
+        .c = out,
+        .c_stride = out_stride,
+        .m = count,
+        .n = shape->value_dim,
+        .k = span->count,
+        .accumulate = true,
+    };
+    model->kernels->gemm(&gather);
+}
+
+static void attend_block(const struct pass *pass, const struct run *run, const struct group *group,
+                         const struct kv_span *span, struct attention_scratch *room) {
+    const struct model *model = pass->model;
+    const struct shape *shape = model->shape;
+    uint32_t head_rows = shape->nope_dim + shape->value_dim;
+    uint32_t stride = pass->scratch->expanded_stride;
+    uint32_t first_index = run->first_position + run->kv_shift;
+    /* the first query that sees any of the block */
+    uint32_t from = span->start > first_index ? span->start - first_index : 0;
+    model->kernels->transpose(room->keys + shape->nope_dim * KV_BLOCK_TOKENS, KV_BLOCK_TOKENS,
+                              room->rows + shape->kv_rank, model->kv.width, span->count,
+                              shape->rope_dim);
+    for (uint32_t i = 0; i < group->heads; i++) {
+        const float *keys = room->expanded + i * head_rows;
+        model->kernels->transpose(room->keys, KV_BLOCK_TOKENS, keys, stride, span->count,
+                                  shape->nope_dim);
+        for (uint32_t first = from; first < run->token_count; first += ATTENTION_TILE) {
+            uint32_t left = run->token_count - first;
+            attend_tile(pass, run, span, group->first_head + i, keys + shape->nope_dim, first,
+                        left < ATTENTION_TILE ? left : ATTENTION_TILE, room);
+        }
+    }
+}
+
+static void begin_heads(const struct pass *pass, const struct run *run, const struct group *group) {
+    const struct shape *shape = pass->model->shape;
+    struct scratch *s = pass->scratch;
+    uint32_t width = shape->heads * shape->value_dim;
+    for (uint32_t token = run->first; token < run->first + run->token_count; token++) {
+        memset(s->attended + (size_t)token * width + group->first_head * shape->value_dim, 0,
+               group->heads * shape->value_dim * sizeof(float));
+        for (uint32_t head = group->first_head; head < group->first_head + group->heads; head++) {
+            s->softmax_max[(size_t)token * shape->heads + head] = -INFINITY;
+            s->softmax_sum[(size_t)token * shape->heads + head] = 0;
+        }
+    }
+}
+
+static void finish_heads(const struct pass *pass, const struct run *run,
+                         const struct group *group) {
+    const struct shape *shape = pass->model->shape;
+    struct scratch *s = pass->scratch;
+    uint32_t width = shape->heads * shape->value_dim;
+    for (uint32_t token = run->first; token < run->first + run->token_count; token++)
+        for (uint32_t head = group->first_head; head < group->first_head + group->heads; head++)
+            pass->model->kernels->scale(
+                s->attended + (size_t)token * width + head * shape->value_dim,
+                1 / s->softmax_sum[(size_t)token * shape->heads + head], shape->value_dim);
+}
+
+static uint32_t group_count(const struct pass *pass) {
+    return (uint32_t)divide_up(pass->model->shape->heads, pass->scratch->group_heads);
+}
+
+static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct attention_scratch *room = &pass->scratch->attention[member];
+    for (uint32_t item = first; item < first + count; item++) {
+        const struct run *run = &pass->batch->runs[item / group_count(pass)];
+        struct group group = group_at(pass, item % group_count(pass));
+        uint32_t end = run->first_position + run->token_count + run->kv_shift;
+        begin_heads(pass, run, &group);
+        for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
+            struct kv_span span = attention_span(pass, run, block, end);
+            if (!span.count) continue;
+            expand(pass, &group, &span, room);
+            attend_block(pass, run, &group, &span, room);
+        }
+        finish_heads(pass, run, &group);
+    }
+}
+
+void attention_run_prompt(const struct pass *pass) {
+    uint32_t items = pass->batch->prompt_runs * group_count(pass);
+    if (!items) return;
+    team_run(pass->model->team, attend_items, (void *)(uintptr_t)pass, items, 1);
+    forward_part(pass, PART_CORE_PROMPT);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * On the CPU: what stands before, between and behind the layers. A loop over tokens is shared over
+ * the team; its items are independent.
+ */
+#include "compute/model/compute_cpu.h"
+
+#include <string.h>
+
+/* Below this many tokens a stage over tokens is not worth waking the team for. */
+#define TOKENS_WORTH_SHARING 4
+
+void compute_tokens(const struct model *model, team_work *work, void *context, uint32_t count) {
+    if (count < TOKENS_WORTH_SHARING) {
+        work(context, 0, count, 0);
+        return;
+    }
+    uint32_t grain = count / (team_threads(model->team) * 4);
+    team_run(model->team, work, context, count, grain ? grain : 1);
+}
+
+static void add_result(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    const struct scratch *s = pass->scratch;
+    uint32_t hidden = pass->model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++)
+        pass->model->kernels->add_scaled(s->x + (size_t)token * hidden,
+                                         s->y + (size_t)token * s->hidden_stride, 1, hidden);
+}
+
+void compute_add(const struct pass *pass) {
+    compute_tokens(pass->model, add_result, (void *)(uintptr_t)pass, pass->batch->token_count);
+}
+
+static void embed(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    struct model *model = context;
+    uint32_t hidden = model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++)
+        tensor_to_float(model->weights.embedding,
+                        (uint64_t)model->scratch.batch.token_ids[token] * hidden, hidden,
+                        model->scratch.x + (size_t)token * hidden);
+}
+
+void compute_embed(struct model *model) {
+    compute_tokens(model, embed, model, model->scratch.batch.token_count);
+}
+
+static uint32_t largest(const float *logits, uint32_t count) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++)
+        if (logits[i] > logits[best]) best = i;
+    return best;
+}
+
+/* scratch.logits = those of `rows` rows, at most LOGITS_TILE. */
+static void run_tile(struct model *model, const float *hidden, uint32_t rows) {
+    struct scratch *s = &model->scratch;
+    uint32_t width = model->shape->hidden;
+    const struct packed_matrix *head = &model->weights.head;
+    enum input_kind kind = linear_input_kind(model->activations, head->type, false);
+    for (uint32_t i = 0; i < rows; i++)
+        linear_prepare(model->kernels, kind, hidden + (size_t)i * width, width, &s->input, i);
+    struct linear_input input = linear_prepared(kind, &s->input, 0);
+    struct matmul job = linear_job(head, &input, s->logits, s->vocab_stride, rows);
+    linear_run(model->kernels, model->team, &job, 1);
+}
+
+static uint32_t tile_rows(uint32_t left) {
+    return left < LOGITS_TILE ? left : LOGITS_TILE;
+}
+
+void compute_logits(struct model *model, const float *hidden, uint32_t count, float *logits,
+                    uint32_t *argmax_out) {
+    const struct scratch *s = &model->scratch;
+    uint32_t width = model->shape->hidden, vocab = model->shape->vocab;
+    for (uint32_t first = 0; first < count; first += LOGITS_TILE) {
+        uint32_t rows = tile_rows(count - first);
+        run_tile(model, hidden + (size_t)first * width, rows);
+        for (uint32_t i = 0; i < rows; i++) {
+            const float *from = s->logits + (size_t)i * s->vocab_stride;
+            if (logits) memcpy(logits + (size_t)(first + i) * vocab, from, vocab * sizeof *from);
+            if (argmax_out) argmax_out[first + i] = largest(from, vocab);
+        }
+    }
+}
+
+/* The final norm of `count` tokens from one of the step's on. */
+static void normalize(const struct model *model, uint32_t first, uint32_t count, float *to) {
+    uint32_t hidden = model->shape->hidden;
+    for (uint32_t i = 0; i < count; i++)
+        model->kernels->rmsnorm(to + (size_t)i * hidden,
+                                model->scratch.x + (size_t)(first + i) * hidden,
+                                model->weights.final_norm, hidden, model->shape->rms_epsilon);
+}
+
+void compute_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row) {
+    normalize(model, first, count, model->scratch.normed + (size_t)row * model->shape->hidden);
+}
+
+struct show { /* of a tile */
+    const struct scratch *scratch;
+    compute_logits_viewer *view;
+    void *context;
+    uint32_t first;
+};
+
+static void show_tile(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct show *show = context;
+    const struct scratch *s = show->scratch;
+    for (uint32_t i = first; i < first + count; i++)
+        show->view(show->context, show->first + i, s->logits + (size_t)i * s->vocab_stride);
+}
+
+void compute_show_logits(struct model *model, uint32_t first, uint32_t count,
+                         compute_logits_viewer *view, void *context) {
+    struct show show = {&model->scratch, view, context, 0};
+    for (; show.first < count; show.first += LOGITS_TILE) {
+        uint32_t rows = tile_rows(count - show.first);
+        compute_outputs(model, first + show.first, rows, 0);
+        run_tile(model, model->scratch.normed, rows);
+        team_run(model->team, show_tile, &show, rows, 1);
+    }
+}
+
+static void keep_output(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    struct model *model = context;
+    normalize(model, first, count, model->scratch.hidden + (size_t)first * model->shape->hidden);
+}
+
+void compute_keep_outputs(struct model *model) {
+    compute_tokens(model, keep_output, model, model->scratch.batch.token_count);
+}
+
+/* ---- MTP ------------------------------------------------------------------------------------- */
+
+/* Position `index` of the KV rows and the batch, which stand one behind the other. */
+struct place {
+    const struct batch *batch;
+    uint32_t at;
+};
+
+static struct place place_of(const struct scratch *s, uint32_t index) {
+    uint32_t rows = s->mtp_rows.token_count;
+    return index < rows ? (struct place){&s->mtp_rows, index}
+                        : (struct place){&s->mtp_batch, index - rows};
+}
+
+static void prepare_pair(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    struct model *model = context;
+    struct scratch *s = &model->scratch;
+    const struct mtp_weights *mtp = model->weights.mtp;
+    uint32_t hidden = model->shape->hidden;
+    enum input_kind kind = linear_input_kind(model->activations, mtp->projection.type, false);
+    for (uint32_t i = first; i < first + count; i++) {
+        struct place place = place_of(s, i);
+        float *pair = s->mtp_pair + (size_t)i * 2 * hidden;
+        tensor_to_float(model->weights.embedding,
+                        (uint64_t)place.batch->token_ids[place.at] * hidden, hidden, pair);
+        model->kernels->rmsnorm(pair, pair, mtp->embedding_norm, hidden, model->shape->rms_epsilon);
+        model->kernels->rmsnorm(pair + hidden, place.batch->hidden[place.at], mtp->hidden_norm,
+                                hidden, model->shape->rms_epsilon);
+        linear_prepare(model->kernels, kind, pair, 2 * hidden, &s->input, i);
+    }
+}
+
+void compute_mtp_project(struct model *model) {
+    struct scratch *s = &model->scratch;
+    uint32_t tokens = s->mtp_rows.token_count + s->mtp_batch.token_count;
+    const struct packed_matrix *projection = &model->weights.mtp->projection;
+    compute_tokens(model, prepare_pair, model, tokens);
+    struct linear_input input = linear_prepared(
+        linear_input_kind(model->activations, projection->type, false), &s->input, 0);
+    struct matmul job = linear_job(projection, &input, s->mtp_u, s->hidden_stride, tokens);
+    linear_run(model->kernels, model->team, &job, 1);
+}
+
+void compute_mtp_begin(struct model *model, uint32_t first, uint32_t count) {
+    struct scratch *s = &model->scratch;
+    uint32_t hidden = model->shape->hidden;
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(s->x + (size_t)i * hidden, s->mtp_u + (size_t)(first + i) * s->hidden_stride,
+               hidden * sizeof(float));
+}
+
+static void normalize_mtp(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    struct model *model = context;
+    struct scratch *s = &model->scratch;
+    uint32_t hidden = model->shape->hidden;
+    for (uint32_t i = first; i < first + count; i++)
+        model->kernels->rmsnorm(s->normed + (size_t)i * hidden, s->x + (size_t)i * hidden,
+                                model->weights.mtp->head_norm, hidden, model->shape->rms_epsilon);
+}
+
+void compute_mtp_finish(const struct pass *pass, uint32_t *argmax_out) {
+    struct model *model = pass->model;
+    uint32_t tokens = pass->batch->token_count;
+    compute_tokens(model, normalize_mtp, model, tokens);
+    compute_logits(model, pass->scratch->normed, tokens, NULL, argmax_out);
+}
+
+static float *kept(const struct model *model, uint32_t slot, uint32_t index) {
+    size_t row = (size_t)slot * (1 + LIMIT_DRAFTS) + index;
+    return model->draft.hidden + row * model->shape->hidden;
+}
+
+const float *compute_kept(const struct model *model, uint32_t slot, uint32_t index) {
+    return kept(model, slot, index);
+}
+
+void compute_keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32_t count) {
+    size_t hidden = model->shape->hidden;
+    memcpy(kept(model, slot, 0), model->scratch.hidden + first * hidden,
+           count * hidden * sizeof(float));
+}
+
+void compute_clear_row(const struct model *model, struct page_id page, uint32_t slice,
+                       uint32_t row) {
+    char *rows = kv_pages_slice(&model->kv, page.index, slice);
+    memset(rows + row * model->kv.row_bytes, 0, model->kv.row_bytes);
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A MoE layer: router, dispatch, shared expert, routed experts, combine.
+ *
+ *   y = sum over chosen e, ascending, of w_e * round(expert_e(x))  (F32, by fma from 0), then +
+ * shared(x)
+ *
+ * Each routed result is rounded to the exchange type (BF16; F32 in the f32 modes) before it is
+ * summed, as if it had come over a wire, so that one rank and many give the same bits. The router
+ * reads the unrounded f32 input; the experts' inputs are prepared once per token and gathered.
+ *
+ * (token, expert) pairs are computed in waves of a bounded number of pairs, ascending by slot:
+ * within a wave the team's loop runs over all experts' panels, so a few tokens still fill all
+ * threads, while a long prompt needs no room for all its pairs at once.
+ *
+ * Among ranks, prepared inputs go out and rounded results come back as bytes (wire.h), and a
+ * token's results are summed when all are there; alone, nothing is copied, and they are summed wave
+ * by wave. What runs between the stages is the schedule's business (contract/overlap.h).
+ */
+#include "compute/model/compute_cpu.h"
+
+#include <string.h>
+
+struct wave {
+    const struct pass *pass;
+    const struct exchange_received *received;
+    const struct exchange_returned *returned;
+    struct exchange_group groups[LIMIT_EXPERTS]; /* whole ones, or parts of large ones */
+    uint32_t group_count;
+    uint32_t first_row, row_count;
+};
+
+static bool has_shared(const struct pass *pass) {
+    return pass->model->shape->shared_experts != 0;
+}
+
+static enum input_kind routed_kind(const struct pass *pass) {
+    const struct model *model = pass->model;
+    return linear_input_kind(model->activations, model->weights.expert.matrices.gate.type,
+                             model->shape->activation_scale_ue8m0);
+}
+
+static enum input_kind middle_kind(const struct pass *pass) {
+    const struct model *model = pass->model;
+    return linear_input_kind(model->activations, model->weights.expert.matrices.down.type,
+                             model->shape->activation_scale_ue8m0);
+}
+
+static enum input_kind shared_kind(const struct pass *pass) {
+    return linear_input_kind(pass->model->activations, pass->layer->shared.gate.type, false);
+}
+
+static enum input_kind shared_down_kind(const struct pass *pass) {
+    return linear_input_kind(pass->model->activations, pass->layer->shared.down.type, false);
+}
+
+static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct scratch *s = pass->scratch;
+    const struct kernels *kernels = pass->model->kernels;
+    uint32_t hidden = pass->model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++) {
+        float *normed = s->normed + (size_t)token * hidden;
+        kernels->rmsnorm(normed, s->x + (size_t)token * hidden, pass->layer->mlp_norm, hidden,
+                         pass->model->shape->rms_epsilon);
+        linear_prepare(kernels, routed_kind(pass), normed, hidden, &s->input, token);
+        if (has_shared(pass))
+            linear_prepare(kernels, shared_kind(pass), normed, hidden, &s->input_shared, token);
+    }
+}
+
+static void route(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct scratch *s = pass->scratch;
+    uint32_t per_token = pass->model->shape->experts_per_token;
+    for (uint32_t token = first; token < first + count; token++)
+        router_choose(pass->model->shape, s->router_logits + (size_t)token * s->experts_stride,
+                      pass->layer->router_bias, s->experts + (size_t)token * per_token,
+                      s->expert_weights + (size_t)token * per_token);
+}
+
+/* The shared expert's gate and up; returns how many jobs. */
+static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *input,
+                            struct matmul *jobs) {
+    const struct scratch *s = pass->scratch;
+    uint32_t tokens = pass->batch->token_count;
+    if (!has_shared(pass)) return 0;
+    jobs[0] = linear_job(&pass->layer->shared.gate, input, s->gate, s->mlp_stride, tokens);
+    jobs[1] = linear_job(&pass->layer->shared.up, input, s->up, s->mlp_stride, tokens);
+    return 2;
+}
+
+/* Router logits, then the choice. Where there is no dispatch to hide, the shared expert's gate and
+ * up share the loop. */
+static void run_router(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct scratch *s = pass->scratch;
+    uint32_t tokens = pass->batch->token_count, job_count = 1;
+    struct linear_input plain = linear_plain(s->normed, model->shape->hidden, false);
+    struct linear_input shared = linear_prepared(shared_kind(pass), &s->input_shared, 0);
+    struct matmul jobs[3] = {
+        linear_job(&pass->layer->router, &plain, s->router_logits, s->experts_stride, tokens)};
+    if (!exchange_carries(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
+    linear_run(model->kernels, model->team, jobs, job_count);
+    forward_part(pass, PART_GATE);
+    compute_tokens(model, route, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_TOP_K);
+}
+
+static void pack_activations(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    const struct model *model = pass->model;
+    const struct scratch *s = pass->scratch;
+    uint32_t hidden = model->shape->hidden;
+    size_t row_bytes = wire_bytes(model->dispatch_form, hidden);
+    size_t scales = divide_up(s->input.columns, QUANT_GROUP);
+    for (uint32_t token = first; token < first + count; token++)
+        wire_pack(model->kernels, model->dispatch_form,
+                  s->input.x + (size_t)token * s->input.columns, s->input.scales + token * scales,
+                  hidden, s->outgoing + token * row_bytes);
+}
+
+static void unpack_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = wave->pass->scratch;
+    size_t scales = divide_up(s->expert_input.columns, QUANT_GROUP);
+    for (uint32_t row = first; row < first + count; row++) {
+        uint32_t token = wave->received->row_token[wave->first_row + row];
+        wire_unpack(model->kernels, model->dispatch_form, wave->received->token_data[token],
+                    model->shape->hidden, s->expert_input.x + (size_t)row * s->expert_input.columns,
+                    s->expert_input.scales + row * scales);
+    }
+}
+
+static void gather_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct scratch *s = wave->pass->scratch;
+    uint32_t hidden = wave->pass->model->shape->hidden;
+    size_t from_scales = divide_up(s->input.columns, QUANT_GROUP);
+    size_t to_scales = divide_up(s->expert_input.columns, QUANT_GROUP);
+    for (uint32_t row = first; row < first + count; row++) {
+        size_t token = wave->received->row_token[wave->first_row + row];
+        memcpy(s->expert_input.x + (size_t)row * s->expert_input.columns,
+               s->input.x + token * s->input.columns, hidden * sizeof(float));
+        memcpy(s->expert_input.scales + row * to_scales, s->input.scales + token * from_scales,
+               divide_up(hidden, QUANT_GROUP) * sizeof(float));
+    }
+}
+
+static void activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = wave->pass->scratch;
+    uint32_t width = model->shape->expert_width;
+    for (uint32_t row = first; row < first + count; row++) {
+        float *gate = s->expert_gate + (size_t)row * s->expert_stride;
+        model->kernels->silu_multiply(gate, gate, s->expert_up + (size_t)row * s->expert_stride,
+                                      width);
+        linear_prepare(model->kernels, middle_kind(wave->pass), gate, width, &s->expert_middle,
+                       row);
+    }
+}
+
+static void round_results(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    for (uint32_t row = first; row < first + count; row++) {
+        float *y = wave->pass->scratch->expert_y + (size_t)row * wave->pass->scratch->hidden_stride;
+        model->kernels->round_bf16(y, y, model->shape->hidden);
+    }
+}
+
+static void pack_results(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = wave->pass->scratch;
+    for (uint32_t row = first; row < first + count; row++)
+        wire_pack(model->kernels, model->combine_form, s->expert_y + (size_t)row * s->hidden_stride,
+                  NULL, model->shape->hidden,
+                  exchange_result(wave->pass->exchange, wave->first_row + row));
+}
+
+struct returns {
+    const struct pass *pass;
+    const struct exchange_returned *returned;
+};
+
+/* Sums, per token, the results that came back. */
+static void combine_returned(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct returns *returns = context;
+    const struct model *model = returns->pass->model;
+    const struct scratch *s = returns->pass->scratch;
+    uint32_t per_token = model->shape->experts_per_token, hidden = model->shape->hidden;
+    size_t row_bytes = wire_bytes(model->combine_form, hidden);
+    float *result = s->returning + (size_t)member * s->hidden_stride;
+    for (size_t pair = (size_t)first * per_token; pair < (size_t)(first + count) * per_token;
+         pair++) {
+        wire_unpack(model->kernels, model->combine_form,
+                    returns->returned->results + returns->returned->token_rows[pair] * row_bytes,
+                    hidden, result, NULL);
+        model->kernels->add_scaled(s->y + pair / per_token * s->hidden_stride, result,
+                                   s->expert_weights[pair], hidden);
+    }
+}
+
+/* Sums, per token, the results that this wave brought. */
+static void combine(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave *wave = context;
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = wave->pass->scratch;
+    uint32_t per_token = model->shape->experts_per_token, hidden = model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++) {
+        const uint32_t *rows = wave->returned->token_rows + (size_t)token * per_token;
+        uint32_t next = s->returned_count[token];
+        while (next < per_token && rows[next] < wave->first_row + wave->row_count) {
+            const float *result =
+                s->expert_y + (size_t)(rows[next] - wave->first_row) * s->hidden_stride;
+            model->kernels->add_scaled(s->y + (size_t)token * s->hidden_stride, result,
+                                       s->expert_weights[(size_t)token * per_token + next], hidden);
+            next++;
+        }
+        s->returned_count[token] = next;
+    }
+}
+
+static struct mlp_weights expert_at(const struct wave *wave, uint32_t index) {
+    return weights_expert(&wave->pass->model->weights,
+                          wave->pass->layer->first_slot + wave->groups[index].slot);
+}
+
+/* The experts' matrices must outlive the loop over their jobs. */
+static void multiply_up(const struct wave *wave, struct mlp_weights *experts) {
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = wave->pass->scratch;
+    for (uint32_t i = 0; i < wave->group_count; i++) {
+        const struct exchange_group *group = &wave->groups[i];
+        uint32_t row = group->first_row - wave->first_row;
+        size_t at = (size_t)row * s->expert_stride;
+        struct linear_input input = linear_prepared(routed_kind(wave->pass), &s->expert_input, row);
+        s->jobs[2 * i] = linear_job(&experts[i].gate, &input, s->expert_gate + at, s->expert_stride,
+                                    group->row_count);
+        s->jobs[2 * i + 1] = linear_job(&experts[i].up, &input, s->expert_up + at, s->expert_stride,
+                                        group->row_count);
+    }
+    linear_run(model->kernels, model->team, s->jobs, 2 * wave->group_count);
+}
+
+static void multiply_down(const struct wave *wave, struct mlp_weights *experts) {
+    const struct model *model = wave->pass->model;
+    const struct scratch *s = wave->pass->scratch;
+    for (uint32_t i = 0; i < wave->group_count; i++) {
+        const struct exchange_group *group = &wave->groups[i];
+        uint32_t row = group->first_row - wave->first_row;
+        struct linear_input input =
+            linear_prepared(middle_kind(wave->pass), &s->expert_middle, row);
+        s->jobs[i] =
+            linear_job(&experts[i].down, &input, s->expert_y + (size_t)row * s->hidden_stride,
+                       s->hidden_stride, group->row_count);
+    }
+    linear_run(model->kernels, model->team, s->jobs, wave->group_count);
+}
+
+static void compute_wave(struct wave *wave) {
+    const struct pass *pass = wave->pass;
+    struct model *model = pass->model;
+    struct mlp_weights experts[LIMIT_EXPERTS];
+    bool carries = exchange_carries(pass->exchange);
+    for (uint32_t i = 0; i < wave->group_count; i++)
+        experts[i] = expert_at(wave, i);
+    compute_tokens(model, carries ? unpack_rows : gather_rows, wave, wave->row_count);
+    forward_part(pass, PART_EXPERT_INPUT);
+    forward_progress(model);
+    multiply_up(wave, experts);
+    forward_part(pass, PART_EXPERT_UP);
+    forward_progress(model);
+    compute_tokens(model, activate, wave, wave->row_count);
+    forward_part(pass, PART_EXPERT_SILU);
+    multiply_down(wave, experts);
+    forward_part(pass, PART_EXPERT_DOWN);
+    if (carries)
+        compute_tokens(model, pack_results, wave, wave->row_count);
+    else if (model->rounds_bf16)
+        compute_tokens(model, round_results, wave, wave->row_count);
+    exchange_combine_begin(pass->exchange, wave->first_row, wave->row_count);
+    forward_part(pass, PART_EXPERT_RESULT);
+}
+
+/* The next rows, as many as there is room for; false: none are left. */
+static bool next_wave(struct wave *wave, uint32_t *group, uint32_t rows_max) {
+    const struct exchange_received *received = wave->received;
+    wave->first_row += wave->row_count;
+    wave->row_count = wave->group_count = 0;
+    while (*group < received->group_count && wave->row_count < rows_max &&
+           wave->group_count < LIMIT_EXPERTS) {
+        struct exchange_group part = received->groups[*group];
+        uint32_t done = wave->first_row + wave->row_count - part.first_row;
+        uint32_t room = rows_max - wave->row_count;
+        part.first_row += done;
+        part.row_count -= done;
+        if (part.row_count <= room)
+            ++*group;
+        else
+            part.row_count = room;
+        wave->groups[wave->group_count++] = part;
+        wave->row_count += part.row_count;
+    }
+    return wave->row_count != 0;
+}
+
+void experts_dispatch(const struct pass *pass) {
+    struct scratch *s = pass->scratch;
+    uint32_t tokens = pass->batch->token_count;
+    if (exchange_carries(pass->exchange))
+        compute_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
+    exchange_dispatch_begin(pass->exchange, pass->slice, s->experts, tokens, s->outgoing);
+    forward_part(pass, PART_SEND);
+}
+
+void experts_run_routed(const struct pass *pass) {
+    struct scratch *s = pass->scratch;
+    uint32_t tokens = pass->batch->token_count, group = 0;
+    bool carries = exchange_carries(pass->exchange);
+    struct exchange_received received;
+    struct exchange_returned returned;
+    struct wave wave = {.pass = pass, .received = &received, .returned = &returned};
+    exchange_dispatch_finish(pass->exchange, &received);
+    for (uint32_t i = 0; i < received.group_count; i++)
+        pass->model->slot_tokens[pass->layer->first_slot + received.groups[i].slot] +=
+            received.groups[i].row_count;
+    memset(s->y, 0, (size_t)tokens * s->hidden_stride * sizeof *s->y);
+    memset(s->returned_count, 0, tokens * sizeof *s->returned_count);
+    while (next_wave(&wave, &group, s->wave_rows)) {
+        compute_wave(&wave);
+        if (carries) continue;
+        exchange_combine_finish(pass->exchange, &returned);
+        compute_tokens(pass->model, combine, &wave, tokens);
+        forward_part(pass, PART_COMBINE);
+    }
+}
+
+static void activate_shared(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    struct scratch *s = pass->scratch;
+    uint32_t width = pass->layer->shared.gate.rows;
+    for (uint32_t token = first; token < first + count; token++) {
+        float *gate = s->gate + (size_t)token * s->mlp_stride;
+        pass->model->kernels->silu_multiply(gate, gate, s->up + (size_t)token * s->mlp_stride,
+                                            width);
+        linear_prepare(pass->model->kernels, shared_down_kind(pass), gate, width, &s->input_shared,
+                       token);
+    }
+}
+
+static void add_shared(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct pass *pass = context;
+    const struct scratch *s = pass->scratch;
+    for (uint32_t token = first; token < first + count; token++)
+        pass->model->kernels->add_scaled(s->y + (size_t)token * s->hidden_stride,
+                                         s->shared_y + (size_t)token * s->hidden_stride, 1,
+                                         pass->model->shape->hidden);
+}
+
+void experts_run_shared(const struct pass *pass) {
+    struct model *model = pass->model;
+    struct scratch *s = pass->scratch;
+    uint32_t tokens = pass->batch->token_count;
+    if (!has_shared(pass)) return;
+    if (exchange_carries(pass->exchange)) {
+        struct matmul jobs[2];
+        struct linear_input input = linear_prepared(shared_kind(pass), &s->input_shared, 0);
+        linear_run(model->kernels, model->team, jobs, shared_jobs(pass, &input, jobs));
+        forward_part(pass, PART_SHARED_UP);
+        forward_progress(model);
+    }
+    compute_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_SHARED_SILU);
+    struct linear_input input = linear_prepared(shared_down_kind(pass), &s->input_shared, 0);
+    struct matmul job =
+        linear_job(&pass->layer->shared.down, &input, s->shared_y, s->hidden_stride, tokens);
+    linear_run(model->kernels, model->team, &job, 1);
+    forward_part(pass, PART_SHARED_DOWN);
+}
+
+void experts_route(const struct pass *pass) {
+    compute_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, pass->batch->token_count);
+    forward_part(pass, PART_GATE_NORM);
+    run_router(pass);
+}
+
+void experts_finish(const struct pass *pass) {
+    uint32_t tokens = pass->batch->token_count;
+    if (exchange_carries(pass->exchange)) {
+        struct exchange_returned returned;
+        exchange_combine_finish(pass->exchange, &returned);
+        struct returns returns = {.pass = pass, .returned = &returned};
+        compute_tokens(pass->model, combine_returned, &returns, tokens);
+        forward_part(pass, PART_COMBINE);
+    }
+    if (!has_shared(pass)) return;
+    compute_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
+    forward_part(pass, PART_SHARED_ADD);
+}
+
+void experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out) {
+    uint32_t count = pass->model->shape->experts_per_token;
+    memcpy(experts_out, pass->scratch->experts + (size_t)token * count,
+           count * sizeof *experts_out);
+}

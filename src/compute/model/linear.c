@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * See linear.h. The team's loop runs over all panels of all jobs, so that eight small experts keep
+ * as many threads busy as one large matrix; which thread computes a panel never changes it.
+ */
+#include "compute/model/linear.h"
+
+#include "base/check.h"
+
+#include <string.h>
+
+#define MANY_ROWS 64
+#define SHARE_PANELS 16 /* of many rows: rearranging them is then a hundredth of the work */
+
+enum input_kind linear_input_kind(enum activations activations, enum weight_type type, bool ue8m0) {
+    bool quantized = type == WEIGHT_FP8 &&
+                     (activations == ACTIVATIONS_FP8 || activations == ACTIVATIONS_FP8_F32);
+    if (quantized) return ue8m0 ? INPUT_FP8_UE8M0 : INPUT_FP8;
+    bool rounded = activations == ACTIVATIONS_BF16 || activations == ACTIVATIONS_FP8;
+    return rounded ? INPUT_BF16 : INPUT_F32;
+}
+
+void linear_prepare(const struct kernels *kernels, enum input_kind kind, const float *x, uint32_t n,
+                    const struct input_buffer *buffer, uint32_t row) {
+    check(n <= buffer->columns);
+    float *to = buffer->x + (size_t)row * buffer->columns;
+    switch (kind) {
+    case INPUT_F32:
+        memcpy(to, x, n * sizeof *x);
+        break;
+    case INPUT_BF16:
+        kernels->round_bf16(to, x, n);
+        break;
+    case INPUT_FP8:
+    case INPUT_FP8_UE8M0:
+        kernels->quantize_e4m3(to, buffer->scales + row * divide_up(buffer->columns, QUANT_GROUP),
+                               x, n, kind == INPUT_FP8_UE8M0);
+        break;
+    }
+}
+
+struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,
+                                    uint32_t first_row) {
+    bool quantized = kind == INPUT_FP8 || kind == INPUT_FP8_UE8M0;
+    size_t scale_stride = divide_up(buffer->columns, QUANT_GROUP);
+    return (struct linear_input){
+        .x = buffer->x + (size_t)first_row * buffer->columns,
+        .x_stride = buffer->columns,
+        .scales = quantized ? buffer->scales + first_row * scale_stride : NULL,
+        .scale_stride = scale_stride,
+        .is_bf16 = kind != INPUT_F32, /* E4M3 values are BF16 values too */
+    };
+}
+
+struct linear_input linear_plain(const float *x, size_t x_stride, bool is_bf16) {
+    return (struct linear_input){.x = x, .x_stride = x_stride, .is_bf16 = is_bf16};
+}
+
+struct matmul linear_job(const struct packed_matrix *weights, const struct linear_input *input,
+                         float *y, size_t y_stride, uint32_t m) {
+    return (struct matmul){
+        .weights = weights,
+        .x = input->x,
+        .x_stride = input->x_stride,
+        .x_scales = input->scales,
+        .x_scale_stride = input->scale_stride,
+        .y = y,
+        .y_stride = y_stride,
+        .m = m,
+        .x_is_bf16 = input->is_bf16,
+    };
+}
+
+struct panel_loop {
+    const struct kernels *kernels;
+    const struct matmul *jobs;
+    uint32_t job_count;
+    const uint32_t *first_panel; /* [job_count + 1] running sum of panels */
+};
+
+static void run_panels(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct panel_loop *loop = context;
+    uint32_t low = 0, high = loop->job_count; /* the job that holds item `first` */
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (loop->first_panel[middle] <= first)
+            low = middle;
+        else
+            high = middle;
+    }
+    for (uint32_t job = low; count; job++) {
+        uint32_t panel = first - loop->first_panel[job];
+        uint32_t left = loop->first_panel[job + 1] - first;
+        uint32_t share = count < left ? count : left;
+        if (share) loop->kernels->matmul(&loop->jobs[job], panel, share);
+        first += share;
+        count -= share;
+    }
+}
+
+/* Panels of a share. Even numbers: kernels take the panels of a few rows in pairs. A share of many
+ * rows rearranges them all once, so it should have panels enough to be worth that, though no thread
+ * may end up with much more than the others. */
+static uint32_t share_panels(uint32_t threads, uint32_t panels, uint32_t rows) {
+    uint32_t grain = panels / (threads * 16) * 2;
+    if (rows >= MANY_ROWS) {
+        uint32_t third = (uint32_t)divide_up(panels, (size_t)threads * 3);
+        uint32_t larger = third < SHARE_PANELS ? third : SHARE_PANELS;
+        if (larger > grain) grain = larger;
+    }
+    if (grain) return grain;
+    return panels >= threads * 2 ? 2 : 1;
+}
+
+void linear_run(const struct kernels *kernels, struct team *team, const struct matmul *jobs,
+                uint32_t job_count) {
+    uint32_t first_panel[LINEAR_JOBS_MAX + 1], rows_max = 0;
+    check(job_count <= LINEAR_JOBS_MAX);
+    first_panel[0] = 0;
+    for (uint32_t i = 0; i < job_count; i++) {
+        first_panel[i + 1] =
+            first_panel[i] + (jobs[i].m ? packed_panels(jobs[i].weights->rows) : 0);
+        if (jobs[i].m > rows_max) rows_max = jobs[i].m;
+    }
+    uint32_t panels = first_panel[job_count];
+    if (!panels) return;
+    struct panel_loop loop = {kernels, jobs, job_count, first_panel};
+    team_run(team, run_panels, &loop, panels, share_panels(team_threads(team), panels, rows_max));
+}

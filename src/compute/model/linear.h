@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Linear layers as the activation mode wants them: what happens to an input before a product, and
+ * the product itself, shared over the team by panels of weights.
+ *
+ *   f32      nothing is rounded
+ *   bf16     every linear's input is rounded to BF16; the router reads unrounded f32
+ *   fp8      FP8 weights take inputs quantized in 1x128 groups; others as in bf16
+ *   fp8-f32  FP8 weights take quantized inputs (kv_b never); everything else f32
+ *
+ * The power-of-two scales of scale_fmt "ue8m0" (V3.1) act on q_a, kv_a and the routed experts only:
+ * in DeepSeek-V3 inference/model.py just the plain Linear passes scale_fmt on.
+ */
+#ifndef COMPUTE_MODEL_LINEAR_H
+#define COMPUTE_MODEL_LINEAR_H
+
+#include "compute/kernels/kernels.h"
+#include "compute/kernels/team.h"
+#include "compute/model/model.h"
+
+enum input_kind { INPUT_F32, INPUT_BF16, INPUT_FP8, INPUT_FP8_UE8M0 };
+
+/* A linear's input: rows of floats, and scales beside them when they are E4M3 codes. */
+struct linear_input {
+    const float *x; /* [m][x_stride] */
+    size_t x_stride;
+    const float *scales; /* [m][scale_stride], or NULL */
+    size_t scale_stride;
+    bool is_bf16;
+};
+
+/* Room for prepared rows. */
+struct input_buffer {
+    float *x;         /* [rows][columns] */
+    float *scales;    /* [rows][columns / 128, rounded up] */
+    uint32_t columns; /* the widest input; also the stride */
+};
+
+/* How a weight of `type` takes its input in this mode. `ue8m0`: the layer is one of those that use
+ * it, and the checkpoint asks for it. */
+enum input_kind linear_input_kind(enum activations activations, enum weight_type type, bool ue8m0);
+
+/* Prepares row `row`: buffer row = x as `kind` wants it. */
+void linear_prepare(const struct kernels *kernels, enum input_kind kind, const float *x, uint32_t n,
+                    const struct input_buffer *buffer, uint32_t row);
+
+/* The prepared rows as an input. */
+struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,
+                                    uint32_t first_row);
+
+/* Rows of floats taken as they are. */
+struct linear_input linear_plain(const float *x, size_t x_stride, bool is_bf16);
+
+struct matmul linear_job(const struct packed_matrix *weights, const struct linear_input *input,
+                         float *y, size_t y_stride, uint32_t m);
+
+/* Computes all jobs in one loop of the team: their panels stand in one row of work items. */
+#define LINEAR_JOBS_MAX 4096
+void linear_run(const struct kernels *kernels, struct team *team, const struct matmul *jobs,
+                uint32_t job_count);
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Opening and closing a model: checkpoint, kernels, threads, weights, KV pages, scratch.
+ */
+#include "base/check.h"
+#include "compute/model/forward.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Counts up whenever the same weights and tokens may give other bits: part of every block key. */
+#define NUMERICS_VERSION "v1"
+
+static const char *const activation_names[ACTIVATIONS_COUNT] = {
+    [ACTIVATIONS_F32] = "f32",
+    [ACTIVATIONS_BF16] = "bf16",
+    [ACTIVATIONS_FP8] = "fp8",
+    [ACTIVATIONS_FP8_F32] = "fp8-f32",
+};
+
+enum status activations_named(const char *name, enum activations *out, struct error *error) {
+    for (int i = 0; i < ACTIVATIONS_COUNT; i++)
+        if (!strcmp(name, activation_names[i])) {
+            *out = (enum activations)i;
+            return STATUS_OK;
+        }
+    return error_set(error, STATUS_INVALID,
+                     "unknown activations '%s': expected f32, bf16, fp8 or fp8-f32", name);
+}
+
+const char *activations_name(enum activations activations) {
+    return activation_names[activations];
+}
+
+static enum status check_placement(const struct model *model, const struct model_options *options,
+                                   struct error *error) {
+    uint32_t slots = options->placement_slots, moe_layers = 0;
+    for (uint32_t layer = 0; layer < model->placement.layers; layer++)
+        moe_layers += shape_layer_is_moe(model->shape, layer);
+    if (slots % options->rank_count || slots < model->shape->experts)
+        return error_set(error, STATUS_INVALID,
+                         "the placement has %u slots a layer, expected a multiple of %u ranks that "
+                         "holds %u experts",
+                         slots, options->rank_count, model->shape->experts);
+    if (options->placement_layers > moe_layers)
+        return error_set(error, STATUS_INVALID, "the placement has %u layers, the model %u",
+                         options->placement_layers, moe_layers);
+    return STATUS_OK;
+}
+
+static void take_placement(struct model *model, const struct model_options *options) {
+    const uint16_t *from = options->placement;
+    uint32_t slots = options->placement_slots, taken = 0;
+    for (uint32_t layer = 0; layer < model->placement.layers; layer++) {
+        if (!shape_layer_is_moe(model->shape, layer) || taken == options->placement_layers)
+            continue;
+        for (uint32_t slot = 0; slot < slots; slot++)
+            model->placement.slot_expert[(size_t)layer * slots + slot] = *from++;
+        taken++;
+    }
+}
+
+/* Where all ranks' experts lie; every rank comes to the same. */
+static enum status open_placement(struct model *model, const struct model_options *options,
+                                  bool mtp, struct error *error) {
+    uint32_t experts = model->shape->experts, ranks = options->rank_count;
+    if (ranks <= 1 || !experts) return STATUS_OK;
+    uint32_t each = options->placement
+                        ? options->placement_slots / ranks
+                        : placement_slots_per_rank(experts, ranks, options->redundant_experts);
+    enum status status =
+        placement_open(&model->placement, model->shape->layers + mtp, experts, ranks, each, error);
+    if (status == STATUS_OK && options->placement) status = check_placement(model, options, error);
+    if (status != STATUS_OK) return status;
+    placement_spread(&model->placement, options->placement_seed);
+    if (options->placement) take_placement(model, options);
+    return placement_index(&model->placement, error);
+}
+
+static enum status open_lane(const struct exchange_options *options,
+                             const struct model_options *model_options,
+                             struct exchange **exchange_out, struct error *error) {
+    if (!options->placement) return exchange_open_self(options, exchange_out, error);
+    if (!model_options->echoes) return exchange_open_ranks(options, exchange_out, error);
+    return exchange_open_echo(options, model_options->echo_rows, exchange_out, error);
+}
+
+static enum status open_exchange(struct model *model, const struct model_options *model_options,
+                                 struct error *error) {
+    const struct shape *shape = model->shape;
+    if (!shape->experts) return STATUS_OK;
+    struct exchange_options options = {.tokens_max = model->step_tokens_max,
+                                       .experts = shape->experts,
+                                       .experts_per_token = shape->experts_per_token};
+    if (model->placement.ranks) options.placement = &model->placement;
+    options.rank = model_options->rank;
+    options.dispatch_bytes = (uint32_t)wire_bytes(model->dispatch_form, shape->hidden);
+    options.combine_bytes = (uint32_t)wire_bytes(model->combine_form, shape->hidden);
+    options.link = &model->link;
+    model_set_link(model, model_options->link_gbps, model_options->link_us);
+    enum status status = STATUS_OK;
+    for (uint32_t lane = 0; !status && lane < OVERLAP_LANES; lane++) {
+        options.channel = lane;
+        status = open_lane(&options, model_options, &model->lanes[lane].exchange, error);
+    }
+    return status;
+}
+
+static enum wire_form form_of(enum input_kind kind) {
+    if (kind == INPUT_F32) return WIRE_F32;
+    return kind == INPUT_BF16 ? WIRE_BF16 : WIRE_FP8;
+}
+
+static enum status open_parts(struct model *model, const struct model_options *options,
+                              struct error *error) {
+    enum status status = STATUS_OK;
+    model->checkpoint = options->checkpoint;
+    if (!model->checkpoint)
+        status = checkpoint_open(options->directory, CHECKPOINT_WHOLE, &model->checkpoint, error);
+    if (status != STATUS_OK) return status;
+    model->shape = checkpoint_shape(model->checkpoint);
+    checkpoint_identity(model->checkpoint, model->identity);
+    bool mtp = options->mtp && checkpoint_has_mtp(model->checkpoint);
+    uint32_t slots = options->slots_max ? options->slots_max : options->step_rows_max;
+    if (options->mtp_required && !mtp)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s has no MTP layer, which is needed for drafts; do without them",
+                         options->directory);
+    if (mtp) model->scratch_tokens += options->step_rows_max * LIMIT_DRAFTS;
+    struct pack_progress progress = {options->progress, options->progress_context};
+    uint32_t slices = model->shape->layers + mtp;
+    bool f32 = !model->rounds_bf16;
+    status = kernels_select(options->level, &model->kernels, error);
+    if (status == STATUS_OK) status = team_open(options->threads, &model->team, error);
+    if (status == STATUS_OK)
+        status = kv_pages_open(&model->kv, f32 ? KV_ELEMENT_F32 : KV_ELEMENT_BF16,
+                               shape_kv_width(model->shape), slices, mtp, options->kv_bytes, error);
+    if (status == STATUS_OK) status = open_placement(model, options, mtp, error);
+    struct weights_options weights = {.mtp = mtp,
+                                      .placement =
+                                          model->placement.ranks ? &model->placement : NULL,
+                                      .rank = options->rank,
+                                      .move_bytes = options->move_bytes,
+                                      .level = (uint32_t)options->level,
+                                      .directory = options->weights_directory,
+                                      .unit = options->weights_unit,
+                                      .verify = options->weights_verify};
+    if (status == STATUS_OK)
+        status = weights_load(&model->weights, model->checkpoint, &weights, model->team, &progress,
+                              error);
+    model->dispatch_form =
+        form_of(linear_input_kind(model->activations, model->weights.expert.matrices.gate.type,
+                                  model->shape->activation_scale_ue8m0));
+    model->combine_form = f32 ? WIRE_F32 : WIRE_BF16;
+    if (status == STATUS_OK) status = scratch_open(&model->scratch, model, error);
+    if (status == STATUS_OK && mtp) status = draft_open(&model->draft, model, slots, error);
+    if (status == STATUS_OK) status = open_exchange(model, options, error);
+    if (status == STATUS_OK) status = moves_open(model, options->move_bytes, error);
+    model->slot_tokens = calloc(model->weights.slot_count + 1, sizeof *model->slot_tokens);
+    if (status == STATUS_OK && !model->slot_tokens)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory to count tokens");
+    return status;
+}
+
+enum status model_open(const struct model_options *options, struct model **model_out,
+                       struct error *error) {
+    check(options->step_tokens_max > 0 && options->step_rows_max > 0);
+    struct model *model = calloc(1, sizeof *model);
+    if (!model) return error_set(error, STATUS_NO_MEMORY, "no memory for the model");
+    model->activations = options->activations;
+    model->rounds_bf16 =
+        options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
+    model->step_tokens_max = model->scratch_tokens = options->step_tokens_max;
+    model->step_rows_max = options->step_rows_max;
+    model->rank = options->rank;
+    model->trace = options->trace;
+    enum status status = open_parts(model, options, error);
+    if (status != STATUS_OK) {
+        model_close(model);
+        return status;
+    }
+    snprintf(model->numerics_id, sizeof model->numerics_id, "%s.%s.%s", model->kernels->numerics,
+             activations_name(model->activations), NUMERICS_VERSION);
+    *model_out = model;
+    return STATUS_OK;
+}
+
+void model_close(struct model *model) {
+    if (!model) return;
+    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
+        exchange_close(model->lanes[lane].exchange);
+    moves_close(model);
+    free(model->slot_tokens);
+    draft_close(&model->draft);
+    placement_close(&model->placement);
+    scratch_close(&model->scratch);
+    weights_close(&model->weights);
+    kv_pages_close(&model->kv);
+    team_close(model->team);
+    checkpoint_close(model->checkpoint);
+    free(model);
+}
+
+void model_set_follower(struct model *model, const struct model_follower *follower) {
+    model->follower = follower ? *follower : (struct model_follower){.written = NULL};
+}
+
+void model_set_link(struct model *model, double gbps, double us) {
+    model->link.ns_per_byte = gbps > 0 ? 8 / gbps : 0;
+    model->link.latency_ns = (int64_t)(us * 1e3);
+}
+
+const char *model_weights_notice(const struct model *model) {
+    return model->weights.notice.text;
+}
+void model_split_replicas(struct model *model, bool splits) {
+    for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++)
+        exchange_split_replicas(model->lanes[lane].exchange, splits);
+}
+
+void model_echo_rows(struct model *model, uint32_t slot_rows) {
+    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
+        exchange_echo_rows(model->lanes[lane].exchange, slot_rows);
+}
+
+bool model_has_mtp(const struct model *model) {
+    return model->weights.mtp != NULL;
+}
+struct model_draft model_step_draft(const struct model *model, uint32_t row) {
+    check(row < model->step_rows_max);
+    return model->weights.mtp ? model->draft.made[row] : (struct model_draft){0};
+}
+const struct shape *model_shape(const struct model *model) {
+    return model->shape;
+}
+uint32_t model_page_count(const struct model *model) {
+    return model->kv.page_count;
+}
+uint64_t model_page_bytes(const struct model *model) {
+    return model->kv.page_bytes;
+}
+struct kv_pages *model_kv_pages(struct model *model) {
+    return &model->kv;
+}
+uint64_t model_weight_bytes(const struct model *model) {
+    return model->weights.bytes;
+}
+struct model_rank model_rank(const struct model *model) {
+    struct exchange_counts counts = {0};
+    for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++) {
+        struct exchange_counts more = exchange_counts(model->lanes[lane].exchange);
+        counts.tokens_dispatched += more.tokens_dispatched;
+        counts.pairs += more.pairs;
+        counts.bytes_sent += more.bytes_sent;
+        counts.transfer_ns += more.transfer_ns;
+        counts.waited_ns += more.waited_ns;
+    }
+    return (struct model_rank){
+        .rank = model->rank,
+        .rank_count = model->placement.ranks ? model->placement.ranks : 1,
+        .slots = model->placement.ranks ? model->placement.slots_per_rank : model->shape->experts,
+        .weight_bytes = model->weights.bytes,
+        .mapped_bytes = weights_mapped(&model->weights),
+        .read_bytes = model->weights.read_bytes,
+        .tokens_dispatched = counts.tokens_dispatched,
+        .pairs = counts.pairs,
+        .bytes_sent = counts.bytes_sent,
+        .experts_moved = model->moves.told.moves,
+        .bytes_moved = model->moves.told.bytes,
+        .transfer_ns = counts.transfer_ns,
+        .waited_ns = counts.waited_ns,
+    };
+}
+/* Of the routed experts of some layers, if `tokens` tokens choose evenly. */
+static double routed_bytes(const struct model *model, uint32_t layers, uint32_t tokens) {
+    uint32_t all_layers =
+        model->weights.mtp && shape_layer_is_moe(model->shape, model->shape->layers);
+    for (uint32_t layer = 0; layer < model->shape->layers; layer++)
+        all_layers += shape_layer_is_moe(model->shape, layer);
+    if (!all_layers) return 0;
+    double slots = (double)model->weights.slot_count * layers / all_layers;
+    double untouched = 1; /* chance that no token chose a given expert */
+    for (uint32_t i = 0; i < tokens; i++)
+        untouched *= 1 - (double)model->shape->experts_per_token / model->shape->experts;
+    return slots * (double)model->weights.expert.slot_bytes * (1 - untouched);
+}
+
+double model_step_bytes(const struct model *model, uint32_t tokens) {
+    const struct weights *weights = &model->weights;
+    double slots = (double)weights->slot_count * (double)weights->expert.slot_bytes;
+    uint32_t moe_layers = 0;
+    for (uint32_t layer = 0; layer < model->shape->layers; layer++)
+        moe_layers += shape_layer_is_moe(model->shape, layer);
+    return (double)weights->bytes - (double)weights->mtp_bytes - slots +
+           routed_bytes(model, moe_layers, tokens);
+}
+
+double model_draft_bytes(const struct model *model, uint32_t tokens) {
+    const struct packed_matrix *head = &model->weights.head;
+    if (!model->weights.mtp) return 0;
+    return (double)model->weights.mtp_bytes +
+           (double)packed_data_bytes(head->type, head->rows, head->cols) +
+           routed_bytes(model, shape_layer_is_moe(model->shape, model->shape->layers), tokens);
+}
+const char *model_numerics_id(const struct model *model) {
+    return model->numerics_id;
+}
+const uint8_t *model_identity(const struct model *model) {
+    return model->identity;
+}

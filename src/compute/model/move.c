@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Experts change slots while steps run. All ranks get the same list of moves; each does its part in
+ * the background, in the order of the list: it gives experts that others lack, and takes, copies or
+ * packs those that its own slots are to hold into spare memory. Steps go on with the old map. When
+ * all ranks are through, all adopt the new one between the same two steps: pointers change place,
+ * and what a slot held before is the next spare. No weight is copied in that pause.
+ *
+ * A move that fails is told, and whoever drives leaves its layer as it is. Between two calls of
+ * moves_progress at most a chunk goes each way, as far as the rate allows.
+ */
+#include "base/check.h"
+#include "compute/model/forward.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum role { ROLE_NONE, ROLE_GIVE, ROLE_TAKE, ROLE_COPY, ROLE_READ };
+
+static uint32_t rank_of(const struct model *model, uint32_t slot) {
+    return slot / model->placement.slots_per_rank;
+}
+
+static bool is_own(const struct model *model, uint32_t slot) {
+    return rank_of(model, slot) == model->rank;
+}
+
+static enum role role_of(const struct model *model, const struct expert_move *move) {
+    bool here = is_own(model, move->slot);
+    if (move->expert == PLACEMENT_EMPTY) return ROLE_NONE;
+    if (move->from == EXPERT_MOVE_FROM_CHECKPOINT) return here ? ROLE_READ : ROLE_NONE;
+    if (is_own(model, move->from)) return here ? ROLE_COPY : ROLE_GIVE;
+    return here ? ROLE_TAKE : ROLE_NONE;
+}
+
+/* Among this rank's slots of all layers. */
+static uint32_t own_slot(const struct model *model, uint32_t layer, uint32_t slot) {
+    const struct weights *weights = &model->weights;
+    const struct layer_weights *of =
+        layer < model->shape->layers ? &weights->layers[layer] : &weights->mtp->block;
+    check(of->is_moe && is_own(model, slot));
+    return of->first_slot + slot % model->placement.slots_per_rank;
+}
+
+static void end_reading(struct moves *moves) {
+    if (moves->reads) pack_run_close(&moves->packing);
+    moves->reads = false;
+    moves->pack.count = 0;
+}
+
+enum status moves_open(struct model *model, uint64_t bytes, struct error *error) {
+    struct moves *moves = &model->moves;
+    if (!model->placement.ranks || !bytes) return STATUS_OK;
+    moves->spare_max = model->weights.spare_count;
+    moves->spares = calloc(moves->spare_max, sizeof *moves->spares);
+    if (!moves->spares)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for experts on their way");
+    for (uint32_t i = moves->spare_max; i-- > 0;)
+        moves->spares[moves->spare_count++] = weights_spare(&model->weights, i);
+    return freight_open(&moves->freight, error);
+}
+
+void moves_close(struct model *model) {
+    struct moves *moves = &model->moves;
+    if (moves->freight) freight_limit(moves->freight, 0);
+    while (moves->told.pending) /* the others wait for what we give */
+        moves_progress(model);
+    freight_close(moves->freight);
+    free(moves->spares);
+    end_reading(moves);
+    pack_list_free(&moves->pack);
+    free(moves->list);
+    *moves = (struct moves){.freight = NULL};
+}
+
+static void fail(struct model *model, const struct moving *moving, const char *why) {
+    struct model_moving *told = &model->moves.told;
+    const struct expert_move *move = &moving->move;
+    told->failed[move->layer / 64] |= UINT64_C(1) << move->layer % 64;
+    if (told->failures++) return;
+    error_write(&told->error, "expert %u of layer %u, which was to come to rank %u: %s",
+                move->expert, move->layer, model->rank, why);
+}
+
+static void end(struct moves *moves, size_t bytes) {
+    moves->told.pending--;
+    moves->told.moves++;
+    moves->told.bytes += bytes;
+}
+
+static uint32_t next_of(const struct moves *moves, uint32_t from, enum role role,
+                        enum role or_role) {
+    while (from < moves->count && moves->list[from].role != role &&
+           moves->list[from].role != or_role)
+        from++;
+    return from;
+}
+
+static const char *source(const struct model *model, const struct expert_move *move) {
+    return model->weights.slots[own_slot(model, move->layer, move->from)];
+}
+
+static void go_on_giving(struct model *model) {
+    struct moves *moves = &model->moves;
+    if (freight_given(moves->freight) == FREIGHT_UNDER_WAY) return;
+    if (moves->gives) {
+        moves->giving++;
+        moves->told.pending--;
+    }
+    moves->giving = next_of(moves, moves->giving, ROLE_GIVE, ROLE_GIVE);
+    moves->gives = moves->giving < moves->count;
+    if (!moves->gives) return;
+    const struct expert_move *move = &moves->list[moves->giving].move;
+    freight_give(moves->freight, rank_of(model, move->slot), source(model, move),
+                 model->weights.expert.slot_bytes);
+}
+
+/* What has come to lie here is here after a restart, too, adopted or not. */
+static void remember(struct model *model, const struct moving *moving, uint64_t digest) {
+    weights_remember(&model->weights, moving->memory, moving->move.layer, moving->move.expert,
+                     digest);
+}
+
+static void go_on_taking(struct model *model) {
+    struct moves *moves = &model->moves;
+    size_t bytes = model->weights.expert.slot_bytes;
+    enum freight_state state = freight_taken(moves->freight);
+    if (state == FREIGHT_UNDER_WAY) return;
+    if (moves->takes) {
+        if (state == FREIGHT_WHOLE)
+            remember(model, &moves->list[moves->taking], freight_taken_sum(moves->freight));
+        else
+            fail(model, &moves->list[moves->taking],
+                 "its checksum differs from the giver's; it stays where it was");
+        moves->taking++;
+        end(moves, bytes);
+    }
+    moves->taking = next_of(moves, moves->taking, ROLE_TAKE, ROLE_TAKE);
+    moves->takes = moves->taking < moves->count;
+    if (!moves->takes) return;
+    const struct moving *moving = &moves->list[moves->taking];
+    freight_take(moves->freight, rank_of(model, moving->move.from), moving->memory, bytes);
+}
+
+#define READ_BYTES ((size_t)256 << 10) /* of the checkpoint at a time: some tenths of a ms */
+
+static enum status begin_reading(struct model *model, const struct moving *moving,
+                                 struct error *error) {
+    struct moves *moves = &model->moves;
+    struct expert_place place = {moving->move.layer, moving->move.expert, moving->memory};
+    static const struct pack_progress nobody;
+    moves->pack.piece_bytes = READ_BYTES;
+    enum status status =
+        weights_list_expert(&model->weights, model->checkpoint, place, &moves->pack, error);
+    if (status != STATUS_OK) return status;
+    moves->packed = 0;
+    moves->reads = true;
+    return pack_run_open(&moves->packing, &moves->pack, model->team, &nobody, error);
+}
+
+/* A piece of what comes from the checkpoint; then its checksum, by chunks. True: the last. */
+static bool read_some(struct model *model, const struct moving *moving, struct error *error,
+                      enum status *status) {
+    struct moves *moves = &model->moves;
+    size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
+    if (!moves->reads) *status = begin_reading(model, moving, error);
+    if (*status != STATUS_OK) return true;
+    if (moves->packed < moves->pack.count) {
+        if (freight_may(moves->freight, pack_job_bytes(&moves->pack.jobs[moves->packed])))
+            *status = pack_run_jobs(&moves->packing, moves->packed++, 1, error);
+        return *status != STATUS_OK;
+    }
+    size_t some = left < READ_BYTES ? left : READ_BYTES;
+    if (!moves->made) freight_sum_begin(&moves->sum);
+    freight_sum_add(&moves->sum, moving->memory + moves->made, some);
+    moves->made += some;
+    return moves->made == bytes;
+}
+
+/* A chunk of a copy within this rank. True: the last. */
+static bool copy_some(struct model *model, const struct moving *moving) {
+    struct moves *moves = &model->moves;
+    size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
+    size_t some = left < FREIGHT_CHUNK_BYTES ? left : FREIGHT_CHUNK_BYTES;
+    if (!freight_may(moves->freight, some)) return false;
+    if (!moves->made) freight_sum_begin(&moves->sum);
+    memcpy(moving->memory + moves->made, source(model, &moving->move) + moves->made, some);
+    freight_sum_add(&moves->sum, moving->memory + moves->made, some);
+    moves->made += some;
+    return moves->made == bytes;
+}
+
+static void go_on_making(struct model *model) {
+    struct moves *moves = &model->moves;
+    moves->making = next_of(moves, moves->making, ROLE_COPY, ROLE_READ);
+    if (moves->making == moves->count) return;
+    const struct moving *moving = &moves->list[moves->making];
+    struct error error;
+    enum status status = STATUS_OK;
+    if (moving->role == ROLE_READ ? !read_some(model, moving, &error, &status)
+                                  : !copy_some(model, moving))
+        return;
+    end_reading(moves);
+    if (status == STATUS_OK)
+        remember(model, moving, freight_sum_end(&moves->sum));
+    else
+        fail(model, moving, error.text);
+    moves->made = 0;
+    moves->making++;
+    end(moves, moving->role == ROLE_READ ? model->weights.expert.slot_bytes : 0);
+}
+
+void moves_progress(struct model *model) {
+    struct moves *moves = &model->moves;
+    if (!moves->told.pending) return;
+    freight_progress(moves->freight);
+    go_on_giving(model);
+    go_on_taking(model);
+    go_on_making(model);
+}
+
+void model_move_begin(struct model *model, const struct expert_move *list, uint32_t count,
+                      uint64_t bytes_per_second) {
+    struct moves *moves = &model->moves;
+    check(moves->freight && !moves->count && count);
+    moves->list = realloc(moves->list, count * sizeof *moves->list);
+    check(moves->list); /* some dozens of bytes a move: without it, nothing goes on */
+    moves->count = count;
+    moves->giving = moves->taking = moves->making = 0;
+    moves->gives = moves->takes = false;
+    moves->told = (struct model_moving){.bytes = moves->told.bytes, .moves = moves->told.moves};
+    for (uint32_t i = 0; i < count; i++) {
+        struct moving *moving = &moves->list[i];
+        *moving = (struct moving){.move = list[i]};
+        moving->role = role_of(model, &list[i]);
+        moves->told.pending += moving->role != ROLE_NONE;
+        if (moving->role == ROLE_NONE || moving->role == ROLE_GIVE) continue;
+        check(moves->spare_count > 0); /* whoever drives knows model_spare_slots */
+        moving->memory = moves->spares[--moves->spare_count];
+        weights_forget(&model->weights, moving->memory);
+    }
+    freight_limit(moves->freight, bytes_per_second);
+}
+
+struct model_moving model_move_told(const struct model *model) {
+    return model->moves.told;
+}
+
+void model_move_progress(struct model *model) {
+    moves_progress(model);
+}
+
+static void put(struct model *model, const struct moving *moving) {
+    struct placement *placement = &model->placement;
+    const struct expert_move *move = &moving->move;
+    size_t slots = (size_t)placement->ranks * placement->slots_per_rank;
+    placement->slot_expert[move->layer * slots + move->slot] = move->expert;
+    if (moving->memory)
+        model->moves.spares[model->moves.spare_count++] = weights_put_slot(
+            &model->weights, own_slot(model, move->layer, move->slot), moving->memory);
+}
+
+void model_move_adopt(struct model *model, const uint64_t *dropped) {
+    struct moves *moves = &model->moves;
+    struct error error;
+    uint32_t indexed = UINT32_MAX;
+    check(!moves->told.pending);
+    for (uint32_t i = 0; i < moves->count; i++) {
+        const struct moving *moving = &moves->list[i];
+        uint32_t layer = moving->move.layer;
+        if (!(dropped[layer / 64] >> layer % 64 & 1))
+            put(model, moving);
+        else if (moving->memory)
+            moves->spares[moves->spare_count++] = moving->memory;
+    }
+    for (uint32_t i = 0; i < moves->count; i++) {
+        uint32_t layer = moves->list[i].move.layer;
+        if (layer == indexed) continue;
+        indexed = layer;
+        enum status status = placement_index_layer(&model->placement, layer, &error);
+        check(status == STATUS_OK); /* whoever drives leaves no expert without a slot */
+    }
+    moves->count = 0;
+}
+
+void model_move_damage(struct model *model) {
+    if (model->moves.freight) freight_damage_next(model->moves.freight);
+}
+
+uint32_t model_spare_slots(const struct model *model) {
+    return model->moves.spare_max;
+}
+
+const struct placement *model_placement(const struct model *model) {
+    return &model->placement;
+}
+
+bool model_layer_moves(const struct model *model, uint32_t layer) {
+    return shape_layer_is_moe(model->shape, layer);
+}
+
+uint32_t model_slot_count(const struct model *model) {
+    return model->weights.slot_count;
+}
+
+uint64_t model_slot_bytes(const struct model *model) {
+    return model->weights.expert.slot_bytes;
+}
+
+void model_take_tokens(struct model *model, uint32_t *tokens_out) {
+    size_t bytes = model->weights.slot_count * sizeof *tokens_out;
+    memcpy(tokens_out, model->slot_tokens, bytes);
+    memset(model->slot_tokens, 0, bytes);
+}

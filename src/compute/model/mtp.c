@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The multi-token-prediction module, a draft head: at position i it takes the next token's
+ * embedding and the main model's output h[i] (after the final norm) and predicts token i + 2.
+ *
+ *   u[i]   = eh_proj(rmsnorm(E[t[i+1]], enorm) | rmsnorm(h[i], hnorm))   embedding first
+ *   z      = block(u), a full MoE block with a KV cache of its own, causal, position i
+ *   logits = head(rmsnorm(z, shared_head.norm)); embedding and head are the main model's
+ *
+ * Its KV row of position i is stored at index i + 1, where token i + 1 stands
+ * (contract/kv_block.h). A position that nothing is to be guessed from needs no more than that row:
+ * eh_proj, the attention's norm and kv_a.
+ */
+#include "compute/model/compute.h"
+
+static void run_block(const struct pass *pass, uint32_t *argmax_out) {
+    stages_run_layer(pass);
+    compute_mtp_finish(pass, argmax_out);
+}
+
+void mtp_run(struct model *model, uint32_t *argmax_out) {
+    struct scratch *s = &model->scratch;
+    uint32_t rows = s->mtp_rows.token_count, whole = s->mtp_batch.token_count;
+    struct pass pass = {.model = model,
+                        .scratch = s,
+                        .exchange = model->lanes[0].exchange,
+                        .layer = &model->weights.mtp->block,
+                        .slice = model->shape->layers};
+    rope_prepare(model->shape, &s->mtp_rows);
+    rope_prepare(model->shape, &s->mtp_batch);
+    compute_mtp_project(model);
+    if (rows) {
+        pass.batch = &s->mtp_rows;
+        compute_mtp_begin(model, 0, rows);
+        attention_write_rows(&pass);
+    }
+    if (argmax_out) { /* among ranks perhaps without a token of our own */
+        pass.batch = &s->mtp_batch;
+        compute_mtp_begin(model, rows, whole);
+        run_block(&pass, argmax_out);
+    }
+}

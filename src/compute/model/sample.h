@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From a row of logits to a token, in vLLM's order (docs.vllm.ai, "Sampling parameters"):
+ *
+ *   sample_adjust    repetition penalty over prompt and answer (a positive logit is divided by it,
+ * a negative one multiplied), frequency penalty times the token's count in the answer and presence
+ * penalty once (both subtracted), logit biases and masks sample_token     temperature; min-p
+ * (tokens less likely than min_p times the likeliest go), top-k of what is left, top-p over what is
+ * left then; one draw from Philox (seed, choice, output position) sample_logprobs  log-softmax of
+ * the logits as the model gave them, before all of that
+ *
+ * Ties go to the lower id everywhere. Equal arguments give equal results, on every CPU and in any
+ * batch; only a log probability's last bit may depend on the C library's logarithm. A NaN counts as
+ * minus infinity, infinities as the largest finite numbers: no logits and no ids can do harm.
+ */
+#ifndef COMPUTE_MODEL_SAMPLE_H
+#define COMPUTE_MODEL_SAMPLE_H
+
+#include "contract/record.h"
+
+/* What a choice depends on beside the logits and the sampling. */
+struct sample_past {
+    const uint32_t *history; /* [history_count] the sequence's last tokens, in order */
+    uint32_t history_count;
+    uint32_t prompt_count;           /* of them, at the start, came with the prompt */
+    const struct token_bias *biases; /* [bias_count] */
+    uint32_t bias_count;
+};
+
+/* True if sample_adjust would change anything. */
+bool sample_adjusts(const struct sampling *sampling, const struct sample_past *past);
+
+/* `counts` is scratch, [vocab]. Ids beyond the vocabulary are passed over. */
+void sample_adjust(float *logits /* [vocab] */, uint32_t vocab, const struct sampling *sampling,
+                   const struct sample_past *past, uint32_t *counts);
+
+uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling *sampling,
+                      uint32_t output_position, float *scratch /* [2 * vocab] */);
+
+/* out[0] is the chosen token's, out[1...] those of the `top_count` likeliest, likeliest first.
+ * Writes and returns 1 + the smaller of top_count and vocab. */
+uint32_t sample_logprobs(const float *logits, uint32_t vocab, uint32_t chosen, uint32_t top_count,
+                         struct token_logprob *out);
+
+#endif

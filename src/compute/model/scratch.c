@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The engine's scratch: one mapping, cut once at model_open. A first walk counts, a second hands
+ * out addresses. Pages are touched when a step first needs them.
+ */
+#include "compute/model/forward.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define SCRATCH_ALIGN 64
+#define ABSORB_TILE_TOKENS 256 /* generated tokens that share one pass through kv_b */
+#define WAVE_EXTRA_ROWS 1024   /* (token, expert) pairs of a wave beyond one expert's */
+
+struct cutter {
+    char *base; /* NULL: counting */
+    size_t used;
+};
+
+static void *cut(struct cutter *cutter, size_t bytes) {
+    size_t at = round_up(cutter->used, SCRATCH_ALIGN);
+    cutter->used = at + bytes;
+    return cutter->base ? cutter->base + at : NULL;
+}
+
+static float *cut_floats(struct cutter *cutter, size_t rows, size_t columns) {
+    return cut(cutter, rows * columns * sizeof(float));
+}
+
+static uint32_t padded(uint32_t rows) {
+    return (uint32_t)round_up(rows, MATMUL_PANEL);
+}
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static struct input_buffer cut_input(struct cutter *cutter, size_t rows, uint32_t columns) {
+    columns = (uint32_t)round_up(columns, 16);
+    return (struct input_buffer){
+        .x = cut_floats(cutter, rows, columns),
+        .scales = cut_floats(cutter, rows, divide_up(columns, QUANT_GROUP)),
+        .columns = columns,
+    };
+}
+
+static void cut_batch(struct cutter *cutter, struct batch *batch, const struct model *model) {
+    uint32_t tokens = model->scratch_tokens;
+    batch->runs = cut(cutter, model->step_rows_max * sizeof *batch->runs);
+    batch->token_ids = cut(cutter, tokens * sizeof *batch->token_ids);
+    batch->positions = cut(cutter, tokens * sizeof *batch->positions);
+    batch->token_run = cut(cutter, tokens * sizeof *batch->token_run);
+    batch->angles = cut_floats(cutter, tokens, model->shape->rope_dim);
+    batch->hidden = cut(cutter, tokens * sizeof *batch->hidden);
+}
+
+static void set_strides(struct scratch *s, const struct shape *shape) {
+    uint32_t head_rows = shape->nope_dim + shape->value_dim;
+    s->q_a_stride = padded(shape->q_rank);
+    s->q_stride = padded(shape->heads * shape_query_dim(shape));
+    s->kv_a_stride = padded(shape_kv_width(shape));
+    s->hidden_stride = padded(shape->hidden);
+    s->mlp_stride = padded(larger(shape->dense_width, shape->shared_experts * shape->expert_width));
+    s->absorb_q_stride = padded(shape->kv_rank) + (uint32_t)round_up(shape->rope_dim, 16);
+    s->absorb_u_stride = (uint32_t)round_up(shape->kv_rank, 16);
+    s->value_stride = padded(shape->value_dim);
+    s->experts_stride = padded(shape->experts);
+    s->expert_stride = padded(shape->expert_width);
+    s->vocab_stride = padded(shape->vocab);
+    s->group_heads = 1;
+    while (s->group_heads * head_rows % QUANT_GROUP && s->group_heads < shape->heads)
+        s->group_heads++;
+    s->expanded_stride = padded(s->group_heads * head_rows);
+}
+
+static void cut_tokens(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    const struct shape *shape = model->shape;
+    uint32_t tokens = model->scratch_tokens, hidden = shape->hidden;
+    uint32_t attended = shape->heads * shape->value_dim;
+    uint32_t widest = larger(larger(hidden, shape->q_rank), larger(attended, s->mlp_stride));
+    if (model->weights.mtp) widest = larger(widest, 2 * hidden);
+    s->x = cut_floats(cutter, tokens, hidden);
+    s->normed = cut_floats(cutter, tokens, hidden);
+    s->input = cut_input(cutter, tokens + LOGITS_TILE, widest);
+    s->input_shared = cut_input(cutter, tokens, larger(hidden, s->mlp_stride));
+    s->q_a = cut_floats(cutter, tokens, s->q_a_stride);
+    s->q = cut_floats(cutter, tokens, s->q_stride);
+    s->kv_a = cut_floats(cutter, tokens, s->kv_a_stride);
+    s->attended = cut_floats(cutter, tokens, attended);
+    s->softmax_max = cut_floats(cutter, tokens, shape->heads);
+    s->softmax_sum = cut_floats(cutter, tokens, shape->heads);
+    s->y = cut_floats(cutter, tokens, s->hidden_stride);
+    s->shared_y = cut_floats(cutter, tokens, s->hidden_stride);
+    s->gate = cut_floats(cutter, tokens, s->mlp_stride);
+    s->up = cut_floats(cutter, tokens, s->mlp_stride);
+    s->absorb_tile = tokens < ABSORB_TILE_TOKENS ? tokens : ABSORB_TILE_TOKENS;
+    size_t tile_heads = (size_t)s->absorb_tile * shape->heads;
+    s->absorb_q = cut_floats(cutter, tile_heads, s->absorb_q_stride);
+    s->absorb_u = cut_floats(cutter, tile_heads, s->absorb_u_stride);
+    s->absorb_o = cut_floats(cutter, tile_heads, s->value_stride);
+    if (!model->weights.mtp) return;
+    s->mtp_pair = cut_floats(cutter, tokens, 2 * (size_t)hidden);
+    s->mtp_u = cut_floats(cutter, tokens, s->hidden_stride);
+    s->hidden = cut_floats(cutter, tokens, hidden);
+}
+
+static void cut_experts(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    const struct shape *shape = model->shape;
+    uint32_t tokens = model->scratch_tokens, per_token = shape->experts_per_token;
+    uint64_t pairs = (uint64_t)tokens * per_token;
+    uint64_t rows = pairs * (model->placement.ranks ? model->placement.ranks : 1);
+    s->wave_rows = (uint32_t)(rows < tokens + WAVE_EXTRA_ROWS ? rows : tokens + WAVE_EXTRA_ROWS);
+    s->router_logits = cut_floats(cutter, tokens, s->experts_stride);
+    s->experts = cut(cutter, pairs * sizeof *s->experts);
+    s->expert_weights = cut_floats(cutter, tokens, per_token);
+    s->returned_count = cut(cutter, tokens * sizeof *s->returned_count);
+    s->expert_input = cut_input(cutter, s->wave_rows, shape->hidden);
+    s->expert_middle = cut_input(cutter, s->wave_rows, shape->expert_width);
+    s->expert_gate = cut_floats(cutter, s->wave_rows, s->expert_stride);
+    s->expert_up = cut_floats(cutter, s->wave_rows, s->expert_stride);
+    s->expert_y = cut_floats(cutter, s->wave_rows, s->hidden_stride);
+    if (!model->placement.ranks) return;
+    s->outgoing = cut(cutter, tokens * wire_bytes(model->dispatch_form, shape->hidden));
+    s->returning = cut_floats(cutter, team_threads(model->team), s->hidden_stride);
+}
+
+static void cut_threads(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    const struct shape *shape = model->shape;
+    uint32_t threads = team_threads(model->team);
+    uint32_t heads = (uint32_t)round_up(shape->heads, 16);
+    s->attention = cut(cutter, threads * sizeof *s->attention);
+    for (uint32_t i = 0; i < threads; i++) {
+        struct attention_scratch room = {
+            .rows = cut_floats(cutter, KV_BLOCK_TOKENS, shape_kv_width(shape)),
+            .prepared = cut_input(cutter, KV_BLOCK_TOKENS, shape->kv_rank),
+            .expanded = cut_floats(cutter, KV_BLOCK_TOKENS, s->expanded_stride),
+            .keys = cut_floats(cutter, larger(shape_query_dim(shape), heads), KV_BLOCK_TOKENS),
+            .queries = cut_floats(cutter, shape_kv_width(shape), heads),
+            .scores = cut_floats(cutter, larger(ATTENTION_TILE, shape->heads), KV_BLOCK_TOKENS),
+        };
+        if (s->attention) s->attention[i] = room;
+    }
+}
+
+static void advance(float **rows, size_t token, size_t stride) {
+    if (*rows) *rows += token * stride;
+}
+
+static void advance_input(struct input_buffer *input, size_t token) {
+    advance(&input->x, token, input->columns);
+    advance(&input->scales, token, divide_up(input->columns, QUANT_GROUP));
+}
+
+struct scratch scratch_from(const struct scratch *scratch, const struct model *model,
+                            uint32_t token) {
+    const struct shape *shape = model->shape;
+    struct scratch s = *scratch;
+    advance(&s.x, token, shape->hidden);
+    advance(&s.normed, token, shape->hidden);
+    advance_input(&s.input, token);
+    advance_input(&s.input_shared, token);
+    advance(&s.q_a, token, s.q_a_stride);
+    advance(&s.q, token, s.q_stride);
+    advance(&s.kv_a, token, s.kv_a_stride);
+    advance(&s.attended, token, (size_t)shape->heads * shape->value_dim);
+    advance(&s.softmax_max, token, shape->heads);
+    advance(&s.softmax_sum, token, shape->heads);
+    advance(&s.y, token, s.hidden_stride);
+    advance(&s.shared_y, token, s.hidden_stride);
+    advance(&s.gate, token, s.mlp_stride);
+    advance(&s.up, token, s.mlp_stride);
+    if (!shape->experts) return s;
+    advance(&s.router_logits, token, s.experts_stride);
+    advance(&s.expert_weights, token, shape->experts_per_token);
+    s.experts += (size_t)token * shape->experts_per_token;
+    s.returned_count += token;
+    if (s.outgoing) s.outgoing += token * wire_bytes(model->dispatch_form, shape->hidden);
+    return s;
+}
+
+static void cut_all(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    cut_batch(cutter, &s->batch, model);
+    for (int lane = 0; lane < OVERLAP_LANES; lane++) {
+        s->lane_runs[lane] = cut(cutter, (model->step_rows_max + 1) * sizeof(struct run));
+        s->lane_token_run[lane] = cut(cutter, model->step_tokens_max * sizeof(uint32_t));
+    }
+    if (model->weights.mtp) {
+        cut_batch(cutter, &s->mtp_rows, model);
+        cut_batch(cutter, &s->mtp_batch, model);
+    }
+    cut_tokens(cutter, s, model);
+    if (model->shape->experts) cut_experts(cutter, s, model);
+    s->logits = cut_floats(cutter, LOGITS_TILE, s->vocab_stride);
+    s->jobs = cut(cutter, LINEAR_JOBS_MAX * sizeof *s->jobs);
+    cut_threads(cutter, s, model);
+}
+
+enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error) {
+    struct cutter cutter = {0};
+    *scratch = (struct scratch){0};
+    set_strides(scratch, model->shape);
+    cut_all(&cutter, scratch, model);
+    scratch->bytes = round_up(cutter.used, 4096);
+    void *memory = mmap(NULL, scratch->bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, STATUS_NO_MEMORY,
+                         "cannot map %zu bytes of scratch for %u tokens a step; lower that number",
+                         scratch->bytes, model->step_tokens_max);
+    scratch->memory = memory;
+    cutter = (struct cutter){.base = memory};
+    cut_all(&cutter, scratch, model);
+    return STATUS_OK;
+}
+
+void scratch_close(struct scratch *scratch) {
+    if (scratch->memory) munmap(scratch->memory, scratch->bytes);
+    *scratch = (struct scratch){0};
+}

@@ -1,0 +1,760 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Opens a checkpoint directory: maps the shards, gathers their tensors into one table sorted by
+ * name, and holds it against the list of tensors that the shape asks for (layout.h). Owns the
+ * mappings and every name. Weights are never copied here; a file that shrinks while it is mapped
+ * kills the process, as with any mapping, so checkpoints are replaced, not edited.
+ */
+#include "compute/weights/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/number.h"
+#include "base/sha256.h"
+#include "base/tree.h"
+#include "compute/weights/layout.h"
+
+#define SINGLE "model.safetensors"
+#define INDEX "model.safetensors.index.json"
+#define CONFIG_BYTES_MAX ((uint64_t)4 << 20)
+#define INDEX_BYTES_MAX ((uint64_t)256 << 20)
+#define SHARDS_MAX 4096
+#define SAMPLES 16
+#define SAMPLE_BYTES 4096
+
+struct shard {
+    char *name;       /* for messages: directory and file */
+    const char *file; /* its last part */
+    struct bytes map;
+    uint64_t header_bytes;
+    char *names; /* of its tensors, terminated, behind each other */
+};
+
+/* A tensor that no weight can be: of a type or with dimensions that we do not use. */
+struct stranger {
+    const char *name, *file, *type_name;
+    uint32_t dims;
+    uint64_t shape[SAFETENSORS_DIMS_MAX];
+};
+
+struct placement { /* one row of the index's weight_map */
+    const char *tensor;
+    uint32_t shard;
+};
+
+struct checkpoint {
+    struct shape shape;
+    char *directory;
+    bool whole, has_mtp;
+    struct shard *shards;
+    uint32_t shard_count;
+    struct tensor *tensors; /* by name */
+    uint32_t tensor_count, tensor_room;
+    struct stranger *strangers; /* by name */
+    uint32_t stranger_count, stranger_room;
+    char *index_name;   /* NULL: no index */
+    void *index_memory; /* the parsed index; placements' names lie in it */
+    size_t index_memory_bytes;
+    struct placement *placements; /* by tensor name */
+    uint32_t placement_count;
+    uint8_t identity[SHA256_BYTES];
+};
+
+/* ---- files ---- */
+
+static char *path_of(const char *directory, const char *file) {
+    size_t bytes = strlen(directory) + strlen(file) + 2;
+    char *path = malloc(bytes);
+    check(path);
+    size_t length = strlen(directory);
+    bool slash = length > 0 && directory[length - 1] == '/';
+    format_text(path, bytes, "%s%s%s", directory, slash ? "" : "/", file);
+    return path;
+}
+
+static bool exists(const char *directory, const char *file) {
+    char *path = path_of(directory, file);
+    struct stat info;
+    bool found = stat(path, &info) == 0;
+    free(path);
+    return found;
+}
+
+static enum status map_file(const char *path, uint64_t bytes_max, struct bytes *out,
+                            struct error *error) {
+    struct stat info;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path,
+                         strerror(errno));
+    enum status status = STATUS_OK;
+    struct bytes map = {"", 0};
+    if (fstat(file, &info) || !S_ISREG(info.st_mode))
+        status = error_set(error, STATUS_IO, "%s: expected a regular file", path);
+    else if ((uint64_t)info.st_size > bytes_max)
+        status = error_set(error, STATUS_TOO_LARGE, "%s: expected at most %llu bytes, found %lld",
+                           path, (unsigned long long)bytes_max, (long long)info.st_size);
+    else if (info.st_size > 0) {
+        void *memory = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+        if (memory == MAP_FAILED)
+            status = error_set(error, STATUS_IO, "%s: cannot be mapped: %s", path, strerror(errno));
+        else
+            map = (struct bytes){memory, (size_t)info.st_size};
+    }
+    close(file);
+    if (status == STATUS_OK) *out = map;
+    return status;
+}
+
+static void unmap(struct bytes map) {
+    if (map.count) munmap((void *)(uintptr_t)map.data, map.count);
+}
+
+/* Address space for a parse; pages are only used as they are touched. */
+static void *take_space(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* ---- the table of tensors ---- */
+
+static int by_tensor_name(const void *left, const void *right) {
+    return strcmp(((const struct tensor *)left)->name, ((const struct tensor *)right)->name);
+}
+
+static int by_stranger_name(const void *left, const void *right) {
+    return strcmp(((const struct stranger *)left)->name, ((const struct stranger *)right)->name);
+}
+
+static int by_placement_name(const void *left, const void *right) {
+    return strcmp(((const struct placement *)left)->tensor,
+                  ((const struct placement *)right)->tensor);
+}
+
+static void *grown(void *items, uint32_t count, uint32_t *room, size_t item_bytes) {
+    if (count < *room) return items;
+    *room = *room ? 2 * *room : 64;
+    void *larger = realloc(items, *room * item_bytes);
+    check(larger);
+    return larger;
+}
+
+static void add_tensor(struct checkpoint *checkpoint, const struct tensor *tensor) {
+    checkpoint->tensors = grown(checkpoint->tensors, checkpoint->tensor_count,
+                                &checkpoint->tensor_room, sizeof *checkpoint->tensors);
+    checkpoint->tensors[checkpoint->tensor_count++] = *tensor;
+}
+
+static void add_stranger(struct checkpoint *checkpoint, const struct shard *shard,
+                         const struct safetensors_entry *entry, const char *name) {
+    struct stranger stranger = {name, shard->name, entry->type_name, entry->dims, {0}};
+    memcpy(stranger.shape, entry->shape, sizeof stranger.shape);
+    checkpoint->strangers = grown(checkpoint->strangers, checkpoint->stranger_count,
+                                  &checkpoint->stranger_room, sizeof *checkpoint->strangers);
+    checkpoint->strangers[checkpoint->stranger_count++] = stranger;
+}
+
+static const struct placement *placement_of(const struct checkpoint *checkpoint, const char *name) {
+    struct placement key = {.tensor = name};
+    if (!checkpoint->placement_count) return NULL;
+    return bsearch(&key, checkpoint->placements, checkpoint->placement_count, sizeof key,
+                   by_placement_name);
+}
+
+static const struct stranger *stranger_of(const struct checkpoint *checkpoint, const char *name) {
+    struct stranger key = {.name = name};
+    if (!checkpoint->stranger_count) return NULL;
+    return bsearch(&key, checkpoint->strangers, checkpoint->stranger_count, sizeof key,
+                   by_stranger_name);
+}
+
+/* Takes over what the header lists; where there is an index, only what it places in this shard. */
+static void add_entries(struct checkpoint *checkpoint, uint32_t index,
+                        const struct safetensors *header) {
+    struct shard *shard = &checkpoint->shards[index];
+    size_t name_bytes = 1;
+    for (uint32_t i = 0; i < header->count; i++)
+        name_bytes += strlen(header->entries[i].name) + 1;
+    char *at = shard->names = malloc(name_bytes);
+    check(at);
+    for (uint32_t i = 0; i < header->count; i++) {
+        const struct safetensors_entry *entry = &header->entries[i];
+        const struct placement *placement = placement_of(checkpoint, entry->name);
+        if (checkpoint->index_name && (!placement || placement->shard != index)) continue;
+        const char *name = memcpy(at, entry->name, strlen(entry->name) + 1);
+        at += strlen(name) + 1;
+        if (entry->type == TENSOR_TYPE_COUNT || entry->dims < 1 || entry->dims > 2) {
+            add_stranger(checkpoint, shard, entry, name);
+            continue;
+        }
+        add_tensor(checkpoint, &(struct tensor){.name = name,
+                                                .type = entry->type,
+                                                .dims = entry->dims,
+                                                .shape = {entry->shape[0],
+                                                          entry->dims == 2 ? entry->shape[1] : 1},
+                                                .data = entry->data,
+                                                .bytes = entry->bytes,
+                                                .file = shard->name});
+    }
+}
+
+/* ---- opening ---- */
+
+static enum status open_shard(struct checkpoint *checkpoint, uint32_t index, struct error *error) {
+    struct shard *shard = &checkpoint->shards[index];
+    struct safetensors header;
+    struct arena arena;
+    enum status status = map_file(shard->name, UINT64_MAX, &shard->map, error);
+    if (status == STATUS_NOT_FOUND) {
+        if (!checkpoint->whole) return STATUS_OK;
+        return error_set(error, status, "%s: shard is missing, though %s names it; fetch it again",
+                         shard->name, INDEX);
+    }
+    if (status == STATUS_OK)
+        status = safetensors_header_bytes(shard->map, shard->name, &shard->header_bytes, error);
+    if (status != STATUS_OK) return status;
+    size_t space_bytes = safetensors_memory(shard->header_bytes);
+    void *space = take_space(space_bytes);
+    if (!space)
+        return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to read its header",
+                         shard->name);
+    arena_over(&arena, space, space_bytes);
+    status = safetensors_read(shard->map, shard->name, &arena, &header, error);
+    if (status == STATUS_OK) add_entries(checkpoint, index, &header);
+    munmap(space, space_bytes);
+    return status;
+}
+
+static uint32_t shard_named(struct checkpoint *checkpoint, const char *file) {
+    for (uint32_t i = checkpoint->shard_count; i-- > 0;)
+        if (!strcmp(checkpoint->shards[i].file, file)) return i;
+    checkpoint->shards =
+        realloc(checkpoint->shards, (checkpoint->shard_count + 1) * sizeof(struct shard));
+    check(checkpoint->shards);
+    struct shard shard = {.name = path_of(checkpoint->directory, file)};
+    shard.file = shard.name + strlen(shard.name) - strlen(file);
+    checkpoint->shards[checkpoint->shard_count] = shard;
+    return checkpoint->shard_count++;
+}
+
+/* A shard's name comes from outside: it must be a plain file name, and there is a sane number of
+ * them. */
+static enum status place_tensor(struct checkpoint *checkpoint, struct arena *arena,
+                                struct bytes tensor, const struct tree *value,
+                                struct error *error) {
+    struct bytes file, copy = arena_copy(arena, tensor);
+    char shown[SAFETENSORS_SHOWN_BYTES];
+    if (!copy.data)
+        return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory", checkpoint->index_name);
+    safetensors_shown(copy.data, shown);
+    char name[256] = "";
+    if (tree_get_string(value, &file) && file.count < sizeof name)
+        memcpy(name, file.data, file.count);
+    if (!name[0] || strlen(name) != file.count || strchr(name, '/') || name[0] == '.')
+        return error_set(
+            error, STATUS_INVALID,
+            "%s: weight_map: tensor '%s': expected the name of a file in this directory, "
+            "found %s",
+            checkpoint->index_name, shown,
+            tree_kind(value) == TREE_STRING ? "another string" : "no string");
+    uint32_t shard = shard_named(checkpoint, name);
+    if (shard >= SHARDS_MAX)
+        return error_set(error, STATUS_TOO_LARGE,
+                         "%s: weight_map: expected at most %d shards, found more",
+                         checkpoint->index_name, SHARDS_MAX);
+    checkpoint->placements[checkpoint->placement_count++] = (struct placement){copy.data, shard};
+    return STATUS_OK;
+}
+
+static enum status read_index(struct checkpoint *checkpoint, struct error *error) {
+    struct bytes text, key;
+    struct arena arena;
+    const struct tree *root, *map, *value;
+    struct tree_cursor cursor = {0};
+    checkpoint->index_name = path_of(checkpoint->directory, INDEX);
+    enum status status = map_file(checkpoint->index_name, INDEX_BYTES_MAX, &text, error);
+    if (status != STATUS_OK) return status;
+    checkpoint->index_memory_bytes = safetensors_memory(text.count);
+    checkpoint->index_memory = take_space(checkpoint->index_memory_bytes);
+    if (!checkpoint->index_memory) {
+        unmap(text);
+        return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to read it",
+                         checkpoint->index_name);
+    }
+    arena_over(&arena, checkpoint->index_memory, checkpoint->index_memory_bytes);
+    status = tree_parse(&arena, text, checkpoint->index_name, &root, error);
+    unmap(text);
+    if (status != STATUS_OK) return status;
+    map = tree_member(root, "weight_map");
+    if (!map || tree_kind(map) != TREE_OBJECT)
+        return error_set(error, STATUS_INVALID, "%s: weight_map: expected an object, found %s",
+                         checkpoint->index_name, map ? tree_kind_name(tree_kind(map)) : "nothing");
+    size_t count = 0;
+    while (tree_next_member(map, &cursor, &key, &value))
+        count++;
+    checkpoint->placements = calloc(count + 1, sizeof *checkpoint->placements);
+    check(checkpoint->placements);
+    cursor = (struct tree_cursor){0};
+    while (status == STATUS_OK && tree_next_member(map, &cursor, &key, &value))
+        status = place_tensor(checkpoint, &arena, key, value, error);
+    qsort(checkpoint->placements, checkpoint->placement_count, sizeof *checkpoint->placements,
+          by_placement_name);
+    return status;
+}
+
+static enum status read_config(struct checkpoint *checkpoint, struct sha256 *hash,
+                               struct error *error) {
+    struct bytes text;
+    char *path = path_of(checkpoint->directory, "config.json");
+    enum status status = map_file(path, CONFIG_BYTES_MAX, &text, error);
+    if (status == STATUS_NOT_FOUND)
+        error_set(error, status,
+                  "%s: not found; expected the directory of a Hugging Face checkpoint", path);
+    if (status == STATUS_OK) {
+        status = shape_parse(text, path, &checkpoint->shape, error);
+        sha256_update(hash, text.data, text.count);
+        unmap(text);
+    }
+    free(path);
+    if (status != STATUS_OK || !exists(checkpoint->directory, "generation_config.json"))
+        return status;
+    path = path_of(checkpoint->directory, "generation_config.json");
+    status = map_file(path, CONFIG_BYTES_MAX, &text, error);
+    if (status == STATUS_OK) {
+        status = shape_add_generation(text, path, &checkpoint->shape, error);
+        unmap(text);
+    }
+    free(path);
+    return status;
+}
+
+/* Every tensor that the index places in a shard that is here must be in it. */
+static enum status check_placements(const struct checkpoint *checkpoint, struct error *error) {
+    for (uint32_t i = 0; i < checkpoint->placement_count; i++) {
+        const struct placement *placement = &checkpoint->placements[i];
+        const struct shard *shard = &checkpoint->shards[placement->shard];
+        char shown[SAFETENSORS_SHOWN_BYTES];
+        if (!shard->map.count || checkpoint_tensor(checkpoint, placement->tensor) ||
+            stranger_of(checkpoint, placement->tensor))
+            continue;
+        return error_set(error, STATUS_CORRUPT,
+                         "%s: tensor '%s': expected in this file by %s, found no such tensor in it",
+                         shard->name, safetensors_shown(placement->tensor, shown), INDEX);
+    }
+    return STATUS_OK;
+}
+
+/* ---- the check against the shape ---- */
+
+/* What messages about an absent tensor name: the index, or the only file. */
+static const char *listing_name(const struct checkpoint *checkpoint) {
+    return checkpoint->index_name    ? checkpoint->index_name
+           : checkpoint->shard_count ? checkpoint->shards[0].name
+                                     : checkpoint->directory;
+}
+
+static const char *expected_text(const struct shape *shape, const struct layout_tensor *wanted,
+                                 char out[128]) {
+    char dims[SAFETENSORS_SHAPE_BYTES];
+    uint64_t extents[2] = {wanted->rows, wanted->columns};
+    format_text(out, 128, "%s %s",
+                wanted->quantized && shape->fp8 ? "F8_E4M3, BF16, F16 or F32" : "BF16, F16 or F32",
+                safetensors_shape_text(extents, wanted->dims, dims));
+    return out;
+}
+
+static enum status report_absent(const struct checkpoint *checkpoint,
+                                 const struct layout_tensor *wanted, struct error *error) {
+    const struct stranger *stranger = stranger_of(checkpoint, wanted->name);
+    char expected[128], dims[SAFETENSORS_SHAPE_BYTES];
+    expected_text(&checkpoint->shape, wanted, expected);
+    if (!stranger)
+        return error_set(error, STATUS_NOT_FOUND,
+                         "%s: tensor '%s': expected %s, found no such tensor",
+                         listing_name(checkpoint), wanted->name, expected);
+    return error_set(error, STATUS_UNSUPPORTED, "%s: tensor '%s': expected %s, found %s %s",
+                     stranger->file, wanted->name, expected, stranger->type_name,
+                     safetensors_shape_text(stranger->shape, stranger->dims, dims));
+}
+
+static bool has_shape(const struct tensor *tensor, uint64_t rows, uint64_t columns, uint32_t dims) {
+    return tensor->dims == dims && tensor->shape[0] == rows && tensor->shape[1] == columns;
+}
+
+static enum status check_scale_values(const struct tensor *scale, struct error *error) {
+    for (uint64_t i = 0; i < scale->shape[0] * scale->shape[1]; i++) {
+        float value;
+        tensor_to_float(scale, i, 1, &value);
+        if (isfinite(value) && value >= 0) continue;
+        return error_set(
+            error, STATUS_CORRUPT,
+            "%s: tensor '%s': expected finite scales of 0 or more, found %g at [%llu, %llu]",
+            scale->file, scale->name, (double)value, (unsigned long long)(i / scale->shape[1]),
+            (unsigned long long)(i % scale->shape[1]));
+    }
+    return STATUS_OK;
+}
+
+static enum status check_scale(const struct checkpoint *checkpoint, const struct tensor *weight,
+                               struct error *error) {
+    const struct tensor *scale = checkpoint_scale(checkpoint, weight);
+    uint64_t extents[2] = {divide_up(weight->shape[0], QUANT_GROUP),
+                           divide_up(weight->shape[1], QUANT_GROUP)};
+    char expected[SAFETENSORS_SHAPE_BYTES], found[SAFETENSORS_SHAPE_BYTES];
+    safetensors_shape_text(extents, 2, expected);
+    if (!scale) {
+        char name[LAYOUT_NAME_BYTES + 16];
+        format_text(name, sizeof name, "%s_scale_inv", weight->name);
+        const struct stranger *stranger = stranger_of(checkpoint, name);
+        if (stranger)
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "%s: tensor '%s': expected F32 %s, found %s %s", stranger->file, name,
+                             expected, stranger->type_name,
+                             safetensors_shape_text(stranger->shape, stranger->dims, found));
+        return error_set(
+            error, STATUS_NOT_FOUND,
+            "%s: tensor '%s': expected F32 %s for its F8_E4M3 weight, found no such tensor",
+            listing_name(checkpoint), name, expected);
+    }
+    if (scale->type == TENSOR_E4M3 || !has_shape(scale, extents[0], extents[1], 2))
+        return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected F32 %s, found %s %s",
+                         scale->file, scale->name, expected, tensor_type_name(scale->type),
+                         safetensors_shape_text(scale->shape, scale->dims, found));
+    return checkpoint->whole ? check_scale_values(scale, error) : STATUS_OK;
+}
+
+struct validation {
+    struct checkpoint *checkpoint;
+    bool skip_mtp;
+};
+
+static enum status check_tensor(void *context, const struct layout_tensor *wanted,
+                                struct error *error) {
+    const struct validation *validation = context;
+    const struct checkpoint *checkpoint = validation->checkpoint;
+    const struct shape *shape = &checkpoint->shape;
+    const struct tensor *tensor = checkpoint_tensor(checkpoint, wanted->name);
+    bool mtp = wanted->layer != LAYOUT_NONE && wanted->layer >= shape->layers;
+    if (mtp && validation->skip_mtp) return STATUS_OK;
+    if (!tensor && wanted->optional && !stranger_of(checkpoint, wanted->name)) return STATUS_OK;
+    if (!tensor) return report_absent(checkpoint, wanted, error);
+    const bool quantized = tensor->type == TENSOR_E4M3;
+    if (!has_shape(tensor, wanted->rows, wanted->columns, wanted->dims) ||
+        (quantized && !wanted->quantized)) {
+        char expected[128], dims[SAFETENSORS_SHAPE_BYTES];
+        return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected %s, found %s %s",
+                         tensor->file, tensor->name, expected_text(shape, wanted, expected),
+                         tensor_type_name(tensor->type),
+                         safetensors_shape_text(tensor->shape, tensor->dims, dims));
+    }
+    if (quantized && !shape->fp8)
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "%s: tensor '%s': expected BF16, F16 or F32, found F8_E4M3; config.json has no "
+            "quantization_config that says how it is scaled",
+            tensor->file, tensor->name);
+    if (quantized) return check_scale(checkpoint, tensor, error);
+    if (tensor->dims == 1 && checkpoint->whole) return tensor_check_finite(tensor, error);
+    return STATUS_OK;
+}
+
+/* Many copies of a checkpoint come without its MTP layers: then there is no tensor of them at all.
+ */
+static bool has_mtp_tensor(const struct checkpoint *checkpoint) {
+    const struct shape *shape = &checkpoint->shape;
+    for (uint32_t layer = shape->layers; layer < shape->layers + shape->mtp_layers; layer++) {
+        char prefix[32];
+        size_t length = format_text(prefix, sizeof prefix, "model.layers.%u.", layer);
+        for (uint32_t i = 0; i < checkpoint->tensor_count; i++)
+            if (!strncmp(checkpoint->tensors[i].name, prefix, length)) return true;
+        for (uint32_t i = 0; i < checkpoint->stranger_count; i++)
+            if (!strncmp(checkpoint->strangers[i].name, prefix, length)) return true;
+    }
+    return false;
+}
+
+static enum status check_tensors(struct checkpoint *checkpoint, struct error *error) {
+    if (!checkpoint->shard_count && !checkpoint->index_name) { /* config.json alone */
+        checkpoint->has_mtp = checkpoint->shape.mtp_layers > 0;
+        return STATUS_OK;
+    }
+    struct validation validation = {checkpoint, !has_mtp_tensor(checkpoint)};
+    enum status status = layout_each(&checkpoint->shape, check_tensor, &validation, error);
+    if (status == STATUS_OK)
+        checkpoint->has_mtp = checkpoint->shape.mtp_layers > 0 && !validation.skip_mtp;
+    return status;
+}
+
+/* ---- tensors that the files do not hold ---- */
+
+/* Adds one whose shard the index names but the directory lacks. */
+static void add_absent(struct checkpoint *checkpoint, struct tensor tensor) {
+    const struct placement *placement = placement_of(checkpoint, tensor.name);
+    if (!placement || checkpoint->shards[placement->shard].map.count) return;
+    tensor.name = placement->tensor; /* lives as long as the checkpoint */
+    tensor.bytes = tensor.shape[0] * tensor.shape[1] * tensor_type_bytes(tensor.type);
+    tensor.file = checkpoint->shards[placement->shard].name;
+    add_tensor(checkpoint, &tensor);
+}
+
+/* Inspection without shards: a tensor has the size that the shape asks for. */
+static enum status add_expected(void *context, const struct layout_tensor *wanted,
+                                struct error *error) {
+    struct checkpoint *checkpoint = context;
+    const bool quantized = wanted->quantized && checkpoint->shape.fp8;
+    char scale[LAYOUT_NAME_BYTES + 16];
+    add_absent(checkpoint, (struct tensor){
+                               .name = wanted->name,
+                               .type = quantized         ? TENSOR_E4M3
+                                       : wanted->is_bias ? TENSOR_F32
+                                                         : TENSOR_BF16,
+                               .dims = wanted->dims,
+                               .shape = {wanted->rows, wanted->columns},
+                           });
+    if (!quantized) return STATUS_OK;
+    format_text(scale, sizeof scale, "%s_scale_inv", wanted->name);
+    add_absent(checkpoint, (struct tensor){
+                               .name = scale,
+                               .type = TENSOR_F32,
+                               .dims = 2,
+                               .shape = {divide_up(wanted->rows, QUANT_GROUP),
+                                         divide_up(wanted->columns, QUANT_GROUP)},
+                           });
+    return STATUS_OK;
+}
+
+static void sort_tensors(struct checkpoint *checkpoint) {
+    if (checkpoint->tensor_count)
+        qsort(checkpoint->tensors, checkpoint->tensor_count, sizeof *checkpoint->tensors,
+              by_tensor_name);
+    if (checkpoint->stranger_count)
+        qsort(checkpoint->strangers, checkpoint->stranger_count, sizeof *checkpoint->strangers,
+              by_stranger_name);
+}
+
+/* With a tied head the embedding stands for lm_head, whatever the file has under that name. */
+static void tie_head(struct checkpoint *checkpoint) {
+    const struct tensor *embedding = checkpoint_tensor(checkpoint, "model.embed_tokens.weight");
+    struct tensor head = {.name = "lm_head.weight"};
+    if (!checkpoint->shape.tied_head || !embedding) return;
+    struct tensor *present = NULL;
+    for (uint32_t i = 0; i < checkpoint->tensor_count; i++)
+        if (!strcmp(checkpoint->tensors[i].name, head.name)) present = &checkpoint->tensors[i];
+    head = *embedding;
+    head.name = "lm_head.weight";
+    if (present) {
+        *present = head;
+    } else {
+        add_tensor(checkpoint, &head);
+        sort_tensors(checkpoint);
+    }
+}
+
+/* ---- identity ---- */
+
+static void hash_number(struct sha256 *hash, uint64_t value) {
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(value >> (8 * i));
+    sha256_update(hash, bytes, sizeof bytes);
+}
+
+/* Headers alone do not tell two trainings of one shape apart, all of the data would take minutes:
+ * so the header, the size, and samples spread evenly over the data. */
+static void hash_shard(struct sha256 *hash, const struct shard *shard) {
+    const size_t start = 8 + shard->header_bytes, bytes = shard->map.count;
+    if (!bytes) return;
+    hash_number(hash, bytes);
+    sha256_update(hash, shard->map.data, start);
+    if (bytes - start <= (size_t)SAMPLES * SAMPLE_BYTES) {
+        sha256_update(hash, shard->map.data + start, bytes - start);
+        return;
+    }
+    for (size_t i = 0; i < SAMPLES; i++) {
+        size_t at = start + (bytes - start - SAMPLE_BYTES) / (SAMPLES - 1) * i;
+        sha256_update(hash, shard->map.data + at, SAMPLE_BYTES);
+    }
+}
+
+/* ---- the door ---- */
+
+static enum status find_shards(struct checkpoint *checkpoint, struct error *error) {
+    if (exists(checkpoint->directory, SINGLE)) {
+        shard_named(checkpoint, SINGLE);
+        return STATUS_OK;
+    }
+    if (exists(checkpoint->directory, INDEX)) return read_index(checkpoint, error);
+    if (!checkpoint->whole) return STATUS_OK;
+    return error_set(error, STATUS_NOT_FOUND, "%s: expected %s or %s, found neither",
+                     checkpoint->directory, SINGLE, INDEX);
+}
+
+static enum status fill(struct checkpoint *checkpoint, struct error *error) {
+    struct sha256 hash;
+    sha256_init(&hash);
+    enum status status = read_config(checkpoint, &hash, error);
+    if (status == STATUS_OK) status = find_shards(checkpoint, error);
+    for (uint32_t i = 0; status == STATUS_OK && i < checkpoint->shard_count; i++) {
+        status = open_shard(checkpoint, i, error);
+        if (status == STATUS_OK) hash_shard(&hash, &checkpoint->shards[i]);
+    }
+    if (status != STATUS_OK) return status;
+    sort_tensors(checkpoint);
+    if (!checkpoint->whole) {
+        status = layout_each(&checkpoint->shape, add_expected, checkpoint, error);
+        sort_tensors(checkpoint);
+    }
+    if (status == STATUS_OK) status = check_placements(checkpoint, error);
+    tie_head(checkpoint);
+    if (status == STATUS_OK) status = check_tensors(checkpoint, error);
+    for (uint32_t i = 0; i < checkpoint->placement_count; i++) {
+        sha256_update(&hash, checkpoint->placements[i].tensor,
+                      strlen(checkpoint->placements[i].tensor) + 1);
+        hash_number(&hash, checkpoint->placements[i].shard);
+    }
+    sha256_final(&hash, checkpoint->identity);
+    return status;
+}
+
+enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
+                            struct checkpoint **checkpoint_out, struct error *error) {
+    struct checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    check(checkpoint);
+    checkpoint->directory = path_of(directory, "");
+    checkpoint->directory[strlen(checkpoint->directory) - 1] = '\0';
+    checkpoint->whole = parts == CHECKPOINT_WHOLE;
+    enum status status = fill(checkpoint, error);
+    if (status == STATUS_OK)
+        *checkpoint_out = checkpoint;
+    else
+        checkpoint_close(checkpoint);
+    return status;
+}
+
+struct checkpoint *checkpoint_take(const struct shape *shape,
+                                   const struct checkpoint_memory *memory) {
+    struct checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
+    check(checkpoint);
+    checkpoint->shape = *shape;
+    checkpoint->directory = path_of("random weights", "");
+    checkpoint->whole = true;
+    shard_named(checkpoint, "memory");
+    checkpoint->shards[0].map = memory->map;
+    checkpoint->shards[0].names = memory->names;
+    checkpoint->tensors = memory->tensors;
+    checkpoint->tensor_count = checkpoint->tensor_room = memory->tensor_count;
+    sort_tensors(checkpoint);
+    return checkpoint;
+}
+
+void checkpoint_close(struct checkpoint *checkpoint) {
+    if (!checkpoint) return;
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
+        unmap(checkpoint->shards[i].map);
+        free(checkpoint->shards[i].name);
+        free(checkpoint->shards[i].names);
+    }
+    if (checkpoint->index_memory) munmap(checkpoint->index_memory, checkpoint->index_memory_bytes);
+    free(checkpoint->index_name);
+    free(checkpoint->placements);
+    free(checkpoint->shards);
+    free(checkpoint->tensors);
+    free(checkpoint->strangers);
+    free(checkpoint->directory);
+    free(checkpoint);
+}
+
+const struct shape *checkpoint_shape(const struct checkpoint *checkpoint) {
+    return &checkpoint->shape;
+}
+
+bool checkpoint_has_mtp(const struct checkpoint *checkpoint) {
+    return checkpoint->has_mtp;
+}
+
+const struct tensor *checkpoint_tensor(const struct checkpoint *checkpoint, const char *name) {
+    struct tensor key = {.name = name};
+    if (!checkpoint->tensor_count) return NULL;
+    return bsearch(&key, checkpoint->tensors, checkpoint->tensor_count, sizeof key, by_tensor_name);
+}
+
+const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint,
+                                      const struct tensor *weight) {
+    char name[LAYOUT_NAME_BYTES + 16];
+    size_t wanted = strlen(weight->name) + strlen("_scale_inv");
+    if (wanted >= sizeof name) return NULL; /* no weight of ours has so long a name */
+    format_text(name, sizeof name, "%s_scale_inv", weight->name);
+    return checkpoint_tensor(checkpoint, name);
+}
+
+uint32_t checkpoint_tensor_count(const struct checkpoint *checkpoint) {
+    return checkpoint->tensor_count;
+}
+
+const struct tensor *checkpoint_tensor_at(const struct checkpoint *checkpoint, uint32_t index) {
+    check(index < checkpoint->tensor_count);
+    return &checkpoint->tensors[index];
+}
+
+void checkpoint_files(const struct checkpoint *checkpoint, uint8_t out[32]) {
+    struct sha256 hash;
+    sha256_init(&hash);
+    sha256_update(&hash, checkpoint->identity, sizeof checkpoint->identity);
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
+        struct stat info = {.st_size = 0};
+        if (stat(checkpoint->shards[i].name, &info) != 0)
+            continue; /* removed since it was mapped */
+        hash_number(&hash, (uint64_t)info.st_size);
+        hash_number(&hash, (uint64_t)info.st_mtim.tv_sec);
+        hash_number(&hash, (uint64_t)info.st_mtim.tv_nsec);
+    }
+    sha256_final(&hash, out);
+}
+
+void checkpoint_identity(const struct checkpoint *checkpoint, uint8_t out[32]) {
+    memcpy(out, checkpoint->identity, sizeof checkpoint->identity);
+}
+
+void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count, float *out) {
+    const uint32_t size = tensor_type_bytes(tensor->type);
+    const uint8_t *at = (const uint8_t *)tensor->data + first * size;
+    check(tensor->data && first <= tensor->bytes / size && count <= tensor->bytes / size - first);
+    for (uint64_t i = 0; i < count; i++, at += size) {
+        uint16_t half;
+        if (tensor->type == TENSOR_E4M3) {
+            out[i] = float_from_e4m3(*at);
+        } else if (tensor->type == TENSOR_F32) {
+            memcpy(&out[i], at, sizeof *out);
+        } else {
+            memcpy(&half, at, sizeof half);
+            out[i] = tensor->type == TENSOR_BF16 ? float_from_bf16(half) : float_from_f16(half);
+        }
+    }
+}
+
+enum status tensor_check_finite(const struct tensor *tensor, struct error *error) {
+    float values[1024];
+    const uint64_t count = tensor->bytes / tensor_type_bytes(tensor->type);
+    for (uint64_t first = 0; first < count; first += ARRAY_COUNT(values)) {
+        uint64_t part = count - first < ARRAY_COUNT(values) ? count - first : ARRAY_COUNT(values);
+        tensor_to_float(tensor, first, part, values);
+        for (uint64_t i = 0; i < part; i++) {
+            char place[SAFETENSORS_SHAPE_BYTES];
+            uint64_t at[2] = {(first + i) / tensor->shape[1], (first + i) % tensor->shape[1]};
+            if (isfinite(values[i])) continue;
+            return error_set(error, STATUS_CORRUPT,
+                             "%s: tensor '%s': expected finite values, found %g at %s",
+                             tensor->file, tensor->name, (double)values[i],
+                             safetensors_shape_text(at, tensor->dims, place));
+        }
+    }
+    return STATUS_OK;
+}

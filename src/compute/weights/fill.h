@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Fills a region of packed weights: memory of this process alone, or a file that others fill at
+ * the same time (compute/weights/weights_file.h). The region's jobs are cut into parts; of a file, a part is
+ * packed by whoever gets it first, and those that are whole are left alone.
+ */
+#ifndef COMPUTE_WEIGHTS_FILL_H
+#define COMPUTE_WEIGHTS_FILL_H
+
+#include "compute/weights/pack.h"
+#include "compute/weights/weights_file.h"
+
+struct fill_part {
+    uint32_t first_job, job_count; /* of the list */
+    uint32_t place;                /* the file's part */
+    uint64_t what;                 /* that it holds, once whole */
+    char *first;                   /* memory that the jobs write */
+    size_t bytes;
+    bool done;
+};
+
+struct fill {
+    struct weights_file *file; /* NULL: memory of this process alone */
+    struct fill_part *parts;
+    uint32_t part_count;
+};
+
+/* Packs what nobody else is packing now. *left_out: parts that others are at. */
+enum status fill_some(struct fill *fill, struct pack_run *run, uint32_t *left_out,
+                      struct error *error);
+/* Packs, and waits for others, until all is there. A process that dies leaves its part to us. */
+enum status fill_all(struct fill *fill, struct pack_run *run, struct error *error);
+
+/* Empties parts of a file whose bytes are not what was packed; returns how many. */
+uint32_t fill_verify(struct weights_file *file, struct team *team);
+
+#endif

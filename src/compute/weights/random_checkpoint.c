@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Two passes over the shape's tensor list: the first lays out the files (names, types, offsets),
+ * the second fills them, 128 rows at a time, so that memory does not grow with the model. Each
+ * value depends only on (seed, tensor name, index). Does not try to resemble trained weights.
+ */
+#include "compute/weights/random_checkpoint.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/number.h"
+#include "compute/weights/layout.h"
+
+#define SHARDS_MAX 4096
+#define PATH_BYTES 4096
+
+struct part { /* one tensor of the files */
+    struct layout_tensor tensor;
+    enum tensor_type type;
+    uint64_t bytes;
+    uint32_t shard;
+    bool is_scale; /* belongs to the part before it */
+};
+
+struct writer {
+    const struct random_checkpoint *plan;
+    struct shape shape;
+    struct part *parts;
+    size_t part_count, part_room;
+    uint32_t shards;
+    uint64_t total_bytes, done_bytes;
+    FILE *file; /* the shard being written */
+    char path[PATH_BYTES];
+    float *rows;    /* [QUANT_GROUP][columns] */
+    uint8_t *coded; /* the same, as it goes into the file */
+    float *scales;  /* of the tensor just written, [row blocks][column blocks] */
+    size_t row_room, scale_room;
+};
+
+/* ---- values ---- */
+
+static uint64_t mixed(uint64_t value) { /* splitmix64's finalizer (Steele, Lea, Flood, 2014) */
+    value ^= value >> 30;
+    value *= 0xBF58476D1CE4E5B9u;
+    value ^= value >> 27;
+    value *= 0x94D049BB133111EBu;
+    return value ^ value >> 31;
+}
+
+static uint64_t key_of(const char *name, uint64_t seed) {
+    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 0x100000001B3u;
+    return mixed(hash + mixed(seed + 0x9E3779B97F4A7C15u));
+}
+
+/* Sum of four uniform bytes, centred and scaled to variance 1: close enough to a normal variate. */
+static float bell(uint32_t bits) {
+    uint32_t pairs = (bits & 0x00FF00FFu) + (bits >> 8 & 0x00FF00FFu);
+    int32_t sum = (int32_t)((pairs & 0xFFFFu) + (pairs >> 16));
+    return (float)(sum - 510) * (1.0f / 147.80054f); /* sqrt(4 (256^2 - 1) / 12) */
+}
+
+static float normal_at(uint64_t key, uint64_t index) {
+    return bell((uint32_t)(mixed(key + index * 0x9E3779B97F4A7C15u) >> 16));
+}
+
+static void fill_row(uint64_t key, uint64_t row, uint64_t columns, float mean, float deviation,
+                     float *out /* [columns] */) {
+    const uint64_t start = key + mixed(row + 1);
+    for (uint64_t i = 0; i + 1 < columns; i += 2) {
+        uint64_t bits = mixed(start + i * 0x9E3779B97F4A7C15u);
+        out[i] = mean + deviation * bell((uint32_t)bits);
+        out[i + 1] = mean + deviation * bell((uint32_t)(bits >> 32));
+    }
+    if (columns % 2) out[columns - 1] = mean + deviation * normal_at(start, columns - 1);
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), wanted = strlen(end);
+    return length >= wanted && !strcmp(text + length - wanted, end);
+}
+
+/* Gain over 1/sqrt(inputs), by the role of a linear. Queries and outputs are a little louder than
+ * plain unit variance, so that attention is neither flat nor a single token. */
+static float gain_of(const char *name) {
+    static const struct {
+        const char *end;
+        float gain;
+    } gains[] = {{"q_proj.weight", 1.6f},    {"q_b_proj.weight", 1.6f}, {"o_proj.weight", 1.3f},
+                 {"gate_proj.weight", 1.2f}, {"up_proj.weight", 1.2f},  {"down_proj.weight", 1.4f}};
+    for (size_t i = 0; i < ARRAY_COUNT(gains); i++)
+        if (ends_with(name, gains[i].end)) return gains[i].gain;
+    return 1.0f;
+}
+
+/* An MTP layer repeats the main model's embedding and head. */
+static const char *source_name(const struct writer *writer, const struct layout_tensor *tensor) {
+    if (tensor->kind == LAYOUT_EMBEDDING) return "model.embed_tokens.weight";
+    if (tensor->kind != LAYOUT_HEAD) return tensor->name;
+    return writer->shape.tied_head ? "model.embed_tokens.weight" : "lm_head.weight";
+}
+
+/* Rows [first, first + count) of the tensor as floats. */
+static void make_rows(const struct writer *writer, const struct layout_tensor *tensor,
+                      uint64_t first, uint64_t count) {
+    const struct random_checkpoint *plan = writer->plan;
+    const char *name = source_name(writer, tensor);
+    const uint64_t key = key_of(name, plan->seed), columns = tensor->columns;
+    const float width = 1.0f / sqrtf((float)columns);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t row = first + i;
+        float mean = 0, deviation = width;
+        if (tensor->is_bias)
+            mean = plan->bias_mean, deviation = plan->bias_deviation;
+        else if (tensor->kind == LAYOUT_NORM)
+            mean = 1, deviation = 0.2f;
+        else if (tensor->kind == LAYOUT_ROUTER)
+            deviation = 1.5f * width;
+        else if (!strcmp(name, "model.embed_tokens.weight"))
+            deviation = 1;
+        else if (tensor->kind == LAYOUT_HEAD)
+            deviation = 2.5f * width;
+        else if (tensor->kind != LAYOUT_JOIN) /* uneven rows, so that quantization blocks differ */
+            deviation = gain_of(name) * width * expf(0.35f * normal_at(~key, row));
+        fill_row(key, row, columns, mean, deviation, writer->rows + i * columns);
+    }
+}
+
+/* ---- types ---- */
+
+/* One row of blocks: scale = largest magnitude / 448, codes = value / scale. */
+static void quantize(struct writer *writer, const struct layout_tensor *tensor, uint64_t first,
+                     uint64_t count) {
+    const uint64_t columns = tensor->columns, blocks = divide_up(columns, QUANT_GROUP);
+    for (uint64_t block = 0; block < blocks; block++) {
+        const uint64_t from = block * QUANT_GROUP;
+        const uint64_t to = from + QUANT_GROUP < columns ? from + QUANT_GROUP : columns;
+        float largest = 0;
+        for (uint64_t i = 0; i < count; i++)
+            for (uint64_t k = from; k < to; k++)
+                largest = fmaxf(largest, fabsf(writer->rows[i * columns + k]));
+        const float scale = largest > 0 ? largest / 448.0f : 1.0f;
+        writer->scales[first / QUANT_GROUP * blocks + block] = scale;
+        for (uint64_t i = 0; i < count; i++)
+            for (uint64_t k = from; k < to; k++)
+                writer->coded[i * columns + k] =
+                    e4m3_from_float(writer->rows[i * columns + k] / scale);
+    }
+}
+
+static void encode(struct writer *writer, const struct part *part, uint64_t first, uint64_t count) {
+    const uint64_t values = count * part->tensor.columns;
+    uint16_t half;
+    if (part->type == TENSOR_E4M3) {
+        quantize(writer, &part->tensor, first, count);
+    } else if (part->type == TENSOR_F32) {
+        memcpy(writer->coded, writer->rows, values * sizeof(float));
+    } else {
+        for (uint64_t i = 0; i < values; i++) {
+            half = part->type == TENSOR_BF16 ? bf16_from_float(writer->rows[i])
+                                             : f16_from_float(writer->rows[i]);
+            memcpy(writer->coded + 2 * i, &half, sizeof half);
+        }
+    }
+}
+
+/* ---- layout of the files ---- */
+
+static void add_part(struct writer *writer, const struct layout_tensor *tensor,
+                     enum tensor_type type, bool is_scale) {
+    if (writer->part_count == writer->part_room) {
+        writer->part_room = writer->part_room ? 2 * writer->part_room : 256;
+        writer->parts = realloc(writer->parts, writer->part_room * sizeof *writer->parts);
+        check(writer->parts);
+    }
+    struct part *part = &writer->parts[writer->part_count++];
+    *part = (struct part){.tensor = *tensor, .type = type, .is_scale = is_scale};
+    if (is_scale) {
+        size_t end = strlen(tensor->name);
+        format_text(part->tensor.name + end, LAYOUT_NAME_BYTES - end, "_scale_inv");
+        part->tensor.rows = divide_up(tensor->rows, QUANT_GROUP);
+        part->tensor.columns = divide_up(tensor->columns, QUANT_GROUP);
+    }
+    const uint64_t rows = part->tensor.rows, columns = part->tensor.columns;
+    part->bytes = rows * columns * tensor_type_bytes(type);
+    writer->total_bytes += part->bytes;
+    if (is_scale && rows * columns > writer->scale_room) writer->scale_room = rows * columns;
+    if (!is_scale && columns > writer->row_room) writer->row_room = columns;
+}
+
+static enum status plan_tensor(void *context, const struct layout_tensor *tensor,
+                               struct error *error) {
+    struct writer *writer = context;
+    const bool mtp = tensor->layer != LAYOUT_NONE && tensor->layer >= writer->shape.layers;
+    if (mtp && writer->plan->without_mtp) return STATUS_OK;
+    if (writer->shape.fp8 && tensor->quantized) {
+        add_part(writer, tensor, TENSOR_E4M3, false);
+        add_part(writer, tensor, TENSOR_F32, true);
+    } else {
+        add_part(writer, tensor, tensor->is_bias ? TENSOR_F32 : writer->plan->type, false);
+    }
+    return STATUS_OK;
+}
+
+static void file_name(const struct writer *writer, uint32_t shard, char out[64]) {
+    if (writer->shards == 1)
+        format_text(out, 64, "model.safetensors");
+    else
+        format_text(out, 64, "model-%05u-of-%06u.safetensors", shard + 1, writer->shards);
+}
+
+static enum status open_file(struct writer *writer, const char *name, struct error *error) {
+    format_text(writer->path, sizeof writer->path, "%s/%s", writer->plan->directory, name);
+    writer->file = fopen(writer->path, "wb");
+    if (writer->file) return STATUS_OK;
+    return error_set(error, STATUS_IO, "%s: %s", writer->path, strerror(errno));
+}
+
+static enum status close_file(struct writer *writer, enum status status, struct error *error) {
+    bool failed = ferror(writer->file) != 0;
+    failed |= fclose(writer->file) != 0;
+    writer->file = NULL;
+    if (status != STATUS_OK || !failed) return status;
+    return error_set(error, STATUS_IO, "%s: cannot be written: %s", writer->path, strerror(errno));
+}
+
+/* The JSON of one shard's header, padded so that the data begins on a multiple of eight. */
+static void write_header(struct writer *writer, uint32_t shard) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    check(memory);
+    unsigned long long offset = 0;
+    fprintf(memory, "{\"__metadata__\":{\"format\":\"pt\"}");
+    for (size_t i = 0; i < writer->part_count; i++) {
+        const struct part *part = &writer->parts[i];
+        if (part->shard != shard) continue;
+        fprintf(memory, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%llu", part->tensor.name,
+                tensor_type_name(part->type), (unsigned long long)part->tensor.rows);
+        if (part->tensor.dims == 2)
+            fprintf(memory, ",%llu", (unsigned long long)part->tensor.columns);
+        fprintf(memory, "],\"data_offsets\":[%llu,%llu]}", offset, offset + part->bytes);
+        offset += part->bytes;
+    }
+    fprintf(memory, "}");
+    fclose(memory);
+    uint64_t length = round_up(bytes, 8);
+    for (int i = 0; i < 8; i++)
+        fputc((int)(length >> (8 * i) & 0xFF), writer->file);
+    fprintf(writer->file, "%s%*s", text, (int)(length - bytes), "");
+    free(text);
+}
+
+static enum status write_config(struct writer *writer, struct error *error) {
+    enum status status = open_file(writer, "config.json", error);
+    if (status != STATUS_OK) return status;
+    fwrite(writer->plan->config.data, 1, writer->plan->config.count, writer->file);
+    return close_file(writer, status, error);
+}
+
+static enum status write_index(struct writer *writer, struct error *error) {
+    enum status status = open_file(writer, "model.safetensors.index.json", error);
+    if (status != STATUS_OK) return status;
+    fprintf(writer->file, "{\"metadata\":{\"total_size\":%llu},\"weight_map\":{",
+            (unsigned long long)writer->total_bytes);
+    for (size_t i = 0; i < writer->part_count; i++) {
+        char name[64];
+        file_name(writer, writer->parts[i].shard, name);
+        fprintf(writer->file, "%s\n\"%s\":\"%s\"", i ? "," : "", writer->parts[i].tensor.name,
+                name);
+    }
+    fprintf(writer->file, "}}\n");
+    return close_file(writer, status, error);
+}
+
+/* ---- filling ---- */
+
+static void write_part(struct writer *writer, const struct part *part) {
+    if (part->is_scale) {
+        fwrite(writer->scales, 1, part->bytes, writer->file);
+    } else {
+        for (uint64_t first = 0; first < part->tensor.rows; first += QUANT_GROUP) {
+            uint64_t left = part->tensor.rows - first,
+                     count = left < QUANT_GROUP ? left : QUANT_GROUP;
+            make_rows(writer, &part->tensor, first, count);
+            encode(writer, part, first, count);
+            fwrite(writer->coded, tensor_type_bytes(part->type), count * part->tensor.columns,
+                   writer->file);
+        }
+    }
+    writer->done_bytes += part->bytes;
+    if (writer->plan->progress)
+        writer->plan->progress(writer->plan->progress_context, writer->done_bytes,
+                               writer->total_bytes);
+}
+
+static enum status write_shards(struct writer *writer, struct error *error) {
+    enum status status = STATUS_OK;
+    for (uint32_t shard = 0; status == STATUS_OK && shard < writer->shards; shard++) {
+        char name[64];
+        file_name(writer, shard, name);
+        status = open_file(writer, name, error);
+        if (status != STATUS_OK) break;
+        write_header(writer, shard);
+        for (size_t i = 0; i < writer->part_count && !ferror(writer->file); i++)
+            if (writer->parts[i].shard == shard) write_part(writer, &writer->parts[i]);
+        status = close_file(writer, status, error);
+    }
+    return status;
+}
+
+static enum status prepare(struct writer *writer, struct error *error) {
+    const struct random_checkpoint *plan = writer->plan;
+    enum status status = shape_parse(plan->config, "config.json", &writer->shape, error);
+    if (status != STATUS_OK) return status;
+    if (writer->shards > SHARDS_MAX)
+        return error_set(error, STATUS_INVALID, "shards: expected at most %d, found %u", SHARDS_MAX,
+                         writer->shards);
+    status = layout_each(&writer->shape, plan_tensor, writer, error);
+    if (status != STATUS_OK) return status;
+    uint64_t before = 0;
+    for (size_t i = 0; i < writer->part_count; i++) {
+        writer->parts[i].shard =
+            (uint32_t)((double)before * writer->shards / (double)writer->total_bytes);
+        before += writer->parts[i].bytes;
+    }
+    if (mkdir(plan->directory, 0777) && errno != EEXIST)
+        return error_set(error, STATUS_IO, "%s: %s", plan->directory, strerror(errno));
+    /* What an earlier checkpoint in the same place left must not shadow this one. */
+    format_text(writer->path, sizeof writer->path, "%s/%s", plan->directory,
+                writer->shards > 1 ? "model.safetensors" : "model.safetensors.index.json");
+    if (unlink(writer->path) && errno != ENOENT)
+        return error_set(error, STATUS_IO, "%s: %s", writer->path, strerror(errno));
+    writer->rows = malloc(writer->row_room * QUANT_GROUP * sizeof(float));
+    writer->coded = malloc(writer->row_room * QUANT_GROUP * tensor_type_bytes(TENSOR_F32));
+    writer->scales = malloc((writer->scale_room + 1) * sizeof(float));
+    check(writer->rows && writer->coded && writer->scales);
+    return STATUS_OK;
+}
+
+enum status random_checkpoint_write(const struct random_checkpoint *plan, struct error *error) {
+    struct writer writer = {.plan = plan, .shards = plan->shards ? plan->shards : 1};
+    enum status status = prepare(&writer, error);
+    if (status == STATUS_OK) status = write_config(&writer, error);
+    if (status == STATUS_OK && writer.shards > 1) status = write_index(&writer, error);
+    if (status == STATUS_OK) status = write_shards(&writer, error);
+    free(writer.parts);
+    free(writer.rows);
+    free(writer.coded);
+    free(writer.scales);
+    return status;
+}
+
+/* ---- named shapes ---- */
+
+static const char v3_family[] =
+    "  \"architectures\": [\"DeepseekV3ForCausalLM\"], \"model_type\": \"deepseek_v3\",\n"
+    "  \"n_shared_experts\": 1, \"num_experts_per_tok\": 8, \"n_group\": 8, "
+    "\"topk_group\": 4,\n"
+    "  \"scoring_func\": \"sigmoid\", \"topk_method\": \"noaux_tc\", "
+    "\"norm_topk_prob\": true,\n"
+    "  \"routed_scaling_factor\": 2.5,\n";
+static const char v2_family[] =
+    "  \"architectures\": [\"DeepseekV2ForCausalLM\"], \"model_type\": \"deepseek_v2\",\n"
+    "  \"n_shared_experts\": 2, \"num_experts_per_tok\": 6, \"n_group\": 1, "
+    "\"topk_group\": 1,\n"
+    "  \"scoring_func\": \"softmax\", \"topk_method\": \"greedy\", "
+    "\"norm_topk_prob\": false,\n"
+    "  \"routed_scaling_factor\": 1.0,\n";
+static const struct {
+    const char *name, *family, *keys;
+} shapes[] = {
+    {"v3", v3_family,
+     "  \"hidden_size\": 7168, \"num_hidden_layers\": 61, \"first_k_dense_replace\": 3,\n"
+     "  \"intermediate_size\": 18432, \"moe_intermediate_size\": 2048,\n"
+     "  \"n_routed_experts\": 256, \"num_attention_heads\": 128, \"q_lora_rank\": 1536,\n"
+     "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
+     "  \"v_head_dim\": 128, \"vocab_size\": 129280, \"max_position_embeddings\": 163840,\n"
+     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
+     "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
+     "    \"original_max_position_embeddings\": 4096},\n"},
+    {"v2-lite", v2_family,
+     "  \"hidden_size\": 2048, \"num_hidden_layers\": 27, \"first_k_dense_replace\": 1,\n"
+     "  \"intermediate_size\": 10944, \"moe_intermediate_size\": 1408,\n"
+     "  \"n_routed_experts\": 64, \"num_attention_heads\": 16, \"q_lora_rank\": null,\n"
+     "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
+     "  \"v_head_dim\": 128, \"vocab_size\": 102400, \"max_position_embeddings\": 163840,\n"
+     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
+     "    \"beta_slow\": 1, \"mscale\": 0.707, \"mscale_all_dim\": 0.707,\n"
+     "    \"original_max_position_embeddings\": 4096},\n"},
+    {"dsv3b", v3_family,
+     "  \"hidden_size\": 1024, \"num_hidden_layers\": 8, \"first_k_dense_replace\": 1,\n"
+     "  \"intermediate_size\": 2816, \"moe_intermediate_size\": 512,\n"
+     "  \"n_routed_experts\": 64, \"num_attention_heads\": 16, \"q_lora_rank\": 384,\n"
+     "  \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,\n"
+     "  \"v_head_dim\": 128, \"vocab_size\": 8192, \"max_position_embeddings\": 163840,\n"
+     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
+     "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
+     "    \"original_max_position_embeddings\": 4096},\n"},
+    {"tiny", v3_family,
+     "  \"hidden_size\": 192, \"num_hidden_layers\": 3, \"first_k_dense_replace\": 1,\n"
+     "  \"intermediate_size\": 320, \"moe_intermediate_size\": 96,\n"
+     "  \"n_routed_experts\": 32, \"num_attention_heads\": 4, \"q_lora_rank\": 96,\n"
+     "  \"kv_lora_rank\": 64, \"qk_nope_head_dim\": 32, \"qk_rope_head_dim\": 16,\n"
+     "  \"v_head_dim\": 32, \"vocab_size\": 600, \"max_position_embeddings\": 2560,\n"
+     "  \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40, \"beta_fast\": 32,\n"
+     "    \"beta_slow\": 1, \"mscale\": 1.0, \"mscale_all_dim\": 1.0,\n"
+     "    \"original_max_position_embeddings\": 64},\n"},
+};
+
+size_t random_checkpoint_config(const char *name, bool fp8, bool mtp,
+                                char out[RANDOM_CHECKPOINT_CONFIG_BYTES]) {
+    static const char quantization[] =
+        "  \"quantization_config\": {\"quant_method\": \"fp8\", \"fmt\": \"e4m3\",\n"
+        "    \"activation_scheme\": \"dynamic\", \"weight_block_size\": [128, 128]},\n";
+    for (size_t i = 0; i < ARRAY_COUNT(shapes); i++)
+        if (!strcmp(name, shapes[i].name))
+            return format_text(
+                out, RANDOM_CHECKPOINT_CONFIG_BYTES,
+                "{\n%s%s%s  \"num_nextn_predict_layers\": %d,\n"
+                "  \"rope_theta\": 10000, \"rms_norm_eps\": 1e-06,\n"
+                "  \"hidden_act\": \"silu\", \"attention_bias\": false, \"tie_word_embeddings\": "
+                "false,\n"
+                "  \"bos_token_id\": 0, \"eos_token_id\": 1, \"torch_dtype\": \"bfloat16\"\n}\n",
+                shapes[i].family, shapes[i].keys, fp8 ? quantization : "", mtp ? 1 : 0);
+    return 0;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Two walks over the shape's tensors: the first finds out how large each kind of bytes has to be,
+ * the second points tensors at them. The bytes lie in an anonymous file: whoever packs weights
+ * drops what it has read from memory, and here, too, it has to come back.
+ */
+#include "compute/weights/random_tensors.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/number.h"
+#include "compute/weights/layout.h"
+
+#define CODES_DEVIATION 1.157f /* of codes 0x30 to 0x3F, either sign */
+#define SCALES_MAX 16          /* widths of FP8 matrices in one model */
+
+enum kind { KIND_CODES, KIND_HALVES, KIND_ONES, KIND_ZEROS, KIND_COUNT };
+
+struct region {
+    size_t at, bytes;
+};
+
+struct draw {
+    const struct shape *shape;
+    struct region regions[KIND_COUNT];
+    struct {
+        uint64_t columns; /* of the weights */
+        struct region region;
+    } scales[SCALES_MAX];
+    uint32_t scale_count;
+    char *base; /* NULL: the first walk */
+    char *names, *next_name;
+    size_t names_bytes;
+    struct tensor *tensors;
+    uint32_t tensor_count;
+};
+
+static enum kind kind_of(const struct draw *draw, const struct layout_tensor *tensor) {
+    if (tensor->is_bias) return KIND_ZEROS;
+    if (tensor->kind == LAYOUT_NORM) return KIND_ONES;
+    return draw->shape->fp8 && tensor->quantized ? KIND_CODES : KIND_HALVES;
+}
+
+static enum tensor_type type_of(enum kind kind) {
+    if (kind == KIND_ZEROS) return TENSOR_F32;
+    return kind == KIND_CODES ? TENSOR_E4M3 : TENSOR_BF16;
+}
+
+static struct region *scales_of(struct draw *draw, uint64_t columns) {
+    uint32_t i = 0;
+    while (i < draw->scale_count && draw->scales[i].columns != columns)
+        i++;
+    check(i < SCALES_MAX);
+    draw->scales[i].columns = columns;
+    if (i == draw->scale_count) draw->scale_count++;
+    return &draw->scales[i].region;
+}
+
+static void add(struct draw *draw, const struct layout_tensor *wanted, const char *suffix,
+                enum tensor_type type, struct region *region) {
+    struct tensor tensor = {.type = type,
+                            .dims = wanted->dims,
+                            .shape = {wanted->rows, wanted->columns},
+                            .file = "random weights"};
+    size_t name_bytes = strlen(wanted->name) + strlen(suffix) + 1;
+    tensor.bytes = tensor.shape[0] * tensor.shape[1] * tensor_type_bytes(type);
+    if (!draw->base) {
+        if (tensor.bytes > region->bytes) region->bytes = tensor.bytes;
+        draw->names_bytes += name_bytes;
+        draw->tensor_count++;
+        return;
+    }
+    format_text(draw->next_name, name_bytes, "%s%s", wanted->name, suffix);
+    tensor.name = draw->next_name;
+    tensor.data = draw->base + region->at;
+    draw->next_name += name_bytes;
+    draw->tensors[draw->tensor_count++] = tensor;
+}
+
+static enum status visit(void *context, const struct layout_tensor *wanted, struct error *error) {
+    struct draw *draw = context;
+    enum kind kind = kind_of(draw, wanted);
+    add(draw, wanted, "", type_of(kind), &draw->regions[kind]);
+    if (kind != KIND_CODES) return STATUS_OK;
+    struct layout_tensor scale = *wanted;
+    scale.rows = divide_up(wanted->rows, QUANT_GROUP);
+    scale.columns = divide_up(wanted->columns, QUANT_GROUP);
+    add(draw, &scale, "_scale_inv", TENSOR_F32, scales_of(draw, wanted->columns));
+    return STATUS_OK;
+}
+
+/* ---- the bytes ---- */
+
+static uint64_t next_bits(uint64_t *state) { /* xorshift64* (Vigna, 2016) */
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * 0x2545F4914F6CDD1Du;
+}
+
+/* Each word of random bits, where `keep` says, and `set` elsewhere. */
+static void fill(char *to, size_t bytes, uint64_t keep, uint64_t set) {
+    uint64_t state = 0x9E3779B97F4A7C15u;
+    for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t word = (next_bits(&state) & keep) | set;
+        memcpy(to + i, &word, bytes - i < 8 ? bytes - i : 8);
+    }
+}
+
+static void fill_floats(char *to, size_t bytes, float value) {
+    for (size_t i = 0; i < bytes; i += sizeof value)
+        memcpy(to + i, &value, sizeof value);
+}
+
+/* BF16 values of about 1/sqrt(hidden). */
+static void fill_halves(const struct draw *draw) {
+    const struct region *halves = &draw->regions[KIND_HALVES];
+    uint64_t exponent = (uint64_t)(127 + ilogbf(1 / sqrtf((float)draw->shape->hidden))) << 7;
+    fill(draw->base + halves->at, halves->bytes, 0x807F807F807F807Fu,
+         exponent * 0x0001000100010001u);
+}
+
+static void fill_all(const struct draw *draw) {
+    const struct region *codes = &draw->regions[KIND_CODES], *ones = &draw->regions[KIND_ONES];
+    fill(draw->base + codes->at, codes->bytes, 0x8F8F8F8F8F8F8F8Fu, 0x3030303030303030u);
+    fill_halves(draw);
+    fill(draw->base + ones->at, ones->bytes, 0, bf16_from_float(1) * 0x0001000100010001u);
+    for (uint32_t i = 0; i < draw->scale_count; i++)
+        fill_floats(draw->base + draw->scales[i].region.at, draw->scales[i].region.bytes,
+                    1 / (CODES_DEVIATION * sqrtf((float)draw->scales[i].columns)));
+}
+
+static size_t place(struct region *region, size_t used) {
+    region->at = used;
+    return round_up(used + region->bytes, 4096);
+}
+
+static enum status map(struct draw *draw, size_t bytes, struct error *error) {
+    int file = memfd_create("random weights", MFD_CLOEXEC);
+    void *memory = MAP_FAILED;
+    if (file >= 0 && ftruncate(file, (off_t)bytes) == 0)
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    int cause = errno;
+    if (file >= 0) close(file);
+    if (memory == MAP_FAILED)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of random weights: %s",
+                         bytes, strerror(cause));
+    draw->base = memory;
+    return STATUS_OK;
+}
+
+enum status random_tensors_open(const struct shape *shape, struct checkpoint **checkpoint_out,
+                                struct error *error) {
+    struct draw draw = {.shape = shape};
+    size_t bytes = 0;
+    check(shape->mtp_layers == 0);
+    enum status status = layout_each(shape, visit, &draw, error);
+    if (status != STATUS_OK) return status;
+    for (int kind = 0; kind < KIND_COUNT; kind++)
+        bytes = place(&draw.regions[kind], bytes);
+    for (uint32_t i = 0; i < draw.scale_count; i++)
+        bytes = place(&draw.scales[i].region, bytes);
+    status = map(&draw, bytes, error);
+    if (status != STATUS_OK) return status;
+    draw.tensors = calloc(draw.tensor_count, sizeof *draw.tensors);
+    draw.names = draw.next_name = malloc(draw.names_bytes);
+    check(draw.tensors && draw.names);
+    draw.tensor_count = 0;
+    fill_all(&draw);
+    status = layout_each(shape, visit, &draw, error);
+    check(status == STATUS_OK); /* as before */
+    struct checkpoint_memory memory = {.map = {draw.base, bytes},
+                                       .names = draw.names,
+                                       .tensors = draw.tensors,
+                                       .tensor_count = draw.tensor_count};
+    *checkpoint_out = checkpoint_take(shape, &memory);
+    return STATUS_OK;
+}

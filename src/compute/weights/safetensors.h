@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One safetensors file: u64 little-endian header length, JSON header, data. Reads a file that lies
+ * in memory (mapped, or a test's bytes) and proves that every tensor lies inside it. Pure: opens
+ * nothing. Format: https://github.com/huggingface/safetensors (README, "Format").
+ */
+#ifndef COMPUTE_WEIGHTS_SAFETENSORS_H
+#define COMPUTE_WEIGHTS_SAFETENSORS_H
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/status.h"
+
+#define SAFETENSORS_HEADER_BYTES_MAX ((uint64_t)100 << 20) /* as the reference reader has it */
+#define SAFETENSORS_DIMS_MAX 8
+
+enum tensor_type {
+    TENSOR_BF16,
+    TENSOR_F16,
+    TENSOR_F32,
+    TENSOR_E4M3,
+    TENSOR_TYPE_COUNT /* any other type of the format: its size is known, its values are not used */
+};
+
+struct safetensors_entry {
+    const char *name;
+    const char *type_name; /* "BF16", "I64", … */
+    enum tensor_type type; /* TENSOR_TYPE_COUNT: one that no weight may have */
+    uint32_t dims;
+    uint64_t shape[SAFETENSORS_DIMS_MAX];
+    const void *data; /* inside the file's bytes; may be unaligned */
+    uint64_t bytes;
+};
+
+struct safetensors {
+    struct safetensors_entry *entries; /* in the header's order */
+    uint32_t count;
+    uint64_t header_bytes; /* the JSON, without the eight bytes before it */
+};
+
+/* Memory that safetensors_read may need for a header of that many bytes. */
+size_t safetensors_memory(uint64_t header_bytes);
+
+/* The header's length, checked against the file's; for sizing the arena. */
+enum status safetensors_header_bytes(struct bytes file, const char *name, uint64_t *bytes_out,
+                                     struct error *error);
+
+/* Entries and their names live in the arena. Checks lengths, JSON, types, that offsets fit the
+ * shape, lie inside the file and do not overlap. Holes are allowed. One line naming file, tensor,
+ * expected and found. */
+enum status safetensors_read(struct bytes file, const char *name, struct arena *arena,
+                             struct safetensors *out, struct error *error);
+
+/* "BF16", "F16", "F32", "F8_E4M3". */
+const char *tensor_type_name(enum tensor_type type);
+uint32_t tensor_type_bytes(enum tensor_type type);
+
+/* A tensor's name cut to fit a message. */
+#define SAFETENSORS_SHOWN_BYTES 128
+const char *safetensors_shown(const char *name, char out[SAFETENSORS_SHOWN_BYTES]);
+
+/* "[128, 256]" */
+#define SAFETENSORS_SHAPE_BYTES 192
+const char *safetensors_shape_text(const uint64_t *shape, uint32_t dims,
+                                   char out[SAFETENSORS_SHAPE_BYTES]);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * config.json to struct shape. Owns the reading of every key, its default and its bounds, and the
+ * RoPE and YaRN constants, which are computed once here so that no kernel repeats the formulas.
+ *
+ * Defaults are those of the published config classes (transformers' DeepseekV3Config,
+ * DeepseekV2Config); dimensions have none, because a guessed dimension only fails later and less
+ * clearly. A JSON null counts as an absent key. A key that we do not know is ignored: releases
+ * carry many that only training reads.
+ */
+#include "compute/weights/shape.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/tree.h"
+
+#define CONFIG_BYTES_MAX ((size_t)4 << 20)
+#define REQUIRED (-1)
+#define NONE UINT32_MAX /* no such token */
+
+/* Reads keys of one object. The first failure stays; later reads do nothing. */
+struct reader {
+    const struct tree *object;
+    const char *file;
+    const char *prefix; /* "rope_scaling." in messages, or "" */
+    struct error *error;
+    enum status status;
+};
+
+static const char *describe(const struct tree *value, char out[96]) {
+    struct bytes text;
+    int64_t integer;
+    double number;
+    if (!value)
+        format_text(out, 96, "nothing");
+    else if (tree_get_string(value, &text))
+        format_text(out, 96, "'%.*s'", (int)(text.count < 60 ? text.count : 60), text.data);
+    else if (tree_get_integer(value, &integer))
+        format_text(out, 96, "%lld", (long long)integer);
+    else if (tree_get_number(value, &number))
+        format_text(out, 96, "%g", number);
+    else
+        format_text(out, 96, "%s", tree_kind_name(tree_kind(value)));
+    return out;
+}
+
+static void refuse(struct reader *reader, enum status status, const char *key,
+                   const struct tree *value, const char *expected) {
+    char found[96];
+    if (reader->status != STATUS_OK) return;
+    reader->status = error_set(reader->error, status, "%s: %s%s: expected %s, found %s",
+                               reader->file, reader->prefix, key, expected, describe(value, found));
+}
+
+static const struct tree *member(const struct reader *reader, const char *key) {
+    const struct tree *value = tree_member(reader->object, key);
+    return value && tree_is_null(value) ? NULL : value;
+}
+
+static uint32_t read_count(struct reader *reader, const char *key, int64_t minimum, int64_t maximum,
+                           int64_t fallback) {
+    const struct tree *value = member(reader, key);
+    int64_t count = fallback;
+    if (!value && fallback != REQUIRED) return (uint32_t)fallback;
+    if (!value || !tree_get_integer(value, &count) || count < minimum || count > maximum) {
+        char expected[96];
+        format_text(expected, sizeof expected, "an integer from %lld to %lld", (long long)minimum,
+                    (long long)maximum);
+        refuse(reader, STATUS_INVALID, key, value, expected);
+        return (uint32_t)minimum;
+    }
+    return (uint32_t)count;
+}
+
+/* A fallback of NAN makes the key required. */
+static double read_number(struct reader *reader, const char *key, double minimum, double maximum,
+                          double fallback) {
+    const struct tree *value = member(reader, key);
+    double number = fallback;
+    if (!value && !isnan(fallback)) return fallback;
+    if (!value || !tree_get_number(value, &number) || !(number >= minimum && number <= maximum)) {
+        char expected[96];
+        format_text(expected, sizeof expected, "a number from %g to %g", minimum, maximum);
+        refuse(reader, STATUS_INVALID, key, value, expected);
+        return minimum;
+    }
+    return number;
+}
+
+static bool read_bool(struct reader *reader, const char *key, bool fallback) {
+    const struct tree *value = member(reader, key);
+    bool answer = fallback;
+    if (value && !tree_get_bool(value, &answer))
+        refuse(reader, STATUS_INVALID, key, value, "true or false");
+    return answer;
+}
+
+/* Index of the value in a NULL-terminated list of names. */
+static int read_choice(struct reader *reader, const char *key, const char *const *names,
+                       int fallback) {
+    const struct tree *value = member(reader, key);
+    struct bytes text;
+    char expected[160];
+    size_t at = 0;
+    if (!value && fallback != REQUIRED) return fallback;
+    if (value && tree_get_string(value, &text))
+        for (int i = 0; names[i]; i++)
+            if (bytes_equal(text, bytes_of(names[i]))) return i;
+    for (int i = 0; names[i]; i++)
+        at += format_text(expected + at, sizeof expected - at, "%s%s", i ? " or " : "", names[i]);
+    refuse(reader, STATUS_UNSUPPORTED, key, value, expected);
+    return 0;
+}
+
+static void read_architecture(struct reader *reader, struct shape *shape) {
+    const char *expected = "[\"DeepseekV3ForCausalLM\"] or [\"DeepseekV2ForCausalLM\"]";
+    const struct tree *list = member(reader, "architectures"), *first = tree_at(list, 0);
+    struct bytes name;
+    if (tree_count(list) != 1 || !tree_get_string(first, &name))
+        refuse(reader, STATUS_UNSUPPORTED, "architectures", list, expected);
+    else if (bytes_equal(name, BYTES_LITERAL("DeepseekV2ForCausalLM")))
+        shape->is_v2 = true;
+    else if (!bytes_equal(name, BYTES_LITERAL("DeepseekV3ForCausalLM")))
+        refuse(reader, STATUS_UNSUPPORTED, "architectures", first, expected);
+}
+
+static void read_dimensions(struct reader *reader, struct shape *shape) {
+    shape->vocab = read_count(reader, "vocab_size", 1, LIMIT_VOCAB, REQUIRED);
+    shape->hidden = read_count(reader, "hidden_size", 1, 1 << 16, REQUIRED);
+    shape->layers = read_count(reader, "num_hidden_layers", 1, LIMIT_LAYERS, REQUIRED);
+    shape->mtp_layers =
+        read_count(reader, "num_nextn_predict_layers", 0, LIMIT_LAYERS - (int64_t)shape->layers, 0);
+    shape->context_max =
+        read_count(reader, "max_position_embeddings", 1, LIMIT_CONTEXT, shape->is_v2 ? 2048 : 4096);
+    shape->heads = read_count(reader, "num_attention_heads", 1, 1024, REQUIRED);
+    shape->q_rank = read_count(reader, "q_lora_rank", 0, 1 << 16, 0);
+    shape->kv_rank = read_count(reader, "kv_lora_rank", 1, 1 << 14, REQUIRED);
+    shape->nope_dim = read_count(reader, "qk_nope_head_dim", 1, 4096, REQUIRED);
+    shape->rope_dim = read_count(reader, "qk_rope_head_dim", 2, 512, REQUIRED);
+    shape->value_dim = read_count(reader, "v_head_dim", 1, 4096, REQUIRED);
+    if (shape->rope_dim % 2)
+        refuse(reader, STATUS_INVALID, "qk_rope_head_dim", member(reader, "qk_rope_head_dim"),
+               "an even number (RoPE turns pairs)");
+    shape->rms_epsilon = (float)read_number(reader, "rms_norm_eps", 0, 1, 1e-6);
+    shape->tied_head = read_bool(reader, "tie_word_embeddings", false);
+    if (read_bool(reader, "attention_bias", false))
+        refuse(reader, STATUS_UNSUPPORTED, "attention_bias", member(reader, "attention_bias"),
+               "false (no release has biases in its attention projections)");
+    static const char *const activations[] = {"silu", NULL};
+    read_choice(reader, "hidden_act", activations, 0);
+}
+
+static void read_groups(struct reader *reader, struct shape *shape) {
+    const bool v3 = !shape->is_v2;
+    shape->groups = shape->groups_kept = 1;
+    if (shape->method == ROUTER_GREEDY) return;
+    /* An explicit null means no groups; only an absent key takes V3's default. */
+    bool absent = v3 && !tree_member(reader->object, "n_group");
+    shape->groups = read_count(reader, "n_group", 1, shape->experts, absent ? 8 : 1);
+    int64_t kept = !v3 ? REQUIRED : shape->groups < 4 ? (int64_t)shape->groups : 4;
+    if (shape->groups > 1)
+        shape->groups_kept = read_count(reader, "topk_group", 1, shape->groups, kept);
+    if (shape->experts % shape->groups)
+        refuse(reader, STATUS_INVALID, "n_group", member(reader, "n_group"),
+               "a divisor of n_routed_experts");
+    else if (shape->groups > 1 && shape->method == ROUTER_NOAUX_TC &&
+             shape->experts / shape->groups < 2)
+        refuse(reader, STATUS_INVALID, "n_group", member(reader, "n_group"),
+               "groups of two experts or more (noaux_tc adds up the two best)");
+    else if (shape->experts_per_token > shape->groups_kept * (shape->experts / shape->groups))
+        refuse(reader, STATUS_INVALID, "num_experts_per_tok", member(reader, "num_experts_per_tok"),
+               "no more experts than topk_group groups hold");
+}
+
+/* What the weights of the chosen experts become differs by release. V3's published code divides by
+ * their sum if norm_topk_prob (default true), then multiplies by routed_scaling_factor. V2's does
+ * one or the other: it scales only if it does not normalize. */
+static void read_router(struct reader *reader, struct shape *shape) {
+    static const char *const scorings[] = {"sigmoid", "softmax", NULL};
+    static const char *const methods[] = {"noaux_tc", "group_limited_greedy", "greedy", "gready",
+                                          NULL};
+    static const enum router_method method_of[] = {ROUTER_NOAUX_TC, ROUTER_GROUP_LIMITED,
+                                                   ROUTER_GREEDY, ROUTER_GREEDY};
+    const bool v2 = shape->is_v2;
+    shape->experts_per_token = read_count(
+        reader, "num_experts_per_tok", 1,
+        shape->experts < LIMIT_TOP_K_EXPERTS ? shape->experts : LIMIT_TOP_K_EXPERTS, REQUIRED);
+    shape->scoring =
+        read_choice(reader, "scoring_func", scorings, v2) ? ROUTER_SOFTMAX : ROUTER_SIGMOID;
+    shape->method = method_of[read_choice(reader, "topk_method", methods, v2 ? 2 : 0)];
+    shape->routed_scaling =
+        (float)read_number(reader, "routed_scaling_factor", -1e6, 1e6, v2 ? 1.0 : 2.5);
+    shape->normalize_weights = read_bool(reader, "norm_topk_prob", !v2);
+    if (v2) {
+        shape->normalize_weights &= shape->experts_per_token > 1;
+        if (shape->normalize_weights) shape->routed_scaling = 1.0f;
+    }
+    read_groups(reader, shape);
+}
+
+static void read_experts(struct reader *reader, struct shape *shape) {
+    shape->experts = read_count(reader, "n_routed_experts", 0, LIMIT_EXPERTS, 0);
+    shape->first_moe_layer =
+        read_count(reader, "first_k_dense_replace", 0, 1 << 16, shape->is_v2 ? 0 : 3);
+    shape->moe_layer_freq = read_count(reader, "moe_layer_freq", 1, 1 << 16, 1);
+    shape->groups = shape->groups_kept = 1;
+    bool dense = false;
+    for (uint32_t layer = 0; layer < shape->layers + shape->mtp_layers; layer++)
+        dense |= !shape_layer_is_moe(shape, layer);
+    shape->dense_width = read_count(reader, "intermediate_size", 1, 1 << 20, dense ? REQUIRED : 0);
+    if (!shape->experts) return;
+    shape->expert_width = read_count(reader, "moe_intermediate_size", 1, 1 << 18, REQUIRED);
+    shape->shared_experts = read_count(reader, "n_shared_experts", 0, 64, 0);
+    read_router(reader, shape);
+}
+
+/* mscale of the YaRN paper's section 3.4 as DeepSeek's code has it: 1 for s <= 1, else 0.1 m ln s
+ * + 1. */
+static double yarn_mscale(double scale, double m) {
+    return scale <= 1 ? 1.0 : 0.1 * m * log(scale) + 1.0;
+}
+
+/* f_i = theta^(-2i/dr). With YaRN, cdim(n) = dr ln(orig / (2 pi n)) / (2 ln theta) is the pair that
+ * turns n times within the original context; pairs below low = floor(cdim(beta_fast)) keep f_i,
+ * pairs above high = ceil(cdim(beta_slow)) get f_i / factor, those between a blend. In float32 and
+ * in the order of operations of DeepSeek's inference code (precompute_freqs_cis), so that angles
+ * agree at long range. */
+static void set_frequencies(struct shape *shape) {
+    const double dim = shape->rope_dim, turn = 2 * 3.14159265358979323846;
+    const double theta = (double)shape->rope_theta;
+    float low = 0, span = 1;
+    if (shape->yarn) {
+        const double context = shape->yarn_original_context;
+        double first =
+            floor(dim * log(context / ((double)shape->yarn_beta_fast * turn)) / (2 * log(theta)));
+        double last =
+            ceil(dim * log(context / ((double)shape->yarn_beta_slow * turn)) / (2 * log(theta)));
+        if (first < 0) first = 0;
+        if (last > dim - 1) last = dim - 1;
+        if (first == last) last += 0.001;
+        low = (float)first;
+        span = (float)(last - first);
+    }
+    for (uint32_t i = 0; i < shape->rope_dim / 2; i++) {
+        float f = 1.0f / powf(shape->rope_theta, (float)(2 * i) / (float)shape->rope_dim);
+        if (shape->yarn) {
+            float ramp = ((float)i - low) / span;
+            float smooth = 1.0f - (ramp < 0 ? 0.0f : ramp > 1 ? 1.0f : ramp);
+            f = f / shape->yarn_factor * (1.0f - smooth) + f * smooth;
+        }
+        shape->rope_frequency[i] = f;
+    }
+}
+
+static void read_yarn(struct reader *scaling, struct shape *shape) {
+    double factor = read_number(scaling, "factor", 1, 1e6, NAN);
+    double mscale = read_number(scaling, "mscale", 0, 100, 1);
+    double all_dim = read_number(scaling, "mscale_all_dim", 0, 100, 0);
+    shape->yarn = true;
+    shape->yarn_factor = (float)factor;
+    shape->yarn_mscale = (float)mscale;
+    shape->yarn_mscale_all_dim = (float)all_dim;
+    shape->yarn_original_context =
+        read_count(scaling, "original_max_position_embeddings", 1, LIMIT_CONTEXT, REQUIRED);
+    shape->yarn_beta_fast = (float)read_number(scaling, "beta_fast", 1e-3, 1e6, 32);
+    shape->yarn_beta_slow = (float)read_number(scaling, "beta_slow", 1e-3, 1e6, 1);
+    double amplitude = yarn_mscale(factor, mscale) / yarn_mscale(factor, all_dim);
+    shape->rope_amplitude = (float)read_number(scaling, "attention_factor", 1e-6, 1e6, amplitude);
+    double m = all_dim > 0 ? yarn_mscale(factor, all_dim) : 1.0;
+    shape->attention_scale = (float)(pow(shape_query_dim(shape), -0.5) * m * m);
+}
+
+/* Releases write rope_theta and rope_scaling (with "type"); newer transformers write one
+ * rope_parameters (with "rope_type" and rope_theta inside). An object without a type, or of type
+ * default, is plain RoPE. */
+static void read_rope(struct reader *config, struct shape *shape) {
+    static const char *const types[] = {"default", "yarn", NULL};
+    struct reader scaling = *config;
+    scaling.object = member(config, "rope_scaling");
+    scaling.prefix = "rope_scaling.";
+    const char *form = "rope_scaling";
+    if (!scaling.object && member(config, "rope_parameters")) {
+        scaling.object = member(config, "rope_parameters");
+        scaling.prefix = "rope_parameters.";
+        form = "rope_parameters";
+    }
+    shape->rope_interleaved = read_bool(config, "rope_interleave", true);
+    shape->rope_amplitude = 1.0f;
+    shape->attention_scale = (float)pow(shape_query_dim(shape), -0.5);
+    double theta = read_number(config, "rope_theta", 1.001, 1e12, 10000);
+    if (scaling.object && tree_kind(scaling.object) != TREE_OBJECT) {
+        refuse(config, STATUS_INVALID, form, scaling.object, "an object or null");
+    } else if (scaling.object) {
+        scaling.status = config->status;
+        theta = read_number(&scaling, "rope_theta", 1.001, 1e12, theta);
+        const char *key = member(&scaling, "rope_type") ? "rope_type" : "type";
+        if (read_choice(&scaling, key, types, 0) == 1) read_yarn(&scaling, shape);
+        config->status = scaling.status;
+    }
+    shape->rope_theta = (float)theta;
+    if (config->status == STATUS_OK) set_frequencies(shape);
+}
+
+static void read_quantization(struct reader *config, struct shape *shape) {
+    static const char *const methods[] = {"fp8", NULL}, *const formats[] = {"e4m3", NULL},
+                             *const schemes[] = {"dynamic", NULL},
+                             *const scales[] = {"float", "ue8m0", NULL};
+    struct reader reader = *config;
+    reader.object = member(config, "quantization_config");
+    reader.prefix = "quantization_config.";
+    if (!reader.object) return;
+    read_choice(&reader, "quant_method", methods, REQUIRED);
+    read_choice(&reader, "fmt", formats, 0);
+    read_choice(&reader, "activation_scheme", schemes, 0);
+    shape->activation_scale_ue8m0 = read_choice(&reader, "scale_fmt", scales, 0) == 1;
+    const struct tree *block = member(&reader, "weight_block_size");
+    int64_t rows = 0, columns = 0;
+    if (tree_count(block) != 2 || !tree_get_integer(tree_at(block, 0), &rows) ||
+        !tree_get_integer(tree_at(block, 1), &columns) || rows != QUANT_GROUP ||
+        columns != QUANT_GROUP) {
+        char found[64];
+        format_text(found, sizeof found, "[%lld, %lld]", (long long)rows, (long long)columns);
+        if (reader.status == STATUS_OK)
+            reader.status =
+                error_set(config->error, STATUS_UNSUPPORTED,
+                          "%s: quantization_config.weight_block_size: expected [%d, %d], found %s",
+                          config->file, QUANT_GROUP, QUANT_GROUP,
+                          tree_count(block) == 2 ? found : "no list of two");
+    }
+    shape->fp8 = true;
+    config->status = reader.status;
+}
+
+/* Adds the ids of an eos_token_id (one integer or a list); each once. Ids beyond the vocabulary can
+ * never be generated and are dropped. */
+static void read_eos(struct reader *reader, struct shape *shape) {
+    const struct tree *value = member(reader, "eos_token_id");
+    const bool one = value && tree_kind(value) == TREE_INTEGER;
+    size_t count = one ? 1 : tree_count(value);
+    if (value && !one && tree_kind(value) != TREE_ARRAY)
+        refuse(reader, STATUS_INVALID, "eos_token_id", value, "an integer or a list of integers");
+    for (size_t i = 0; i < count; i++) {
+        const struct tree *item = one ? value : tree_at(value, i);
+        int64_t id = -1;
+        if (!tree_get_integer(item, &id) || id < 0) {
+            refuse(reader, STATUS_INVALID, "eos_token_id", item, "token ids from 0 on");
+            return;
+        }
+        bool known = id >= shape->vocab;
+        for (uint32_t k = 0; k < shape->eos_token_count; k++)
+            known |= shape->eos_tokens[k] == (uint32_t)id;
+        if (known) continue;
+        if (shape->eos_token_count == LIMIT_STOP_TOKENS) {
+            refuse(reader, STATUS_TOO_LARGE, "eos_token_id", value, "at most 16 different ids");
+            return;
+        }
+        shape->eos_tokens[shape->eos_token_count++] = (uint32_t)id;
+    }
+}
+
+/* Parses the text in memory of its own and hands the root object to `read`. */
+static enum status with_object(struct bytes json, const char *file, struct error *error,
+                               void (*read)(struct reader *, struct shape *), struct shape *shape) {
+    if (json.count > CONFIG_BYTES_MAX)
+        return error_set(error, STATUS_TOO_LARGE, "%s: %zu bytes, expected at most %zu", file,
+                         json.count, CONFIG_BYTES_MAX);
+    size_t memory_bytes = 64 * json.count + 65536;
+    void *memory = malloc(memory_bytes);
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to parse", file);
+    struct arena arena;
+    struct reader reader = {.file = file, .prefix = "", .error = error};
+    arena_over(&arena, memory, memory_bytes);
+    reader.status = tree_parse(&arena, json, file, &reader.object, error);
+    if (reader.status == STATUS_OK && tree_kind(reader.object) != TREE_OBJECT)
+        reader.status = error_set(error, STATUS_INVALID, "%s: expected a JSON object, found %s",
+                                  file, tree_kind_name(tree_kind(reader.object)));
+    if (reader.status == STATUS_OK) read(&reader, shape);
+    free(memory);
+    return reader.status;
+}
+
+static void read_config(struct reader *reader, struct shape *shape) {
+    read_architecture(reader, shape);
+    read_dimensions(reader, shape);
+    if (reader->status != STATUS_OK) return; /* what follows leans on the dimensions */
+    read_experts(reader, shape);
+    if (reader->status != STATUS_OK) return;
+    read_rope(reader, shape);
+    if (reader->status != STATUS_OK) return;
+    read_quantization(reader, shape);
+    shape->bos_token = read_count(reader, "bos_token_id", 0, UINT32_MAX, NONE);
+    read_eos(reader, shape);
+}
+
+enum status shape_parse(struct bytes json, const char *file, struct shape *shape_out,
+                        struct error *error) {
+    struct shape shape = {0};
+    enum status status = with_object(json, file, error, read_config, &shape);
+    if (status == STATUS_OK) *shape_out = shape;
+    return status;
+}
+
+enum status shape_add_generation(struct bytes json, const char *file, struct shape *shape,
+                                 struct error *error) {
+    struct shape changed = *shape;
+    enum status status = with_object(json, file, error, read_eos, &changed);
+    if (status == STATUS_OK) *shape = changed;
+    return status;
+}
+
+bool shape_layer_is_moe(const struct shape *shape, uint32_t layer) {
+    return shape->experts > 0 && layer >= shape->first_moe_layer &&
+           layer % shape->moe_layer_freq == 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The shape of a DeepSeek-V3/V2 model: config.json, checked. Everything that reads a dimension
+ * reads it from here. Pure: parses bytes, opens nothing.
+ */
+#ifndef COMPUTE_WEIGHTS_SHAPE_H
+#define COMPUTE_WEIGHTS_SHAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/limits.h"
+#include "base/status.h"
+
+enum router_scoring { ROUTER_SIGMOID, ROUTER_SOFTMAX };
+
+/* How experts are chosen: GREEDY top-k over all; GROUP_LIMITED by the best group maximum;
+ * NOAUX_TC by biased scores, group score = sum of its two largest. */
+enum router_method { ROUTER_GREEDY, ROUTER_GROUP_LIMITED, ROUTER_NOAUX_TC };
+
+struct shape {
+    bool is_v2; /* DeepseekV2ForCausalLM */
+    uint32_t vocab, hidden, layers;
+    uint32_t first_moe_layer; /* layers before it are dense (first_k_dense_replace) */
+    uint32_t moe_layer_freq;  /* layer i >= first_moe_layer is MoE iff i % freq == 0 */
+    uint32_t dense_width;     /* intermediate_size */
+    uint32_t expert_width;    /* moe_intermediate_size */
+    uint32_t experts;         /* n_routed_experts; 0: no MoE layer at all */
+    uint32_t shared_experts;  /* one MLP of shared_experts * expert_width */
+    uint32_t experts_per_token;
+    uint32_t groups, groups_kept; /* n_group, topk_group; 1, 1 without a group stage */
+    enum router_scoring scoring;
+    enum router_method method;
+    bool normalize_weights; /* norm_topk_prob as it acts, see forward-pass rules in router.c */
+    float routed_scaling;
+    uint32_t heads, q_rank /* 0: q_proj */, kv_rank, nope_dim, rope_dim, value_dim;
+    float rms_epsilon;
+    bool tied_head;       /* tie_word_embeddings: lm_head is embed_tokens */
+    uint32_t mtp_layers;  /* num_nextn_predict_layers; layer index `layers` + k */
+    uint32_t context_max; /* max_position_embeddings */
+    /* RoPE: rope_frequency[i] for pair i, YaRN applied; see rope in shape.c for the formulas. */
+    bool rope_interleaved;
+    bool yarn;
+    float rope_theta, yarn_factor, yarn_mscale, yarn_mscale_all_dim;
+    uint32_t yarn_original_context;
+    float yarn_beta_fast, yarn_beta_slow;
+    float rope_frequency[256]; /* [rope_dim / 2] */
+    float rope_amplitude;      /* multiplies cos and sin */
+    float attention_scale;     /* (nope+rope)^-0.5, times YaRN's m^2 */
+    /* Quantization: FP8 E4M3 blocks of 128x128, or none. */
+    bool fp8;
+    bool activation_scale_ue8m0; /* quantization_config.scale_fmt == "ue8m0" (V3.1) */
+    uint32_t bos_token;          /* UINT32_MAX: none */
+    uint32_t eos_tokens[LIMIT_STOP_TOKENS],
+        eos_token_count; /* eos_token_id of config.json, and of
+                          * generation_config.json if there is one */
+};
+
+/* Width of a row of the latent KV cache: the normalized latent, then the rotated shared key. */
+static inline uint32_t shape_kv_width(const struct shape *shape) {
+    return shape->kv_rank + shape->rope_dim;
+}
+static inline uint32_t shape_query_dim(const struct shape *shape) {
+    return shape->nope_dim + shape->rope_dim;
+}
+/* True for MoE layers; MTP layers (index >= layers) count too. */
+bool shape_layer_is_moe(const struct shape *shape, uint32_t layer);
+
+/* Parses config.json. Unknown architecture, RoPE type, scoring function, topk_method, quantization
+ * method or block size, or a value out of range: one line that names key, expected and found.
+ * `file` is only used in messages. */
+enum status shape_parse(struct bytes json, const char *file, struct shape *shape_out,
+                        struct error *error);
+
+/* Adds generation_config.json's eos_token_id to those of config.json. */
+enum status shape_add_generation(struct bytes json, const char *file, struct shape *shape,
+                                 struct error *error);
+
+#endif

@@ -1,0 +1,738 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Laying out runs twice over the same code: the first walk has no memory and only counts, the
+ * second fills in addresses and lists the packing jobs. So the mapping is exactly as large as it
+ * must be. All processes lay out alike: parts of a shared file are the same jobs to all.
+ */
+#include "compute/weights/weights.h"
+
+#include "base/check.h"
+#include "base/sha256.h"
+#include "compute/weights/fill.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PLACE_ALIGN 64
+#define SLOT_ALIGN 4096
+/* Of the checkpoint, that one process packs at once: a share, within these limits. */
+#define PART_SHARE 64
+#define PART_BYTES_MIN ((uint64_t)64 << 10)
+#define PART_BYTES_MAX ((uint64_t)16 << 20)
+
+struct builder {
+    const struct checkpoint *checkpoint;
+    const struct shape *shape;
+    const struct weights_options *options;
+    struct weights *weights;
+    char *base; /* NULL on the counting walk */
+    size_t used;
+    struct pack_list list;
+    struct packed_matrix *absorbed; /* next of weights->absorbed */
+    uint64_t *wanted;               /* [slot_count] what each slot shall hold */
+    enum status status;             /* sticks at the first failure */
+    struct error *error;
+};
+
+static void *place(struct builder *builder, size_t bytes, size_t align) {
+    size_t at = round_up(builder->used, align);
+    builder->used = at + bytes;
+    return builder->base ? builder->base + at : NULL;
+}
+
+static void add_job(struct builder *builder, const struct pack_job *job) {
+    if (builder->base && builder->status == STATUS_OK)
+        builder->status = pack_list_add(&builder->list, job, builder->error);
+}
+
+/* "model.layers.<layer>.<suffix>" */
+static const struct tensor *layer_tensor(struct builder *builder, uint32_t layer,
+                                         const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static const struct tensor *find(struct builder *builder, const char *name) {
+    const struct tensor *tensor = checkpoint_tensor(builder->checkpoint, name);
+    if (!tensor && builder->status == STATUS_OK)
+        builder->status = error_set(builder->error, STATUS_NOT_FOUND,
+                                    "the checkpoint has no tensor %s; is a shard missing?", name);
+    return tensor;
+}
+
+static const struct tensor *layer_tensor(struct builder *builder, uint32_t layer,
+                                         const char *format, ...) {
+    char name[256];
+    int length = snprintf(name, sizeof name, "model.layers.%u.", layer);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name + length, sizeof name - (size_t)length, format, arguments);
+    va_end(arguments);
+    return find(builder, name);
+}
+
+static enum weight_type type_kept(const struct tensor *tensor) {
+    if (tensor->type == TENSOR_E4M3) return WEIGHT_FP8;
+    return tensor->type == TENSOR_BF16 ? WEIGHT_BF16 : WEIGHT_F32;
+}
+
+static float *put_floats(struct builder *builder, const struct tensor *tensor) {
+    if (!tensor) return NULL;
+    uint64_t rows = tensor->dims == 2 ? tensor->shape[0] : 1;
+    float *data = place(builder, rows * pack_columns(tensor) * sizeof *data, PLACE_ALIGN);
+    add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
+                                        .type = WEIGHT_F32,
+                                        .tensor = tensor,
+                                        .row_count = (uint32_t)rows,
+                                        .data = data});
+    return data;
+}
+
+/* Fills a matrix whose descriptor and memory are there already. */
+static void fill_matrix(struct builder *builder, const struct packed_matrix *matrix,
+                        const struct tensor *tensor) {
+    const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
+    bool dequantize = matrix->type == WEIGHT_F32 && tensor->type == TENSOR_E4M3;
+    add_job(builder, &(struct pack_job){.form = PACK_PANELS,
+                                        .type = matrix->type,
+                                        .tensor = tensor,
+                                        .scale = dequantize ? scale : NULL,
+                                        .row_count = matrix->rows,
+                                        .data = (void *)(uintptr_t)matrix->data});
+    if (matrix->type == WEIGHT_FP8)
+        add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
+                                            .type = WEIGHT_F32,
+                                            .tensor = scale,
+                                            .row_count = (uint32_t)scale->shape[0],
+                                            .data = (void *)(uintptr_t)matrix->scales});
+}
+
+static struct packed_matrix place_matrix(struct builder *builder, enum weight_type type,
+                                         uint32_t rows, uint32_t cols) {
+    struct packed_matrix matrix = {.type = type, .rows = rows, .cols = cols};
+    matrix.data = place(builder, packed_data_bytes(type, rows, cols), PLACE_ALIGN);
+    size_t scale_bytes = packed_scale_bytes(type, rows, cols);
+    if (scale_bytes) matrix.scales = place(builder, scale_bytes, PLACE_ALIGN);
+    return matrix;
+}
+
+static struct packed_matrix put_matrix(struct builder *builder, const struct tensor *tensor) {
+    if (!tensor) return (struct packed_matrix){0};
+    struct packed_matrix matrix = place_matrix(
+        builder, type_kept(tensor), (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
+    fill_matrix(builder, &matrix, tensor);
+    return matrix;
+}
+
+/* Rows [first, first + count) of a tensor as a matrix of their own, or transposed. FP8 survives if
+ * all rows share a scale block (or, untransposed, start on one). */
+static struct packed_matrix put_rows(struct builder *builder, const struct tensor *tensor,
+                                     uint32_t first, uint32_t count, bool transposed) {
+    const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
+    enum weight_type type = type_kept(tensor);
+    uint32_t cols = (uint32_t)tensor->shape[1];
+    bool one_block = first / QUANT_GROUP == (first + count - 1) / QUANT_GROUP;
+    if (type == WEIGHT_FP8 && !one_block) type = WEIGHT_F32;
+    struct packed_matrix matrix = transposed ? place_matrix(builder, type, cols, count)
+                                             : place_matrix(builder, type, count, cols);
+    add_job(builder, &(struct pack_job){
+                         .form = transposed ? PACK_PANELS_TRANSPOSED : PACK_PANELS,
+                         .type = type,
+                         .tensor = tensor,
+                         .scale = type == WEIGHT_F32 && tensor->type == TENSOR_E4M3 ? scale : NULL,
+                         .source_row = first,
+                         .row_count = count,
+                         .data = (void *)(uintptr_t)matrix.data});
+    if (type == WEIGHT_FP8) /* one row of scales either way: [1][blocks] or [blocks][1] */
+        add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
+                                            .type = WEIGHT_F32,
+                                            .tensor = scale,
+                                            .source_row = first / QUANT_GROUP,
+                                            .row_count = 1,
+                                            .data = (void *)(uintptr_t)matrix.scales});
+    return matrix;
+}
+
+static struct mlp_weights put_mlp(struct builder *builder, uint32_t layer, const char *prefix) {
+    return (struct mlp_weights){
+        .gate = put_matrix(builder, layer_tensor(builder, layer, "%sgate_proj.weight", prefix)),
+        .up = put_matrix(builder, layer_tensor(builder, layer, "%sup_proj.weight", prefix)),
+        .down = put_matrix(builder, layer_tensor(builder, layer, "%sdown_proj.weight", prefix)),
+    };
+}
+
+struct packed_matrix weights_row_view(const struct packed_matrix *whole, uint32_t first,
+                                      uint32_t count) {
+    struct packed_matrix view = *whole;
+    check(first % QUANT_GROUP == 0);
+    view.rows = count;
+    view.data =
+        (const char *)whole->data + (size_t)first * whole->cols * weight_type_bytes(whole->type);
+    if (whole->scales)
+        view.scales = whole->scales + first / QUANT_GROUP * divide_up(whole->cols, QUANT_GROUP);
+    return view;
+}
+
+static void put_absorbed(struct builder *builder, struct attention_weights *attention,
+                         const struct tensor *kv_b) {
+    const struct shape *shape = builder->shape;
+    uint32_t head_rows = shape->nope_dim + shape->value_dim;
+    if (!kv_b) return;
+    for (uint32_t head = 0; head < shape->heads; head++) {
+        uint32_t first = head * head_rows, value_first = first + shape->nope_dim;
+        struct packed_matrix k = put_rows(builder, kv_b, first, shape->nope_dim, true);
+        struct packed_matrix v = {0};
+        if (value_first % QUANT_GROUP != 0)
+            v = put_rows(builder, kv_b, value_first, shape->value_dim, false);
+        else if (builder->base)
+            v = weights_row_view(&attention->kv_b, value_first, shape->value_dim);
+        if (!builder->base) continue;
+        attention->absorb_k[head] = k;
+        attention->absorb_v[head] = v;
+    }
+}
+
+static void put_attention(struct builder *builder, uint32_t layer,
+                          struct attention_weights *attention) {
+    const struct shape *shape = builder->shape;
+    attention->norm = put_floats(builder, layer_tensor(builder, layer, "input_layernorm.weight"));
+    if (shape->q_rank) {
+        attention->q_a =
+            put_matrix(builder, layer_tensor(builder, layer, "self_attn.q_a_proj.weight"));
+        attention->q_a_norm =
+            put_floats(builder, layer_tensor(builder, layer, "self_attn.q_a_layernorm.weight"));
+        attention->q_b =
+            put_matrix(builder, layer_tensor(builder, layer, "self_attn.q_b_proj.weight"));
+    } else {
+        attention->q = put_matrix(builder, layer_tensor(builder, layer, "self_attn.q_proj.weight"));
+    }
+    attention->kv_a =
+        put_matrix(builder, layer_tensor(builder, layer, "self_attn.kv_a_proj_with_mqa.weight"));
+    attention->kv_a_norm =
+        put_floats(builder, layer_tensor(builder, layer, "self_attn.kv_a_layernorm.weight"));
+    const struct tensor *kv_b = layer_tensor(builder, layer, "self_attn.kv_b_proj.weight");
+    attention->kv_b = put_matrix(builder, kv_b);
+    attention->o = put_matrix(builder, layer_tensor(builder, layer, "self_attn.o_proj.weight"));
+    attention->absorb_k = builder->absorbed;
+    attention->absorb_v = builder->absorbed + shape->heads;
+    builder->absorbed += 2 * shape->heads;
+    put_absorbed(builder, attention, kv_b);
+}
+
+static const char *const expert_parts[] = {"gate", "up", "down"};
+
+/* The types that all experts of a layer can be kept in. */
+static void learn_types(struct builder *builder, uint32_t layer) {
+    struct expert_layout *layout = &builder->weights->expert;
+    struct packed_matrix *matrices[] = {&layout->matrices.gate, &layout->matrices.up,
+                                        &layout->matrices.down};
+    for (uint32_t expert = 0; expert < builder->shape->experts; expert++) {
+        for (uint32_t part = 0; part < ARRAY_COUNT(expert_parts); part++) {
+            const struct tensor *tensor = layer_tensor(
+                builder, layer, "mlp.experts.%u.%s_proj.weight", expert, expert_parts[part]);
+            if (!tensor) return;
+            struct packed_matrix *matrix = matrices[part];
+            if (!layout->filled)
+                *matrix = (struct packed_matrix){.type = type_kept(tensor),
+                                                 .rows = (uint32_t)tensor->shape[0],
+                                                 .cols = (uint32_t)tensor->shape[1]};
+            else if (matrix->type != type_kept(tensor))
+                matrix->type = WEIGHT_F32;
+        }
+        layout->filled = true;
+    }
+}
+
+/* What a slot's part of a file says that it holds. */
+static uint64_t name_expert(uint32_t layer, uint32_t expert) {
+    return (uint64_t)layer << 32 | expert;
+}
+
+static void fill_expert(struct builder *builder, uint32_t layer, uint32_t expert,
+                        const struct mlp_weights *matrices) {
+    const struct packed_matrix *matrix[] = {&matrices->gate, &matrices->up, &matrices->down};
+    for (uint32_t part = 0; part < ARRAY_COUNT(expert_parts); part++) {
+        const struct tensor *tensor = layer_tensor(builder, layer, "mlp.experts.%u.%s_proj.weight",
+                                                   expert, expert_parts[part]);
+        if (tensor) fill_matrix(builder, matrix[part], tensor);
+    }
+}
+
+static void fill_slot(struct builder *builder, uint32_t slot) {
+    struct mlp_weights matrices = weights_expert(builder->weights, slot);
+    fill_expert(builder, (uint32_t)(builder->wanted[slot] >> 32), (uint32_t)builder->wanted[slot],
+                &matrices);
+}
+
+static uint32_t slots_in_layer(const struct builder *builder) {
+    const struct placement *placement = builder->options->placement;
+    return placement ? placement->slots_per_rank : builder->shape->experts;
+}
+
+/* The slots of MoE layers lie behind each other in the order of layers. */
+static void put_experts(struct builder *builder, uint32_t layer, uint32_t first_slot,
+                        struct layer_weights *weights) {
+    const struct weights_options *options = builder->options;
+    const uint32_t *experts =
+        options->placement ? placement_of_rank(options->placement, layer, options->rank) : NULL;
+    weights->first_slot = first_slot;
+    if (!builder->base) {
+        learn_types(builder, layer);
+        return;
+    }
+    for (uint32_t i = 0; i < slots_in_layer(builder); i++)
+        builder->wanted[first_slot + i] = name_expert(layer, experts ? experts[i] : i);
+}
+
+static uint32_t put_layer(struct builder *builder, uint32_t layer, uint32_t first_slot,
+                          struct layer_weights *weights) {
+    const struct shape *shape = builder->shape;
+    put_attention(builder, layer, &weights->attention);
+    weights->mlp_norm =
+        put_floats(builder, layer_tensor(builder, layer, "post_attention_layernorm.weight"));
+    weights->is_moe = shape_layer_is_moe(shape, layer);
+    if (!weights->is_moe) {
+        weights->dense = put_mlp(builder, layer, "mlp.");
+        return first_slot;
+    }
+    weights->router = put_matrix(builder, layer_tensor(builder, layer, "mlp.gate.weight"));
+    if (shape->method == ROUTER_NOAUX_TC)
+        weights->router_bias =
+            put_floats(builder, layer_tensor(builder, layer, "mlp.gate.e_score_correction_bias"));
+    if (shape->shared_experts) weights->shared = put_mlp(builder, layer, "mlp.shared_experts.");
+    put_experts(builder, layer, first_slot, weights);
+    return first_slot + slots_in_layer(builder);
+}
+
+/* Offsets inside a slot, once the counting walk knows the types. */
+static void lay_out_slot(struct expert_layout *layout) {
+    struct builder offsets = {.base = (char *)0};
+    struct packed_matrix *matrices[] = {&layout->matrices.gate, &layout->matrices.up,
+                                        &layout->matrices.down};
+    for (uint32_t i = 0; i < ARRAY_COUNT(matrices); i++) {
+        struct packed_matrix *matrix = matrices[i];
+        matrix->data = (const void *)(uintptr_t)round_up(offsets.used, PLACE_ALIGN);
+        place(&offsets, packed_data_bytes(matrix->type, matrix->rows, matrix->cols), PLACE_ALIGN);
+        matrix->scales = (const float *)(uintptr_t)round_up(offsets.used, PLACE_ALIGN);
+        place(&offsets, packed_scale_bytes(matrix->type, matrix->rows, matrix->cols), PLACE_ALIGN);
+    }
+    layout->slot_bytes = round_up(offsets.used, SLOT_ALIGN);
+}
+
+static struct packed_matrix in_slot(const struct packed_matrix *offsets, const char *slot) {
+    struct packed_matrix matrix = *offsets;
+    matrix.data = slot + (uintptr_t)offsets->data;
+    matrix.scales = offsets->type == WEIGHT_FP8
+                        ? (const float *)(const void *)(slot + (uintptr_t)offsets->scales)
+                        : NULL;
+    return matrix;
+}
+
+static struct mlp_weights expert_in(const struct weights *weights, const char *memory) {
+    const struct mlp_weights *offsets = &weights->expert.matrices;
+    return (struct mlp_weights){
+        .gate = in_slot(&offsets->gate, memory),
+        .up = in_slot(&offsets->up, memory),
+        .down = in_slot(&offsets->down, memory),
+    };
+}
+
+struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot) {
+    check(slot < weights->slot_count);
+    return expert_in(weights, weights->slots[slot]);
+}
+
+enum status weights_list_expert(const struct weights *weights, const struct checkpoint *checkpoint,
+                                struct expert_place place, struct pack_list *list,
+                                struct error *error) {
+    struct builder builder = {.checkpoint = checkpoint,
+                              .shape = checkpoint_shape(checkpoint),
+                              .base = place.memory,
+                              .list = *list,
+                              .error = error};
+    struct mlp_weights matrices = expert_in(weights, place.memory);
+    fill_expert(&builder, place.layer, place.expert, &matrices);
+    *list = builder.list;
+    return builder.status;
+}
+
+char *weights_put_slot(struct weights *weights, uint32_t slot, char *memory) {
+    check(slot < weights->slot_count);
+    char *old = weights->slots[slot];
+    weights->slots[slot] = memory;
+    return old;
+}
+
+static char *place_memory(const struct weights *weights, uint32_t place) {
+    return weights->own.memory + (size_t)place * weights->expert.slot_bytes;
+}
+
+/* Among slots and spares, as they lie. */
+static uint32_t place_of(const struct weights *weights, const char *memory) {
+    size_t at = (size_t)(memory - weights->own.memory);
+    check(memory >= weights->own.memory && at < weights->own.bytes);
+    return (uint32_t)(at / weights->expert.slot_bytes);
+}
+
+char *weights_spare(const struct weights *weights, uint32_t spare) {
+    check(spare < weights->spare_count);
+    return weights->spares[spare];
+}
+
+void weights_forget(struct weights *weights, char *memory) {
+    if (!weights->own.in_file) return;
+    uint32_t place = place_of(weights, memory);
+    weights_file_empty(&weights->own.file, place);
+    if (weights->places[place] == PLACE_UNKNOWN)
+        weights->places[place] =
+            weights_file_allocate(&weights->own.file, memory, weights->expert.slot_bytes)
+                ? PLACE_IN_FILE
+                : PLACE_PRIVATE;
+}
+
+void weights_remember(struct weights *weights, const char *memory, uint32_t layer, uint32_t expert,
+                      uint64_t digest) {
+    if (!weights->own.in_file) return;
+    uint32_t place = place_of(weights, memory);
+    if (weights->places[place] == PLACE_PRIVATE) return;
+    weights_file_fill(&weights->own.file, place, memory, weights->expert.slot_bytes,
+                      name_expert(layer, expert), digest);
+}
+
+static void put_mtp(struct builder *builder, uint32_t first_slot, struct mtp_weights *mtp) {
+    uint32_t layer = builder->shape->layers;
+    put_layer(builder, layer, first_slot, &mtp->block);
+    mtp->embedding_norm = put_floats(builder, layer_tensor(builder, layer, "enorm.weight"));
+    mtp->hidden_norm = put_floats(builder, layer_tensor(builder, layer, "hnorm.weight"));
+    mtp->head_norm = put_floats(builder, layer_tensor(builder, layer, "shared_head.norm.weight"));
+    mtp->projection = put_matrix(builder, layer_tensor(builder, layer, "eh_proj.weight"));
+}
+
+static void walk(struct builder *builder) {
+    struct weights *weights = builder->weights;
+    const struct shape *shape = builder->shape;
+    uint32_t slot = 0;
+    builder->used = 0;
+    builder->absorbed = weights->absorbed;
+    for (uint32_t layer = 0; layer < shape->layers && builder->status == STATUS_OK; layer++)
+        slot = put_layer(builder, layer, slot, &weights->layers[layer]);
+    size_t before = builder->used;
+    if (weights->mtp) put_mtp(builder, slot, weights->mtp);
+    weights->mtp_bytes = builder->used - before;
+    weights->final_norm = put_floats(builder, find(builder, "model.norm.weight"));
+    weights->head = put_matrix(builder, find(builder, "lm_head.weight"));
+    weights->embedding = find(builder, "model.embed_tokens.weight");
+    if (weights->embedding)
+        add_job(builder, &(struct pack_job){.form = PACK_SCAN,
+                                            .type = type_kept(weights->embedding),
+                                            .tensor = weights->embedding,
+                                            .row_count = shape->vocab});
+}
+
+static uint32_t count_slots(const struct builder *builder) {
+    const struct shape *shape = builder->shape;
+    uint32_t moe_layers = builder->options->mtp && shape_layer_is_moe(shape, shape->layers);
+    for (uint32_t layer = 0; layer < shape->layers; layer++)
+        moe_layers += shape_layer_is_moe(shape, layer);
+    return moe_layers * slots_in_layer(builder);
+}
+
+/* --- memory --------------------------------------------------------------------------------------
+ */
+
+static enum status map_private(struct weights_region *region, struct error *error) {
+    if (!region->bytes) return STATUS_OK;
+    void *memory = mmap(NULL, region->bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(error, STATUS_NO_MEMORY, "cannot map %zu bytes for the packed weights",
+                         region->bytes);
+    madvise(memory, region->bytes, MADV_HUGEPAGE);
+    region->memory = memory;
+    return STATUS_OK;
+}
+
+static void add_number(struct sha256 *hash, uint64_t number) {
+    sha256_update(hash, &number, sizeof number); /* keys never leave this machine */
+}
+
+/* Everything that a region's bytes depend on, but for which experts the slots hold. */
+static void make_key(const struct builder *builder, bool common, uint8_t key[SHA256_BYTES]) {
+    const struct weights *weights = builder->weights;
+    const struct weights_options *options = builder->options;
+    uint8_t files[SHA256_BYTES];
+    struct sha256 hash;
+    checkpoint_files(builder->checkpoint, files);
+    sha256_init(&hash);
+    add_number(&hash, PACK_VERSION);
+    add_number(&hash, options->level);
+    sha256_update(&hash, files, sizeof files);
+    if (common) {
+        add_number(&hash, options->mtp);
+        add_number(&hash, weights->common.bytes);
+    } else {
+        add_number(&hash, options->unit);
+        add_number(&hash, options->rank);
+        add_number(&hash, options->placement ? options->placement->ranks : 1);
+        add_number(&hash, weights->slot_count);
+        add_number(&hash, weights->spare_count);
+        add_number(&hash, weights->expert.slot_bytes);
+    }
+    sha256_final(&hash, key);
+}
+
+/* In a file if one is asked for and can be had, else memory of our own. */
+static enum status map_region(struct builder *builder, bool common, uint32_t part_count,
+                              struct team *team) {
+    struct weights *weights = builder->weights;
+    const struct weights_options *options = builder->options;
+    struct weights_region *region = common ? &weights->common : &weights->own;
+    if (!options->directory || !region->bytes) return map_private(region, builder->error);
+    char name[64];
+    struct error why;
+    struct weights_file_plan plan = {.directory = options->directory,
+                                     .name = name,
+                                     .bytes = region->bytes,
+                                     .bytes_now = region->bytes,
+                                     .part_count = part_count,
+                                     .alone = !common};
+    if (common) {
+        snprintf(name, sizeof name, "common");
+    } else {
+        snprintf(name, sizeof name, "experts-of-unit-%u-rank-%u", options->unit, options->rank);
+        plan.bytes_now = weights->slot_count * weights->expert.slot_bytes;
+    }
+    make_key(builder, common, plan.key);
+    if (weights_file_open(&plan, team, &region->file, &why) == STATUS_OK) {
+        region->memory = region->file.memory;
+        region->in_file = true;
+        if (options->verify) weights->damaged_parts += fill_verify(&region->file, team);
+        return STATUS_OK;
+    }
+    if (!weights->notice.text[0])
+        error_write(&weights->notice,
+                    "packed weights lie in this process's own memory and are loaded at each start: "
+                    "%.400s",
+                    why.text);
+    return map_private(region, builder->error);
+}
+
+/* --- parts ---------------------------------------------------------------------------------------
+ */
+
+/* Where a job's bytes go, or those of the one before if it has none. */
+static char *job_target(const struct pack_job *job, char *before) {
+    return job->data ? job->data : before;
+}
+
+/* What the common part's jobs read, at most: a job's bytes never grow less by packing. */
+static uint64_t common_source(const struct weights *weights) {
+    return weights->common.bytes + (weights->embedding ? weights->embedding->bytes : 0);
+}
+
+static uint64_t part_bytes(const struct weights *weights) {
+    uint64_t bytes = common_source(weights) / PART_SHARE;
+    if (bytes < PART_BYTES_MIN) return PART_BYTES_MIN;
+    return bytes < PART_BYTES_MAX ? bytes : PART_BYTES_MAX;
+}
+
+static uint32_t common_parts_max(const struct weights *weights) {
+    return (uint32_t)(common_source(weights) / part_bytes(weights)) + 1;
+}
+
+/* Runs of jobs; the same on all ranks. All in one without a file. */
+static enum status cut_common(struct builder *builder, struct fill *fill) {
+    uint32_t part_max = common_parts_max(builder->weights);
+    struct weights_region *region = &builder->weights->common;
+    const struct pack_list *list = &builder->list;
+    char *at = region->memory;
+    uint64_t read = 0;
+    fill->file = region->in_file ? &region->file : NULL;
+    fill->parts = calloc(part_max, sizeof *fill->parts);
+    if (!fill->parts) return error_set(builder->error, STATUS_NO_MEMORY, "no memory to load");
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (i == 0 || (fill->file && read >= part_bytes(builder->weights))) {
+            check(fill->part_count < part_max);
+            struct fill_part *part = &fill->parts[fill->part_count];
+            char *first = job_target(&list->jobs[i], at);
+            *part = (struct fill_part){.first_job = i,
+                                       .place = fill->part_count++,
+                                       .first = first,
+                                       .bytes = (size_t)(region->memory + region->bytes - first)};
+            if (i > 0) part[-1].bytes = (size_t)(first - part[-1].first);
+            read = 0;
+        }
+        at = job_target(&list->jobs[i], at);
+        fill->parts[fill->part_count - 1].job_count++;
+        read += pack_job_bytes(&list->jobs[i]);
+    }
+    return STATUS_OK;
+}
+
+/* A place of the file that holds what a slot wants becomes its own; slots without one, then spares,
+ * take what is left. */
+static enum status assign_slots(struct builder *builder) {
+    struct weights *weights = builder->weights;
+    uint32_t count = weights->slot_count, places = count + weights->spare_count, next = 0;
+    bool *taken = calloc(places + 1, sizeof *taken);
+    if (!taken) return error_set(builder->error, STATUS_NO_MEMORY, "no memory for %u slots", count);
+    for (uint32_t slot = 0; weights->own.in_file && slot < count; slot++)
+        for (uint32_t i = 0; i < places && !weights->slots[slot]; i++) {
+            uint32_t place = (slot + i) % places; /* mostly its own */
+            if (taken[place] ||
+                weights_file_holds(&weights->own.file, place) != builder->wanted[slot])
+                continue;
+            weights->slots[slot] = place_memory(weights, place);
+            taken[place] = true;
+        }
+    for (uint32_t i = 0; i < places; i++) {
+        char **memory = i < count ? &weights->slots[i] : &weights->spares[i - count];
+        if (*memory) continue;
+        while (taken[next])
+            next++;
+        *memory = place_memory(weights, next++);
+    }
+    free(taken);
+    return STATUS_OK;
+}
+
+/* At least a layer's; see struct model_options. */
+static uint32_t count_spares(const struct builder *builder) {
+    const struct weights *weights = builder->weights;
+    uint64_t bytes = builder->options->move_bytes, least = slots_in_layer(builder);
+    if (!bytes || !weights->slot_count) return 0;
+    uint64_t spares = bytes / weights->expert.slot_bytes;
+    if (spares > weights->slot_count) spares = weights->slot_count;
+    return (uint32_t)(spares < least ? least : spares);
+}
+
+/* Behind the common part's jobs: a part for each slot, or one for all without a file. */
+static enum status cut_own(struct builder *builder, struct fill *fill) {
+    struct weights *weights = builder->weights;
+    fill->file = weights->own.in_file ? &weights->own.file : NULL;
+    fill->parts = calloc(weights->slot_count + 1, sizeof *fill->parts);
+    if (!fill->parts) return error_set(builder->error, STATUS_NO_MEMORY, "no memory to load");
+    for (uint32_t slot = 0; slot < weights->slot_count && !builder->status; slot++) {
+        if ((uint32_t)builder->wanted[slot] == PLACEMENT_EMPTY) continue;
+        uint32_t first_job = builder->list.count;
+        if (fill->file || !fill->part_count)
+            fill->parts[fill->part_count++] =
+                (struct fill_part){.first_job = first_job,
+                                   .place = place_of(weights, weights->slots[slot]),
+                                   .what = builder->wanted[slot],
+                                   .first = weights->slots[slot],
+                                   .bytes = weights->expert.slot_bytes};
+        fill_slot(builder, slot);
+        fill->parts[fill->part_count - 1].job_count += builder->list.count - first_job;
+    }
+    return builder->status;
+}
+
+/* --- loading -------------------------------------------------------------------------------------
+ */
+
+static enum status take_tables(struct builder *builder) {
+    struct weights *weights = builder->weights;
+    const struct shape *shape = builder->shape;
+    size_t layers = shape->layers + builder->options->mtp;
+    weights->slot_count = count_slots(builder);
+    weights->layers = calloc(shape->layers, sizeof *weights->layers);
+    weights->absorbed = calloc(layers * 2 * shape->heads, sizeof *weights->absorbed);
+    weights->slots = calloc(weights->slot_count + 1, sizeof *weights->slots);
+    builder->wanted = calloc(weights->slot_count + 1, sizeof *builder->wanted);
+    if (builder->options->mtp) weights->mtp = calloc(1, sizeof *weights->mtp);
+    if (weights->layers && weights->absorbed && weights->slots && builder->wanted &&
+        (weights->mtp || !builder->options->mtp))
+        return STATUS_OK;
+    return error_set(builder->error, STATUS_NO_MEMORY, "no memory for the layers' tables");
+}
+
+/* The common part first, as far as nobody else is at it, then what is ours alone, then what others
+ * have not finished. */
+static enum status run_jobs(struct builder *builder, struct fill *common, struct fill *own,
+                            struct team *team, const struct pack_progress *progress) {
+    struct pack_run run;
+    uint32_t left_out;
+    enum status status = pack_run_open(&run, &builder->list, team, progress, builder->error);
+    if (status == STATUS_OK) status = fill_some(common, &run, &left_out, builder->error);
+    if (status == STATUS_OK) status = fill_all(own, &run, builder->error);
+    if (status == STATUS_OK) status = fill_all(common, &run, builder->error);
+    builder->weights->read_bytes = run.read_bytes;
+    pack_run_close(&run);
+    if (builder->weights->common.in_file) weights_file_protect(&builder->weights->common.file);
+    return status;
+}
+
+static enum status load(struct builder *builder, struct team *team,
+                        const struct pack_progress *progress) {
+    struct weights *weights = builder->weights;
+    struct fill common = {.file = NULL}, own = {.file = NULL};
+    enum status status = take_tables(builder);
+    if (status != STATUS_OK) return status;
+    walk(builder);
+    if (builder->status != STATUS_OK) return builder->status;
+    if (weights->slot_count) lay_out_slot(&weights->expert);
+    weights->spare_count = count_spares(builder);
+    uint32_t places = weights->slot_count + weights->spare_count;
+    weights->spares = calloc(weights->spare_count + 1, sizeof *weights->spares);
+    weights->places = calloc(places + 1, sizeof *weights->places);
+    if (!weights->spares || !weights->places)
+        return error_set(builder->error, STATUS_NO_MEMORY, "no memory to load");
+    weights->common.bytes = builder->used;
+    weights->own.bytes = places * weights->expert.slot_bytes;
+    weights->bytes = weights->common.bytes + weights->slot_count * weights->expert.slot_bytes;
+    status = map_region(builder, true, common_parts_max(weights), team);
+    if (status == STATUS_OK) status = map_region(builder, false, places, team);
+    if (status == STATUS_OK) {
+        builder->base = weights->common.memory;
+        walk(builder);
+        status = builder->status;
+    }
+    if (status == STATUS_OK) status = cut_common(builder, &common);
+    if (status == STATUS_OK) status = assign_slots(builder);
+    if (status == STATUS_OK) status = cut_own(builder, &own);
+    if (status == STATUS_OK) status = run_jobs(builder, &common, &own, team, progress);
+    free(common.parts);
+    free(own.parts);
+    return status;
+}
+
+enum status weights_load(struct weights *weights, const struct checkpoint *checkpoint,
+                         const struct weights_options *options, struct team *team,
+                         const struct pack_progress *progress, struct error *error) {
+    *weights = (struct weights){.mtp = NULL};
+    struct builder builder = {.checkpoint = checkpoint,
+                              .shape = checkpoint_shape(checkpoint),
+                              .options = options,
+                              .weights = weights,
+                              .error = error};
+    enum status status = load(&builder, team, progress);
+    pack_list_free(&builder.list);
+    free(builder.wanted);
+    if (status != STATUS_OK) weights_close(weights);
+    return status;
+}
+
+static void close_region(struct weights_region *region) {
+    if (region->in_file)
+        weights_file_close(&region->file);
+    else if (region->memory)
+        munmap(region->memory, region->bytes);
+}
+
+void weights_close(struct weights *weights) {
+    close_region(&weights->common);
+    close_region(&weights->own);
+    free(weights->slots);
+    free(weights->spares);
+    free(weights->places);
+    free(weights->absorbed);
+    free(weights->layers);
+    free(weights->mtp);
+    *weights = (struct weights){.mtp = NULL};
+}
+
+uint64_t weights_mapped(const struct weights *weights) {
+    return (weights->common.in_file ? weights->common.bytes : 0) +
+           (weights->own.in_file ? weights->bytes - weights->common.bytes : 0);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Logits are kept for as many rows as a plan may have, which is what sampling needs: a row that
+ * asks for more than its last token's logits is refused here (programs that study logits use the
+ * model). A row with drafts has theirs behind its own: each is looked at only after the one before
+ * it was chosen and was what had been guessed, as if it came from the step after. Logits that only
+ * score known tokens are reduced to what is told of them as they come, and never kept.
+ */
+#include "host/engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/pulse.h"
+#include "compute/model/sample.h"
+
+struct engine {
+    struct model *model;
+    struct step_progress *progress;
+    struct engine_loads loads;
+    int64_t awaited_ns;    /* in this step */
+    bool in_vain;          /* likewise: nothing is waited for any more */
+    float *logits;         /* [step_rows_max * (1 + LIMIT_DRAFTS)][vocab] */
+    float *sample_scratch; /* [2 * vocab] */
+    float *adjusted;       /* [vocab] a row's logits with penalties and biases */
+    uint32_t *history;     /* [LIMIT_HISTORY_TOKENS] a row's, with the tokens chosen in this step */
+    uint32_t rows_max;
+    struct { /* where the scores of the step under way go */
+        const struct step_plan *plan;
+        struct step_result *result;
+    } scoring;
+};
+
+static void written(void *context, uint64_t step, uint32_t slices) {
+    const struct engine *engine = context;
+    struct model_follower follower = step_progress_follower(engine->progress);
+    follower.written(follower.context, step, slices);
+}
+
+static bool await_slices(struct engine *engine, uint32_t slot, uint32_t number, uint32_t slices) {
+    if (!engine->loads.await || engine->in_vain) return false;
+    int64_t began_ns = clock_now_ns();
+    pulse_set(PULSE_WAITS);
+    bool come = engine->loads.await(engine->loads.context, slot, number, slices);
+    pulse_set(PULSE_COMPUTES);
+    engine->awaited_ns += clock_now_ns() - began_ns;
+    engine->in_vain = !come;
+    return come;
+}
+
+static void await(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
+    (void)await_slices(context, slot, number, slices);
+}
+
+/* Of several threads, each for tokens of its own. */
+static void score(void *context, uint32_t row, uint32_t index, const float *logits) {
+    const struct engine *engine = context;
+    const struct step_plan *plan = engine->scoring.plan;
+    const struct step_row *of = &step_plan_rows(plan)[row];
+    const struct step_result_row *out = &step_result_rows(engine->scoring.result)[row];
+    const uint32_t *tokens = step_plan_tokens(plan) + of->token_index;
+    struct token_logprob *to = step_result_logprobs(engine->scoring.result) + out->score_index;
+    sample_logprobs(logits, model_shape(engine->model)->vocab, step_scored_token(of, tokens, index),
+                    of->sampling.top_logprobs, to + (size_t)index * out->logprobs_each);
+}
+
+void engine_set_loads(struct engine *engine, const struct engine_loads *loads) {
+    engine->loads = *loads;
+}
+
+enum status engine_check_device(const char *device, struct error *error) {
+    if (strcmp(device, "cpu") == 0) return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "--device %s: this version has no CUDA engine yet, whatever the build and the "
+                     "machine; use --device cpu ('fathom inspect gpu' says what GPUs are here)",
+                     device);
+}
+
+enum status engine_open(const struct model_options *options, struct engine **engine_out,
+                        struct error *error) {
+    struct engine *engine = calloc(1, sizeof *engine);
+    if (!engine) return error_set(error, STATUS_NO_MEMORY, "no memory for the engine");
+    enum status status = model_open(options, &engine->model, error);
+    if (status == STATUS_OK) status = step_progress_open(&engine->progress, error);
+    if (status != STATUS_OK) {
+        engine_close(engine);
+        return status;
+    }
+    const struct model_follower follower = {engine, written, await, score};
+    model_set_follower(engine->model, &follower);
+    size_t vocab = model_shape(engine->model)->vocab;
+    engine->rows_max = options->step_rows_max;
+    engine->logits = malloc((size_t)engine->rows_max * (1 + LIMIT_DRAFTS) * vocab * sizeof(float));
+    engine->history = malloc(LIMIT_HISTORY_TOKENS * sizeof *engine->history);
+    engine->sample_scratch = malloc(2 * vocab * sizeof(float));
+    engine->adjusted = malloc(vocab * sizeof(float));
+    if (!engine->logits || !engine->sample_scratch || !engine->adjusted || !engine->history) {
+        engine_close(engine);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the logits of %u rows",
+                         options->step_rows_max);
+    }
+    *engine_out = engine;
+    return STATUS_OK;
+}
+
+void engine_close(struct engine *engine) {
+    if (!engine) return;
+    model_close(engine->model);
+    step_progress_close(engine->progress);
+    free(engine->logits);
+    free(engine->sample_scratch);
+    free(engine->adjusted);
+    free(engine->history);
+    free(engine);
+}
+
+struct model *engine_model(const struct engine *engine) {
+    return engine->model;
+}
+
+struct step_progress *engine_progress(const struct engine *engine) {
+    return engine->progress;
+}
+
+/* True if [index, index + count) lies within [0, total). */
+static bool inside(uint32_t index, uint32_t count, uint32_t total) {
+    return index <= total && count <= total - index;
+}
+
+static enum status check_rows(const struct engine *engine, const struct step_plan *plan,
+                              struct error *error) {
+    const struct step_row *rows = step_plan_rows(plan);
+    if (plan->row_count > engine->rows_max)
+        return error_set(error, STATUS_INVALID, "a plan of %u rows, the engine takes %u",
+                         plan->row_count, engine->rows_max);
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        if (rows[i].logits_count > 1)
+            return error_set(error, STATUS_INVALID,
+                             "row %u asks for the logits of %u tokens; serving computes the last "
+                             "one's only",
+                             i, rows[i].logits_count);
+        if (!inside(rows[i].history_index, rows[i].history_count, plan->history_count) ||
+            !inside(rows[i].bias_index, rows[i].bias_count, plan->bias_count))
+            return error_set(error, STATUS_INVALID,
+                             "row %u's history or biases lie outside the plan", i);
+        if (rows[i].sampling.top_logprobs > LIMIT_TOP_LOGPROBS)
+            return error_set(error, STATUS_INVALID,
+                             "row %u asks for %u log probabilities, at most %d are told", i,
+                             rows[i].sampling.top_logprobs, LIMIT_TOP_LOGPROBS);
+    }
+    return STATUS_OK;
+}
+
+enum status engine_check(const struct engine *engine, const struct step_plan *plan,
+                         struct error *error) {
+    enum status status = check_rows(engine, plan, error);
+    return status == STATUS_OK ? model_check_plan(engine->model, plan, error) : status;
+}
+
+/* Chooses one token, and says how likely it was. */
+static uint32_t choose(struct engine *engine, const struct step_row *row,
+                       const struct sample_past *past, uint32_t output_position,
+                       const float *logits, struct step_result *result) {
+    uint32_t vocab = model_shape(engine->model)->vocab;
+    const float *chosen_from = logits;
+    if (sample_adjusts(&row->sampling, past)) {
+        memcpy(engine->adjusted, logits, vocab * sizeof(float));
+        sample_adjust(engine->adjusted, vocab, &row->sampling, past,
+                      (uint32_t *)(void *)engine->sample_scratch);
+        chosen_from = engine->adjusted;
+    }
+    uint32_t token =
+        sample_token(chosen_from, vocab, &row->sampling, output_position, engine->sample_scratch);
+    if (row->sampling.flags & SAMPLING_LOGPROBS)
+        result->logprob_count +=
+            sample_logprobs(logits, vocab, token, row->sampling.top_logprobs,
+                            step_result_logprobs(result) + result->logprob_count);
+    return token;
+}
+
+/* The past gets one token longer, as a unit's history would: its oldest falls out when it is full.
+ */
+static void past_add(struct engine *engine, struct sample_past *past, uint32_t token) {
+    if (past->history_count == 0) return;
+    uint32_t dropped = past->history_count == LIMIT_HISTORY_TOKENS;
+    uint32_t kept = past->history_count - dropped;
+    memmove(engine->history, past->history + dropped, kept * sizeof *engine->history);
+    engine->history[kept] = token;
+    past->history = engine->history;
+    past->history_count = kept + 1;
+    if (dropped && past->prompt_count) past->prompt_count--;
+}
+
+/* Chooses the row's token, and further ones as long as drafts turn out right. */
+static void sample_row(struct engine *engine, const struct step_plan *plan,
+                       const struct step_row *row, const struct model_draft *draft,
+                       const float *logits, struct step_result *result,
+                       struct step_result_row *out) {
+    struct sample_past past = {.history = step_plan_history(plan) + row->history_index,
+                               .history_count = row->history_count,
+                               .prompt_count = row->history_prompt_count,
+                               .biases = step_plan_biases(plan) + row->bias_index,
+                               .bias_count = row->bias_count};
+    out->draft_count = draft->count;
+    out->logprob_index = result->logprob_count;
+    for (;;) {
+        uint32_t count = out->token_count++;
+        out->tokens[count] =
+            choose(engine, row, &past, row->output_position + count, logits, result);
+        if (count == draft->count || out->tokens[count] != draft->tokens[count]) break;
+        past_add(engine, &past, out->tokens[count]);
+        logits += model_shape(engine->model)->vocab;
+    }
+    out->logprobs_each = (result->logprob_count - out->logprob_index) / out->token_count;
+}
+
+/* Room for the scores of all rows, before those of chosen tokens. */
+static void begin_results(struct engine *engine, const struct step_plan *plan,
+                          struct step_result *result) {
+    uint32_t vocab = model_shape(engine->model)->vocab;
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        struct step_result_row *out = &step_result_rows(result)[i];
+        *out = (struct step_result_row){.slot = row->slot};
+        if (row->scored_count == 0) continue;
+        uint32_t top = row->sampling.top_logprobs < vocab ? row->sampling.top_logprobs : vocab;
+        out->logprobs_each = 1 + top;
+        out->score_index = result->logprob_count;
+        out->scored_count = row->scored_count;
+        result->logprob_count += out->scored_count * out->logprobs_each;
+    }
+    engine->scoring.plan = plan;
+    engine->scoring.result = result;
+}
+
+static enum status run(struct engine *engine, const struct step_plan *plan,
+                       struct step_result *result, struct error *error) {
+    const struct step_row *rows = step_plan_rows(plan);
+    struct step_result_row *results = step_result_rows(result);
+    enum status status = engine_check(engine, plan, error);
+    if (status != STATUS_OK) return status;
+    begin_results(engine, plan, result);
+    status = model_step(engine->model, plan, engine->logits, NULL, error);
+    if (status != STATUS_OK) return status;
+    result->awaited_ns = engine->awaited_ns; /* so far; what follows makes no other rank wait */
+    const float *logits = engine->logits;
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        struct model_draft draft = model_step_draft(engine->model, i);
+        if (rows[i].loads && await_slices(engine, rows[i].slot, rows[i].loads, UINT32_MAX))
+            results[i].loaded = rows[i].loads;
+        results[i].lost = rows[i].loads != results[i].loaded;
+        if (results[i].lost) results[i].scored_count = 0;
+        if (rows[i].sample && !results[i].lost)
+            sample_row(engine, plan, &rows[i], &draft, logits, result, &results[i]);
+        logits += ((size_t)rows[i].logits_count + draft.count) * model_shape(engine->model)->vocab;
+    }
+    return STATUS_OK;
+}
+
+void engine_run(struct engine *engine, const struct step_plan *plan, struct step_result *result,
+                struct error *error) {
+    int64_t began_ns = clock_now_ns();
+    pulse_set(PULSE_COMPUTES);
+    engine->awaited_ns = 0;
+    engine->in_vain = false;
+    memset(result, 0, step_result_bytes(plan->row_count, 0));
+    result->step = plan->step;
+    result->row_count = plan->row_count;
+    result->rank = plan->rank;
+    result->failed = run(engine, plan, result, error) != STATUS_OK;
+    if (result->failed) {
+        result->logprob_count = 0;
+        for (uint32_t i = 0; i < plan->row_count; i++)
+            step_result_rows(result)[i] =
+                (struct step_result_row){.slot = step_plan_rows(plan)[i].slot};
+    }
+    result->record = (struct record){
+        .version = RECORD_VERSION,
+        .kind = RECORD_STEP_DONE,
+        .bytes = (uint32_t)step_result_bytes(plan->row_count, result->logprob_count)};
+    result->compute_ns = clock_now_ns() - began_ns - engine->awaited_ns;
+    pulse_set(PULSE_WAITS); /* for the others' results, or the next order */
+}

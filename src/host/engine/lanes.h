@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Puts a schedule into the step plans of all ranks before they run: which one, given or measured
+ * (serving/policy/choose_overlap), and where each rank's step is cut into its micro-batches. The
+ * serving plane plans rows; how engines compute them is decided here.
+ */
+#ifndef HOST_ENGINE_LANES_H
+#define HOST_ENGINE_LANES_H
+
+#include "contract/step_plan.h"
+#include "compute/weights/shape.h"
+#include "serving/policy/choose_overlap.h"
+
+struct lanes {
+    bool measured;
+    enum overlap_kind kind; /* given; else of the step under way */
+    enum choose_overlap_reason reason;
+    struct choose_overlap choose;
+    struct choose_overlap_step step;
+};
+
+/* "auto", or a schedule's name: false if there is no such. What was measured stays. */
+bool lanes_named(const char *name, struct lanes *lanes);
+
+/* plans[ranks]. */
+void lanes_begin(struct lanes *lanes, struct step_plan *const *plans, uint32_t ranks,
+                 const struct shape *shape);
+
+/* The step took so long; noted also if its schedule was given. */
+void lanes_end(struct lanes *lanes, int64_t ns);
+
+#endif

@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An order is one message from rank 0, an answer one or more back. Rank 0 checks every plan before
+ * it sends any: all ranks' limits are the same, so none will refuse and leave the others waiting in
+ * an exchange.
+ *
+ * Waiting for an order may take long (a person thinks): a rank looks for a short while and then
+ * sleeps between looks. Within a step, waiting is Open MPI's, which yields where ranks outnumber
+ * CPUs.
+ */
+#include "host/engine/rank_group.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/pulse.h"
+#include "compute/exchange/ranks.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_NS 200000       /* a rank looks so long for an order before it sleeps */
+#define SLEEP_NS_MAX 1000000 /* between two looks */
+
+enum order_kind {
+    ORDER_OPEN,
+    ORDER_STEP,
+    ORDER_RUN,
+    ORDER_LINK,
+    ORDER_REPORT,
+    ORDER_TRACE,
+    ORDER_MOVE,
+    ORDER_TELL,
+    ORDER_ADOPT,
+    ORDER_DAMAGE,
+    ORDER_CLOSE,
+    ORDER_END
+};
+
+/* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
+ * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link; ORDER_MOVE: struct rank_moves, then the
+ * moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: the dropped layers. */
+struct order {
+    uint32_t kind;
+    uint32_t logits_count;
+    uint32_t has_probe, wants_routing, wants_mtp;
+    uint32_t probe_row, mtp_next_token;
+    uint32_t splits_replicas; /* in this step */
+};
+
+struct setup {
+    struct model_options options; /* its pointers mean nothing here */
+    bool engine;
+    char directory[PATH_MAX], weights_directory[PATH_MAX];
+};
+
+struct link {
+    double gbps, us;
+};
+
+struct rank_moves {
+    uint64_t bytes_per_second;
+    uint32_t count, reserved;
+};
+
+struct opened {
+    uint32_t status;
+    struct error error;
+};
+
+/* A rank's model, alone or within an engine. */
+struct seat {
+    struct model *model;
+    struct engine *engine;
+    size_t result_bytes; /* of a step, at most */
+};
+
+struct rank_group {
+    struct seat seat;
+    uint32_t count;
+    enum replica_choice replica_choice;
+    bool splits_replicas; /* in the step at hand */
+    char *message;        /* [message_bytes] */
+    size_t message_bytes;
+};
+
+struct worker {
+    struct seat seat;
+    struct step_result *result;
+    struct trace *trace; /* or NULL */
+    char *message;
+    size_t message_bytes;
+    float *logits;
+    size_t logits_floats;
+    uint32_t *routing; /* [layers][experts_per_token] */
+    uint32_t *argmax;  /* [step_tokens_max] */
+    uint32_t *tokens;  /* [model_slot_count] */
+};
+
+static void *grow(void *memory, size_t *bytes, size_t wanted) {
+    if (wanted <= *bytes) return memory;
+    memory = realloc(memory, wanted);
+    check(memory); /* a few plans' worth: without it, nothing goes on */
+    *bytes = wanted;
+    return memory;
+}
+
+/* Meanwhile the model's experts, if there is one, may be on their way. */
+static size_t wait_for(uint32_t rank, struct model *model) {
+    size_t bytes;
+    int64_t began_ns = clock_now_ns();
+    long sleep_ns = 50000;
+    while (!ranks_ready(rank, &bytes)) {
+        if (model) model_move_progress(model);
+        bool moving = model && model_move_told(model).pending;
+        if (moving || clock_now_ns() - began_ns < LOOK_NS) {
+            sched_yield();
+            continue;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = sleep_ns}, NULL);
+        if (sleep_ns < SLEEP_NS_MAX) sleep_ns *= 2;
+    }
+    return bytes;
+}
+
+static uint32_t routing_count(const struct model *model) {
+    const struct shape *shape = model_shape(model);
+    return shape->layers * shape->experts_per_token;
+}
+
+static uint32_t cpus_each(uint32_t ranks) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    int cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    uint32_t each = (uint32_t)cpus / ranks;
+    return each ? each : 1;
+}
+
+static enum status seat_open(struct seat *seat, const struct model_options *options, bool engine,
+                             struct error *error) {
+    enum status status = engine ? engine_open(options, &seat->engine, error)
+                                : model_open(options, &seat->model, error);
+    if (status != STATUS_OK) return status;
+    seat->result_bytes = step_result_bytes_max(options->step_rows_max, options->step_tokens_max);
+    if (engine) seat->model = engine_model(seat->engine);
+    const char *notice = model_weights_notice(seat->model);
+    if (notice[0] && options->rank == 0) fprintf(stderr, "%s\n", notice); /* for all */
+    return STATUS_OK;
+}
+
+static void seat_close(struct seat *seat) {
+    if (seat->engine)
+        engine_close(seat->engine);
+    else
+        model_close(seat->model);
+    *seat = (struct seat){.model = NULL};
+}
+
+/* --- rank 0 --------------------------------------------------------------------------------------
+ */
+
+static void order_all(struct rank_group *group, enum order_kind kind, const void *more,
+                      size_t more_bytes) {
+    struct order order = {.kind = (uint32_t)kind};
+    group->message = grow(group->message, &group->message_bytes, sizeof order + more_bytes);
+    memcpy(group->message, &order, sizeof order);
+    if (more_bytes) memcpy(group->message + sizeof order, more, more_bytes);
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        ranks_send(rank, group->message, sizeof order + more_bytes);
+}
+
+static size_t placement_bytes(const struct model_options *options) {
+    size_t experts = (size_t)options->placement_layers * options->placement_slots;
+    return options->placement ? experts * sizeof *options->placement : 0;
+}
+
+static enum status open_all(struct rank_group *group, const struct model_options *options,
+                            bool engine, struct error *error) {
+    struct setup *setup = calloc(1, sizeof *setup + placement_bytes(options));
+    const char *weights = options->weights_directory ? options->weights_directory : "";
+    if (!setup || strlen(options->directory) >= sizeof setup->directory ||
+        strlen(weights) >= sizeof setup->weights_directory) {
+        free(setup);
+        return error_set(error, STATUS_TOO_LARGE, "the model's path is too long");
+    }
+    setup->options = *options;
+    setup->engine = engine;
+    memcpy(setup->directory, options->directory, strlen(options->directory) + 1);
+    memcpy(setup->weights_directory, weights, strlen(weights) + 1);
+    if (options->placement) memcpy(setup + 1, options->placement, placement_bytes(options));
+    order_all(group, ORDER_OPEN, setup, sizeof *setup + placement_bytes(options));
+    free(setup);
+    enum status status = seat_open(&group->seat, options, engine, error);
+    for (uint32_t rank = 1; rank < group->count; rank++) {
+        struct opened opened;
+        ranks_receive(rank, &opened, sizeof opened);
+        if (opened.status == STATUS_OK || status != STATUS_OK) continue;
+        status =
+            error_set(error, (enum status)opened.status, "rank %u: %s", rank, opened.error.text);
+    }
+    return status;
+}
+
+static enum status open_group(const struct model_options *options, bool engine,
+                              struct rank_group **group_out, struct error *error) {
+    struct rank_group *group = calloc(1, sizeof *group);
+    if (!group) return error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
+    struct model_options own = *options;
+    group->count = own.rank_count = ranks_count();
+    own.rank = 0;
+    if (group->count > 1 && !own.threads) own.threads = cpus_each(group->count);
+    enum status status = open_all(group, &own, engine, error);
+    if (status != STATUS_OK) {
+        rank_group_close(group);
+        return status;
+    }
+    *group_out = group;
+    return STATUS_OK;
+}
+
+enum status rank_group_open(const struct model_options *options, struct rank_group **group_out,
+                            struct error *error) {
+    return open_group(options, false, group_out, error);
+}
+
+enum status rank_group_open_engines(const struct model_options *options,
+                                    struct rank_group **group_out, struct error *error) {
+    return open_group(options, true, group_out, error);
+}
+
+void rank_group_close(struct rank_group *group) {
+    if (!group) return;
+    order_all(group, ORDER_CLOSE, NULL, 0);
+    seat_close(&group->seat);
+    free(group->message);
+    free(group);
+}
+
+uint32_t rank_group_count(const struct rank_group *group) {
+    return group->count;
+}
+
+struct model *rank_group_model(const struct rank_group *group) {
+    return group->seat.model;
+}
+
+const struct engine *rank_group_engine(const struct rank_group *group) {
+    return group->seat.engine;
+}
+
+void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads) {
+    engine_set_loads(group->seat.engine, loads);
+}
+
+static const struct step_plan no_rows = {
+    .record = {.version = RECORD_VERSION, .kind = RECORD_RUN_STEP, .bytes = sizeof no_rows}};
+
+static const struct step_plan *plan_or_none(const struct rank_step *step) {
+    return step->plan ? step->plan : &no_rows;
+}
+
+static uint32_t count_logits(const struct step_plan *plan) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        count += step_plan_rows(plan)[i].logits_count;
+    return count;
+}
+
+/* Before a step: how all ranks choose among replicas in it. */
+static void choose_replicas_way(struct rank_group *group, const struct choose_replicas_step *step) {
+    group->splits_replicas = group->count > 1 && choose_replicas(group->replica_choice, step);
+    model_split_replicas(group->seat.model, group->splits_replicas);
+}
+
+static struct choose_replicas_step replicas_step(const struct rank_group *group) {
+    const struct placement *map = model_placement(group->seat.model);
+    return (struct choose_replicas_step){
+        .ranks = group->count, .experts = map->experts, .slots = map->ranks * map->slots_per_rank};
+}
+
+static void see_plan(struct choose_replicas_step *step, const struct step_plan *plan) {
+    step->tokens += plan->token_count;
+    step->urgent |= overlap_of((enum overlap_kind)plan->overlap)->urgency != NULL;
+}
+
+static void send_step(struct rank_group *group, uint32_t rank, const struct rank_step *step,
+                      bool mtp) {
+    const struct step_plan *plan = plan_or_none(step);
+    struct order order = {.kind = ORDER_STEP,
+                          .splits_replicas = group->splits_replicas,
+                          .logits_count = count_logits(plan),
+                          .has_probe = mtp || step->probe,
+                          .wants_mtp = mtp,
+                          .probe_row = MODEL_NO_ROW};
+    if (step->probe) {
+        order.wants_routing = step->probe->routing != NULL;
+        order.probe_row = step->probe->row;
+        order.mtp_next_token = step->probe->mtp_next_token;
+    }
+    size_t bytes = sizeof order + plan->record.bytes;
+    group->message = grow(group->message, &group->message_bytes, bytes);
+    memcpy(group->message, &order, sizeof order);
+    memcpy(group->message + sizeof order, plan, plan->record.bytes);
+    ranks_send(rank, group->message, bytes);
+}
+
+static void take_answers(const struct rank_group *group, uint32_t rank,
+                         const struct rank_step *step) {
+    const struct step_plan *plan = plan_or_none(step);
+    size_t logits = (size_t)count_logits(plan) * model_shape(group->seat.model)->vocab;
+    if (logits) ranks_receive(rank, step->logits, logits * sizeof *step->logits);
+    if (!step->probe) return;
+    if (step->probe->routing)
+        ranks_receive(rank, step->probe->routing,
+                      routing_count(group->seat.model) * sizeof(uint32_t));
+    if (step->probe->mtp_argmax && step->probe->row != MODEL_NO_ROW)
+        ranks_receive(rank, step->probe->mtp_argmax,
+                      step_plan_rows(plan)[step->probe->row].token_count * sizeof(uint32_t));
+}
+
+enum status rank_group_step(struct rank_group *group, const struct rank_step *steps,
+                            struct error *error) {
+    bool mtp = false;
+    uint32_t nothing;
+    struct choose_replicas_step step = replicas_step(group);
+    for (uint32_t rank = 0; rank < group->count; rank++) {
+        enum status status = model_check_plan(group->seat.model, plan_or_none(&steps[rank]), error);
+        if (status != STATUS_OK) return status;
+        if (steps[rank].probe && steps[rank].probe->mtp_argmax) mtp = true;
+        see_plan(&step, plan_or_none(&steps[rank]));
+    }
+    choose_replicas_way(group, &step);
+    if (mtp && !model_has_mtp(group->seat.model))
+        return error_set(error, STATUS_INVALID,
+                         "the model has no MTP layer, or was opened without it");
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        send_step(group, rank, &steps[rank], mtp);
+    struct model_probe follow = {.row = MODEL_NO_ROW, .mtp_argmax = mtp ? &nothing : NULL};
+    enum status status = model_step(group->seat.model, plan_or_none(&steps[0]), steps[0].logits,
+                                    steps[0].probe ? steps[0].probe : &follow, error);
+    check(status == STATUS_OK || group->count == 1); /* a probe that breaks a rule: our own bug */
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        take_answers(group, rank, &steps[rank]);
+    return status;
+}
+
+void rank_group_set_replicas(struct rank_group *group, enum replica_choice choice) {
+    group->replica_choice = choice;
+}
+
+void rank_group_set_link(struct rank_group *group, double gbps, double us) {
+    struct link link = {gbps, us};
+    order_all(group, ORDER_LINK, &link, sizeof link);
+    model_set_link(group->seat.model, gbps, us);
+}
+
+void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
+                     uint64_t bytes_per_second) {
+    struct rank_moves head = {.bytes_per_second = bytes_per_second, .count = count};
+    size_t bytes = sizeof head + count * sizeof *moves;
+    char *more = malloc(bytes);
+    check(more); /* a few KiB: without it, nothing goes on */
+    memcpy(more, &head, sizeof head);
+    memcpy(more + sizeof head, moves, count * sizeof *moves);
+    order_all(group, ORDER_MOVE, more, bytes);
+    free(more);
+    model_move_begin(group->seat.model, moves, count, bytes_per_second);
+}
+
+void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens) {
+    uint32_t wants_tokens = tokens != NULL, slots = model_slot_count(group->seat.model);
+    order_all(group, ORDER_TELL, &wants_tokens, sizeof wants_tokens);
+    model_move_progress(group->seat.model);
+    told[0] = model_move_told(group->seat.model);
+    if (tokens) model_take_tokens(group->seat.model, tokens);
+    for (uint32_t rank = 1; rank < group->count; rank++) {
+        ranks_receive(rank, &told[rank], sizeof told[rank]);
+        if (tokens) ranks_receive(rank, tokens + (size_t)rank * slots, slots * sizeof *tokens);
+    }
+}
+
+void rank_group_adopt(struct rank_group *group, const uint64_t *dropped) {
+    order_all(group, ORDER_ADOPT, dropped, LIMIT_LAYERS / 64 * sizeof *dropped);
+    model_move_adopt(group->seat.model, dropped);
+}
+
+void rank_group_damage(struct rank_group *group) {
+    order_all(group, ORDER_DAMAGE, NULL, 0);
+    model_move_damage(group->seat.model);
+}
+
+static void fail_plan(const struct step_plan *plan, struct step_result *result) {
+    size_t bytes = step_result_bytes(plan->row_count, 0);
+    memset(result, 0, bytes);
+    result->record = (struct record){
+        .version = RECORD_VERSION, .kind = RECORD_STEP_DONE, .bytes = (uint32_t)bytes};
+    result->step = plan->step;
+    result->rank = plan->rank;
+    result->row_count = plan->row_count;
+    result->failed = 1;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        step_result_rows(result)[i].slot = step_plan_rows(plan)[i].slot;
+}
+
+static void send_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {
+    struct order order = {.kind = ORDER_RUN, .splits_replicas = group->splits_replicas};
+    size_t bytes = sizeof order + plan->record.bytes;
+    group->message = grow(group->message, &group->message_bytes, bytes);
+    memcpy(group->message, &order, sizeof order);
+    memcpy(group->message + sizeof order, plan, plan->record.bytes);
+    ranks_send(rank, group->message, bytes);
+}
+
+/* All ranks' step took as long as rank 0's, which goes through its layers in step with the others
+ * and so has waited for theirs, too, whoever's rows waited for loads. Rows on several ranks wait at
+ * the same time, for the same layers of loads that began together: the longest waiting is what the
+ * step took more. Where they wait for different layers, or where a rank that waited would have been
+ * ahead of the others, it is a little more or less; the cost that a unit learns is an average, and
+ * few steps wait. */
+static void set_times(const struct rank_group *group, struct step_result *const *results,
+                      int64_t rank_0_ns) {
+    int64_t awaited_ns = 0;
+    for (uint32_t rank = 0; rank < group->count; rank++)
+        if (results[rank]->awaited_ns > awaited_ns) awaited_ns = results[rank]->awaited_ns;
+    int64_t compute_ns = rank_0_ns > awaited_ns ? rank_0_ns - awaited_ns : 0;
+    for (uint32_t rank = 0; rank < group->count; rank++)
+        results[rank]->compute_ns = compute_ns;
+}
+
+void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,
+                    struct step_result *const *results, struct error *error) {
+    struct error unused;
+    struct step_plan none = no_rows;
+    pulse_set(PULSE_WAITS); /* a rank that stands still may not take its order */
+    none.overlap = plans[0]->overlap;
+    struct choose_replicas_step step = replicas_step(group);
+    for (uint32_t rank = 0; rank < group->count; rank++) { /* those that fail still take part */
+        none.others_draft |= plans[rank]->others_draft;
+        see_plan(&step, plans[rank]);
+    }
+    choose_replicas_way(group, &step);
+    for (uint32_t rank = 1; rank < group->count; rank++) {
+        bool fails = engine_check(group->seat.engine, plans[rank], error) != STATUS_OK;
+        send_plan(group, rank, fails ? &none : plans[rank]);
+    }
+    bool fails = engine_check(group->seat.engine, plans[0], error) != STATUS_OK;
+    engine_run(group->seat.engine, fails ? &none : plans[0], results[0], &unused);
+    int64_t rank_0_ns = results[0]->compute_ns + results[0]->awaited_ns;
+    if (fails) fail_plan(plans[0], results[0]);
+    for (uint32_t rank = 1; rank < group->count; rank++) {
+        ranks_receive(rank, results[rank], group->seat.result_bytes);
+        if (results[rank]->row_count != plans[rank]->row_count)
+            fail_plan(plans[rank], results[rank]);
+    }
+    set_times(group, results, rank_0_ns);
+    pulse_set(PULSE_IDLE);
+}
+
+void rank_group_report(struct rank_group *group, struct rank_report *reports) {
+    order_all(group, ORDER_REPORT, NULL, 0);
+    reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->seat.model)};
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        ranks_receive(rank, &reports[rank], sizeof reports[rank]);
+}
+
+/* The events of another rank, for the caller to free; returns how many it lacks. */
+static size_t take_trace(uint32_t rank, struct trace_part *part_out) {
+    size_t counts[2]; /* events, lost ones */
+    ranks_receive(rank, counts, sizeof counts);
+    struct trace_event *events = malloc(counts[0] * sizeof *events + 1);
+    check(events); /* the rank waits for us to take them */
+    if (counts[0]) ranks_receive(rank, events, counts[0] * sizeof *events);
+    *part_out = (struct trace_part){events, counts[0]};
+    return counts[1];
+}
+
+enum status rank_group_write_trace(struct rank_group *group, const struct trace *own,
+                                   const char *path, struct error *error) {
+    struct trace_part *parts = calloc(group->count, sizeof *parts);
+    if (!parts) return error_set(error, STATUS_NO_MEMORY, "no memory for the trace");
+    size_t lost;
+    parts[0].events = trace_events(own, &parts[0].count, &lost);
+    order_all(group, ORDER_TRACE, NULL, 0);
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        lost += take_trace(rank, &parts[rank]);
+    enum status status = trace_write(path, parts, group->count, error);
+    if (!status && lost)
+        status =
+            error_set(error, STATUS_FULL,
+                      "the trace %.300s is long enough: it lacks the last %zu events", path, lost);
+    for (uint32_t rank = 1; rank < group->count; rank++)
+        free((void *)(uintptr_t)parts[rank].events);
+    free(parts);
+    return status;
+}
+
+void rank_group_end(void) {
+    static bool ended;
+    struct order order = {.kind = ORDER_END};
+    if (ended || ranks_rank() != 0) return;
+    ended = true;
+    for (uint32_t rank = 1; rank < ranks_count(); rank++)
+        ranks_send(rank, &order, sizeof order);
+    ranks_end();
+}
+
+/* --- the others ----------------------------------------------------------------------------------
+ */
+
+static struct rank_group_side beside; /* of this process, for its life */
+
+void rank_group_beside(const struct rank_group_side *side) {
+    beside = *side;
+}
+
+static void worker_close(struct worker *worker) {
+    if (worker->seat.model && beside.closing) beside.closing(beside.context);
+    seat_close(&worker->seat);
+    free(worker->result);
+    trace_close(worker->trace);
+    free(worker->logits);
+    free(worker->routing);
+    free(worker->argmax);
+    free(worker->tokens);
+    worker->result = NULL;
+    worker->trace = NULL;
+    worker->logits = NULL;
+    worker->logits_floats = 0;
+    worker->routing = worker->argmax = worker->tokens = NULL;
+}
+
+static void worker_open(struct worker *worker, struct setup *setup) {
+    struct opened opened = {.status = STATUS_OK};
+    struct model_options *options = &setup->options;
+    options->directory = setup->directory;
+    if (options->weights_directory) options->weights_directory = setup->weights_directory;
+    if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
+    options->progress = NULL;
+    options->rank = ranks_rank();
+    if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
+    options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
+    opened.status = (uint32_t)seat_open(&worker->seat, options, setup->engine, &opened.error);
+    if (opened.status == STATUS_OK && beside.opened)
+        opened.status = (uint32_t)beside.opened(beside.context, worker->seat.engine, options->rank,
+                                                &opened.error);
+    if (opened.status == STATUS_OK) {
+        worker->result = calloc(1, worker->seat.result_bytes);
+        worker->routing = calloc(routing_count(worker->seat.model) + 1, sizeof *worker->routing);
+        worker->argmax = calloc(options->step_tokens_max, sizeof *worker->argmax);
+        worker->tokens = calloc(model_slot_count(worker->seat.model) + 1, sizeof *worker->tokens);
+        check(worker->routing && worker->argmax && worker->result && worker->tokens);
+    }
+    ranks_send(0, &opened, sizeof opened);
+    pulse_set(PULSE_WAITS);
+}
+
+static void worker_step(struct worker *worker, const struct order *order,
+                        const struct step_plan *plan) {
+    struct error error;
+    struct model_probe probe = {.row = order->probe_row,
+                                .routing = order->wants_routing ? worker->routing : NULL,
+                                .mtp_argmax = order->wants_mtp ? worker->argmax : NULL,
+                                .mtp_next_token = order->mtp_next_token};
+    size_t logits = (size_t)order->logits_count * model_shape(worker->seat.model)->vocab;
+    size_t bytes = worker->logits_floats * sizeof *worker->logits;
+    worker->logits = grow(worker->logits, &bytes, logits * sizeof *worker->logits);
+    worker->logits_floats = bytes / sizeof *worker->logits;
+    enum status status = model_step(worker->seat.model, plan, worker->logits,
+                                    order->has_probe ? &probe : NULL, &error);
+    check(status == STATUS_OK); /* rank 0 has checked it */
+    if (logits) ranks_send(0, worker->logits, logits * sizeof *worker->logits);
+    if (order->wants_routing)
+        ranks_send(0, worker->routing, routing_count(worker->seat.model) * sizeof *worker->routing);
+    if (order->wants_mtp && order->probe_row != MODEL_NO_ROW)
+        ranks_send(0, worker->argmax,
+                   step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
+}
+
+static void worker_run(struct worker *worker, const struct step_plan *plan) {
+    struct error error;
+    check(worker->result);
+    engine_run(worker->seat.engine, plan, worker->result, &error);
+    check(!worker->result->failed); /* rank 0 has checked the plan */
+    ranks_send(0, worker->result, worker->result->record.bytes);
+}
+
+static void worker_send_trace(const struct worker *worker) {
+    size_t counts[2] = {0, 0};
+    const struct trace_event *events = NULL;
+    if (worker->trace) events = trace_events(worker->trace, &counts[0], &counts[1]);
+    ranks_send(0, counts, sizeof counts);
+    if (counts[0]) ranks_send(0, events, counts[0] * sizeof *events);
+}
+
+static void worker_report(const struct worker *worker) {
+    struct rank_report report = {.pid = getpid(), .model = model_rank(worker->seat.model)};
+    ranks_send(0, &report, sizeof report);
+}
+
+static void worker_move(const struct worker *worker, enum order_kind kind, const char *more) {
+    struct model *model = worker->seat.model;
+    const struct rank_moves *moves = (const struct rank_moves *)(const void *)more;
+    if (kind == ORDER_MOVE)
+        model_move_begin(model, (const struct expert_move *)(const void *)(moves + 1), moves->count,
+                         moves->bytes_per_second);
+    if (kind == ORDER_ADOPT) model_move_adopt(model, (const uint64_t *)(const void *)more);
+    if (kind == ORDER_DAMAGE) model_move_damage(model);
+    if (kind != ORDER_TELL) return;
+    struct model_moving told = model_move_told(model);
+    ranks_send(0, &told, sizeof told);
+    if (!*(const uint32_t *)(const void *)more) return;
+    model_take_tokens(model, worker->tokens);
+    ranks_send(0, worker->tokens, model_slot_count(model) * sizeof *worker->tokens);
+}
+
+void rank_group_work(void) {
+    struct worker worker = {.message = NULL};
+    for (;;) {
+        size_t bytes = wait_for(0, worker.seat.model);
+        worker.message = grow(worker.message, &worker.message_bytes, bytes);
+        ranks_receive(0, worker.message, bytes);
+        const struct order *order = (const struct order *)(const void *)worker.message;
+        char *more = worker.message + sizeof *order;
+        check(bytes >= sizeof *order);
+        if (order->kind == ORDER_END) break;
+        if (order->kind == ORDER_STEP || order->kind == ORDER_RUN)
+            model_split_replicas(worker.seat.model, order->splits_replicas);
+        if (order->kind == ORDER_OPEN) worker_open(&worker, (struct setup *)(void *)more);
+        if (order->kind == ORDER_STEP)
+            worker_step(&worker, order, (const struct step_plan *)(void *)more);
+        if (order->kind == ORDER_LINK) {
+            const struct link *link = (const struct link *)(const void *)more;
+            model_set_link(worker.seat.model, link->gbps, link->us);
+        }
+        if (order->kind == ORDER_RUN) worker_run(&worker, (const struct step_plan *)(void *)more);
+        if (order->kind == ORDER_REPORT) worker_report(&worker);
+        if (order->kind == ORDER_TRACE) worker_send_trace(&worker);
+        if (order->kind >= ORDER_MOVE && order->kind <= ORDER_DAMAGE)
+            worker_move(&worker, (enum order_kind)order->kind, more);
+        if (order->kind == ORDER_CLOSE) worker_close(&worker);
+    }
+    worker_close(&worker);
+    free(worker.message);
+    ranks_end();
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A group of ranks that hold one model together and step together: rank 0 drives, the others do as
+ * they are told. Each rank has its own sequences and KV pages; routed experts are spread over all.
+ * A process alone is a group of one, without messages.
+ *
+ *   rank 0       rank_group_open, rank_group_step ..., rank_group_close; rank_group_end at the end;
+ *                or rank_group_open_engines and rank_group_run, where ranks choose tokens too
+ *   the others   rank_group_work, until rank 0 ends
+ *
+ * All ranks are one program on one kind of machine, so structs travel as they lie in memory.
+ */
+#ifndef HOST_ENGINE_RANK_GROUP_H
+#define HOST_ENGINE_RANK_GROUP_H
+
+#include "host/engine/engine.h"
+#include "host/engine/trace.h"
+#include "serving/policy/choose_replicas.h"
+
+struct rank_group;
+
+/* What one rank does in a step; no plan: it only computes for the others. */
+struct rank_step {
+    const struct step_plan *plan;    /* without drafts */
+    float *logits;                   /* as in model_step */
+    const struct model_probe *probe; /* or NULL */
+};
+
+struct rank_report {
+    int64_t pid;
+    struct model_rank model;
+};
+
+/* Opens the model on all ranks of this job; `options` are rank 0's, their fields of ranks are
+ * filled in here, 0 threads become an even share of the CPUs, and if rank 0 has a trace, each rank
+ * keeps one. The first rank that cannot says why. */
+enum status rank_group_open(const struct model_options *options, struct rank_group **group_out,
+                            struct error *error) MUST_USE;
+/* As rank_group_open, with an engine on each rank's model: to rank_group_run. */
+enum status rank_group_open_engines(const struct model_options *options,
+                                    struct rank_group **group_out, struct error *error) MUST_USE;
+void rank_group_close(struct rank_group *group);
+
+uint32_t rank_group_count(const struct rank_group *group);
+/* Rank 0's. */
+struct model *rank_group_model(const struct rank_group *group);
+const struct engine *rank_group_engine(const struct rank_group *group);
+
+/* One step of all ranks: steps[rank_group_count]. */
+enum status rank_group_step(struct rank_group *group, const struct rank_step *steps,
+                            struct error *error) MUST_USE;
+
+/* Slows every rank's link to the others down; zeros: not. See struct model_options. */
+void rank_group_set_link(struct rank_group *group, double gbps, double us);
+
+/* From the next step on; REPLICAS_AUTO at first. */
+void rank_group_set_replicas(struct rank_group *group, enum replica_choice choice);
+
+/* For rank 0's engine; those of others are set beside their work. */
+void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads);
+
+/* One step of all ranks' engines, as engine_run: plans and results [rank_group_count]. A plan
+ * that breaks a rule fails alone; its reason, or the last such, is in *error. */
+void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,
+                    struct step_result *const *results, struct error *error);
+
+/* Experts change slots, on all ranks alike; see model_move_begin. */
+void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
+                     uint64_t bytes_per_second);
+/* How far each rank is: told[rank_group_count]. If `tokens`, also what each rank's slots have
+ * computed since it was last asked: [rank_group_count][model_slot_count]. */
+void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens);
+/* None is pending on any rank; see model_move_adopt. */
+void rank_group_adopt(struct rank_group *group, const uint64_t *dropped);
+/* The next expert that comes to each rank is damaged on its way. */
+void rank_group_damage(struct rank_group *group);
+
+/* reports[rank_group_count]. */
+void rank_group_report(struct rank_group *group, struct rank_report *reports);
+
+/* Gathers all ranks' traces, `own` being rank 0's, and writes them. */
+enum status rank_group_write_trace(struct rank_group *group, const struct trace *own,
+                                   const char *path, struct error *error) MUST_USE;
+
+/* What else a rank other than 0 does with its model while it is open: its own pages move by
+ * themselves. Said before rank_group_work. */
+struct rank_group_side {
+    void *context;
+    enum status (*opened)(void *context, struct engine *engine, uint32_t rank, struct error *error);
+    void (*closing)(void *context);
+};
+void rank_group_beside(const struct rank_group_side *side);
+
+/* What a rank other than 0 does. */
+void rank_group_work(void);
+
+/* Rank 0: lets the other ranks go and leaves the job; nothing outside a job, or the second time. */
+void rank_group_end(void);
+
+#endif

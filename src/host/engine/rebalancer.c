@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/engine/rebalancer.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "contract/record.h"
+#include "serving/policy/expert_load.h"
+#include "serving/policy/move_experts.h"
+#include "serving/policy/rebalance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPORTS_A_LOOK 4
+#define TELL_NS 10000000 /* between two questions whether all weights have come */
+#define MEMORY_CHOICES_PER_EXPERT                                                                  \
+    256 /* the loads' memory: a hundred choices tell a load to 10 %                                \
+         */
+#define CHOICES_PER_EXPERT_MIN 32
+#define LAYER_GAIN 0.02
+
+enum state { WATCHES, LOOKS, MOVES };
+
+struct rebalancer {
+    struct rank_group *group;
+    struct rebalancer_options options;
+    struct model *model;         /* rank 0's */
+    const struct placement *map; /* as it is; NULL: nothing ever moves */
+    struct rebalance_shape shape;
+    uint32_t layer_slots; /* of all ranks in a layer */
+    enum state state;
+    struct placement target;   /* as it is to be; only its slots' experts are used */
+    uint32_t next_layer;       /* to look at, or to move */
+    struct expert_move *moves; /* [layers][layer_slots] of the wave under way */
+    uint32_t move_count;
+    uint32_t *gives, *comes;   /* [ranks] experts of the wave */
+    struct model_moving *told; /* [ranks] */
+    uint32_t *tokens;          /* [ranks][slots of a rank] */
+    uint32_t *counts;          /* [experts] */
+    struct expert_load load;
+    struct rebalance rebalance;
+    struct rebalance_gain *gains; /* [layers] */
+    double *balance;              /* [layers] */
+    bool *masked;                 /* [ranks] */
+    bool mask_changed, changed;   /* changed: of what rebalancer_tell tells */
+    void *load_memory, *place_memory;
+    int64_t next_report_ns, next_look_ns, next_tell_ns;
+    uint64_t steps, shuffles, failures_before;
+    struct rebalancer_counts done;
+};
+
+static bool take_memory(struct rebalancer *r) {
+    size_t layers = r->map->layers, ranks = r->shape.ranks;
+    r->moves = calloc(layers * r->layer_slots, sizeof *r->moves);
+    r->gives = calloc(ranks, sizeof *r->gives);
+    r->comes = calloc(ranks, sizeof *r->comes);
+    r->told = calloc(ranks, sizeof *r->told);
+    r->tokens = calloc(ranks * (model_slot_count(r->model) + 1), sizeof *r->tokens);
+    r->counts = calloc(r->shape.experts, sizeof *r->counts);
+    r->gains = calloc(layers, sizeof *r->gains);
+    r->balance = calloc(layers, sizeof *r->balance);
+    r->masked = calloc(ranks, sizeof *r->masked);
+    r->load_memory = malloc(expert_load_bytes((uint32_t)layers, r->shape.experts));
+    r->place_memory = malloc(rebalance_bytes(&r->shape));
+    return r->moves && r->gives && r->comes && r->told && r->tokens && r->counts && r->gains &&
+           r->balance && r->masked && r->load_memory && r->place_memory;
+}
+
+enum status rebalancer_open(struct rank_group *group, const struct rebalancer_options *options,
+                            struct rebalancer **rebalancer_out, struct error *error) {
+    struct rebalancer *r = calloc(1, sizeof *r);
+    if (!r) return error_set(error, STATUS_NO_MEMORY, "no memory for the rebalancer");
+    r->group = group;
+    r->options = *options;
+    r->model = rank_group_model(group);
+    *rebalancer_out = r;
+    rank_group_set_replicas(group, options->replicas);
+    if (!model_spare_slots(r->model)) return STATUS_OK;
+    const struct placement *map = r->map = model_placement(r->model);
+    r->shape = (struct rebalance_shape){map->experts, map->ranks, map->slots_per_rank};
+    r->layer_slots = map->ranks * map->slots_per_rank;
+    enum status status = placement_open(&r->target, map->layers, map->experts, map->ranks,
+                                        map->slots_per_rank, error);
+    if (status == STATUS_OK && !take_memory(r))
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the rebalancer");
+    if (status != STATUS_OK) {
+        rebalancer_close(r);
+        return status;
+    }
+    expert_load_open(&r->load, map->layers, map->experts,
+                     (uint64_t)map->experts * MEMORY_CHOICES_PER_EXPERT, r->load_memory);
+    r->changed = true;
+    r->next_report_ns = r->next_look_ns = clock_now_ns() + (int64_t)(options->seconds * 1e9);
+    return STATUS_OK;
+}
+
+void rebalancer_close(struct rebalancer *r) {
+    if (!r) return;
+    placement_close(&r->target);
+    free(r->moves);
+    free(r->gives);
+    free(r->comes);
+    free(r->told);
+    free(r->tokens);
+    free(r->counts);
+    free(r->gains);
+    free(r->balance);
+    free(r->masked);
+    free(r->load_memory);
+    free(r->place_memory);
+    free(r);
+}
+
+struct rebalancer_counts rebalancer_counts(const struct rebalancer *r) {
+    return r->done;
+}
+
+static uint32_t millionths(double balance) {
+    return balance >= 1 ? 1000000 : (uint32_t)(balance * 1e6);
+}
+
+bool rebalancer_tell(struct rebalancer *r, struct record_experts *record_out) {
+    const struct rebalancer_counts *done = &r->done;
+    if (!r->map || !r->changed) return false;
+    r->changed = false;
+    *record_out = (struct record_experts){
+        .record = {RECORD_VERSION, RECORD_EXPERTS, sizeof *record_out},
+        .experts = r->shape.experts,
+        .ranks = r->shape.ranks,
+        .slots_per_rank = r->shape.slots_per_rank,
+        .layer_count = r->map->layers,
+        .rebalances_total = done->rebalances,
+        .moves_total = done->moves,
+        .bytes_total = done->bytes,
+        .failures_total = done->failures,
+        .stall_ns_total = done->stall_ns,
+        .stall_ns_max = done->stall_ns_max,
+        .balance = millionths(done->balance),
+        .balance_before = millionths(done->balance_before),
+        .balance_after = millionths(done->balance_after),
+    };
+    for (uint32_t layer = 0; layer < r->map->layers; layer++)
+        record_out->layer_balance[layer] = millionths(r->balance[layer]);
+    for (uint32_t rank = 0; rank < r->shape.ranks; rank++) {
+        record_out->masked[rank / 64] |= (uint64_t)r->masked[rank] << rank % 64;
+        record_out->empty[rank / 64] |= (uint64_t)rebalancer_is_empty(r, rank) << rank % 64;
+    }
+    return true;
+}
+
+/* --- what the slots have computed ----------------------------------------------------------------
+ */
+
+/* The reports of all ranks' slots in a layer, `first` being their place in each report. */
+static void add_report(struct rebalancer *r, uint32_t layer, uint32_t first) {
+    uint32_t room = r->shape.slots_per_rank, slots = model_slot_count(r->model);
+    memset(r->counts, 0, r->shape.experts * sizeof *r->counts);
+    for (uint32_t rank = 0; rank < r->shape.ranks; rank++) {
+        const uint32_t *experts = placement_of_rank(r->map, layer, rank);
+        for (uint32_t i = 0; i < room; i++)
+            if (experts[i] != PLACEMENT_EMPTY)
+                r->counts[experts[i]] += r->tokens[(size_t)rank * slots + first + i];
+    }
+    expert_load_add(&r->load, layer, r->counts);
+}
+
+static void ask(struct rebalancer *r) {
+    uint32_t first = 0;
+    rank_group_tell(r->group, r->told, r->tokens);
+    for (uint32_t layer = 0; layer < r->map->layers; layer++) {
+        if (!model_layer_moves(r->model, layer)) continue;
+        add_report(r, layer, first);
+        first += r->shape.slots_per_rank;
+    }
+}
+
+/* --- a wave --------------------------------------------------------------------------------------
+ */
+
+/* A layer's moves behind those of the wave; false, and nothing, if a rank lacks room for them. */
+static bool add_layer(struct rebalancer *r, uint32_t layer) {
+    size_t at = (size_t)layer * r->layer_slots;
+    uint32_t room = r->shape.slots_per_rank, spares = model_spare_slots(r->model);
+    struct move_experts change = {.layer = layer,
+                                  .ranks = r->shape.ranks,
+                                  .slots_per_rank = room,
+                                  .from = r->map->slot_expert + at,
+                                  .to = r->target.slot_expert + at};
+    struct expert_move *moves = r->moves + r->move_count;
+    uint32_t count = move_experts(&change, r->gives, moves);
+    for (uint32_t rank = 0; rank < r->shape.ranks; rank++)
+        if (r->comes[rank] + move_experts_to(moves, count, rank, room) > spares) return false;
+    for (uint32_t rank = 0; rank < r->shape.ranks; rank++)
+        r->comes[rank] += move_experts_to(moves, count, rank, room);
+    for (uint32_t i = 0; i < count && r->options.from_checkpoint; i++)
+        moves[i].from = EXPERT_MOVE_FROM_CHECKPOINT;
+    r->move_count += count;
+    return true;
+}
+
+static void say_done(const struct rebalancer *r) {
+    const struct rebalancer_counts *done = &r->done;
+    char balance[64] = "nothing known of loads";
+    if (done->balance_after > 0)
+        snprintf(balance, sizeof balance, "balance %.3f -> %.3f", done->balance_before,
+                 done->balance_after);
+    fprintf(stderr,
+            "experts rebalanced: %s; %llu experts and %.1f MiB moved so far, %.0f us of stall at "
+            "most\n",
+            balance, (unsigned long long)done->moves, (double)done->bytes / (1 << 20),
+            (double)done->stall_ns_max * 1e-3);
+}
+
+static void end_map(struct rebalancer *r) {
+    r->state = WATCHES;
+    r->changed = true;
+    r->done.rebalances++;
+    rebalance_done(&r->rebalance, clock_now_ns());
+    expert_load_restart(&r->load);
+    if (r->options.says) say_done(r);
+}
+
+/* The next layers that fit; none are left: the new map is carried out. */
+static void begin_wave(struct rebalancer *r) {
+    r->move_count = 0;
+    memset(r->gives, 0, r->shape.ranks * sizeof *r->gives);
+    memset(r->comes, 0, r->shape.ranks * sizeof *r->comes);
+    for (; r->next_layer < r->map->layers; r->next_layer++)
+        if (model_layer_moves(r->model, r->next_layer) && !add_layer(r, r->next_layer)) break;
+    if (r->move_count)
+        rank_group_move(r->group, r->moves, r->move_count, r->options.bytes_per_second);
+    else
+        end_map(r);
+}
+
+static void begin_moving(struct rebalancer *r) {
+    r->state = MOVES;
+    r->next_layer = 0;
+    r->next_tell_ns = 0;
+    begin_wave(r);
+}
+
+static bool is_through(struct rebalancer *r) {
+    ask(r);
+    for (uint32_t rank = 0; rank < r->shape.ranks; rank++)
+        if (r->told[rank].pending) return false;
+    return true;
+}
+
+static void adopt(struct rebalancer *r) {
+    struct rebalancer_counts *done = &r->done;
+    uint64_t dropped[LIMIT_LAYERS / 64] = {0};
+    done->moves = done->bytes = 0;
+    for (uint32_t rank = 0; rank < r->shape.ranks; rank++) {
+        const struct model_moving *told = &r->told[rank];
+        done->moves += told->moves;
+        done->bytes += told->bytes;
+        done->failures += told->failures;
+        if (told->failures) fprintf(stderr, "%s\n", told->error.text);
+        for (uint32_t i = 0; i < LIMIT_LAYERS / 64; i++)
+            dropped[i] |= told->failed[i];
+    }
+    int64_t began_ns = clock_now_ns();
+    rank_group_adopt(r->group, dropped);
+    int64_t stall_ns = clock_now_ns() - began_ns;
+    done->version++;
+    done->stall_ns += stall_ns;
+    if (stall_ns > done->stall_ns_max) done->stall_ns_max = stall_ns;
+}
+
+static void move(struct rebalancer *r, int64_t now_ns) {
+    model_move_progress(r->model); /* there may be no step to do it */
+    if (now_ns < r->next_tell_ns) return;
+    r->next_tell_ns = now_ns + TELL_NS;
+    if (!is_through(r)) return;
+    adopt(r);
+    begin_wave(r);
+}
+
+/* --- a new map by chance -------------------------------------------------------------------------
+ */
+
+void rebalancer_reshuffle(struct rebalancer *r) {
+    if (!r->map || r->state != WATCHES) return;
+    placement_spread(&r->target, ++r->shuffles);
+    begin_moving(r);
+}
+
+static void reshuffle(struct rebalancer *r) {
+    if (r->state == WATCHES) {
+        if (r->steps % r->options.reshuffle_steps == 0) rebalancer_reshuffle(r);
+        return;
+    }
+    while (r->state == MOVES) {
+        while (!is_through(r))
+            ;
+        adopt(r);
+        begin_wave(r);
+    }
+}
+
+/* --- a better map --------------------------------------------------------------------------------
+ */
+
+static struct rebalance_rule rule_of(const struct rebalancer *r) {
+    return (struct rebalance_rule){.gain = r->options.gain,
+                                   .layer_gain = LAYER_GAIN,
+                                   .choices_min =
+                                       (uint64_t)r->shape.experts * CHOICES_PER_EXPERT_MIN,
+                                   .rest_ns = (int64_t)(r->options.seconds * 1e9)};
+}
+
+/* All layers have been looked at. */
+static void judge(struct rebalancer *r, int64_t now_ns) {
+    struct rebalance_rule rule = rule_of(r);
+    double mean = 0, before = 0, after = 0;
+    uint64_t choices = 0;
+    r->state = WATCHES;
+    r->changed = true;
+    r->next_look_ns = now_ns + (int64_t)(r->options.seconds * 1e9);
+    for (uint32_t layer = 0; layer < r->map->layers; layer++) {
+        struct rebalance_gain *gain = &r->gains[layer];
+        bool changes = rebalance_changes(&rule, gain);
+        if (r->load.choices[layer] > choices) choices = r->load.choices[layer];
+        r->balance[layer] = gain->before > 0 ? gain->mean / gain->before : 0;
+        mean += gain->mean;
+        before += gain->before;
+        after += changes ? gain->after : gain->before;
+        size_t at = (size_t)layer * r->layer_slots, bytes = r->layer_slots * sizeof(uint32_t);
+        if (!changes) memcpy(r->target.slot_expert + at, r->map->slot_expert + at, bytes);
+    }
+    r->done.balance = before > 0 ? mean / before : 0;
+    if (rebalance_judge(&r->rebalance, &rule, r->gains, r->map->layers, choices, now_ns) !=
+        REBALANCE_GOES)
+        return;
+    r->done.balance_before = r->done.balance;
+    r->done.balance_after = after > 0 ? mean / after : 0;
+    begin_moving(r);
+}
+
+/* One layer: some tens of microseconds between two steps. */
+static void look(struct rebalancer *r, int64_t now_ns) {
+    uint32_t layer = r->next_layer++;
+    if (layer == r->map->layers) {
+        judge(r, now_ns);
+        return;
+    }
+    r->gains[layer] = (struct rebalance_gain){.moves = 0};
+    if (!model_layer_moves(r->model, layer)) return;
+    size_t at = (size_t)layer * r->layer_slots;
+    rebalance_layer(&r->shape, expert_load_of(&r->load, layer), r->masked, r->map->slot_expert + at,
+                    r->place_memory, r->target.slot_expert + at, &r->gains[layer]);
+}
+
+static void watch(struct rebalancer *r, int64_t now_ns) {
+    if (!r->options.measured && !r->mask_changed) return;
+    if (now_ns >= r->next_report_ns || r->mask_changed) {
+        ask(r);
+        r->next_report_ns = now_ns + (int64_t)(r->options.seconds * 1e9 / REPORTS_A_LOOK);
+    }
+    if (now_ns < r->next_look_ns && !r->mask_changed) return;
+    r->mask_changed = false;
+    r->state = LOOKS;
+    r->next_layer = 0;
+}
+
+void rebalancer_turn(struct rebalancer *r) {
+    int64_t now_ns = clock_now_ns();
+    r->steps++;
+    if (!r->map) return;
+    if (r->options.reshuffle_steps)
+        reshuffle(r);
+    else if (r->state == WATCHES)
+        watch(r, now_ns);
+    else if (r->state == LOOKS)
+        look(r, now_ns);
+    else
+        move(r, now_ns);
+}
+
+bool rebalancer_is_busy(const struct rebalancer *r) {
+    return r->map && (r->mask_changed || r->state != WATCHES);
+}
+
+/* --- masked ranks --------------------------------------------------------------------------------
+ */
+
+enum status rebalancer_mask(struct rebalancer *r, uint32_t rank, bool masked, struct error *error) {
+    uint32_t count = 0;
+    if (!r->map || rank >= r->shape.ranks)
+        return error_set(error, STATUS_INVALID, "there is no rank %u to be masked, of %u", rank,
+                         rank_group_count(r->group));
+    bool before = r->masked[rank];
+    r->masked[rank] = masked;
+    for (uint32_t i = 0; i < r->shape.ranks; i++)
+        count += r->masked[i];
+    if (count == r->shape.ranks || !rebalance_fits(&r->shape, r->masked)) {
+        r->masked[rank] = before;
+        return error_set(error, STATUS_INVALID,
+                         "rank %u cannot be masked: the others have %u slots in a layer for %u "
+                         "experts; it takes --redundant-experts %u",
+                         rank, (r->shape.ranks - count) * r->shape.slots_per_rank, r->shape.experts,
+                         count < r->shape.ranks ? rebalance_redundancy(&r->shape, count) : 0);
+    }
+    r->mask_changed |= masked != before;
+    r->changed |= masked != before;
+    return STATUS_OK;
+}
+
+bool rebalancer_is_empty(const struct rebalancer *r, uint32_t rank) {
+    for (uint32_t layer = 0; layer < r->map->layers; layer++)
+        for (uint32_t i = 0; i < r->shape.slots_per_rank && model_layer_moves(r->model, layer); i++)
+            if (placement_of_rank(r->map, layer, rank)[i] != PLACEMENT_EMPTY) return false;
+    return true;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/http/http_message.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define CHUNK_OVERHEAD_MAX 16384 /* bytes of chunk extensions and trailers in one body */
+#define CHUNK_DIGITS_MAX 12      /* hexadecimal digits of a chunk's size */
+#define LENGTH_DIGITS_MAX 18     /* decimal digits of Content-Length */
+
+static const struct http_refusal accepted = {0, NULL};
+
+size_t http_message_head_bytes(struct bytes text, size_t searched) {
+    size_t from = searched > 3 ? searched - 3 : 0;
+    if (text.count < 4) return 0;
+    const char *end = memmem(text.data + from, text.count - from, "\r\n\r\n", 4);
+    return end ? (size_t)(end - text.data) + 4 : 0;
+}
+
+static bool is_token_character(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c != 0 && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+static bool is_named(struct bytes name, const char *lower_case) {
+    return name.count == strlen(lower_case) && !strncasecmp(name.data, lower_case, name.count);
+}
+
+static struct bytes trimmed(struct bytes text) {
+    while (text.count && (text.data[0] == ' ' || text.data[0] == '\t'))
+        text.data++, text.count--;
+    while (text.count && (text.data[text.count - 1] == ' ' || text.data[text.count - 1] == '\t'))
+        text.count--;
+    return text;
+}
+
+/* The text before `end`, with *text moved behind it; everything if there is no `end`. */
+static struct bytes cut_before(struct bytes *text, char end) {
+    const char *at = text->count ? memchr(text->data, end, text->count) : NULL;
+    struct bytes piece = {text->data, at ? (size_t)(at - text->data) : text->count};
+    size_t taken = at ? piece.count + 1 : piece.count;
+    *text = (struct bytes){text->data + taken, text->count - taken};
+    return piece;
+}
+
+/* The next line, without its CRLF; false if it is not ended by exactly that. */
+static bool take_line(struct bytes *text, struct bytes *line_out) {
+    struct bytes line = cut_before(text, '\n');
+    if (line.count == 0 || line.data[line.count - 1] != '\r') return false;
+    line.count--;
+    if (memchr(line.data, '\r', line.count) || memchr(line.data, 0, line.count)) return false;
+    *line_out = line;
+    return true;
+}
+
+static struct http_refusal read_request_line(struct bytes line, struct http_head *head) {
+    static const struct http_refusal bad = {400, "the request line is not HTTP"};
+    struct bytes method = cut_before(&line, ' '), target = cut_before(&line, ' '), version = line;
+    if (method.count == 0 || target.count == 0) return bad;
+    for (size_t i = 0; i < method.count; i++)
+        if (!is_token_character(method.data[i])) return bad;
+    for (size_t i = 0; i < target.count; i++)
+        if ((unsigned char)target.data[i] <= ' ' || target.data[i] == 0x7F) return bad;
+    if (version.count != 8 || memcmp(version.data, "HTTP/", 5) || version.data[6] != '.')
+        return bad;
+    if (version.data[5] != '1' || version.data[7] < '0' || version.data[7] > '9')
+        return (struct http_refusal){505, "only HTTP/1.0 and HTTP/1.1 are spoken here"};
+    head->minor_version = (uint32_t)(version.data[7] - '0');
+
+    static const char *const names[HTTP_VERB_OTHER] = {"GET", "HEAD", "POST", "OPTIONS"};
+    head->verb = HTTP_VERB_OTHER;
+    for (int verb = 0; verb < HTTP_VERB_OTHER; verb++)
+        if (bytes_equal(method, bytes_of(names[verb]))) head->verb = (enum http_verb)verb;
+
+    /* A proxy's absolute form names the host again: skip it. */
+    if (target.count > 7 && !strncasecmp(target.data, "http://", 7)) {
+        struct bytes rest = {target.data + 7, target.count - 7};
+        struct bytes authority = cut_before(&rest, '/');
+        size_t skipped = 7 + authority.count;
+        target = skipped < target.count
+                     ? (struct bytes){target.data + skipped, target.count - skipped}
+                     : BYTES_LITERAL("/");
+    } else if (target.data[0] != '/' && !(head->verb == HTTP_VERB_OPTIONS && target.data[0] == '*'))
+        return bad;
+    head->path = cut_before(&target, '?');
+    return accepted;
+}
+
+static bool read_length(struct bytes value, uint64_t *length_out) {
+    if (value.count == 0 || value.count > LENGTH_DIGITS_MAX) return false;
+    uint64_t length = 0;
+    for (size_t i = 0; i < value.count; i++) {
+        if (value.data[i] < '0' || value.data[i] > '9') return false;
+        length = length * 10 + (uint64_t)(value.data[i] - '0');
+    }
+    *length_out = length;
+    return true;
+}
+
+/* What the headers have said so far. */
+struct header_counts {
+    uint32_t hosts, lengths, codings;
+};
+
+static struct http_refusal read_header(struct bytes name, struct bytes value,
+                                       struct http_head *head, struct header_counts *counts) {
+    if (is_named(name, "host")) {
+        counts->hosts++;
+    } else if (is_named(name, "content-length")) {
+        if (counts->lengths++ || !read_length(value, &head->body_bytes))
+            return (struct http_refusal){400, "Content-Length must be one decimal number"};
+    } else if (is_named(name, "transfer-encoding")) {
+        if (counts->codings++ || !is_named(value, "chunked"))
+            return (struct http_refusal){501, "the only Transfer-Encoding understood is chunked"};
+        head->chunked = true;
+    } else if (is_named(name, "connection")) {
+        while (value.count) {
+            struct bytes option = trimmed(cut_before(&value, ','));
+            if (is_named(option, "close"))
+                head->keep_alive = false;
+            else if (is_named(option, "keep-alive") && head->minor_version == 0)
+                head->keep_alive = true;
+        }
+    } else if (is_named(name, "expect")) {
+        if (!is_named(value, "100-continue"))
+            return (struct http_refusal){417, "the only Expect understood is 100-continue"};
+        head->expects_continue = head->minor_version >= 1;
+    } else if (is_named(name, "authorization")) {
+        head->authorization = value;
+    } else if (is_named(name, "origin")) {
+        head->origin = value;
+    } else if (is_named(name, "if-none-match")) {
+        head->if_none_match = value;
+    } else if (is_named(name, "x-fathom-receipt")) {
+        head->wants_receipt = value.count && !is_named(value, "0") && !is_named(value, "false");
+    }
+    return accepted;
+}
+
+static struct http_refusal read_headers(struct bytes text, struct http_head *head) {
+    static const struct http_refusal bad = {400, "a header line is not HTTP"};
+    struct header_counts counts = {0};
+    for (;;) {
+        struct bytes line;
+        if (!take_line(&text, &line)) return bad;
+        if (line.count == 0) break;
+        if (!memchr(line.data, ':', line.count)) return bad;
+        struct bytes value = line, name = cut_before(&value, ':');
+        if (name.count == 0) return bad;
+        for (size_t i = 0; i < name.count;
+             i++) /* also refuses folded lines and blanks before ':' */
+            if (!is_token_character(name.data[i])) return bad;
+        for (size_t i = 0; i < value.count; i++)
+            if (((unsigned char)value.data[i] < ' ' && value.data[i] != '\t') ||
+                value.data[i] == 0x7F)
+                return bad;
+        struct http_refusal refusal = read_header(name, trimmed(value), head, &counts);
+        if (refusal.status) return refusal;
+    }
+    if (counts.lengths && counts.codings)
+        return (struct http_refusal){400,
+                                     "Content-Length and Transfer-Encoding exclude each other"};
+    if (counts.codings && head->minor_version == 0)
+        return (struct http_refusal){400, "HTTP/1.0 has no Transfer-Encoding"};
+    if (counts.hosts > 1 || (counts.hosts == 0 && head->minor_version >= 1))
+        return (struct http_refusal){400, "HTTP/1.1 needs exactly one Host header"};
+    return accepted;
+}
+
+struct http_refusal http_message_read_head(struct bytes text, struct http_head *head_out) {
+    struct http_head head = {0};
+    struct bytes line;
+    while (text.count >= 2 && !memcmp(text.data, "\r\n", 2))
+        text.data += 2, text.count -= 2;
+    if (!take_line(&text, &line)) return (struct http_refusal){400, "the request line is not HTTP"};
+    struct http_refusal refusal = read_request_line(line, &head);
+    if (refusal.status) return refusal;
+    head.keep_alive = head.minor_version >= 1;
+    refusal = read_headers(text, &head);
+    if (refusal.status) return refusal;
+    *head_out = head;
+    return accepted;
+}
+
+/* Places in a chunked body; the names say what is expected next. */
+enum {
+    CHUNK_SIZE,
+    CHUNK_EXTENSION,
+    CHUNK_SIZE_LF,
+    CHUNK_DATA,
+    CHUNK_DATA_CR,
+    CHUNK_DATA_LF,
+    CHUNK_TRAILER, /* at the start of a trailer line, or of the end */
+    CHUNK_TRAILER_LINE,
+    CHUNK_TRAILER_LF,
+    CHUNK_END_LF,
+};
+
+static int hexadecimal(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+static bool take_size_character(struct http_chunks *chunks, char c) {
+    int digit = hexadecimal(c);
+    if (digit >= 0) {
+        chunks->left = chunks->left * 16 + (uint64_t)digit;
+        return ++chunks->digits <= CHUNK_DIGITS_MAX;
+    }
+    if (chunks->digits == 0) return false;
+    chunks->place = c == '\r' ? CHUNK_SIZE_LF : CHUNK_EXTENSION;
+    return c == '\r' || c == ';' || c == ' ' || c == '\t';
+}
+
+/* One byte outside of the data; false: the body is broken. */
+static bool take_character(struct http_chunks *chunks, char c) {
+    switch (chunks->place) {
+    case CHUNK_SIZE:
+        return take_size_character(chunks, c);
+    case CHUNK_EXTENSION:
+        if (c == '\r') chunks->place = CHUNK_SIZE_LF;
+        return c != '\n' && c != 0 && ++chunks->overhead <= CHUNK_OVERHEAD_MAX;
+    case CHUNK_SIZE_LF:
+        chunks->place = chunks->left ? CHUNK_DATA : CHUNK_TRAILER;
+        return c == '\n';
+    case CHUNK_DATA_CR:
+        chunks->place = CHUNK_DATA_LF;
+        return c == '\r';
+    case CHUNK_DATA_LF:
+        chunks->place = CHUNK_SIZE;
+        chunks->digits = 0;
+        return c == '\n';
+    case CHUNK_TRAILER:
+        chunks->place = c == '\r' ? CHUNK_END_LF : CHUNK_TRAILER_LINE;
+        return c != '\n' && ++chunks->overhead <= CHUNK_OVERHEAD_MAX;
+    case CHUNK_TRAILER_LINE:
+        if (c == '\r') chunks->place = CHUNK_TRAILER_LF;
+        return c != '\n' && c != 0 && ++chunks->overhead <= CHUNK_OVERHEAD_MAX;
+    case CHUNK_TRAILER_LF:
+        chunks->place = CHUNK_TRAILER;
+        return c == '\n';
+    case CHUNK_END_LF:
+        chunks->done = true;
+        return c == '\n';
+    default:
+        return false;
+    }
+}
+
+size_t http_chunks_take(struct http_chunks *chunks, struct bytes text, struct bytes *piece_out) {
+    size_t taken = 0;
+    *piece_out = (struct bytes){text.data, 0};
+    while (taken < text.count && !chunks->done && !chunks->broken) {
+        if (chunks->place == CHUNK_DATA) {
+            size_t there = text.count - taken;
+            size_t count = chunks->left < there ? (size_t)chunks->left : there;
+            *piece_out = (struct bytes){text.data + taken, count};
+            chunks->left -= count;
+            if (chunks->left == 0) chunks->place = CHUNK_DATA_CR;
+            return taken + count;
+        }
+        if (!take_character(chunks, text.data[taken++])) {
+            chunks->broken = true;
+            chunks->done = false;
+        }
+    }
+    return taken;
+}

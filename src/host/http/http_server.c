@@ -1,0 +1,837 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A connection is in one place at a time:
+ *
+ *   HEAD -> BODY -> WAITING -> STREAMING -> FLUSHING -> HEAD ...      (one request after the other)
+ *     any of the first two, refused -> LINGERING -> closed
+ *
+ * FLUSHING lasts until the answer has left our memory, so a client cannot pile up answers by
+ * sending request behind request. LINGERING takes and forgets what a refused client still sends:
+ * closing at once would make the kernel reset the connection, and the refusal would be lost.
+ */
+#include "host/http/http_server.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "host/http/http_message.h"
+
+#define LISTEN_BACKLOG 4096 /* the kernel's default of 128 made 5,000 connects take 15 s */
+#define INPUT_WINDOW ((size_t)64 << 10) /* bytes read ahead */
+#define LINGER_STRETCH 10 /* linger_ms_max is for silence; all in all it takes at most so many */
+#define LINGER_BYTES_MAX ((uint64_t)1 << 30)
+#define ACCEPT_PAUSE_MS 100 /* when file descriptors have run out */
+#define SLOT_BITS 20
+#define URL_BYTES 320
+
+enum place {
+    PLACE_HEAD,
+    PLACE_BODY,
+    PLACE_WAITING,
+    PLACE_STREAMING,
+    PLACE_FLUSHING,
+    PLACE_LINGERING
+};
+
+struct connection {
+    struct http_server *server;
+    struct bufferevent *stream;
+    struct event *deadline;
+    enum place place;
+    uint32_t slot;
+    uint64_t exchange; /* names the current request to the gateway; 0: it knows of none */
+    size_t searched;   /* bytes of the head already searched for its end */
+    bool head_started; /* the deadline is the head's, not the idle one */
+    char *head_text;   /* `head` points into it */
+    struct http_head head;
+    struct http_chunks chunks;
+    char *body;
+    size_t body_bytes, body_capacity;
+    bool keep_alive;
+    bool chunked_answer;
+    uint64_t lingered_bytes;
+    struct timeval linger_end; /* when it ends even if bytes keep coming */
+};
+
+struct http_server {
+    struct http_server_options options;
+    struct event_base *base;
+    struct evconnlistener *listener;
+    struct event *accept_pause;
+    int socket;
+    char url[URL_BYTES];
+    struct connection **slots; /* [connections_max] */
+    uint32_t *free_slots;      /* [free_count] */
+    uint32_t free_count;
+    uint64_t exchange_serial;
+    uint32_t open_exchanges;
+    size_t bodies_bytes;
+    bool draining;
+};
+
+static void advance(struct connection *connection);
+
+/* ---- life of a connection ---- */
+
+static void set_deadline(struct connection *connection, uint32_t ms) {
+    struct timeval time = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000) * 1000};
+    event_add(connection->deadline, &time);
+}
+
+static void linger(struct connection *connection) {
+    struct http_server *server = connection->server;
+    uint32_t ms = server->options.linger_ms_max;
+    connection->place = PLACE_LINGERING;
+    event_base_gettimeofday_cached(server->base, &connection->linger_end);
+    connection->linger_end.tv_sec += (time_t)ms * LINGER_STRETCH / 1000;
+    set_deadline(connection, ms);
+}
+
+/* A client that is slow to send all is heard out, one that sends forever is not. */
+static void linger_on(struct connection *connection) {
+    struct timeval now;
+    event_base_gettimeofday_cached(connection->server->base, &now);
+    if (evutil_timercmp(&now, &connection->linger_end, <))
+        set_deadline(connection, connection->server->options.linger_ms_max);
+}
+
+static void forget_request(struct connection *connection) {
+    connection->server->bodies_bytes -= connection->body_capacity;
+    free(connection->body);
+    free(connection->head_text);
+    connection->body = connection->head_text = NULL;
+    connection->body_bytes = connection->body_capacity = 0;
+    connection->chunks = (struct http_chunks){0};
+    connection->head = (struct http_head){0};
+}
+
+static bool is_answering(const struct connection *connection) {
+    return connection->place == PLACE_WAITING || connection->place == PLACE_STREAMING ||
+           connection->place == PLACE_FLUSHING;
+}
+
+static void close_connection(struct connection *connection) {
+    struct http_server *server = connection->server;
+    if (connection->exchange) {
+        struct record_client_gone gone = {
+            .record = {RECORD_VERSION, RECORD_CLIENT_GONE, sizeof gone},
+            .connection = {connection->exchange}};
+        check(server->options.deliver(server->options.deliver_context, &gone.record) == STATUS_OK);
+    }
+    if (is_answering(connection)) server->open_exchanges--;
+    forget_request(connection);
+    server->slots[connection->slot] = NULL;
+    server->free_slots[server->free_count++] = connection->slot;
+    event_free(connection->deadline);
+    bufferevent_free(connection->stream);
+    free(connection);
+    if (server->listener && server->free_count == 1) evconnlistener_enable(server->listener);
+}
+
+static void start_next_request(struct connection *connection) {
+    connection->place = PLACE_HEAD;
+    connection->head = (struct http_head){0};
+    connection->searched = 0;
+    connection->head_started = false;
+    set_deadline(connection, connection->server->options.idle_ms_max);
+}
+
+/* The answer stands in the output buffer, whole. */
+static void flush_answer(struct connection *connection) {
+    connection->exchange = 0;
+    connection->place = PLACE_FLUSHING;
+    /* An empty buffer makes no write event; this one comes from the loop, never from in here. */
+    bufferevent_trigger(connection->stream, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
+}
+
+static void finish_flush(struct connection *connection) {
+    connection->server->open_exchanges--;
+    if (!connection->keep_alive || connection->server->draining) {
+        linger(connection);
+        shutdown(bufferevent_getfd(connection->stream), SHUT_WR);
+        return;
+    }
+    start_next_request(connection);
+    advance(connection);
+}
+
+/* ---- writing ---- */
+
+static const char *status_phrase(uint32_t status) {
+    switch (status) {
+    case 200:
+        return "OK";
+    case 204:
+        return "No Content";
+    case 304:
+        return "Not Modified";
+    case 400:
+        return "Bad Request";
+    case 401:
+        return "Unauthorized";
+    case 402:
+        return "Payment Required";
+    case 403:
+        return "Forbidden";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 408:
+        return "Request Timeout";
+    case 413:
+        return "Content Too Large";
+    case 417:
+        return "Expectation Failed";
+    case 422:
+        return "Unprocessable Content";
+    case 429:
+        return "Too Many Requests";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 500:
+        return "Internal Server Error";
+    case 501:
+        return "Not Implemented";
+    case 503:
+        return "Service Unavailable";
+    case 505:
+        return "HTTP Version Not Supported";
+    default:
+        return "Status";
+    }
+}
+
+static struct evbuffer *begin_answer(struct connection *connection, uint32_t status) {
+    struct evbuffer *out = bufferevent_get_output(connection->stream);
+    struct http_server *server = connection->server;
+    char date[64];
+    time_t now = time(NULL);
+    struct tm calendar;
+    gmtime_r(&now, &calendar);
+    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
+    evbuffer_add_printf(out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
+                        status_phrase(status), date);
+    if (!connection->keep_alive || server->draining)
+        evbuffer_add_printf(out, "Connection: close\r\n");
+    else if (connection->head.minor_version == 0)
+        evbuffer_add_printf(out, "Connection: keep-alive\r\n");
+    if (server->options.allow_origin)
+        evbuffer_add_printf(out,
+                            "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
+                            "Access-Control-Expose-Headers: X-Fathom-Receipt\r\n",
+                            server->options.allow_origin);
+    return out;
+}
+
+static void end_answer_with(struct connection *connection, struct evbuffer *out,
+                            const char *content_type, struct bytes body) {
+    evbuffer_add_printf(out,
+                        "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n"
+                        "Content-Length: %zu\r\n\r\n",
+                        content_type, body.count);
+    if (connection->head.verb != HTTP_VERB_HEAD) evbuffer_add(out, body.data, body.count);
+}
+
+static void write_error(struct connection *connection, uint32_t status, const char *message) {
+    char body[512];
+    int count =
+        snprintf(body, sizeof body,
+                 "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
+                 message, status >= 500 ? "server_error" : "invalid_request_error");
+    struct evbuffer *out = begin_answer(connection, status);
+    if (status == 503) evbuffer_add_printf(out, "Retry-After: 1\r\n");
+    end_answer_with(connection, out, "application/json", (struct bytes){body, (size_t)count});
+}
+
+/* Answers a request that will not be read to its end. */
+static void refuse(struct connection *connection, uint32_t status, const char *message) {
+    connection->keep_alive = false;
+    write_error(connection, status, message);
+    forget_request(connection);
+    linger(connection);
+}
+
+/* ---- answering what the server itself knows ---- */
+
+static const struct http_asset *find_asset(const struct http_server *server, struct bytes path) {
+    for (size_t i = 0; i < server->options.asset_count; i++)
+        if (bytes_equal(path, bytes_of(server->options.assets[i].path)))
+            return &server->options.assets[i];
+    return NULL;
+}
+
+static uint64_t
+content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing more */
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < content.count; i++)
+        hash = (hash ^ (unsigned char)content.data[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static void answer_with_asset(struct connection *connection, const struct http_asset *asset) {
+    char tag[32];
+    snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"", content_hash(asset->content));
+    bool known = bytes_equal(connection->head.if_none_match, bytes_of(tag));
+    struct evbuffer *out = begin_answer(connection, known ? 304 : 200);
+    evbuffer_add_printf(
+        out,
+        "ETag: %s\r\nCache-Control: no-cache\r\nReferrer-Policy: no-referrer\r\n"
+        "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
+        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'\r\n",
+        tag);
+    if (known)
+        evbuffer_add_printf(out, "\r\n");
+    else
+        end_answer_with(connection, out, asset->type, asset->content);
+    flush_answer(connection);
+}
+
+static void answer_options(struct connection *connection) {
+    struct evbuffer *out = begin_answer(connection, 204);
+    evbuffer_add_printf(out, "Allow: GET, HEAD, POST, OPTIONS\r\n");
+    if (connection->server->options.allow_origin)
+        evbuffer_add_printf(out, "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
+                                 "Access-Control-Allow-Headers: *, Authorization\r\n"
+                                 "Access-Control-Max-Age: 86400\r\n");
+    evbuffer_add_printf(out, "\r\n");
+    flush_answer(connection);
+}
+
+/* ---- handing a request on ---- */
+
+static uint64_t name_exchange(struct connection *connection) {
+    return ++connection->server->exchange_serial << SLOT_BITS | connection->slot;
+}
+
+static struct record_client_request *make_request(struct connection *connection) {
+    const struct http_head *head = &connection->head;
+    size_t path_at = record_tail(sizeof(struct record_client_request));
+    size_t authorization_at = record_tail(path_at + head->path.count);
+    size_t body_at = record_tail(authorization_at + head->authorization.count);
+    size_t bytes = record_tail(body_at + connection->body_bytes);
+    struct record_client_request *request = calloc(1, bytes);
+    if (!request) return NULL;
+    *request = (struct record_client_request){
+        .record = {RECORD_VERSION, RECORD_CLIENT_REQUEST, (uint32_t)bytes},
+        .connection = {name_exchange(connection)},
+        .unix_time = (int64_t)time(NULL),
+        .method = head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD ? HTTP_GET
+                  : head->verb == HTTP_VERB_POST                              ? HTTP_POST
+                                                                              : HTTP_OTHER,
+        .path_bytes = (uint32_t)head->path.count,
+        .authorization_bytes = (uint32_t)head->authorization.count,
+        .body_bytes = (uint32_t)connection->body_bytes,
+        .wants_receipt = head->wants_receipt,
+    };
+    check(getrandom(request->random, sizeof request->random, 0) == sizeof request->random);
+    memcpy((char *)request + path_at, head->path.data, head->path.count);
+    if (head->authorization.count)
+        memcpy((char *)request + authorization_at, head->authorization.data,
+               head->authorization.count);
+    if (connection->body_bytes)
+        memcpy((char *)request + body_at, connection->body, connection->body_bytes);
+    return request;
+}
+
+static void deliver_request(struct connection *connection) {
+    struct http_server *server = connection->server;
+    struct record_client_request *request = make_request(connection);
+    enum status status = STATUS_FULL;
+    if (request)
+        status = server->options.deliver(server->options.deliver_context, &request->record);
+    if (status == STATUS_OK) {
+        connection->exchange = request->connection.value;
+    } else {
+        write_error(connection, 503, "the server is busy; try again in a moment");
+        flush_answer(connection);
+    }
+    free(request);
+}
+
+/* The request is whole. */
+static void handle_request(struct connection *connection) {
+    const struct http_head *head = &connection->head;
+    event_del(connection->deadline);
+    connection->place = PLACE_WAITING;
+    connection->server->open_exchanges++;
+    const struct http_asset *asset = NULL;
+    if (head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD)
+        asset = find_asset(connection->server, head->path);
+    if (asset)
+        answer_with_asset(connection, asset);
+    else if (head->verb == HTTP_VERB_OPTIONS)
+        answer_options(connection);
+    else
+        deliver_request(connection);
+    bool is_head = head->verb == HTTP_VERB_HEAD;
+    uint32_t minor_version = head->minor_version;
+    forget_request(connection);
+    connection->head.verb =
+        is_head ? HTTP_VERB_HEAD : HTTP_VERB_OTHER; /* begin_answer needs both */
+    connection->head.minor_version = minor_version;
+}
+
+/* ---- reading ---- */
+
+static bool grow_body(struct connection *connection, size_t bytes) {
+    struct http_server *server = connection->server;
+    if (bytes <= connection->body_capacity) return true;
+    size_t capacity = connection->body_capacity ? connection->body_capacity * 2 : 4096;
+    if (capacity < bytes) capacity = bytes;
+    size_t more = capacity - connection->body_capacity;
+    if (server->bodies_bytes + more > server->options.bodies_bytes_max) return false;
+    char *body = realloc(connection->body, capacity);
+    if (!body) return false;
+    connection->body = body;
+    connection->body_capacity = capacity;
+    server->bodies_bytes += more;
+    return true;
+}
+
+/* Appends to the body; false when the request has been refused. */
+static bool keep_body(struct connection *connection, struct bytes piece) {
+    size_t bytes = connection->body_bytes + piece.count;
+    if (bytes > connection->server->options.body_bytes_max) {
+        refuse(connection, 413, "the request's body is too large");
+        return false;
+    }
+    if (!grow_body(connection, bytes)) {
+        refuse(connection, 503, "too many large requests at once; try again in a moment");
+        return false;
+    }
+    memcpy(connection->body + connection->body_bytes, piece.data, piece.count);
+    connection->body_bytes = bytes;
+    return true;
+}
+
+/* Each of the readers returns true if it got on, false if it waits for bytes or gave up. */
+static bool read_head(struct connection *connection) {
+    struct http_server *server = connection->server;
+    struct evbuffer *in = bufferevent_get_input(connection->stream);
+    size_t there = evbuffer_get_length(in);
+    if (there == 0) return false;
+    if (!connection->head_started) {
+        connection->head_started = true;
+        set_deadline(connection, server->options.head_ms_max);
+    }
+    size_t looked_at =
+        there < server->options.head_bytes_max ? there : server->options.head_bytes_max;
+    const char *text = (const char *)evbuffer_pullup(in, (ev_ssize_t)looked_at);
+    size_t bytes = http_message_head_bytes((struct bytes){text, looked_at}, connection->searched);
+    if (bytes == 0) {
+        connection->searched = looked_at;
+        if (looked_at == server->options.head_bytes_max)
+            refuse(connection, 431, "the request's header is too large");
+        return false;
+    }
+    connection->head_text = malloc(bytes);
+    if (!connection->head_text) {
+        refuse(connection, 503, "out of memory; try again in a moment");
+        return false;
+    }
+    evbuffer_remove(in, connection->head_text, bytes);
+    struct http_refusal refusal =
+        http_message_read_head((struct bytes){connection->head_text, bytes}, &connection->head);
+    if (!refusal.status && connection->head.body_bytes > server->options.body_bytes_max)
+        refusal = (struct http_refusal){413, "the request's body is too large"};
+    if (refusal.status) {
+        refuse(connection, refusal.status, refusal.message);
+        return false;
+    }
+    connection->keep_alive = connection->head.keep_alive;
+    connection->place = PLACE_BODY;
+    set_deadline(connection, server->options.body_ms_max);
+    bool has_body = connection->head.chunked || connection->head.body_bytes;
+    if (connection->head.expects_continue && has_body && evbuffer_get_length(in) == 0)
+        evbuffer_add_printf(bufferevent_get_output(connection->stream),
+                            "HTTP/1.1 100 Continue\r\n\r\n");
+    return true;
+}
+
+static bool read_chunked_body(struct connection *connection) {
+    struct evbuffer *in = bufferevent_get_input(connection->stream);
+    while (evbuffer_get_length(in) && !connection->chunks.done) {
+        struct evbuffer_iovec run;
+        evbuffer_peek(in, -1, NULL, &run, 1);
+        struct bytes piece;
+        size_t taken = http_chunks_take(&connection->chunks,
+                                        (struct bytes){run.iov_base, run.iov_len}, &piece);
+        if (piece.count && !keep_body(connection, piece)) return false;
+        evbuffer_drain(in, taken);
+        if (connection->chunks.broken) {
+            refuse(connection, 400, "the chunked body is broken");
+            return false;
+        }
+    }
+    return connection->chunks.done;
+}
+
+static bool read_plain_body(struct connection *connection) {
+    struct evbuffer *in = bufferevent_get_input(connection->stream);
+    while (connection->body_bytes < connection->head.body_bytes) {
+        if (evbuffer_get_length(in) == 0) return false;
+        struct evbuffer_iovec run;
+        evbuffer_peek(in, -1, NULL, &run, 1);
+        size_t left = connection->head.body_bytes - connection->body_bytes;
+        size_t count = run.iov_len < left ? run.iov_len : left;
+        if (!keep_body(connection, (struct bytes){run.iov_base, count})) return false;
+        evbuffer_drain(in, count);
+    }
+    return true;
+}
+
+static bool read_body(struct connection *connection) {
+    bool whole =
+        connection->head.chunked ? read_chunked_body(connection) : read_plain_body(connection);
+    if (whole) handle_request(connection);
+    return whole;
+}
+
+static void advance(struct connection *connection) {
+    bool going = true;
+    while (going) {
+        if (connection->place == PLACE_HEAD)
+            going = read_head(connection);
+        else if (connection->place == PLACE_BODY)
+            going = read_body(connection);
+        else
+            going = false;
+    }
+}
+
+/* ---- events ---- */
+
+static void on_readable(struct bufferevent *stream, void *context) {
+    struct connection *connection = context;
+    if (connection->place == PLACE_LINGERING) {
+        struct evbuffer *in = bufferevent_get_input(stream);
+        connection->lingered_bytes += evbuffer_get_length(in);
+        evbuffer_drain(in, evbuffer_get_length(in));
+        if (connection->lingered_bytes > LINGER_BYTES_MAX)
+            close_connection(connection);
+        else
+            linger_on(connection);
+        return;
+    }
+    advance(connection);
+}
+
+/* The output buffer has run empty. */
+static void on_written(struct bufferevent *stream, void *context) {
+    struct connection *connection = context;
+    if (evbuffer_get_length(bufferevent_get_output(stream))) return;
+    if (connection->place == PLACE_FLUSHING)
+        finish_flush(connection);
+    else if (connection->place == PLACE_LINGERING)
+        shutdown(bufferevent_getfd(stream), SHUT_WR);
+}
+
+static void on_ended(struct bufferevent *stream, short what, void *context) {
+    struct connection *connection = context;
+    bool closed_its_side = (what & BEV_EVENT_EOF) != 0;
+    if (closed_its_side && connection->place == PLACE_FLUSHING &&
+        evbuffer_get_length(bufferevent_get_output(stream))) {
+        connection->keep_alive = false; /* it may still be reading */
+        return;
+    }
+    close_connection(connection);
+}
+
+static void on_deadline(evutil_socket_t socket, short what, void *context) {
+    struct connection *connection = context;
+    bool in_request = (connection->place == PLACE_HEAD && connection->head_started) ||
+                      connection->place == PLACE_BODY;
+    if (in_request)
+        refuse(connection, 408, "the request did not come in time");
+    else
+        close_connection(connection);
+}
+
+static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
+                        struct sockaddr *address, int address_bytes, void *context) {
+    struct http_server *server = context;
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (!connection) goto no_memory;
+    connection->server = server;
+    connection->deadline = evtimer_new(server->base, on_deadline, connection);
+    if (!connection->deadline) goto no_timer;
+    connection->stream = bufferevent_socket_new(server->base, socket, BEV_OPT_CLOSE_ON_FREE);
+    if (!connection->stream) goto no_stream;
+    int on = 1;
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    connection->slot = server->free_slots[--server->free_count];
+    server->slots[connection->slot] = connection;
+    if (server->free_count == 0) evconnlistener_disable(listener);
+
+    struct timeval stall = {(time_t)(server->options.stall_ms_max / 1000),
+                            (suseconds_t)(server->options.stall_ms_max % 1000) * 1000};
+    bufferevent_set_timeouts(connection->stream, NULL, &stall);
+    bufferevent_setwatermark(connection->stream, EV_READ, 0,
+                             server->options.head_bytes_max + INPUT_WINDOW);
+    bufferevent_setcb(connection->stream, on_readable, on_written, on_ended, connection);
+    bufferevent_enable(connection->stream, EV_READ | EV_WRITE);
+    start_next_request(connection);
+    return;
+no_stream:
+    event_free(connection->deadline);
+no_timer:
+    free(connection);
+no_memory:
+    evutil_closesocket(socket);
+}
+
+static void on_accept_failed(struct evconnlistener *listener, void *context) {
+    struct http_server *server = context;
+    struct timeval pause = {0, ACCEPT_PAUSE_MS * 1000};
+    fprintf(stderr, "cannot accept a connection: %s; trying again in %d ms\n", strerror(errno),
+            ACCEPT_PAUSE_MS);
+    evconnlistener_disable(listener);
+    event_add(server->accept_pause, &pause);
+}
+
+static void on_accept_pause_over(evutil_socket_t socket, short what, void *context) {
+    struct http_server *server = context;
+    if (server->listener && server->free_count) evconnlistener_enable(server->listener);
+}
+
+/* ---- what the gateway says ---- */
+
+static struct connection *find_exchange(struct http_server *server, struct connection_id id) {
+    uint64_t slot = id.value & ((1u << SLOT_BITS) - 1);
+    if (slot >= server->options.connections_max || !server->slots[slot]) return NULL;
+    return server->slots[slot]->exchange == id.value ? server->slots[slot] : NULL;
+}
+
+static struct bytes tail_of(const struct record *record, size_t fixed_bytes, uint32_t count) {
+    return (struct bytes){(const char *)record + record_tail(fixed_bytes), count};
+}
+
+static void respond(struct http_server *server, const struct record_respond *answer) {
+    static const char *const types[CONTENT_TYPE_COUNT] = {
+        [CONTENT_JSON] = "application/json",
+        [CONTENT_TEXT] = "text/plain; charset=utf-8",
+        [CONTENT_METRICS] = "text/plain; version=0.0.4; charset=utf-8",
+        [CONTENT_EVENTS] = "text/event-stream; charset=utf-8",
+    };
+    struct connection *connection = find_exchange(server, answer->connection);
+    if (!connection) return;
+    check(answer->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
+    struct evbuffer *out = begin_answer(connection, answer->http_status);
+    evbuffer_add_printf(out, "Cache-Control: no-store\r\n");
+    if (answer->retry_after_seconds)
+        evbuffer_add_printf(out, "Retry-After: %" PRIu32 "\r\n", answer->retry_after_seconds);
+    if (answer->http_status == 401) evbuffer_add_printf(out, "WWW-Authenticate: Bearer\r\n");
+    if (answer->receipt_bytes)
+        evbuffer_add_printf(out, "X-Fathom-Receipt: %.*s\r\n", (int)answer->receipt_bytes,
+                            (const char *)answer + respond_receipt_at(answer->body_bytes));
+    end_answer_with(connection, out, types[answer->content_type],
+                    tail_of(&answer->record, sizeof *answer, answer->body_bytes));
+    flush_answer(connection);
+}
+
+static void begin_stream(struct http_server *server, const struct record_stream_begin *begin) {
+    struct connection *connection = find_exchange(server, begin->connection);
+    if (!connection) return;
+    check(connection->place == PLACE_WAITING);
+    connection->place = PLACE_STREAMING;
+    connection->chunked_answer = connection->head.minor_version >= 1;
+    if (!connection->chunked_answer)
+        connection->keep_alive = false; /* its end is the answer's end */
+    struct evbuffer *out = begin_answer(connection, 200);
+    evbuffer_add_printf(out,
+                        "Content-Type: text/event-stream; charset=utf-8\r\n"
+                        "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n"
+                        "X-Content-Type-Options: nosniff\r\n%s\r\n",
+                        connection->chunked_answer ? "Transfer-Encoding: chunked\r\n" : "");
+}
+
+static void stream_data(struct http_server *server, const struct record_stream_data *data) {
+    struct connection *connection = find_exchange(server, data->connection);
+    if (!connection || data->data_bytes == 0) return;
+    check(connection->place == PLACE_STREAMING);
+    struct evbuffer *out = bufferevent_get_output(connection->stream);
+    if (evbuffer_get_length(out) + data->data_bytes > server->options.output_bytes_max) {
+        close_connection(connection); /* it reads too slowly */
+        return;
+    }
+    if (connection->chunked_answer) evbuffer_add_printf(out, "%" PRIx32 "\r\n", data->data_bytes);
+    struct bytes bytes = tail_of(&data->record, sizeof *data, data->data_bytes);
+    evbuffer_add(out, bytes.data, bytes.count);
+    if (connection->chunked_answer) evbuffer_add(out, "\r\n", 2);
+}
+
+static void end_stream(struct http_server *server, const struct record_stream_end *end) {
+    struct connection *connection = find_exchange(server, end->connection);
+    if (!connection) return;
+    check(connection->place == PLACE_STREAMING);
+    if (connection->chunked_answer)
+        evbuffer_add(bufferevent_get_output(connection->stream), "0\r\n\r\n", 5);
+    flush_answer(connection);
+}
+
+void http_server_perform(struct http_server *server, const struct record *record) {
+    switch (record->kind) {
+    case RECORD_RESPOND:
+        respond(server, (const struct record_respond *)record);
+        break;
+    case RECORD_STREAM_BEGIN:
+        begin_stream(server, (const struct record_stream_begin *)record);
+        break;
+    case RECORD_STREAM_DATA:
+        stream_data(server, (const struct record_stream_data *)record);
+        break;
+    case RECORD_STREAM_END:
+        end_stream(server, (const struct record_stream_end *)record);
+        break;
+    default:
+        check(!"a record that is not for clients");
+    }
+}
+
+/* ---- life of the server ---- */
+
+void http_server_defaults(struct http_server_options *options) {
+    *options = (struct http_server_options){
+        .host = "127.0.0.1",
+        .port = 8000,
+        .connections_max = 8192,
+        .head_bytes_max = 16 << 10,
+        .body_bytes_max = (size_t)8 << 20,
+        .bodies_bytes_max = (size_t)256 << 20,
+        .output_bytes_max = (size_t)256 << 10,
+        .head_ms_max = 10000,
+        .body_ms_max = 60000,
+        .idle_ms_max = 75000,
+        .stall_ms_max = 30000,
+        .linger_ms_max = 3000,
+    };
+}
+
+/* Writes the URL under which `socket` is reached. */
+static void note_url(struct http_server *server, const char *host) {
+    struct sockaddr_storage address;
+    socklen_t address_bytes = sizeof address;
+    char port[16] = "0";
+    getsockname(server->socket, (struct sockaddr *)&address, &address_bytes);
+    getnameinfo((struct sockaddr *)&address, address_bytes, NULL, 0, port, sizeof port,
+                NI_NUMERICSERV);
+    bool bare_v6 = strchr(host, ':') != NULL;
+    snprintf(server->url, sizeof server->url, "http://%s%.250s%s:%s", bare_v6 ? "[" : "", host,
+             bare_v6 ? "]" : "", port);
+}
+
+static enum status bind_address(struct http_server *server, struct error *error) {
+    const struct http_server_options *options = &server->options;
+    char port[16];
+    snprintf(port, sizeof port, "%" PRIu32, options->port);
+    struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    int failure = getaddrinfo(options->host, port, &hints, &found);
+    if (failure)
+        return error_set(error, STATUS_INVALID,
+                         "--host %s is no address of this machine: %s; 127.0.0.1 is this machine "
+                         "alone, 0.0.0.0 all its networks",
+                         options->host, gai_strerror(failure));
+    int saved = 0;
+    for (struct addrinfo *at = found; at && server->socket < 0; at = at->ai_next) {
+        int on = 1;
+        int fd =
+            socket(at->ai_family, at->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
+        if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0) {
+            server->socket = fd;
+        } else {
+            saved = errno;
+            if (fd >= 0) close(fd);
+        }
+    }
+    freeaddrinfo(found);
+    if (server->socket < 0)
+        return error_set(error, STATUS_IO,
+                         "cannot listen on %s port %" PRIu32 ": %s; choose another with --host and "
+                         "--port (port 0 takes a free one)",
+                         options->host, options->port, strerror(saved));
+    note_url(server, options->host);
+    return STATUS_OK;
+}
+
+enum status http_server_open(const struct http_server_options *options, struct event_base *base,
+                             struct http_server **server_out, struct error *error) {
+    check(options->connections_max > 0 && options->connections_max < 1u << SLOT_BITS);
+    struct http_server *server = calloc(1, sizeof *server);
+    if (!server) return error_set(error, STATUS_NO_MEMORY, "no memory for the HTTP server");
+    server->options = *options;
+    server->base = base;
+    server->socket = -1;
+    server->slots = calloc(options->connections_max, sizeof *server->slots);
+    server->free_slots = calloc(options->connections_max, sizeof *server->free_slots);
+    server->accept_pause = evtimer_new(base, on_accept_pause_over, server);
+    enum status status = STATUS_OK;
+    if (!server->slots || !server->free_slots || !server->accept_pause)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the HTTP server");
+    if (!status) status = bind_address(server, error);
+    if (status) {
+        http_server_close(server);
+        return status;
+    }
+    for (uint32_t i = options->connections_max; i-- > 0;)
+        server->free_slots[server->free_count++] = i;
+    *server_out = server;
+    return STATUS_OK;
+}
+
+enum status http_server_start(struct http_server *server, struct error *error) {
+    server->listener = evconnlistener_new(server->base, on_accepted, server,
+                                          LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
+                                          LISTEN_BACKLOG, server->socket);
+    if (!server->listener)
+        return error_set(error, STATUS_IO,
+                         "cannot listen on %s: %s; choose another with --host and --port (port 0 "
+                         "takes a free one)",
+                         server->url, strerror(errno));
+    evconnlistener_set_error_cb(server->listener, on_accept_failed);
+    return STATUS_OK;
+}
+
+void http_server_close(struct http_server *server) {
+    if (server->slots)
+        for (uint32_t i = 0; i < server->options.connections_max; i++)
+            if (server->slots[i]) close_connection(server->slots[i]);
+    if (server->listener)
+        evconnlistener_free(server->listener);
+    else if (server->socket >= 0)
+        close(server->socket);
+    if (server->accept_pause) event_free(server->accept_pause);
+    free(server->slots);
+    free(server->free_slots);
+    free(server);
+}
+
+const char *http_server_url(const struct http_server *server) {
+    return server->url;
+}
+
+void http_server_drain(struct http_server *server) {
+    server->draining = true;
+}
+
+uint32_t http_server_open_exchanges(const struct http_server *server) {
+    return server->open_exchanges;
+}

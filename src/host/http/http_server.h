@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The HTTP server: turns requests into RECORD_CLIENT_REQUEST, and RECORD_RESPOND and
+ * RECORD_STREAM_* back into answers. Serves the pages embedded in the binary itself. Runs on
+ * libevent's bufferevents, in the event loop's one thread.
+ *
+ * What it protects: heads and bodies have limits and deadlines, so a slow sender is cut off; a
+ * reader who lets its answer pile up is cut off; the memory of all unfinished bodies together is
+ * bounded; a client that leaves is noticed at once, also while nothing is being written, and
+ * reported with RECORD_CLIENT_GONE. A client that closes its sending side counts as gone.
+ */
+#ifndef HOST_HTTP_HTTP_SERVER_H
+#define HOST_HTTP_HTTP_SERVER_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "contract/record.h"
+
+struct event_base;
+struct http_server;
+
+/* A file of the embedded pages. */
+struct http_asset {
+    const char *path, *type;
+    struct bytes content;
+};
+
+struct http_server_options {
+    const char *host; /* name or address to listen on */
+    uint32_t port;    /* 0: any free one */
+    const char
+        *allow_origin; /* for Access-Control-Allow-Origin; NULL: other sites' pages are kept out */
+    uint32_t connections_max;
+    size_t head_bytes_max, body_bytes_max;
+    size_t bodies_bytes_max; /* of all unfinished requests together */
+    size_t output_bytes_max; /* unsent bytes of a stream; its reader is cut off beyond */
+    uint32_t head_ms_max;    /* from a request's first byte to its head's end */
+    uint32_t body_ms_max;
+    uint32_t idle_ms_max;   /* a connection without a request */
+    uint32_t stall_ms_max;  /* a reader that takes nothing */
+    uint32_t linger_ms_max; /* a refused client that sends nothing and does not leave */
+    const struct http_asset *assets;
+    size_t asset_count;
+    /* Takes a copy of the record. STATUS_FULL is answered with 503 (requests only: a CLIENT_GONE
+     * must be taken always). */
+    enum status (*deliver)(void *context, const struct record *record);
+    void *deliver_context;
+};
+
+/* Limits that suit a public server; host, port, assets and deliver are left to the caller. */
+void http_server_defaults(struct http_server_options *options);
+
+/* Binds the address, so that a wrong one is known before anything slow starts; clients are refused
+ * until http_server_start. */
+enum status http_server_open(const struct http_server_options *options, struct event_base *base,
+                             struct http_server **server_out, struct error *error);
+enum status http_server_start(struct http_server *server, struct error *error);
+void http_server_close(struct http_server *server);
+
+/* "http://127.0.0.1:8000", with the port in use. */
+const char *http_server_url(const struct http_server *server);
+
+/* Carries out a RECORD_RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. A client that is gone
+ * makes it do nothing. */
+void http_server_perform(struct http_server *server, const struct record *record);
+
+/* From now on every answer closes its connection. */
+void http_server_drain(struct http_server *server);
+
+/* Requests that have come whole and are not answered to the last byte. */
+uint32_t http_server_open_exchanges(const struct http_server *server);
+
+#endif

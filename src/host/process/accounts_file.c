@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/process/accounts_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "contract/machine.h"
+#include "host/process/file.h"
+#include "host/process/yaml_complaint.h"
+
+#define FILE_BYTES_MAX ((size_t)4 << 20)
+#define DIGEST_WORD "sha256:"
+
+/* ---- the schema ---- */
+
+struct entry {
+    char *name, *group;
+    char **keys;
+    unsigned key_count;
+    uint32_t requests_max;
+    bool is_operator;
+};
+
+struct entries {
+    struct entry *accounts;
+    unsigned account_count;
+};
+
+static const cyaml_schema_value_t key_schema = {
+    CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 0, CYAML_UNLIMITED)};
+
+static const cyaml_schema_field_t entry_fields[] = {
+    CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, struct entry, name, 0, CYAML_UNLIMITED),
+    CYAML_FIELD_STRING_PTR("group", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct entry, group,
+                           0, CYAML_UNLIMITED),
+    CYAML_FIELD_SEQUENCE_COUNT("keys", CYAML_FLAG_POINTER, struct entry, keys, key_count,
+                               &key_schema, 0, LIMIT_ACCOUNT_KEYS),
+    CYAML_FIELD_UINT("requests-max", CYAML_FLAG_OPTIONAL, struct entry, requests_max),
+    CYAML_FIELD_BOOL("operator", CYAML_FLAG_OPTIONAL, struct entry, is_operator),
+    CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t entry_schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct entry, entry_fields)};
+
+static const cyaml_schema_field_t file_fields[] = {
+    CYAML_FIELD_SEQUENCE_COUNT("accounts", CYAML_FLAG_POINTER, struct entries, accounts,
+                               account_count, &entry_schema, 0, LIMIT_ACCOUNTS),
+    CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t file_schema = {
+    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct entries, file_fields)};
+
+/* ---- what it means ---- */
+
+struct reading {
+    struct bytes text;
+    const char *path;
+    const uint8_t *secret;
+    struct record_accounts *record;
+    struct account *accounts;
+    struct account_key *keys;
+    uint32_t key_count; /* so far */
+    struct error *error;
+};
+
+/* The line on which the word stands for the last time, from 1. */
+static uint32_t line_of(const struct reading *reading, const char *word) {
+    uint32_t line = 1, found = 1;
+    size_t count = strlen(word);
+    for (size_t at = 0; at < reading->text.count; at++) {
+        if (count && count <= reading->text.count - at &&
+            memcmp(reading->text.data + at, word, count) == 0)
+            found = line;
+        line += reading->text.data[at] == '\n';
+    }
+    return found;
+}
+
+static enum status wrong(const struct reading *reading, const char *word, const char *what,
+                         const char *cure) {
+    return error_set(reading->error, STATUS_INVALID, "%.200s, line %u: '%.80s' %s; %s",
+                     reading->path, line_of(reading, word), word, what, cure);
+}
+
+static bool is_name(const char *name) {
+    size_t count = strlen(name);
+    if (count == 0 || count > LIMIT_ACCOUNT_NAME) return false;
+    for (size_t i = 0; i < count; i++)
+        if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+              (name[i] >= '0' && name[i] <= '9') || strchr("._-", name[i])))
+            return false;
+    return true;
+}
+
+static int digit_of(char letter) {
+    if (letter >= '0' && letter <= '9') return letter - '0';
+    if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
+    if (letter >= 'A' && letter <= 'F') return letter - 'A' + 10;
+    return -1;
+}
+
+/* Exactly so many bytes in hexadecimal digits. */
+static bool read_hex(const char *text, uint8_t *out, size_t count) {
+    if (strlen(text) != 2 * count) return false;
+    for (size_t i = 0; i < count; i++) {
+        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+        if (high < 0 || low < 0) return false;
+        out[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static enum status read_key(struct reading *reading, uint32_t account, const char *text) {
+    struct account_key *key = &reading->keys[reading->key_count];
+    size_t word = sizeof DIGEST_WORD - 1;
+    key->account = account;
+    if (strncmp(text, DIGEST_WORD, word) != 0 ||
+        !read_hex(text + word, key->sha256, sizeof key->sha256))
+        return wrong(reading, text, "is not the SHA-256 of an API key",
+                     "write sha256: and 64 hexadecimal digits, as `fathom keygen --api-key` does");
+    for (uint32_t i = 0; i < reading->key_count; i++)
+        if (memcmp(reading->keys[i].sha256, key->sha256, sizeof key->sha256) == 0)
+            return wrong(reading, text, "stands here twice",
+                         "a key belongs to one account: draw another one");
+    reading->key_count++;
+    return STATUS_OK;
+}
+
+/* Groups and accounts of one name are different tenants. */
+static struct tenant_salt salt_of(const struct reading *reading, const struct entry *entry) {
+    char text[16 + LIMIT_ACCOUNT_NAME];
+    struct tenant_salt salt;
+    int count = snprintf(text, sizeof text, "%s %s", entry->group ? "group" : "account",
+                         entry->group ? entry->group : entry->name);
+    sha256_hmac(reading->secret, text, (size_t)count, salt.bytes);
+    return salt;
+}
+
+static enum status read_entry(struct reading *reading, uint32_t number, const struct entry *entry) {
+    static const char *const cure = "use up to 63 letters, digits, '.', '_' and '-'";
+    struct account *account = &reading->accounts[number];
+    if (!is_name(entry->name)) return wrong(reading, entry->name, "is no name of an account", cure);
+    if (entry->group && !is_name(entry->group))
+        return wrong(reading, entry->group, "is no name of a group", cure);
+    for (uint32_t i = 0; i < number; i++)
+        if (strcmp(reading->accounts[i].name, entry->name) == 0)
+            return wrong(reading, entry->name, "names two accounts", "give each its own name");
+    memcpy(account->name, entry->name, strlen(entry->name));
+    account->tenant = salt_of(reading, entry);
+    account->requests_max = entry->requests_max;
+    account->is_operator = entry->is_operator;
+    for (unsigned i = 0; i < entry->key_count; i++) {
+        enum status status = read_key(reading, number, entry->keys[i]);
+        if (status) return status;
+    }
+    return STATUS_OK;
+}
+
+static enum status read_entries(struct reading *reading, const struct entries *entries) {
+    uint64_t key_count = 0;
+    enum status status = STATUS_OK;
+    for (unsigned i = 0; i < entries->account_count; i++)
+        key_count += entries->accounts[i].key_count;
+    if (key_count > LIMIT_ACCOUNT_KEYS)
+        return error_set(reading->error, STATUS_INVALID,
+                         "%.200s: %llu keys; at most %d are possible: take out old ones",
+                         reading->path, (unsigned long long)key_count, LIMIT_ACCOUNT_KEYS);
+    uint32_t account_count = entries->account_count;
+    size_t bytes = record_tail(accounts_record_bytes(account_count, (uint32_t)key_count));
+    reading->record = calloc(1, bytes);
+    if (!reading->record)
+        return error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory", reading->path);
+    reading->record->record = (struct record){RECORD_VERSION, RECORD_ACCOUNTS, (uint32_t)bytes};
+    reading->record->account_count = account_count;
+    reading->record->key_count = (uint32_t)key_count;
+    reading->accounts = record_tail_at(reading->record, sizeof *reading->record);
+    reading->keys = (void *)((char *)reading->record + accounts_keys_at(account_count));
+    for (uint32_t i = 0; i < account_count && !status; i++)
+        status = read_entry(reading, i, &entries->accounts[i]);
+    return status;
+}
+
+enum status accounts_file_parse(struct bytes text, const char *path,
+                                const uint8_t secret[SHA256_BYTES],
+                                struct record_accounts **record_out, struct error *error) {
+    struct yaml_complaint complaint = {0};
+    const cyaml_config_t settings = yaml_complaint_settings(&complaint);
+    struct entries *entries = NULL;
+    cyaml_err_t failure = cyaml_load_data((const uint8_t *)text.data, text.count, &settings,
+                                          &file_schema, (cyaml_data_t **)&entries, NULL);
+    if (failure == CYAML_ERR_OOM)
+        return error_set(error, STATUS_NO_MEMORY, "%.200s: out of memory", path);
+    if (failure != CYAML_OK || !entries)
+        return error_set(error, STATUS_INVALID,
+                         "%.200s: %s%s; expected 'accounts:' and a list of accounts, each with "
+                         "'name' and 'keys' (docs/api.md has an example)",
+                         path, complaint.what[0] ? complaint.what : "it names no accounts",
+                         complaint.where);
+    struct reading reading = {.text = text, .path = path, .secret = secret, .error = error};
+    enum status status = read_entries(&reading, entries);
+    cyaml_free(&settings, &file_schema, entries, 0);
+    if (status) {
+        free(reading.record);
+        return status;
+    }
+    check(record_valid(reading.record, reading.record->record.bytes));
+    *record_out = reading.record;
+    return STATUS_OK;
+}
+
+/* ---- the secret ---- */
+
+static void draw(uint8_t *out) {
+    check(getrandom(out, SHA256_BYTES, 0) == SHA256_BYTES);
+}
+
+static void write_hex(const uint8_t bytes[SHA256_BYTES], char *out) {
+    for (size_t i = 0; i < SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* Whole or not at all: it is written under another name first. Who comes second uses the first's.
+ */
+static enum status make_secret(const char *path, struct error *error) {
+    char draft[PATH_MAX], text[2 * SHA256_BYTES + 1];
+    uint8_t secret[SHA256_BYTES];
+    draw(secret);
+    write_hex(secret, text);
+    snprintf(draft, sizeof draft, "%.*s.%ld", PATH_MAX - 32, path, (long)getpid());
+    int file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool whole = file >= 0 && dprintf(file, "%s\n", text) > 0 && fsync(file) == 0;
+    int failure = errno;
+    if (file >= 0) close(file);
+    bool linked = whole && (link(draft, path) == 0 || errno == EEXIST);
+    if (whole && !linked) failure = errno;
+    if (file >= 0) unlink(draft);
+    if (linked) return STATUS_OK;
+    return error_set(error, STATUS_IO,
+                     "cannot write %.300s: %s; the tenants' secret lies beside the accounts' file",
+                     path, strerror(failure));
+}
+
+static enum status read_secret(const char *path, uint8_t secret_out[SHA256_BYTES],
+                               struct error *error) {
+    struct bytes text;
+    char digits[2 * SHA256_BYTES + 1] = {0};
+    enum status status =
+        access(path, F_OK) != 0 && errno == ENOENT ? make_secret(path, error) : STATUS_OK;
+    if (!status) status = file_take(path, 4096, &text, error);
+    if (status) return status;
+    bool whole = text.count >= 2 * SHA256_BYTES &&
+                 (text.count == 2 * SHA256_BYTES || text.data[2 * SHA256_BYTES] == '\n');
+    if (whole) memcpy(digits, text.data, 2 * SHA256_BYTES);
+    free((void *)(uintptr_t)text.data);
+    if (whole && read_hex(digits, secret_out, SHA256_BYTES)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "%.300s, line 1: it is no secret of 64 hexadecimal digits; bring back the old "
+                     "one, or remove the file for a new one (cached blocks are then not found)",
+                     path);
+}
+
+enum status accounts_file_read(const char *path, struct record_accounts **record_out,
+                               struct error *error) {
+    uint8_t secret[SHA256_BYTES];
+    char secret_path[PATH_MAX];
+    struct bytes text;
+    int count = snprintf(secret_path, sizeof secret_path, "%s.secret", path);
+    if (count >= PATH_MAX)
+        return error_set(error, STATUS_INVALID, "the name of the accounts' file is too long");
+    enum status status = file_take(path, FILE_BYTES_MAX, &text, error);
+    if (status) return status;
+    status = read_secret(secret_path, secret, error);
+    if (!status) status = accounts_file_parse(text, path, secret, record_out, error);
+    free((void *)(uintptr_t)text.data);
+    return status;
+}
+
+void accounts_file_draw_key(char key_out[ACCOUNTS_KEY_TEXT],
+                            char digest_out[ACCOUNTS_DIGEST_TEXT]) {
+    uint8_t bytes[SHA256_BYTES], digest[SHA256_BYTES];
+    draw(bytes);
+    memcpy(key_out, "sk-", 3);
+    write_hex(bytes, key_out + 3);
+    sha256_digest(key_out, strlen(key_out), digest);
+    memcpy(digest_out, DIGEST_WORD, sizeof DIGEST_WORD);
+    write_hex(digest, digest_out + sizeof DIGEST_WORD - 1);
+}

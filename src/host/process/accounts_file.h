@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The file that says who may ask (docs/api.md has an example), as RECORD_ACCOUNTS. API keys stand
+ * in it as their SHA-256, so it holds no secret: a key has 256 random bits and cannot be guessed
+ * from it.
+ *
+ * A tenant's salt is HMAC-SHA-256 of its group's or account's name, under a secret of the service:
+ * 32 random bytes beside the file (its name and ".secret"), made when it is not there. Gateways
+ * whose units share a cache directory need the same secret to find each other's blocks.
+ */
+#ifndef HOST_PROCESS_ACCOUNTS_FILE_H
+#define HOST_PROCESS_ACCOUNTS_FILE_H
+
+#include "base/bytes.h"
+#include "base/sha256.h"
+#include "base/status.h"
+#include "contract/record.h"
+
+/* STATUS_INVALID names file, line and cure. The record is the caller's (free). */
+enum status accounts_file_parse(struct bytes text, const char *path,
+                                const uint8_t secret[SHA256_BYTES],
+                                struct record_accounts **record_out, struct error *error) MUST_USE;
+
+/* Reads the file, and its secret, which it makes at the first time. */
+enum status accounts_file_read(const char *path, struct record_accounts **record_out,
+                               struct error *error) MUST_USE;
+
+#define ACCOUNTS_KEY_TEXT (3 + 2 * SHA256_BYTES + 1)    /* "sk-…" */
+#define ACCOUNTS_DIGEST_TEXT (7 + 2 * SHA256_BYTES + 1) /* "sha256:…" */
+
+/* A new API key for a client, and what the file says of it. */
+void accounts_file_draw_key(char key_out[ACCOUNTS_KEY_TEXT], char digest_out[ACCOUNTS_DIGEST_TEXT]);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Memory for what is planned for the worst case: pools and tables of gigabytes, of which a quiet
+ * server touches little. It costs nothing before it is touched, whatever malloc is told to do with
+ * what it gives (MALLOC_PERTURB_ fills it all, which took a starting unit ten seconds).
+ */
+#ifndef HOST_PROCESS_LAZY_MEMORY_H
+#define HOST_PROCESS_LAZY_MEMORY_H
+
+#include <stddef.h>
+
+struct lazy_memory {
+    void *start; /* zeros; NULL: there is none */
+    size_t bytes;
+};
+
+/* start NULL: there is no room. */
+struct lazy_memory lazy_memory_take(size_t bytes);
+
+/* One that is empty may be given back, too. */
+void lazy_memory_free(struct lazy_memory *memory);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/process/model_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/tree.h"
+#include "host/process/file.h"
+
+#define TOKENIZER_BYTES_MAX ((size_t)256 << 20)
+#define CONFIG_BYTES_MAX ((size_t)4 << 20)
+#define PATH_BYTES 4096
+#define TEMPLATE_BYTES 65536 /* bos and eos, copied */
+
+/* Reads directory/name. A file that is not there leaves out->data NULL. */
+static enum status take_file(const char *directory, const char *name, size_t bytes_max, char *path,
+                             struct bytes *out, struct error *error) {
+    *out = (struct bytes){NULL, 0};
+    if (snprintf(path, PATH_BYTES, "%s/%s", directory, name) >= PATH_BYTES)
+        return error_set(error, STATUS_INVALID, "the path of %s is too long", name);
+    enum status status = file_take(path, bytes_max, out, error);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+/* Memory for reading `bytes` of JSON. */
+static enum status take_arena(size_t bytes, void **memory_out, struct arena *arena,
+                              struct error *error) {
+    *memory_out = malloc(bytes);
+    if (!*memory_out) return error_set(error, STATUS_NO_MEMORY, "no memory: %zu bytes", bytes);
+    arena_over(arena, *memory_out, bytes);
+    return STATUS_OK;
+}
+
+static enum status open_tokenizer(const char *directory, struct model_text *text,
+                                  struct arena *arena, struct error *error) {
+    char path[PATH_BYTES];
+    struct bytes json;
+    enum status status =
+        take_file(directory, "tokenizer.json", TOKENIZER_BYTES_MAX, path, &json, error);
+    if (status) return status;
+    size_t kept = TEMPLATE_BYTES + (json.data ? tokenizer_arena_bytes(json.count) : 0);
+    status = take_arena(kept, &text->memory, arena, error);
+    if (!status && json.data) {
+        struct arena scratch;
+        void *memory = NULL;
+        status = take_arena(tokenizer_open_scratch_bytes(json.count), &memory, &scratch, error);
+        if (!status) status = tokenizer_open(arena, &scratch, json, path, &text->tokenizer, error);
+        free(memory);
+    }
+    free((void *)(uintptr_t)json.data);
+    return status;
+}
+
+static enum status open_template(const char *directory, struct model_text *text,
+                                 struct arena *arena, struct error *error) {
+    char path[PATH_BYTES];
+    struct bytes json;
+    enum status status =
+        take_file(directory, "tokenizer_config.json", CONFIG_BYTES_MAX, path, &json, error);
+    if (status || !json.data) return status;
+    struct arena scratch;
+    void *memory;
+    status = take_arena(64 * json.count + ((size_t)1 << 20), &memory, &scratch, error);
+    if (!status)
+        status = chat_template_open(arena, &scratch, json, path, &text->chat_template, error);
+    free(memory);
+    free((void *)(uintptr_t)json.data);
+    return status;
+}
+
+static enum status wrong(struct error *error, const char *path, const char *key,
+                         const char *expected) {
+    return error_set(error, STATUS_INVALID, "%.300s: \"%s\" must be %s", path, key, expected);
+}
+
+static enum status read_number(const struct tree *root, const char *key, double low, double high,
+                               const char *path, double *out, struct error *error) {
+    const struct tree *value = tree_member(root, key);
+    double number;
+    if (!value || tree_is_null(value)) return STATUS_OK;
+    if (!tree_get_number(value, &number) || !(number >= low && number <= high)) {
+        char expected[64];
+        snprintf(expected, sizeof expected, "a number from %g to %g", low, high);
+        return wrong(error, path, key, expected);
+    }
+    *out = number;
+    return STATUS_OK;
+}
+
+static bool read_token(const struct tree *value, uint32_t *out) {
+    int64_t id;
+    if (!tree_get_integer(value, &id) || id < 0 || id >= LIMIT_VOCAB) return false;
+    *out = (uint32_t)id;
+    return true;
+}
+
+/* "eos_token_id": one id, or a list of them. */
+static enum status read_stop_tokens(const struct tree *root, const char *path,
+                                    struct model_text *text, struct error *error) {
+    const struct tree *value = tree_member(root, "eos_token_id");
+    if (!value || tree_is_null(value)) return STATUS_OK;
+    bool is_list = tree_kind(value) == TREE_ARRAY;
+    size_t count = is_list ? tree_count(value) : 1;
+    if (count > LIMIT_STOP_TOKENS)
+        return wrong(error, path, "eos_token_id", "a list of at most 16 token ids");
+    for (size_t i = 0; i < count; i++)
+        if (!read_token(is_list ? tree_at(value, i) : value, &text->stop_tokens[i]))
+            return wrong(error, path, "eos_token_id", "a token id or a list of them");
+    text->stop_token_count = (uint32_t)count;
+    return STATUS_OK;
+}
+
+static enum status read_generation(const struct tree *root, const char *path,
+                                   struct model_text *text, struct error *error) {
+    double temperature = 1, top_p = 1, top_k = 0;
+    bool samples = true;
+    enum status status = read_stop_tokens(root, path, text, error);
+    if (!status) status = read_number(root, "temperature", 0, 100, path, &temperature, error);
+    if (!status) status = read_number(root, "top_p", 0, 1, path, &top_p, error);
+    if (!status) status = read_number(root, "top_k", 0, LIMIT_VOCAB, path, &top_k, error);
+    if (status) return status;
+    tree_get_bool(tree_member(root, "do_sample"), &samples);
+    read_token(tree_member(root, "bos_token_id"), &text->bos_token);
+    text->sampling.temperature = samples ? (float)temperature : 0;
+    text->sampling.top_p = (float)top_p;
+    text->sampling.top_k = (uint32_t)top_k;
+    return STATUS_OK;
+}
+
+static enum status open_generation(const char *directory, struct model_text *text,
+                                   struct error *error) {
+    char path[PATH_BYTES];
+    struct bytes json;
+    enum status status =
+        take_file(directory, "generation_config.json", CONFIG_BYTES_MAX, path, &json, error);
+    if (status || !json.data) return status;
+    struct arena arena;
+    void *memory;
+    const struct tree *root;
+    status = take_arena(64 * json.count + 65536, &memory, &arena, error);
+    if (!status) status = tree_parse(&arena, json, path, &root, error);
+    if (!status && tree_kind(root) != TREE_OBJECT)
+        status = error_set(error, STATUS_INVALID, "%.300s: expected an object, found %s", path,
+                           tree_kind_name(tree_kind(root)));
+    if (!status) status = read_generation(root, path, text, error);
+    free(memory);
+    free((void *)(uintptr_t)json.data);
+    return status;
+}
+
+/* The bos token by its text, which the template knows; else by the id that was read. */
+static void find_bos(struct model_text *text) {
+    const struct chat_template *chat = &text->chat_template;
+    if (text->tokenizer && chat->bos.count)
+        tokenizer_find(text->tokenizer, chat->bos, &text->bos_token);
+    text->prepend_bos = chat->adds_bos;
+}
+
+enum status model_text_open_tokenizer(const char *directory, struct model_text *out,
+                                      struct error *error) {
+    struct model_text text = {.sampling = {.temperature = 1, .top_p = 1}};
+    struct arena arena;
+    enum status status = open_tokenizer(directory, &text, &arena, error);
+    if (!status && !text.tokenizer)
+        status = error_set(error, STATUS_NOT_FOUND,
+                           "%.300s/tokenizer.json: cannot open it: it is not there", directory);
+    if (status)
+        model_text_close(&text);
+    else
+        *out = text;
+    return status;
+}
+
+enum status model_text_open(const char *directory, const struct shape *shape,
+                            struct model_text *out, struct error *error) {
+    static const struct shape none;
+    struct model_text text = {.sampling = {.temperature = 1, .top_p = 1}};
+    struct arena arena;
+    if (!shape) shape = &none;
+    text.stop_token_count = shape->eos_token_count;
+    text.bos_token = shape->bos_token;
+    memcpy(text.stop_tokens, shape->eos_tokens, sizeof text.stop_tokens);
+    enum status status = open_tokenizer(directory, &text, &arena, error);
+    if (!status) status = open_template(directory, &text, &arena, error);
+    if (!status) status = open_generation(directory, &text, error);
+    if (status) {
+        model_text_close(&text);
+        return status;
+    }
+    find_bos(&text);
+    *out = text;
+    return STATUS_OK;
+}
+
+void model_text_close(struct model_text *text) {
+    if (text->tokenizer) tokenizer_close(text->tokenizer);
+    free(text->memory);
+    *text = (struct model_text){0};
+}

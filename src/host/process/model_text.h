@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The text side of a checkpoint directory: tokenizer.json, tokenizer_config.json (chat template,
+ * bos) and generation_config.json (sampling defaults, stop tokens). Each may be missing: without a
+ * tokenizer a model takes and gives token ids.
+ */
+#ifndef HOST_PROCESS_MODEL_TEXT_H
+#define HOST_PROCESS_MODEL_TEXT_H
+
+#include "contract/record.h"
+#include "compute/weights/shape.h"
+#include "serving/text/chat_template.h"
+#include "serving/text/tokenizer.h"
+
+struct model_text {
+    struct tokenizer *tokenizer; /* NULL: none */
+    struct chat_template chat_template;
+    struct sampling sampling; /* the checkpoint's wish; temperature 1 if it has none */
+    uint32_t stop_tokens[LIMIT_STOP_TOKENS];
+    uint32_t stop_token_count;
+    bool prepend_bos; /* plain prompts start with bos_token */
+    uint32_t bos_token;
+    void *memory; /* what the above lies in */
+};
+
+/* `shape` gives the end-of-sentence tokens when generation_config.json does not; NULL: none. A file
+ * that is there must be right: errors name it. */
+enum status model_text_open(const char *directory, const struct shape *shape,
+                            struct model_text *out, struct error *error) MUST_USE;
+
+/* The tokenizer alone. STATUS_NOT_FOUND: there is no tokenizer.json. */
+enum status model_text_open_tokenizer(const char *directory, struct model_text *out,
+                                      struct error *error) MUST_USE;
+void model_text_close(struct model_text *text);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/process/rank_board.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
+               "other processes read what is written here");
+
+static enum status failed(const char *path, struct error *error) {
+    return error_set(error, STATUS_IO, "cannot map the board %.300s: %s", path, strerror(errno));
+}
+
+static struct rank_line *own;
+
+/* All lines of the open file. */
+static struct rank_line *map(int file, size_t bytes) {
+    void *lines = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return lines == MAP_FAILED ? NULL : lines;
+}
+
+enum status rank_board_create(const char *path, uint32_t rank_count, struct rank_board *board_out,
+                              struct error *error) {
+    size_t bytes = rank_count * sizeof(struct rank_line);
+    int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    struct rank_line *lines = NULL;
+    if (file >= 0 && ftruncate(file, (off_t)bytes) == 0) lines = map(file, bytes);
+    enum status status = lines ? STATUS_OK : failed(path, error);
+    if (file >= 0) close(file);
+    if (!status) *board_out = (struct rank_board){lines, rank_count};
+    return status;
+}
+
+void rank_board_close(struct rank_board *board) {
+    if (board->lines) munmap(board->lines, board->rank_count * sizeof *board->lines);
+    board->lines = NULL;
+}
+
+enum status rank_board_join(const char *path, uint32_t rank, struct error *error) {
+    struct stat found;
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0) return failed(path, error);
+    struct rank_line *lines = NULL;
+    if (fstat(file, &found) == 0) {
+        if ((size_t)found.st_size / sizeof *lines <= rank) {
+            close(file);
+            return error_set(error, STATUS_INVALID, "the board %.300s has no line for rank %u",
+                             path, rank);
+        }
+        lines = map(file, (size_t)found.st_size);
+    }
+    enum status status = lines ? STATUS_OK : failed(path, error);
+    close(file);
+    if (status) return status;
+    struct rank_line *line = own = &lines[rank];
+    if (gethostname(line->host, sizeof line->host - 1)) memcpy(line->host, "?", 2);
+    pulse_memory = &line->pulse;
+    atomic_store(&line->pid, getpid());
+    return STATUS_OK;
+}
+
+void rank_board_tell_role(enum unit_role role) {
+    if (own) atomic_store(&own->role, (uint32_t)role + 1);
+}
+
+bool rank_board_read_role(const struct rank_board *board, enum unit_role *role_out) {
+    uint32_t told = board->lines ? atomic_load(&board->lines[0].role) : 0;
+    if (told == 0 || told > UNIT_ROLE_COUNT) return false;
+    *role_out = (enum unit_role)(told - 1);
+    return true;
+}

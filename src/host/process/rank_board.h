@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A unit's board: a line for each rank, in a file that the supervisor and the ranks map. A rank
+ * writes its own line, without locks; the supervisor reads them all. On rank 0's line stands the
+ * role that the unit has by now, so that it has it again when it is started anew.
+ */
+#ifndef HOST_PROCESS_RANK_BOARD_H
+#define HOST_PROCESS_RANK_BOARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/pulse.h"
+#include "base/status.h"
+#include "contract/record.h"
+
+struct rank_line {
+    _Alignas(128) struct pulse pulse;
+    _Atomic int64_t pid; /* 0: not there yet; written last */
+    char host[64];
+    _Atomic uint32_t role; /* enum unit_role and 1; 0: never told */
+};
+
+struct rank_board {
+    struct rank_line *lines; /* [rank_count] */
+    uint32_t rank_count;
+};
+
+/* The supervisor's: makes the file anew. */
+enum status rank_board_create(const char *path, uint32_t rank_count, struct rank_board *board_out,
+                              struct error *error) MUST_USE;
+void rank_board_close(struct rank_board *board);
+
+/* A rank's: signs on, and gives its signs of life there from now on, for the life of the process.
+ */
+enum status rank_board_join(const char *path, uint32_t rank, struct error *error) MUST_USE;
+
+/* Rank 0's; nothing happens where no board was joined. */
+void rank_board_tell_role(enum unit_role role);
+
+/* False: it was never told. */
+bool rank_board_read_role(const struct rank_board *board, enum unit_role *role_out);
+
+#endif

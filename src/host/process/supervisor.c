@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A job is seen through its child, which is mpirun or the unit itself, and through its ranks: each
+ * signs its board, and is then held by a pidfd, which becomes readable when the process ends. So a
+ * death is an event, not a question asked now and then, and a signal can never hit a stranger.
+ *
+ * A job that fails is killed rather than asked: mpirun takes a second or two to notice a death and
+ * more to end. It gets a moment first, in which it passes on what the ranks wrote at last. Before a
+ * job is ready it is left to end by itself, since it says why and with which status.
+ */
+#include "host/process/supervisor.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "contract/overlap.h"
+#include "host/process/private_room.h"
+#include "host/process/rank_board.h"
+#include "serving/policy/supervise.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TICK_START_US 20000 /* while a unit starts */
+#define TICK_US 100000
+#define LOOKS_A_TIMEOUT 8
+#define LAST_WORDS_NS ((int64_t)50000000) /* of a job that failed, before mpirun is killed */
+#define END_NS_MAX                                                                                 \
+    ((int64_t)5000000000) /* to be gone in; and to end by itself before it was ready */
+#define FINISH_NS_MAX ((int64_t)15000000000) /* when asked to */
+
+enum job_state {
+    JOB_RUNS,
+    JOB_FAILS, /* it was given a moment */
+    JOB_ENDS,  /* it was killed */
+    JOB_PAUSES,
+    JOB_GIVEN_UP
+};
+
+struct job;
+
+struct held_rank {
+    struct job *job;
+    struct event *event; /* NULL: it has not signed on, or is on another machine */
+    int file;            /* its pidfd */
+    bool gone;
+};
+
+struct job {
+    struct supervisor *supervisor;
+    uint32_t number, starts;
+    enum job_state state;
+    char folder[300], board_path[320];
+    struct rank_board board;
+    bool has_role; /* when it ran last: */
+    enum unit_role role;
+    struct held_rank *ranks; /* [rank_count] */
+    pid_t pid;               /* the child's; 0: it was waited for */
+    int file;                /* its pidfd */
+    struct event *event;
+    int status; /* as waitpid says */
+    bool ready;
+    int64_t began_ns, state_ns; /* when this life, and this state, began */
+    int64_t failed_ns;          /* when the last failure was seen; 0: it is over */
+    int64_t wait_ns;            /* JOB_PAUSES */
+    struct supervise_watch watch;
+    struct supervise_signs *signs; /* [rank_count] */
+    struct supervise_history history;
+};
+
+struct supervisor {
+    struct supervisor_options options;
+    struct private_room room;
+    struct event *tick;
+    struct job *jobs; /* [unit_count] */
+    struct supervise_timeout timeout;
+    int64_t looked_ns;
+    char host[64];
+};
+
+static void enter(struct job *job, enum job_state state) {
+    job->state = state;
+    job->state_ns = clock_now_ns();
+}
+
+/* ---- starting ---- */
+
+/* In the child: never returns. */
+static void become(const char **arguments, pid_t parent) {
+    setpgid(0, 0); /* a terminal's Ctrl-C comes to the supervisor alone */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(126);
+    signal(SIGPIPE, SIG_DFL);
+    int nothing = open("/dev/null", O_RDONLY);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        _exit(126);
+    close_range(STDERR_FILENO + 1, ~0U, 0);
+    execvp(arguments[0], (char *const *)(uintptr_t)arguments);
+    dprintf(STDERR_FILENO, "cannot start %s: %s\n", arguments[0], strerror(errno));
+    _exit(2);
+}
+
+static void on_child(evutil_socket_t file, short what, void *context);
+static void on_rank(evutil_socket_t file, short what, void *context);
+
+static struct event *hold(struct supervisor *supervisor, int file, event_callback_fn call,
+                          void *context) {
+    struct event *event = event_new(supervisor->options.base, file, EV_READ, call, context);
+    check(event);
+    event_add(event, NULL);
+    return event;
+}
+
+static enum status launch(struct job *job, struct error *error) {
+    struct supervisor *supervisor = job->supervisor;
+    const struct supervisor_unit unit = {job->number, job->folder, job->board_path, job->has_role,
+                                         job->role};
+    snprintf(job->folder, sizeof job->folder, "%s/%u.%u", supervisor->room.path, job->number,
+             ++job->starts);
+    snprintf(job->board_path, sizeof job->board_path, "%s/board", job->folder);
+    if (mkdir(job->folder, 0700))
+        return error_set(error, STATUS_IO, "cannot make %s: %s", job->folder, strerror(errno));
+    enum status status =
+        rank_board_create(job->board_path, job->watch.rank_count, &job->board, error);
+    if (status) return status;
+    const char **arguments = supervisor->options.command(supervisor->options.context, &unit);
+    if (!arguments) return error_set(error, STATUS_NO_MEMORY, "no memory for a command line");
+    pid_t parent = getpid();
+    fflush(NULL);
+    job->pid = fork();
+    if (job->pid == 0) become(arguments, parent);
+    free(arguments);
+    job->file = job->pid > 0 ? pidfd_open(job->pid, 0) : -1;
+    if (job->file < 0) {
+        status = error_set(error, STATUS_IO, "cannot start a process: %s", strerror(errno));
+        if (job->pid > 0) {
+            kill(job->pid, SIGKILL);
+            waitpid(job->pid, NULL, 0);
+        }
+        job->pid = 0;
+        return status;
+    }
+    job->event = hold(supervisor, job->file, on_child, job);
+    return STATUS_OK;
+}
+
+static void clean(struct job *job) {
+    for (uint32_t i = 0; i < job->watch.rank_count; i++) {
+        struct held_rank *rank = &job->ranks[i];
+        if (!rank->event) continue;
+        event_free(rank->event);
+        close(rank->file);
+        rank->event = NULL;
+    }
+    if (job->event) {
+        event_free(job->event);
+        close(job->file);
+    }
+    job->event = NULL;
+    if (rank_board_read_role(&job->board, &job->role)) job->has_role = true;
+    rank_board_close(&job->board);
+    if (job->folder[0]) private_room_remove(job->folder);
+    job->folder[0] = 0;
+}
+
+static void give_up(struct job *job, const struct error *error) {
+    struct supervisor *supervisor = job->supervisor;
+    enter(job, JOB_GIVEN_UP);
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
+        left += supervisor->jobs[i].state != JOB_GIVEN_UP;
+    if (left)
+        fprintf(stderr, "%s; %u are left\n", error->text, left);
+    else
+        supervisor->options.gave_up(supervisor->options.context, error);
+}
+
+static void start(struct job *job) {
+    struct error error;
+    uint32_t count = job->watch.rank_count;
+    memset(job->watch.ranks, 0, count * sizeof *job->watch.ranks);
+    job->watch.looked_ns = 0;
+    for (uint32_t i = 0; i < count; i++)
+        job->ranks[i] = (struct held_rank){.job = job};
+    job->ready = false;
+    enter(job, JOB_RUNS);
+    job->began_ns = job->state_ns;
+    if (!launch(job, &error)) return;
+    clean(job);
+    give_up(job, &error);
+}
+
+/* ---- ending ---- */
+
+static void describe(char text[static 160], const struct job *job, uint32_t rank) {
+    const struct rank_line *line = &job->board.lines[rank];
+    uint32_t place = atomic_load(&line->pulse.place), stage = place & 0xFF;
+    snprintf(text, 160, "%.60s, pid %" PRId64 ", layer %u %s", line->host,
+             (int64_t)atomic_load(&line->pid), place >> 8,
+             stage < STAGE_COUNT ? stage_name((enum stage)stage) : "?");
+}
+
+static void kill_ranks(struct job *job) {
+    for (uint32_t i = 0; i < job->watch.rank_count; i++)
+        if (job->ranks[i].event && !job->ranks[i].gone)
+            pidfd_send_signal(job->ranks[i].file, SIGKILL, NULL, 0);
+}
+
+static void kill_all(struct job *job) {
+    kill_ranks(job);
+    if (job->pid) kill(job->pid, SIGKILL);
+    enter(job, JOB_ENDS);
+}
+
+/* One line has told what is wrong. */
+static void fail(struct job *job) {
+    if (!job->failed_ns) job->failed_ns = clock_now_ns();
+    kill_ranks(job);
+    enter(job, JOB_FAILS);
+}
+
+static bool all_gone(const struct job *job) {
+    for (uint32_t i = 0; i < job->watch.rank_count; i++)
+        if (job->ranks[i].event && !job->ranks[i].gone) return false;
+    return job->pid == 0;
+}
+
+static void say_end(const struct job *job, const struct supervise_next *next, struct error *error) {
+    char how[64];
+    snprintf(how, sizeof how, "%s %d", WIFEXITED(job->status) ? "status" : "signal",
+             WIFEXITED(job->status) ? WEXITSTATUS(job->status) : WTERMSIG(job->status));
+    if (next->gives_up)
+        error_write(error, "unit %u could not be started: it ended with %s before it was ready",
+                    job->number, how);
+    else if (!job->ready)
+        fprintf(stderr, "unit %u ended with %s before it was ready; it starts again\n", job->number,
+                how);
+    if (!next->gives_up && next->wait_ns)
+        fprintf(stderr, "unit %u starts again in %.1f s\n", job->number,
+                (double)next->wait_ns * 1e-9);
+}
+
+static void over(struct job *job) {
+    struct error error = {""};
+    bool by_itself = WIFEXITED(job->status) && WEXITSTATUS(job->status) <= 2;
+    struct supervise_end end = {
+        .was_ready = job->ready, .refused = by_itself, .lived_ns = clock_now_ns() - job->began_ns};
+    if (!job->failed_ns) job->failed_ns = clock_now_ns();
+    struct supervise_next next = supervise_ended(&job->history, &end);
+    say_end(job, &next, &error);
+    clean(job);
+    if (next.gives_up) {
+        give_up(job, &error);
+    } else if (next.wait_ns) {
+        job->wait_ns = next.wait_ns;
+        enter(job, JOB_PAUSES);
+    } else {
+        start(job);
+    }
+}
+
+/* The child has ended, or a rank has. */
+static void look_at_end(struct job *job) {
+    bool late = clock_now_ns() - job->state_ns > END_NS_MAX;
+    if (job->state == JOB_ENDS && late && job->pid == 0)
+        fprintf(stderr, "unit %u: a killed rank does not go away; starting without it\n",
+                job->number);
+    if (all_gone(job) || (job->state == JOB_ENDS && late && job->pid == 0)) over(job);
+}
+
+static void on_child(evutil_socket_t file, short what, void *context) {
+    struct job *job = context;
+    if (waitpid(job->pid, &job->status, WNOHANG) != job->pid) {
+        event_add(job->event, NULL);
+        return;
+    }
+    job->pid = 0;
+    if (job->state == JOB_RUNS && job->ready) {
+        fprintf(stderr, "unit %u ended (%s %d); it starts again\n", job->number,
+                WIFEXITED(job->status) ? "status" : "signal",
+                WIFEXITED(job->status) ? WEXITSTATUS(job->status) : WTERMSIG(job->status));
+        fail(job);
+    }
+    kill_all(job);
+    look_at_end(job);
+}
+
+static void on_rank(evutil_socket_t file, short what, void *context) {
+    struct held_rank *rank = context;
+    struct job *job = rank->job;
+    char text[160];
+    rank->gone = true;
+    if (job->state == JOB_RUNS && job->ready) {
+        uint32_t index = (uint32_t)(rank - job->ranks);
+        describe(text, job, index);
+        fprintf(stderr, "unit %u: rank %u died (%s); the unit starts again\n", job->number, index,
+                text);
+        fail(job);
+    } else if (job->state == JOB_RUNS) {
+        enter(job, JOB_FAILS); /* mpirun passes on what it said, and ends */
+    }
+    look_at_end(job);
+}
+
+/* ---- watching ---- */
+
+/* Ranks that have signed the board since. With one rank, it is the child. */
+static void hold_ranks(struct job *job) {
+    struct supervisor *supervisor = job->supervisor;
+    if (job->watch.rank_count == 1) return;
+    for (uint32_t i = 0; i < job->watch.rank_count; i++) {
+        struct held_rank *rank = &job->ranks[i];
+        int64_t pid = atomic_load(&job->board.lines[i].pid);
+        if (rank->event || !pid || strcmp(job->board.lines[i].host, supervisor->host) != 0)
+            continue;
+        rank->file = pidfd_open((pid_t)pid, 0);
+        if (rank->file >= 0) rank->event = hold(supervisor, rank->file, on_rank, rank);
+    }
+}
+
+static void look_whether_ready(struct job *job) {
+    if (job->ready || atomic_load(&job->board.lines[0].pulse.state) == PULSE_STARTS) return;
+    job->ready = true;
+    if (job->failed_ns)
+        fprintf(stderr, "unit %u is there again after %.2f s\n", job->number,
+                (double)(clock_now_ns() - job->failed_ns) * 1e-9);
+    job->failed_ns = 0;
+}
+
+/* What a small file says; false: nothing. */
+static bool read_text(const char *format, int64_t pid, char *text, size_t bytes) {
+    char path[64];
+    snprintf(path, sizeof path, format, pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    ssize_t count = read(file, text, bytes - 1);
+    close(file);
+    text[count > 0 ? count : 0] = 0;
+    return count > 0;
+}
+
+/* Nanoseconds that the process's first thread has run; 0: not known. */
+static uint64_t time_run(int64_t pid) {
+    char text[128];
+    return read_text("/proc/%" PRId64 "/schedstat", pid, text, sizeof text)
+               ? strtoull(text, NULL, 10)
+               : 0;
+}
+
+/* That all its threads have run, to a hundredth of a second; 0: not known. */
+static int64_t cpu_ns(int64_t pid) {
+    char text[1024];
+    if (!read_text("/proc/%" PRId64 "/stat", pid, text, sizeof text)) return 0;
+    char *at = strrchr(text, ')'); /* behind the name, which may hold anything */
+    for (int field = 2; at && field < 14; field++) {
+        at = strchr(at, ' ');
+        if (at) at++;
+    }
+    if (!at) return 0;
+    uint64_t user = strtoull(at, &at, 10), system = strtoull(at, NULL, 10);
+    return (int64_t)(user + system) * (1000000000 / sysconf(_SC_CLK_TCK));
+}
+
+static void look_for_stuck(struct job *job) {
+    struct supervisor *supervisor = job->supervisor;
+    char text[160];
+    for (uint32_t i = 0; i < job->watch.rank_count; i++) {
+        struct rank_line *line = &job->board.lines[i];
+        bool here = strcmp(line->host, supervisor->host) == 0;
+        job->signs[i] =
+            (struct supervise_signs){.state = (enum pulse_state)atomic_load(&line->pulse.state),
+                                     .tiles = atomic_load(&line->pulse.tiles),
+                                     .ran = here ? time_run(atomic_load(&line->pid)) : 0,
+                                     .cpu_ns = here ? cpu_ns(atomic_load(&line->pid)) : 0};
+    }
+    struct supervise_finding finding =
+        supervise_look(&job->watch, job->signs, supervisor->timeout, clock_now_ns());
+    double silent = (double)finding.silent_ns * 1e-9;
+    if (finding.verdict == SUPERVISE_FINE) return;
+    describe(text, job, finding.rank);
+    if (finding.verdict == SUPERVISE_DEADLOCK)
+        fprintf(stderr, "unit %u: all ranks wait for one another for %.1f s", job->number, silent);
+    else
+        fprintf(stderr, "unit %u: rank %u %s for %.1f s (%s)", job->number, finding.rank,
+                finding.verdict == SUPERVISE_FROZEN ? "was not run" : "computed nothing", silent,
+                text);
+    fprintf(stderr, "; the unit starts again\n");
+    fail(job);
+}
+
+static void tick_job(struct job *job, bool looks) {
+    int64_t now_ns = clock_now_ns();
+    switch (job->state) {
+    case JOB_RUNS:
+        hold_ranks(job);
+        look_whether_ready(job);
+        if (looks && job->ready && job->supervisor->timeout.wall_ns) look_for_stuck(job);
+        break;
+    case JOB_FAILS:
+        if (now_ns - job->state_ns > (job->ready ? LAST_WORDS_NS : END_NS_MAX)) kill_all(job);
+        break;
+    case JOB_ENDS:
+        look_at_end(job);
+        break;
+    case JOB_PAUSES:
+        if (now_ns - job->state_ns >= job->wait_ns) start(job);
+        break;
+    case JOB_GIVEN_UP:
+        break;
+    }
+}
+
+static void on_tick(evutil_socket_t file, short what, void *context) {
+    struct supervisor *supervisor = context;
+    int64_t now_ns = clock_now_ns();
+    bool looks = now_ns - supervisor->looked_ns >= supervisor->timeout.wall_ns / LOOKS_A_TIMEOUT;
+    bool starting = false;
+    if (looks) supervisor->looked_ns = now_ns;
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
+        tick_job(&supervisor->jobs[i], looks);
+        starting |= !supervisor->jobs[i].ready || supervisor->jobs[i].state != JOB_RUNS;
+    }
+    event_add(supervisor->tick, &(struct timeval){.tv_usec = starting ? TICK_START_US : TICK_US});
+}
+
+/* ---- life ---- */
+
+static uint32_t cpus(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+static enum status open_jobs(struct supervisor *supervisor) {
+    const struct supervisor_options *options = &supervisor->options;
+    supervisor->jobs = calloc(options->unit_count, sizeof *supervisor->jobs);
+    for (uint32_t i = 0; supervisor->jobs && i < options->unit_count; i++) {
+        struct job *job = &supervisor->jobs[i];
+        job->supervisor = supervisor;
+        job->number = i + 1;
+        job->state = JOB_GIVEN_UP;
+        job->watch.rank_count = options->rank_counts[i];
+        job->ranks = calloc(job->watch.rank_count, sizeof *job->ranks);
+        job->signs = calloc(job->watch.rank_count, sizeof *job->signs);
+        job->watch.ranks = calloc(job->watch.rank_count, sizeof *job->watch.ranks);
+        if (!job->ranks || !job->signs || !job->watch.ranks) return STATUS_NO_MEMORY;
+    }
+    return supervisor->jobs ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+enum status supervisor_open(const struct supervisor_options *options,
+                            struct supervisor **supervisor_out, struct error *error) {
+    struct supervisor *supervisor = calloc(1, sizeof *supervisor);
+    if (!supervisor) return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
+    supervisor->options = *options;
+    uint32_t rank_count = 0;
+    for (uint32_t i = 0; i < options->unit_count; i++)
+        rank_count += options->rank_counts[i];
+    supervisor->timeout = supervise_timeout(options->rank_timeout_ns, rank_count, cpus());
+    if (gethostname(supervisor->host, sizeof supervisor->host - 1)) supervisor->host[0] = 0;
+    enum status status = private_room_open(NULL, &supervisor->room, error);
+    supervisor->tick = evtimer_new(options->base, on_tick, supervisor);
+    if (!status && (!supervisor->tick || open_jobs(supervisor)))
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
+    if (status)
+        supervisor_close(supervisor);
+    else
+        *supervisor_out = supervisor;
+    return status;
+}
+
+const char *supervisor_folder(const struct supervisor *supervisor) {
+    return supervisor->room.path;
+}
+
+void supervisor_start(struct supervisor *supervisor) {
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
+        start(&supervisor->jobs[i]);
+    event_add(supervisor->tick, &(struct timeval){.tv_usec = TICK_START_US});
+}
+
+static bool one_runs(struct supervisor *supervisor) {
+    bool runs = false;
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
+        struct job *job = &supervisor->jobs[i];
+        if (job->pid && waitpid(job->pid, &job->status, WNOHANG) == job->pid) job->pid = 0;
+        runs |= job->pid != 0;
+    }
+    return runs;
+}
+
+static void wait_for_all(struct supervisor *supervisor, int64_t ns_max) {
+    int64_t until_ns = clock_now_ns() + ns_max;
+    while (one_runs(supervisor) && clock_now_ns() < until_ns)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
+void supervisor_stop(struct supervisor *supervisor) {
+    event_del(supervisor->tick);
+    for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
+        struct job *job = &supervisor->jobs[i];
+        if (!job->pid) continue;
+        if (job->state == JOB_RUNS && job->ready) /* mpirun passes SIGUSR2 on, and nothing else */
+            kill(job->pid, job->watch.rank_count > 1 ? SIGUSR2 : SIGTERM);
+        else
+            kill_all(job);
+    }
+    wait_for_all(supervisor, FINISH_NS_MAX);
+}
+
+void supervisor_close(struct supervisor *supervisor) {
+    if (!supervisor) return;
+    for (uint32_t i = 0; supervisor->jobs && i < supervisor->options.unit_count; i++)
+        if (supervisor->jobs[i].pid) kill_all(&supervisor->jobs[i]);
+    if (supervisor->jobs) wait_for_all(supervisor, END_NS_MAX);
+    for (uint32_t i = 0; supervisor->jobs && i < supervisor->options.unit_count; i++) {
+        struct job *job = &supervisor->jobs[i];
+        if (job->ranks) clean(job);
+        free(job->ranks);
+        free(job->signs);
+        free(job->watch.ranks);
+    }
+    if (supervisor->tick) event_free(supervisor->tick);
+    private_room_close(&supervisor->room);
+    free(supervisor->jobs);
+    free(supervisor);
+}

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The store's thread, and what others may ask of it. One eventfd tells the thread of everything:
+ * transfers that ended, loads and blocks that came, its end.
+ */
+#include "host/storage/kv_store.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/format.h"
+#include "host/storage/kv_store_state.h"
+
+#define SCAN_MS 500
+#define QUEUE_BYTES ((uint64_t)64 << 20)
+#define QUEUE_BLOCKS_MIN 8
+#define SEGMENT_BYTES_MAX ((uint64_t)1 << 30)
+#define SEGMENTS_MIN 8 /* in the budget: so coarse is what is given up at once */
+#define BLOCKS_MAX ((uint64_t)1 << 28)
+
+/* ---- small parts ------------------------------------------------------------------------------
+ */
+
+void kv_store_say(const struct kv_store *store, const char *format, ...) {
+    char line[600];
+    va_list arguments;
+    va_start(arguments, format);
+    format_va(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (store->options.log)
+        store->options.log(store->options.log_context, line);
+    else
+        fprintf(stderr, "fathom: %s\n", line);
+}
+
+void kv_store_wake(const struct kv_store *store) {
+    uint64_t one = 1;
+    ssize_t written = write(store->event, &one, sizeof one);
+    (void)written; /* full: it is awake already */
+}
+
+struct kv_task *kv_store_task(struct kv_store *store, enum kv_task_kind kind) {
+    if (store->free_task_count == 0) return NULL;
+    struct kv_task *task = &store->tasks[store->free_task];
+    store->free_task = task->next;
+    store->free_task_count--;
+    task->kind = kind;
+    return task;
+}
+
+void kv_store_free_task(struct kv_store *store, struct kv_task *task) {
+    task->next = store->free_task;
+    store->free_task = (uint32_t)(task - store->tasks);
+    store->free_task_count++;
+}
+
+/* The next clean frame that the clock's hand finds unused; it is let go. */
+static bool evict_frame(struct kv_store *store) {
+    for (uint32_t i = 0; i < 2 * store->frame_count; i++) {
+        uint32_t index = store->hand;
+        struct kv_frame *frame = &store->frames[index];
+        store->hand = (store->hand + 1) % store->frame_count;
+        if (frame->state != FRAME_CLEAN || frame->pins) continue;
+        if (frame->recent && store->options.host_bytes) {
+            frame->recent = false;
+            continue;
+        }
+        uint32_t block = frame->block;
+        kv_store_free_frame(store, index);
+        pthread_mutex_lock(&store->lock);
+        store_index_hold(&store->index, block, STORE_NONE);
+        pthread_mutex_unlock(&store->lock);
+        return true;
+    }
+    return false;
+}
+
+uint32_t kv_store_take_frame(struct kv_store *store) {
+    if (store->free_frame == STORE_NONE && !evict_frame(store)) return STORE_NONE;
+    uint32_t index = store->free_frame;
+    store->free_frame = store->frames[index].next;
+    store->frames[index] = (struct kv_frame){.state = FRAME_FILLING, .block = STORE_NONE};
+    return index;
+}
+
+void kv_store_free_frame(struct kv_store *store, uint32_t index) {
+    store->frames[index].state = FRAME_FREE;
+    store->frames[index].next = store->free_frame;
+    store->free_frame = index;
+}
+
+void kv_store_lose(struct kv_store *store, const struct block_key *key, uint32_t segment,
+                   uint32_t slot, bool damaged) {
+    static const struct block_key none;
+    if (damaged && !store->files.segments[segment]->gone) {
+        struct store_entry entry = store_format_entry(STORE_ENTRY_DEAD, key, &none, slot, 0);
+        kv_store_files_note(&store->files, segment, &entry); /* else it is found again, and lost */
+    }
+    pthread_mutex_lock(&store->lock);
+    uint32_t block = store_index_find(&store->index, key);
+    if (block != STORE_NONE && store->index.blocks[block].segment == segment &&
+        store->index.blocks[block].slot == slot)
+        store_index_place(&store->index, block, STORE_NONE, STORE_NONE);
+    store->stats.damaged += damaged;
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* ---- what others wrote ------------------------------------------------------------------------
+ */
+
+static void hear_entry(void *context, uint32_t segment, const struct store_entry *entry) {
+    struct kv_store *store = context;
+    pthread_mutex_lock(&store->lock);
+    uint32_t block = store_index_find(&store->index, &entry->key);
+    if (entry->kind == STORE_ENTRY_BLOCK) {
+        if (block == STORE_NONE)
+            block = store_index_add(&store->index, &entry->key, &entry->parent, entry->position);
+        if (block != STORE_NONE && store->index.blocks[block].segment == STORE_NONE)
+            store_index_place(&store->index, block, segment, entry->slot);
+    } else if (block != STORE_NONE && store->index.blocks[block].segment == segment &&
+               store->index.blocks[block].slot == entry->slot)
+        store_index_place(&store->index, block, STORE_NONE, STORE_NONE);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void hear_gone(void *context, uint32_t segment) {
+    struct kv_store *store = context;
+    pthread_mutex_lock(&store->lock);
+    store_index_drop_segment(&store->index, segment);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void scan(struct kv_store *store, bool recover, int64_t now_ns) {
+    struct kv_files_listener listener = {hear_entry, hear_gone, store};
+    if (store->disk) kv_store_files_scan(&store->files, recover, &listener);
+    store->scanned_ns = now_ns;
+}
+
+/* ---- the thread -------------------------------------------------------------------------------
+ */
+
+static void take_ended(struct kv_store *store) {
+    for (struct kv_io_op *op; store->io && (op = kv_store_io_take(store->io));) {
+        struct kv_task *task = (struct kv_task *)op;
+        switch (task->kind) {
+        case TASK_LOAD:
+            kv_store_end_read(store, task);
+            break;
+        case TASK_WRITE:
+            kv_store_end_write(store, task);
+            break;
+        case TASK_MOVE:
+            kv_store_end_move(store, task);
+            break;
+        }
+        kv_store_free_task(store, task);
+    }
+}
+
+static bool idle(struct kv_store *store) {
+    pthread_mutex_lock(&store->lock);
+    bool idle = !store->keep_count && !store->dirty_count && !store->loads && !store->asked &&
+                store->moving.segment == STORE_NONE;
+    pthread_mutex_unlock(&store->lock);
+    return idle;
+}
+
+static void answer_refresh(struct kv_store *store, int64_t now_ns) {
+    pthread_mutex_lock(&store->lock);
+    uint64_t asked = store->refresh_asked;
+    bool wanted = asked > store->refresh_done;
+    pthread_mutex_unlock(&store->lock);
+    if (!wanted) return;
+    scan(store, false, now_ns);
+    pthread_mutex_lock(&store->lock);
+    store->refresh_done = asked;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void answer_settle(struct kv_store *store, int64_t now_ns) {
+    pthread_mutex_lock(&store->lock);
+    uint64_t asked = store->settle_asked;
+    bool wanted = asked > store->settle_done;
+    pthread_mutex_unlock(&store->lock);
+    if (!wanted || !idle(store)) return;
+    store->files.scanned_ns = -1;
+    scan(store, false, now_ns);
+    pthread_mutex_lock(&store->lock);
+    store->settle_done = asked;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void update_stats(struct kv_store *store) {
+    uint64_t bytes = store->disk ? kv_store_files_bytes(&store->files) : 0, segments = 0;
+    for (uint32_t i = 0; i < store->files.segment_count; i++)
+        segments += store->files.segments[i] && !store->files.segments[i]->gone;
+    pthread_mutex_lock(&store->lock);
+    store->stats.disk_bytes = bytes;
+    store->stats.segments = segments;
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* Waits for an event, or until something is due. */
+static void wait_event(struct kv_store *store, bool more, int64_t now_ns) {
+    int64_t scan_ns = (int64_t)store->options.scan_ms * 1000000;
+    int64_t until = store->scanned_ns + scan_ns, write = kv_store_write_wake_ns(store);
+    int64_t read_ns = kv_store_read_wake_ns(store);
+    if (write < until) until = write;
+    if (read_ns < until) until = read_ns;
+    int64_t ms = more || until <= now_ns ? 0 : (until - now_ns + 999999) / 1000000;
+    struct pollfd events = {.fd = store->event, .events = POLLIN};
+    uint64_t count;
+    if (poll(&events, 1, (int)ms) > 0 && read(store->event, &count, sizeof count) < 0) return;
+}
+
+static bool may_end(struct kv_store *store, int64_t now_ns) {
+    pthread_mutex_lock(&store->lock);
+    bool ending = store->ending, late = now_ns > store->end_ns;
+    pthread_mutex_unlock(&store->lock);
+    if (!ending) return false;
+    if (idle(store)) return true;
+    return late && !store->loads && (!store->io || kv_store_io_count(store->io) == 0);
+}
+
+static void *run(void *context) {
+    struct kv_store *store = context;
+    for (;;) {
+        int64_t now_ns = clock_now_ns();
+        take_ended(store);
+        answer_refresh(store, now_ns);
+        kv_store_begin_loads(store);
+        bool more = kv_store_feed_loads(store);
+        pthread_mutex_lock(&store->lock);
+        bool late = store->ending && now_ns > store->end_ns;
+        store->hurry = store->ending;
+        pthread_mutex_unlock(&store->lock);
+        if (!late) {
+            if (kv_store_take_keeps(store)) more = true;
+            if (store->disk) kv_store_feed_moves(store);
+            if (store->disk) kv_store_feed_writes(store, now_ns);
+        }
+        if (store->io) kv_store_io_start(store->io);
+        if (now_ns - store->scanned_ns >= (int64_t)store->options.scan_ms * 1000000) {
+            scan(store, false, now_ns);
+            if (store->disk) kv_store_compact(store, now_ns);
+        }
+        update_stats(store);
+        answer_settle(store, now_ns);
+        if (may_end(store, now_ns)) return NULL;
+        wait_event(store, more, now_ns);
+    }
+}
+
+static uint32_t slices_of_read(const struct store_shape *shape) {
+    size_t slices = KV_PIECE_BYTES / store_format_slice_bytes(shape);
+    if (slices > shape->slice_count) slices = shape->slice_count;
+    return slices ? (uint32_t)slices : 1;
+}
+
+void kv_store_transfers(const struct store_shape *shape, size_t *read_out, size_t *write_out) {
+    size_t block = store_format_block_bytes(shape);
+    *read_out = slices_of_read(shape) * store_format_slice_bytes(shape);
+    *write_out = block < KV_WRITE_BYTES ? block : KV_WRITE_BYTES;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------
+ */
+
+static enum status set_sizes(struct kv_store *store, struct error *error) {
+    struct kv_store_options *o = &store->options;
+    size_t block = store->block_bytes;
+    if (store->disk && o->disk_bytes < SEGMENTS_MIN * (block + STORE_PAGE_BYTES))
+        return error_set(error, STATUS_INVALID,
+                         "%.300s: %llu bytes are too few for a KV storage; %d blocks of %zu bytes "
+                         "are the least (--kv-disk)",
+                         o->directory, (unsigned long long)o->disk_bytes, SEGMENTS_MIN, block);
+    uint64_t segment = o->segment_bytes ? o->segment_bytes : o->disk_bytes / (2 * SEGMENTS_MIN);
+    if (segment > SEGMENT_BYTES_MAX) segment = SEGMENT_BYTES_MAX;
+    if (segment > o->disk_bytes / SEGMENTS_MIN) segment = o->disk_bytes / SEGMENTS_MIN;
+    uint64_t slots = segment > STORE_PAGE_BYTES ? (segment - STORE_PAGE_BYTES) / block : 0;
+    store->slot_count = slots ? (uint32_t)slots : 1;
+    if (!o->write_queue_bytes) o->write_queue_bytes = QUEUE_BYTES;
+    uint64_t queue = o->write_queue_bytes / block;
+    if (queue < QUEUE_BLOCKS_MIN) queue = QUEUE_BLOCKS_MIN;
+    if (queue > 1 << 20) queue = 1 << 20;
+    store->keep_capacity = (uint32_t)queue;
+    uint64_t frames = o->host_bytes / block;
+    if (frames < queue) frames = queue;
+    frames += KV_MOVES_MAX; /* that the queue cannot take */
+    uint64_t blocks = frames + (store->disk ? o->disk_bytes / block : 0);
+    blocks += blocks / 4 + 64; /* of others, who have a budget of their own */
+    if (frames > UINT32_MAX / 2 || blocks > BLOCKS_MAX)
+        return error_set(error, STATUS_TOO_LARGE,
+                         "a KV storage of %llu blocks is more than its index takes; lower "
+                         "--kv-disk or --kv-host",
+                         (unsigned long long)blocks);
+    store->frame_count = (uint32_t)frames;
+    store->index_bytes = store_index_bytes((uint32_t)blocks);
+    store->index.capacity = (uint32_t)blocks;
+    if (!o->scan_ms) o->scan_ms = SCAN_MS;
+    if (o->cost.block_ns <= 0) o->cost = (struct retain_cost){1, 1.0 / 256};
+    return STATUS_OK;
+}
+
+static void *map(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static enum status take_memory(struct kv_store *store, struct error *error) {
+    struct arena arena;
+    uint32_t blocks = store->index.capacity;
+    size_t frame_bytes = store->frame_count * store->block_bytes;
+    store->index_memory = map(store->index_bytes);
+    store->frame_memory = map(frame_bytes);
+    store->frames = calloc(store->frame_count, sizeof *store->frames);
+    store->keeps = calloc(store->keep_capacity, sizeof *store->keeps);
+    if (!store->index_memory || !store->frame_memory || !store->frames || !store->keeps)
+        return error_set(error, STATUS_NO_MEMORY,
+                         "no memory for a KV storage with %zu bytes of blocks and an index of "
+                         "%zu; lower --kv-host or --kv-disk",
+                         frame_bytes, store->index_bytes);
+    arena_over(&arena, store->index_memory, store->index_bytes);
+    enum status status = store_index_open(&store->index, &arena, blocks);
+    check(status == STATUS_OK); /* it was asked how much it needs */
+    store->free_frame = STORE_NONE;
+    for (uint32_t i = store->frame_count; i-- > 0;)
+        kv_store_free_frame(store, i);
+    for (uint32_t i = 0; i < KV_TASKS; i++)
+        kv_store_free_task(store, &store->tasks[i]);
+    return STATUS_OK;
+}
+
+/* Two files a segment are many; the usual soft limit is only there for select(). */
+static void allow_files(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max) return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit)) return; /* then as many as there may be */
+}
+
+static enum status open_disk(struct kv_store *store, struct error *error) {
+    struct kv_store_options *o = &store->options;
+    int64_t begun_ns = clock_now_ns();
+    if (!store->disk) return STATUS_OK;
+    allow_files();
+    enum status status =
+        kv_store_files_open(&store->files, o->directory, &o->shape, o->faults, error);
+    if (!status)
+        status = kv_store_io_open(o->io, KV_TASKS, store->event, o->faults, &store->io, error);
+    if (status) return status;
+    scan(store, true, begun_ns);
+    store->stats.io = kv_store_io_name(store->io);
+    store->stats.open_ns = clock_now_ns() - begun_ns;
+    return STATUS_OK;
+}
+
+static void give_back(struct kv_store *store) {
+    kv_store_io_close(store->io);
+    kv_store_files_close(&store->files);
+    if (store->event >= 0) close(store->event);
+    if (store->index_memory) munmap(store->index_memory, store->index_bytes);
+    if (store->frame_memory) munmap(store->frame_memory, store->frame_count * store->block_bytes);
+    pthread_mutex_destroy(&store->lock);
+    pthread_cond_destroy(&store->changed);
+    free(store->frames);
+    free(store->keeps);
+    free(store);
+}
+
+enum status kv_store_open(const struct kv_store_options *options, struct kv_store **store_out,
+                          struct error *error) {
+    struct kv_store *store = calloc(1, sizeof *store);
+    if (!store) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
+    store->options = *options;
+    store->disk = options->directory && options->directory[0];
+    store->block_bytes = store_format_block_bytes(&options->shape);
+    store->slice_bytes = store_format_slice_bytes(&options->shape);
+    store->group_slices = slices_of_read(&options->shape);
+    store->group_count = (uint32_t)divide_up(options->shape.slice_count, store->group_slices);
+    store->asked_end = &store->asked;
+    store->active = store->dirty_first = store->dirty_last = STORE_NONE;
+    store->moving.segment = STORE_NONE;
+    store->files.folder = -1;
+    store->compacted_ns = store->reads.ns = store->writes.ns = clock_now_ns();
+    store->stats.io = "none";
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_cond_init(&store->changed, NULL);
+    store->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    enum status status = store->event < 0
+                             ? error_set(error, STATUS_IO, "no eventfd: %s", strerror(errno))
+                             : set_sizes(store, error);
+    if (!status) status = take_memory(store, error);
+    if (!status) status = open_disk(store, error);
+    if (!status && pthread_create(&store->thread, NULL, run, store))
+        status = error_set(error, STATUS_NO_MEMORY, "cannot start the KV storage's thread");
+    if (status) {
+        give_back(store);
+        return status;
+    }
+    pthread_setname_np(store->thread, "kv-store");
+    *store_out = store;
+    return STATUS_OK;
+}
+
+void kv_store_stop(struct kv_store *store, int64_t wait_ns_max) {
+    pthread_mutex_lock(&store->lock);
+    store->ending = true;
+    store->end_ns = clock_now_ns() + wait_ns_max;
+    pthread_mutex_unlock(&store->lock);
+    kv_store_wake(store);
+    pthread_join(store->thread, NULL);
+    for (; store->keep_count; store->keep_count--) {
+        const struct kv_keep_ask *keep = &store->keeps[store->keep_first];
+        if (keep->copied) keep->copied(keep->context, keep->tag);
+        store->keep_first = (store->keep_first + 1) % store->keep_capacity;
+    }
+    store->stopped = true;
+}
+
+void kv_store_close(struct kv_store *store) {
+    if (!store) return;
+    if (!store->stopped) kv_store_stop(store, 0);
+    kv_store_stop_moving(store);
+    if (store->active != STORE_NONE) kv_store_files_end(&store->files, store->active);
+    give_back(store);
+}
+
+/* ---- what others ask --------------------------------------------------------------------------
+ */
+
+struct kv_found kv_store_find(struct kv_store *store, const struct block_key *keys,
+                              uint32_t count) {
+    struct kv_found found;
+    pthread_mutex_lock(&store->lock);
+    found.blocks = store_index_leading(&store->index, keys, count, &found.host);
+    pthread_mutex_unlock(&store->lock);
+    return found;
+}
+
+void kv_store_refresh(struct kv_store *store, int64_t ns_max) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    int64_t ns = until.tv_nsec + ns_max;
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    pthread_mutex_lock(&store->lock);
+    uint64_t asked = ++store->refresh_asked;
+    pthread_mutex_unlock(&store->lock);
+    kv_store_wake(store);
+    pthread_mutex_lock(&store->lock);
+    while (store->refresh_done < asked)
+        if (pthread_cond_timedwait(&store->changed, &store->lock, &until)) break;
+    pthread_mutex_unlock(&store->lock);
+}
+
+enum kv_keep_answer kv_store_keep(struct kv_store *store, const struct kv_keep_ask *ask) {
+    enum kv_keep_answer answer = KV_KEEP_TAKEN;
+    pthread_mutex_lock(&store->lock);
+    bool off = store->writing == WRITING_OFF || !store->disk;
+    if (store_index_find(&store->index, &ask->key) != STORE_NONE)
+        answer = KV_KEEP_KNOWN;
+    else if (store->keep_count + store->dirty_count >= store->keep_capacity || store->ending ||
+             (off && !store->options.host_bytes))
+        answer = KV_KEEP_FULL;
+    store->stats.dropped += answer == KV_KEEP_FULL;
+    if (answer == KV_KEEP_TAKEN)
+        store->keeps[(store->keep_first + store->keep_count++) % store->keep_capacity] = *ask;
+    pthread_mutex_unlock(&store->lock);
+    if (answer == KV_KEEP_TAKEN) kv_store_wake(store);
+    return answer;
+}
+
+void kv_store_settle(struct kv_store *store) {
+    pthread_mutex_lock(&store->lock);
+    uint64_t asked = ++store->settle_asked;
+    pthread_mutex_unlock(&store->lock);
+    kv_store_wake(store);
+    pthread_mutex_lock(&store->lock);
+    while (store->settle_done < asked)
+        pthread_cond_wait(&store->changed, &store->lock);
+    pthread_mutex_unlock(&store->lock);
+}
+
+bool kv_store_is_writable(struct kv_store *store) {
+    pthread_mutex_lock(&store->lock);
+    bool writable = store->writing != WRITING_OFF;
+    pthread_mutex_unlock(&store->lock);
+    return writable;
+}
+
+struct kv_store_stats kv_store_look(struct kv_store *store) {
+    pthread_mutex_lock(&store->lock);
+    struct kv_store_stats stats = store->stats;
+    stats.blocks = store->index.count;
+    for (uint32_t i = 0; i < store->index.used_count; i++) {
+        if (!store_index_used(&store->index, i)) continue;
+        stats.host_blocks += store->index.blocks[i].frame != STORE_NONE;
+        stats.disk_blocks += store->index.blocks[i].segment != STORE_NONE;
+    }
+    stats.index_bytes = store->index_bytes;
+    stats.writable = store->disk && store->writing != WRITING_OFF;
+    pthread_mutex_unlock(&store->lock);
+    return stats;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/storage/kv_store_check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/format.h"
+#include "host/storage/kv_store_files.h"
+
+struct looked { /* at one folder */
+    struct kv_files files;
+    struct kv_check check;
+    const struct kv_check_listener *listener;
+    char *block;
+};
+
+static void hear_entry(void *context, uint32_t segment, const struct store_entry *entry) {
+}
+static void hear_gone(void *context, uint32_t segment) {
+}
+static const struct kv_files_listener deaf = {hear_entry, hear_gone, NULL};
+
+static void say_damage(struct looked *looked, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void say_damage(struct looked *looked, const char *format, ...) {
+    char line[400];
+    va_list arguments;
+    va_start(arguments, format);
+    format_va(line, sizeof line, format, arguments);
+    va_end(arguments);
+    looked->check.damaged++;
+    if (looked->listener->damage) looked->listener->damage(looked->listener->context, line);
+}
+
+/* Calls `each` for the names in a folder (or directory), in no order. */
+static bool for_names(const char *path, void (*each)(void *context, const char *name),
+                      void *context) {
+    DIR *directory = opendir(path);
+    if (!directory) return false;
+    for (struct dirent *entry; (entry = readdir(directory));)
+        if (entry->d_name[0] != '.') each(context, entry->d_name);
+    closedir(directory);
+    return true;
+}
+
+static bool ends_with(const char *name, const char *suffix) {
+    size_t length = strlen(name), tail = strlen(suffix);
+    return length > tail && strcmp(name + length - tail, suffix) == 0;
+}
+
+/* Does the scan know the segment that this file is named for? */
+static bool known_name(const struct kv_files *files, const char *name) {
+    uint64_t id = strtoull(name, NULL, 16);
+    for (uint32_t i = 0; i < files->segment_count; i++)
+        if (files->segments[i] && files->segments[i]->id == id) return true;
+    return false;
+}
+
+static void look_at_name(void *context, const char *name) {
+    struct looked *looked = context;
+    if (ends_with(name, ".kv") && !known_name(&looked->files, name))
+        say_damage(looked, "%s/%.100s: is no segment: damaged head", looked->files.path, name);
+}
+
+/* ---- slots ------------------------------------------------------------------------------------
+ */
+
+/* NULL: sound. */
+static const char *flaw_of_block(struct looked *looked, uint32_t segment, uint32_t slot, char *text,
+                                 size_t text_bytes) {
+    struct kv_files *files = &looked->files;
+    int failure = kv_store_files_read(files, segment, slot, 0, looked->block, files->block_bytes);
+    if (failure) {
+        format_text(text, text_bytes, "cannot be read: %s", strerror(failure));
+        return text;
+    }
+    enum store_flaw flaw = store_format_judge(looked->block, &files->shape, NULL);
+    if (flaw != STORE_SOUND) return store_format_flaw_name(flaw);
+    for (uint32_t i = 0; i < files->shape.slice_count; i++) {
+        const char *slice = looked->block + STORE_PAGE_BYTES + i * files->slice_bytes;
+        if (store_format_slice_sound(looked->block, slice, &files->shape, i)) continue;
+        format_text(text, text_bytes, "slice %u is damaged", i);
+        return text;
+    }
+    return NULL;
+}
+
+static void look_at_slots(struct looked *looked, uint32_t index) {
+    struct kv_segment *segment = looked->files.segments[index];
+    struct stat about;
+    char text[200];
+    if (fstat(segment->data, &about)) about.st_size = 0;
+    for (uint32_t slot = 0; slot < segment->slot_count; slot++) {
+        bool known = segment->slots[slot] == KV_SLOT_BLOCK;
+        uint64_t end = store_format_slot_offset(looked->files.block_bytes, slot + 1);
+        if (segment->slots[slot] == KV_SLOT_DEAD) continue;
+        if (!known && end > (uint64_t)about.st_size) break;
+        const char *flaw = flaw_of_block(looked, index, slot, text, sizeof text);
+        bool empty = flaw == store_format_flaw_name(STORE_EMPTY);
+        if (!flaw)
+            looked->check.sound++;
+        else if (known)
+            say_damage(looked, "%s/%016llx.kv: slot %u: %s", looked->files.path,
+                       (unsigned long long)segment->id, slot, flaw);
+        else
+            looked->check.unfinished += !empty;
+        if (empty && !known && slot >= segment->next_slot) break; /* written in turn */
+    }
+}
+
+/* ---- folders ----------------------------------------------------------------------------------
+ */
+
+static bool written_to(const struct kv_segment *segment) {
+    if (flock(segment->data, LOCK_EX | LOCK_NB)) return true;
+    flock(segment->data, LOCK_UN);
+    return false;
+}
+
+static void look_at_segment(struct looked *looked, uint32_t index, bool deep) {
+    const struct kv_segment *segment = looked->files.segments[index];
+    struct kv_check *check = &looked->check;
+    check->segments++;
+    check->bytes += segment->bytes;
+    check->writers += written_to(segment);
+    check->slots_free += segment->slot_count - segment->next_slot;
+    for (uint32_t slot = 0; slot < segment->slot_count; slot++) {
+        check->blocks += segment->slots[slot] == KV_SLOT_BLOCK;
+        check->retired += segment->slots[slot] == KV_SLOT_DEAD;
+    }
+    if (segment->sidecar < 0 || segment->damaged_entries)
+        say_damage(looked, "%s/%016llx.idx: %s", looked->files.path,
+                   (unsigned long long)segment->id,
+                   segment->sidecar < 0 ? "is missing" : "is damaged");
+    if (deep) look_at_slots(looked, index);
+}
+
+static enum status look_at_folder(const char *directory, const char *name, bool deep,
+                                  const struct kv_check_listener *listener, struct kv_check *out,
+                                  struct error *error) {
+    struct looked looked = {.listener = listener};
+    if (!store_format_parse_folder(name, &looked.check.shape)) return STATUS_OK;
+    format_text(looked.check.folder, sizeof looked.check.folder, "%s", name);
+    enum status status =
+        kv_store_files_open(&looked.files, directory, &looked.check.shape, NULL, error);
+    if (status) return status;
+    looked.check.block_bytes = looked.files.block_bytes;
+    looked.block = aligned_alloc(STORE_PAGE_BYTES, looked.files.block_bytes);
+    if (!looked.block)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a block of %zu bytes",
+                           looked.files.block_bytes);
+    if (!status) {
+        kv_store_files_scan(&looked.files, false, &deaf);
+        for_names(looked.files.path, look_at_name, &looked);
+        for (uint32_t i = 0; i < looked.files.segment_count; i++)
+            if (looked.files.segments[i]) look_at_segment(&looked, i, deep);
+        if (listener->folder) listener->folder(listener->context, &looked.check);
+        *out = looked.check;
+    }
+    free(looked.block);
+    kv_store_files_close(&looked.files);
+    return status;
+}
+
+struct walk {
+    const char *directory;
+    bool deep;
+    const struct kv_check_listener *listener;
+    struct kv_check total;
+    enum status status;
+    struct error *error;
+};
+
+static void look_at(void *context, const char *name) {
+    struct walk *walk = context;
+    struct kv_check one = {.segments = 0}, *total = &walk->total;
+    enum status status =
+        look_at_folder(walk->directory, name, walk->deep, walk->listener, &one, walk->error);
+    if (status) walk->status = status;
+    total->segments += one.segments;
+    total->bytes += one.bytes;
+    total->blocks += one.blocks;
+    total->retired += one.retired;
+    total->slots_free += one.slots_free;
+    total->writers += one.writers;
+    total->sound += one.sound;
+    total->damaged += one.damaged;
+    total->unfinished += one.unfinished;
+}
+
+static enum status no_directory(const char *directory, struct error *error) {
+    return error_set(error, STATUS_NOT_FOUND, "%.300s: cannot open this directory: %s", directory,
+                     strerror(errno));
+}
+
+enum status kv_store_check(const char *directory, bool deep,
+                           const struct kv_check_listener *listener, struct kv_check *total_out,
+                           struct error *error) {
+    struct walk walk = {.directory = directory, .deep = deep, .listener = listener, .error = error};
+    if (!for_names(directory, look_at, &walk)) return no_directory(directory, error);
+    if (!walk.status) *total_out = walk.total;
+    return walk.status;
+}
+
+/* ---- shrinking --------------------------------------------------------------------------------
+ */
+
+struct old { /* a segment */
+    uint64_t id, bytes;
+    struct store_shape shape;
+    int64_t modified_ns;
+};
+
+struct olds {
+    const char *directory;
+    struct old *list;
+    size_t count, room;
+    uint64_t bytes, removed;
+    struct error *error;
+    enum status status;
+};
+
+/* Files that nobody can use: without a sound head and unlocked, or left behind. */
+static void sweep_name(void *context, const char *name) {
+    struct kv_files *files = context;
+    bool data = ends_with(name, ".kv");
+    if (known_name(files, name) ? !ends_with(name, ".new")
+                                : !data && !ends_with(name, ".idx") && !ends_with(name, ".new"))
+        return;
+    int file = data ? openat(files->folder, name, O_RDWR | O_CLOEXEC) : -1;
+    if (!data || (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0))
+        unlinkat(files->folder, name, 0);
+    if (file >= 0) close(file);
+}
+
+static void note_old(struct olds *olds, const struct kv_files *files,
+                     const struct kv_segment *segment) {
+    if (olds->count == olds->room) {
+        size_t room = olds->room ? 2 * olds->room : 64;
+        struct old *list = realloc(olds->list, room * sizeof *list);
+        if (!list) {
+            olds->status = error_set(olds->error, STATUS_NO_MEMORY, "no memory for a list");
+            return;
+        }
+        olds->list = list;
+        olds->room = room;
+    }
+    olds->list[olds->count++] =
+        (struct old){segment->id, segment->bytes, files->shape, segment->modified_ns};
+    olds->bytes += segment->bytes;
+}
+
+static void list_folder(void *context, const char *name) {
+    struct olds *olds = context;
+    struct store_shape shape;
+    struct kv_files files;
+    if (!store_format_parse_folder(name, &shape)) return;
+    enum status status = kv_store_files_open(&files, olds->directory, &shape, NULL, olds->error);
+    if (status) {
+        olds->status = status;
+        return;
+    }
+    kv_store_files_scan(&files, false, &deaf);
+    for_names(files.path, sweep_name, &files);
+    for (uint32_t i = 0; i < files.segment_count; i++)
+        if (files.segments[i]) note_old(olds, &files, files.segments[i]);
+    kv_store_files_close(&files);
+}
+
+static int older(const void *a, const void *b) {
+    const struct old *first = a, *second = b;
+    return (first->modified_ns > second->modified_ns) - (first->modified_ns < second->modified_ns);
+}
+
+static void remove_old(struct olds *olds, const struct old *old) {
+    struct kv_files files;
+    if (kv_store_files_open(&files, olds->directory, &old->shape, NULL, olds->error)) return;
+    kv_store_files_scan(&files, false, &deaf);
+    for (uint32_t i = 0; i < files.segment_count; i++) {
+        if (!files.segments[i] || files.segments[i]->id != old->id) continue;
+        if (!kv_store_files_remove(&files, i)) break;
+        olds->removed++;
+        olds->bytes -= old->bytes;
+        break;
+    }
+    kv_store_files_close(&files);
+}
+
+enum status kv_store_check_shrink(const char *directory, uint64_t bytes, uint64_t *removed_out,
+                                  uint64_t *left_out, struct error *error) {
+    struct olds olds = {.directory = directory, .error = error};
+    if (!for_names(directory, list_folder, &olds)) return no_directory(directory, error);
+    if (olds.count) qsort(olds.list, olds.count, sizeof *olds.list, older);
+    for (size_t i = 0; i < olds.count && !olds.status && olds.bytes > bytes; i++)
+        remove_old(&olds, &olds.list[i]);
+    free(olds.list);
+    if (olds.status) return olds.status;
+    *removed_out = olds.removed;
+    *left_out = olds.bytes;
+    return STATUS_OK;
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A segment's data file is locked while it is written to, removed or put in order; its sidecar is
+ * only ever appended to (O_APPEND, whole entries), or replaced under the lock.
+ */
+#include "host/storage/kv_store_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/format.h"
+
+#define NAME_BYTES 32
+#define ENTRIES_AT_ONCE 1024
+#define SETTLED_NS 100000000
+
+static void name_of(uint64_t id, const char *suffix, char out[NAME_BYTES]) {
+    format_text(out, NAME_BYTES, "%016llx%s", (unsigned long long)id, suffix);
+}
+
+/* True for a data file's name. */
+static bool parse_name(const char *name, uint64_t *id_out) {
+    char again[NAME_BYTES], *end;
+    uint64_t id = strtoull(name, &end, 16);
+    name_of(id, ".kv", again);
+    *id_out = id;
+    return strcmp(name, again) == 0;
+}
+
+static int64_t ns_of(struct timespec time) {
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* ---- the folder -------------------------------------------------------------------------------
+ */
+
+static enum status make_folder(const char *path, struct error *error) {
+    if (mkdir(path, 0777) == 0 || errno == EEXIST) return STATUS_OK;
+    return error_set(error, STATUS_IO, "%.300s: cannot make this folder for the KV storage: %s",
+                     path, strerror(errno));
+}
+
+enum status kv_store_files_open(struct kv_files *files, const char *directory,
+                                const struct store_shape *shape, const struct kv_io_faults *faults,
+                                struct error *error) {
+    char name[STORE_NAME_BYTES];
+    check(store_format_shape_valid(shape));
+    *files = (struct kv_files){
+        .folder = -1,
+        .shape = *shape,
+        .block_bytes = store_format_block_bytes(shape),
+        .slice_bytes = store_format_slice_bytes(shape),
+        .scanned_ns = -1,
+    };
+    if (faults) files->faults = *faults;
+    store_format_folder(shape, name);
+    enum status status = make_folder(directory, error);
+    size_t path_bytes = strlen(directory) + sizeof name + 2;
+    files->path = malloc(path_bytes);
+    files->page = aligned_alloc(STORE_PAGE_BYTES, STORE_PAGE_BYTES);
+    files->entries = malloc(ENTRIES_AT_ONCE * sizeof *files->entries);
+    if (!status && (!files->path || !files->page || !files->entries))
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
+    if (!status) {
+        format_text(files->path, path_bytes, "%s/%s", directory, name);
+        status = make_folder(files->path, error);
+    }
+    if (!status) {
+        files->folder = open(files->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (files->folder < 0)
+            status = error_set(error, STATUS_IO, "%.300s: cannot open this folder: %s", files->path,
+                               strerror(errno));
+    }
+    if (status) kv_store_files_close(files);
+    return status;
+}
+
+static void close_segment(struct kv_files *files, uint32_t index) {
+    struct kv_segment *segment = files->segments[index];
+    check(segment->uses == 0);
+    if (segment->data >= 0) close(segment->data); /* and unlocked */
+    if (segment->sidecar >= 0) close(segment->sidecar);
+    free(segment->slots);
+    free(segment);
+    files->segments[index] = NULL;
+}
+
+void kv_store_files_close(struct kv_files *files) {
+    for (uint32_t i = 0; i < files->segment_count; i++)
+        if (files->segments[i]) close_segment(files, i);
+    if (files->folder >= 0) close(files->folder);
+    free(files->entries);
+    free(files->page);
+    free(files->path);
+    *files = (struct kv_files){.folder = -1};
+}
+
+uint64_t kv_store_files_bytes(const struct kv_files *files) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < files->segment_count; i++)
+        if (files->segments[i]) sum += files->segments[i]->bytes;
+    return sum;
+}
+
+/* ---- opening a segment ------------------------------------------------------------------------
+ */
+
+static uint32_t free_place(struct kv_files *files) {
+    for (uint32_t i = 0; i < files->segment_count; i++)
+        if (!files->segments[i]) return i;
+    return files->segment_count < KV_SEGMENTS_MAX ? files->segment_count++ : KV_SEGMENT_NONE;
+}
+
+static struct kv_segment *new_segment(struct kv_files *files, uint32_t index, uint64_t id,
+                                      uint32_t slot_count) {
+    struct kv_segment *segment = calloc(1, sizeof *segment);
+    uint8_t *slots = calloc(slot_count, 1);
+    if (!segment || !slots) {
+        free(segment);
+        free(slots);
+        return NULL;
+    }
+    *segment = (struct kv_segment){
+        .id = id, .data = -1, .sidecar = -1, .slot_count = slot_count, .slots = slots};
+    files->segments[index] = segment;
+    return segment;
+}
+
+static void open_sidecar(const struct kv_files *files, struct kv_segment *segment) {
+    char name[NAME_BYTES];
+    name_of(segment->id, ".idx", name);
+    segment->sidecar = openat(files->folder, name, O_RDWR | O_APPEND | O_CLOEXEC);
+    segment->sidecar_bytes = 0;
+}
+
+/* Direct I/O where the file system has it. */
+static int open_data(const struct kv_files *files, const char *name, int flags) {
+    int file = openat(files->folder, name, flags | O_DIRECT | O_CLOEXEC, 0666);
+    if (file < 0 && errno == EINVAL) file = openat(files->folder, name, flags | O_CLOEXEC, 0666);
+    return file;
+}
+
+static void measure(struct kv_segment *segment) {
+    struct stat data, sidecar = {0};
+    if (fstat(segment->data, &data)) return;
+    if (segment->sidecar >= 0 && fstat(segment->sidecar, &sidecar)) return;
+    segment->bytes = (uint64_t)data.st_size + (uint64_t)sidecar.st_size;
+    segment->modified_ns = ns_of(data.st_mtim);
+}
+
+/* Is the first page of a data file what its name promises? */
+static bool read_header(struct kv_files *files, int file, uint64_t id,
+                        struct store_segment *header_out) {
+    struct kv_io_op op = {.file = file, .memory = files->page, .bytes = STORE_PAGE_BYTES};
+    if (kv_store_io_now(&files->faults, &op)) return false;
+    memcpy(header_out, files->page, sizeof *header_out);
+    return store_format_segment_valid(header_out) && header_out->id == id &&
+           memcmp(&header_out->shape, &files->shape, sizeof files->shape) == 0;
+}
+
+static bool open_segment(struct kv_files *files, uint64_t id) {
+    char name[NAME_BYTES];
+    struct store_segment header;
+    name_of(id, ".kv", name);
+    int file = open_data(files, name, O_RDWR);
+    if (file < 0) return false;
+    uint32_t index = KV_SEGMENT_NONE;
+    if (read_header(files, file, id, &header)) index = free_place(files);
+    struct kv_segment *segment =
+        index == KV_SEGMENT_NONE ? NULL : new_segment(files, index, id, header.slot_count);
+    if (!segment) {
+        close(file);
+        return false;
+    }
+    segment->data = file;
+    open_sidecar(files, segment);
+    segment->seen = true;
+    measure(segment);
+    return true;
+}
+
+/* ---- entries ----------------------------------------------------------------------------------
+ */
+
+static void note_entry(struct kv_segment *segment, uint32_t index, const struct store_entry *entry,
+                       const struct kv_files_listener *listener) {
+    uint8_t *slot = &segment->slots[entry->slot];
+    if (entry->slot >= segment->next_slot) segment->next_slot = entry->slot + 1;
+    if (*slot == KV_SLOT_DEAD) return;
+    *slot = entry->kind == STORE_ENTRY_DEAD ? KV_SLOT_DEAD : KV_SLOT_BLOCK;
+    listener->entry(listener->context, index, entry);
+}
+
+/* Is the sidecar's head what it should be? */
+static bool sidecar_begins(struct kv_segment *segment) {
+    struct store_segment header;
+    return pread(segment->sidecar, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+           store_format_segment_valid(&header) && header.id == segment->id &&
+           header.slot_count == segment->slot_count;
+}
+
+/* What is new in a sidecar. */
+static void read_sidecar(struct kv_files *files, uint32_t index,
+                         const struct kv_files_listener *listener) {
+    struct kv_segment *segment = files->segments[index];
+    struct store_entry *entries = files->entries;
+    if (segment->sidecar < 0 || segment->active) return;
+    if (segment->sidecar_bytes == 0) {
+        if (!sidecar_begins(segment)) {
+            segment->damaged_entries++;
+            return;
+        }
+        segment->sidecar_bytes = sizeof(struct store_segment);
+    }
+    for (;;) {
+        ssize_t got = pread(segment->sidecar, entries, ENTRIES_AT_ONCE * sizeof *entries,
+                            (off_t)segment->sidecar_bytes);
+        size_t count = got > 0 ? (size_t)got / sizeof *entries : 0;
+        for (size_t i = 0; i < count; i++) {
+            if (store_format_entry_valid(&entries[i], segment->slot_count))
+                note_entry(segment, index, &entries[i], listener);
+            else
+                segment->damaged_entries++;
+        }
+        segment->sidecar_bytes += count * sizeof *entries;
+        if (count < ENTRIES_AT_ONCE) break;
+    }
+}
+
+int kv_store_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry) {
+    struct kv_segment *segment = files->segments[index];
+    if (segment->sidecar < 0) return EBADF;
+    struct kv_io_op op = {.write = true,
+                          .file = segment->sidecar,
+                          .memory = (char *)(uintptr_t)entry,
+                          .bytes = sizeof *entry};
+    int failure = kv_store_io_now(&files->faults, &op);
+    if (failure) return failure;
+    segment->slots[entry->slot] = entry->kind == STORE_ENTRY_DEAD ? KV_SLOT_DEAD : KV_SLOT_BLOCK;
+    segment->bytes += sizeof *entry;
+    if (segment->active) segment->sidecar_bytes += sizeof *entry;
+    return 0;
+}
+
+/* ---- putting a segment in order ---------------------------------------------------------------
+ */
+
+static bool lock_segment(struct kv_segment *segment) {
+    if (!segment->locked) segment->locked = flock(segment->data, LOCK_EX | LOCK_NB) == 0;
+    return segment->locked;
+}
+
+static void unlock_segment(struct kv_segment *segment) {
+    flock(segment->data, LOCK_UN);
+    segment->locked = false;
+}
+
+/* Finds the block of a slot by its own header page. */
+static bool recover_slot(struct kv_files *files, uint32_t index, uint32_t slot,
+                         struct store_entry *entry_out) {
+    if (kv_store_files_read(files, index, slot, 0, files->page, STORE_PAGE_BYTES)) return false;
+    if (store_format_judge(files->page, &files->shape, NULL) != STORE_SOUND) return false;
+    const struct store_mark *mark = store_format_mark(files->page);
+    *entry_out =
+        store_format_entry(STORE_ENTRY_BLOCK, &mark->key, &mark->parent, slot, mark->position);
+    return true;
+}
+
+/* Puts an empty sidecar in the place of one that is no use; entries follow. */
+static bool renew_sidecar(struct kv_files *files, struct kv_segment *segment) {
+    char name[NAME_BYTES], fresh[NAME_BYTES];
+    struct store_segment header =
+        store_format_segment(&files->shape, segment->id, segment->slot_count);
+    name_of(segment->id, ".idx", name);
+    name_of(segment->id, ".new", fresh);
+    int file =
+        openat(files->folder, fresh, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (file < 0) return false;
+    if (write(file, &header, sizeof header) != (ssize_t)sizeof header ||
+        renameat(files->folder, fresh, files->folder, name)) {
+        close(file);
+        unlinkat(files->folder, fresh, 0);
+        return false;
+    }
+    if (segment->sidecar >= 0) close(segment->sidecar);
+    segment->sidecar = file;
+    segment->sidecar_bytes = sizeof header;
+    return true;
+}
+
+/* A sidecar with damage is replaced by what the header pages say; one without gets the blocks that
+ * were written just before their process ended. */
+static void recover(struct kv_files *files, uint32_t index,
+                    const struct kv_files_listener *listener) {
+    struct kv_segment *segment = files->segments[index];
+    struct store_entry entry;
+    bool damaged = segment->sidecar < 0 || segment->damaged_entries > 0;
+    if (segment->active || !lock_segment(segment)) return;
+    read_sidecar(files, index, listener); /* nobody adds to it from here on */
+    uint64_t torn = segment->sidecar_bytes;
+    if (damaged)
+        renew_sidecar(files, segment);
+    else if (ftruncate(segment->sidecar, (off_t)torn))
+        damaged = false; /* only tidier with it */
+    uint32_t slot = damaged ? 0 : segment->next_slot;
+    for (; slot < segment->slot_count; slot++) {
+        if (segment->slots[slot] == KV_SLOT_DEAD) {
+            static const struct block_key none;
+            entry = store_format_entry(STORE_ENTRY_DEAD, &none, &none, slot, 0);
+        } else if (!recover_slot(files, index, slot, &entry)) {
+            if (!damaged) break;
+            continue;
+        }
+        bool known = segment->slots[slot] != KV_SLOT_UNKNOWN;
+        if (kv_store_files_note(files, index, &entry)) break;
+        segment->sidecar_bytes += sizeof entry;
+        if (!known) note_entry(segment, index, &entry, listener);
+    }
+    segment->damaged_entries = 0;
+    unlock_segment(segment);
+}
+
+/* Somebody has put it in order: ours is a removed file. */
+static bool sidecar_replaced(const struct kv_segment *segment) {
+    struct stat about;
+    return segment->sidecar >= 0 && fstat(segment->sidecar, &about) == 0 && about.st_nlink == 0;
+}
+
+/* ---- the scan ---------------------------------------------------------------------------------
+ */
+
+static uint32_t find_segment(const struct kv_files *files, uint64_t id) {
+    for (uint32_t i = 0; i < files->segment_count; i++)
+        if (files->segments[i] && files->segments[i]->id == id) return i;
+    return KV_SEGMENT_NONE;
+}
+
+/* All data files of the folder, by name. False: the folder cannot be read. */
+static bool list_segments(struct kv_files *files) {
+    int again = openat(files->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = again < 0 ? NULL : fdopendir(again);
+    if (!directory) return false;
+    for (uint32_t i = 0; i < files->segment_count; i++)
+        if (files->segments[i]) files->segments[i]->seen = files->segments[i]->gone;
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        uint64_t id;
+        if (!parse_name(entry->d_name, &id)) continue;
+        uint32_t index = find_segment(files, id);
+        if (index == KV_SEGMENT_NONE)
+            open_segment(files, id);
+        else
+            files->segments[index]->seen = true;
+    }
+    closedir(directory);
+    return true;
+}
+
+static void forget_segment(struct kv_files *files, uint32_t index) {
+    struct kv_segment *segment = files->segments[index];
+    segment->gone = true;
+    segment->active = false;
+    segment->bytes = 0;
+    if (segment->uses == 0) close_segment(files, index);
+}
+
+void kv_store_files_scan(struct kv_files *files, bool recover_all,
+                         const struct kv_files_listener *listener) {
+    struct stat folder;
+    bool changed = fstat(files->folder, &folder) == 0 && ns_of(folder.st_mtim) != files->scanned_ns;
+    if (changed && list_segments(files)) {
+        /* What changed just now may change again within the same tick of the file's clock. */
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        bool settled = ns_of(now) - ns_of(folder.st_mtim) > SETTLED_NS;
+        files->scanned_ns = settled ? ns_of(folder.st_mtim) : -1;
+        for (uint32_t i = 0; i < files->segment_count; i++) {
+            if (!files->segments[i] || files->segments[i]->seen) continue;
+            listener->gone(listener->context, i);
+            forget_segment(files, i);
+        }
+    }
+    for (uint32_t i = 0; i < files->segment_count; i++) {
+        struct kv_segment *segment = files->segments[i];
+        if (!segment || segment->gone || segment->active) continue;
+        if (sidecar_replaced(segment)) close(segment->sidecar), segment->sidecar = -1;
+        if (segment->sidecar < 0) open_sidecar(files, segment); /* it is made after the data */
+        read_sidecar(files, i, listener);
+        measure(segment);
+        if (recover_all) recover(files, i, listener);
+    }
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+/* Nobody added to it or replaced it since we read it. */
+static bool up_to_date(const struct kv_segment *segment) {
+    struct stat data, sidecar;
+    return fstat(segment->data, &data) == 0 && fstat(segment->sidecar, &sidecar) == 0 &&
+           data.st_nlink > 0 && sidecar.st_nlink > 0 &&
+           (uint64_t)sidecar.st_size == segment->sidecar_bytes;
+}
+
+static uint64_t data_bytes(const struct kv_files *files, uint32_t slots) {
+    return store_format_slot_offset(files->block_bytes, slots);
+}
+
+/* Room for all slots at once, so that a full disk is known before the first block. */
+static int reserve(struct kv_files *files, struct kv_segment *segment) {
+    off_t bytes = (off_t)data_bytes(files, segment->slot_count);
+    if (fallocate(segment->data, 0, 0, bytes) == 0) return 0;
+    if (errno != EOPNOTSUPP) return errno;
+    return ftruncate(segment->data, bytes) ? errno : 0;
+}
+
+static bool adopt(struct kv_files *files, uint32_t *index_out) {
+    for (uint32_t i = 0; i < files->segment_count; i++) {
+        struct kv_segment *segment = files->segments[i];
+        if (!segment || segment->gone || segment->locked || segment->sidecar < 0 ||
+            segment->next_slot >= segment->slot_count || !lock_segment(segment))
+            continue;
+        if (segment->damaged_entries == 0 && up_to_date(segment) && reserve(files, segment) == 0) {
+            segment->active = true;
+            measure(segment);
+            *index_out = i;
+            return true;
+        }
+        unlock_segment(segment);
+    }
+    return false;
+}
+
+/* The head of both files; an errno, or 0. */
+static int write_heads(struct kv_files *files, struct kv_segment *segment) {
+    struct store_segment header =
+        store_format_segment(&files->shape, segment->id, segment->slot_count);
+    memset(files->page, 0, STORE_PAGE_BYTES);
+    memcpy(files->page, &header, sizeof header);
+    struct kv_io_op data = {
+        .write = true, .file = segment->data, .memory = files->page, .bytes = STORE_PAGE_BYTES};
+    struct kv_io_op sidecar = {
+        .write = true, .file = segment->sidecar, .memory = files->page, .bytes = sizeof header};
+    int failure = kv_store_io_now(&files->faults, &data);
+    return failure ? failure : kv_store_io_now(&files->faults, &sidecar);
+}
+
+/* Makes, locks and fills in the files of a new segment; 0 or an errno. */
+static int make_files(struct kv_files *files, struct kv_segment *segment) {
+    char name[NAME_BYTES];
+    name_of(segment->id, ".kv", name);
+    segment->data = open_data(files, name, O_RDWR | O_CREAT | O_EXCL);
+    if (segment->data < 0) return errno;
+    if (!lock_segment(segment)) return errno;
+    name_of(segment->id, ".idx", name);
+    segment->sidecar =
+        openat(files->folder, name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (segment->sidecar < 0) return errno;
+    int failure = reserve(files, segment);
+    return failure ? failure : write_heads(files, segment);
+}
+
+static void unlink_files(const struct kv_files *files, uint64_t id) {
+    char name[NAME_BYTES];
+    name_of(id, ".kv", name);
+    unlinkat(files->folder, name, 0);
+    name_of(id, ".idx", name);
+    unlinkat(files->folder, name, 0);
+}
+
+enum status kv_store_files_begin(struct kv_files *files, uint32_t slot_count, bool adopt_first,
+                                 uint32_t *segment_out, struct error *error) {
+    uint64_t id;
+    if (adopt_first && adopt(files, segment_out)) return STATUS_OK;
+    uint32_t index = free_place(files);
+    if (index == KV_SEGMENT_NONE || getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
+        return error_set(error, STATUS_FULL, "%.300s: has %d segments, and takes no more",
+                         files->path, KV_SEGMENTS_MAX);
+    struct kv_segment *segment = new_segment(files, index, id, slot_count);
+    if (!segment) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
+    int failure = make_files(files, segment);
+    if (failure) {
+        unlink_files(files, id);
+        close_segment(files, index);
+        return error_set(error, STATUS_IO, "%.300s: cannot make a segment of %llu bytes: %s",
+                         files->path, (unsigned long long)data_bytes(files, slot_count),
+                         strerror(failure));
+    }
+    segment->active = true;
+    segment->sidecar_bytes = sizeof(struct store_segment);
+    measure(segment);
+    *segment_out = index;
+    return STATUS_OK;
+}
+
+void kv_store_files_end(struct kv_files *files, uint32_t index) {
+    struct kv_segment *segment = files->segments[index];
+    check(segment->active);
+    segment->active = false;
+    bool blocks = false;
+    for (uint32_t i = 0; i < segment->next_slot; i++)
+        blocks = blocks || segment->slots[i] == KV_SLOT_BLOCK;
+    if (!blocks) {
+        unlink_files(files, segment->id);
+        forget_segment(files, index);
+        return;
+    }
+    if (segment->next_slot < segment->slot_count &&
+        ftruncate(segment->data, (off_t)data_bytes(files, segment->next_slot)) == 0)
+        measure(segment);
+    unlock_segment(segment);
+}
+
+bool kv_store_files_remove(struct kv_files *files, uint32_t index) {
+    struct kv_segment *segment = files->segments[index];
+    if (segment->active || segment->gone || !lock_segment(segment)) return false;
+    unlink_files(files, segment->id);
+    forget_segment(files, index);
+    return true;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+void kv_store_files_use(struct kv_files *files, uint32_t index) {
+    files->segments[index]->uses++;
+}
+
+void kv_store_files_unuse(struct kv_files *files, uint32_t index) {
+    struct kv_segment *segment = files->segments[index];
+    check(segment->uses > 0);
+    if (--segment->uses == 0 && segment->gone) close_segment(files, index);
+}
+
+int kv_store_files_read(struct kv_files *files, uint32_t index, uint32_t slot, size_t offset,
+                        void *memory, size_t bytes) {
+    struct kv_io_op op = {
+        .file = files->segments[index]->data,
+        .memory = memory,
+        .offset = store_format_slot_offset(files->block_bytes, slot) + offset,
+        .bytes = bytes,
+    };
+    return kv_store_io_now(&files->faults, &op);
+}

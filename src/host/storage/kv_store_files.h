@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The files of one block format's folder (serving/cache/store_format.h): found, opened, made, read back
+ * into entries, removed. Any number of processes share a folder:
+ *
+ *   - each makes segments of its own, named at random, and writes only to the one it holds locked
+ *     (flock, which ends with the process);
+ *   - all read all; a sidecar only grows, by whole entries written at its end;
+ *   - whoever removes a segment locks it first; who has it open reads on until it closes it.
+ *
+ * Calls block; the asynchronous transfers of blocks are the store's (host/storage/kv_store.h). One thread.
+ */
+#ifndef HOST_STORAGE_KV_STORE_FILES_H
+#define HOST_STORAGE_KV_STORE_FILES_H
+
+#include "serving/cache/store_format.h"
+#include "host/storage/kv_store_io.h"
+
+#define KV_SEGMENTS_MAX 4096
+#define KV_SEGMENT_NONE UINT32_MAX
+
+enum kv_slot_state { KV_SLOT_UNKNOWN, KV_SLOT_BLOCK, KV_SLOT_DEAD };
+
+struct kv_segment {
+    uint64_t id;
+    int data, sidecar; /* data: direct I/O where the file system has it */
+    uint32_t slot_count;
+    uint32_t next_slot;     /* behind the last that is known of */
+    uint8_t *slots;         /* [slot_count] enum kv_slot_state */
+    uint64_t sidecar_bytes; /* read so far */
+    uint64_t bytes;         /* of both files */
+    uint32_t damaged_entries;
+    uint32_t writes; /* under way */
+    bool stopped;    /* a write failed: it takes no more */
+    uint32_t uses;   /* by transfers under way; it stays open until there are none */
+    bool active;     /* ours, locked: we write to it */
+    bool locked;     /* by us */
+    bool gone;       /* its files are removed; closed with its last use */
+    bool seen;       /* in the scan under way */
+    int64_t modified_ns;
+};
+
+struct kv_files {
+    char *path; /* of the folder */
+    int folder;
+    struct store_shape shape;
+    size_t block_bytes, slice_bytes;
+    struct kv_io_faults faults;
+    struct kv_segment *segments[KV_SEGMENTS_MAX]; /* NULL: free */
+    uint32_t segment_count;                       /* places in use lie below */
+    int64_t scanned_ns;                           /* the folder's time of change, when scanned */
+    void *page;                                   /* one, aligned */
+    struct store_entry *entries;                  /* scratch */
+};
+
+/* What is told of a segment while its files are read. */
+struct kv_files_listener {
+    void (*entry)(void *context, uint32_t segment, const struct store_entry *entry);
+    void (*gone)(void *context, uint32_t segment); /* somebody removed it */
+    void *context;
+};
+
+/* Makes DIRECTORY and the folder in it if need be. */
+enum status kv_store_files_open(struct kv_files *files, const char *directory,
+                                const struct store_shape *shape, const struct kv_io_faults *faults,
+                                struct error *error) MUST_USE;
+void kv_store_files_close(struct kv_files *files);
+
+/* Finds new and removed segments, and reads what is new in sidecars. With `recover`, segments that
+ * nobody writes to are looked through for blocks that their sidecar lacks, and a damaged or missing
+ * sidecar is written anew. */
+void kv_store_files_scan(struct kv_files *files, bool recover,
+                         const struct kv_files_listener *listener);
+
+/* Bytes of all segments. */
+uint64_t kv_store_files_bytes(const struct kv_files *files);
+
+/* An active segment: one that a process left unfilled, else a new one of slot_count slots. */
+enum status kv_store_files_begin(struct kv_files *files, uint32_t slot_count, bool adopt,
+                                 uint32_t *segment_out, struct error *error) MUST_USE;
+
+/* It takes no more blocks: gives back the room behind its last one (all of it, if there is none).
+ */
+void kv_store_files_end(struct kv_files *files, uint32_t index);
+
+/* Adds entries to a sidecar; 0 or the errno. */
+int kv_store_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry);
+
+/* Removes a segment's files if nobody writes to it. Reads of it go on until the last use ends. */
+bool kv_store_files_remove(struct kv_files *files, uint32_t index);
+
+/* One use more or less. */
+void kv_store_files_use(struct kv_files *files, uint32_t index);
+void kv_store_files_unuse(struct kv_files *files, uint32_t index);
+
+/* Reads so many bytes of a slot, from `offset` within it on; both whole pages. 0 or the errno. */
+int kv_store_files_read(struct kv_files *files, uint32_t index, uint32_t slot, size_t offset,
+                        void *memory, size_t bytes);
+
+#endif

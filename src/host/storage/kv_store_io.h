@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Asynchronous reads and writes of the KV storage: io_uring where library and kernel have it, a few
+ * threads with pread and pwrite elsewhere. One thread gives operations and takes them back when
+ * they are done; an event file tells that some may be. Short transfers are continued here.
+ *
+ * Tests put misfortunes in between (kv_io_faults): an error, a shorter transfer, the process's end.
+ */
+#ifndef HOST_STORAGE_KV_STORE_IO_H
+#define HOST_STORAGE_KV_STORE_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct kv_io_op {
+    bool write;
+    int file;
+    char *memory;
+    uint64_t offset;
+    size_t bytes;
+    int error; /* out: 0, or the errno; EIO where a file ends too early */
+    size_t done;
+    struct kv_io_op *next; /* private */
+};
+
+struct kv_io_faults {
+    /* Before each transfer, from any thread: returns 0 or an errno that it then ends with; may
+     * lower *bytes (to a multiple of a page). */
+    int (*before)(void *context, const struct kv_io_op *op, size_t *bytes);
+    void *context;
+};
+
+enum kv_io_kind { KV_IO_AUTO, KV_IO_URING, KV_IO_THREADS };
+
+struct kv_io;
+
+/* `event`, an eventfd, is written when operations end. STATUS_UNSUPPORTED: io_uring was asked for
+ * and there is none. `faults` may be NULL. */
+enum status kv_store_io_open(enum kv_io_kind kind, uint32_t depth, int event,
+                             const struct kv_io_faults *faults, struct kv_io **io_out,
+                             struct error *error) MUST_USE;
+
+/* At most `depth` are under way (else the caller waits; this is checked). */
+void kv_store_io_give(struct kv_io *io, struct kv_io_op *op);
+
+/* Starts what was given since. */
+void kv_store_io_start(struct kv_io *io);
+
+/* One that has ended; NULL: none at the moment. */
+struct kv_io_op *kv_store_io_take(struct kv_io *io);
+
+/* Operations given and not yet taken back. */
+uint32_t kv_store_io_count(const struct kv_io *io);
+uint32_t kv_store_io_depth(const struct kv_io *io);
+
+/* "io_uring" or "threads". */
+const char *kv_store_io_name(const struct kv_io *io);
+
+/* Nothing is under way. */
+void kv_store_io_close(struct kv_io *io);
+
+/* At once, on the calling thread, with the same faults: 0 or the errno. */
+int kv_store_io_now(const struct kv_io_faults *faults, struct kv_io_op *op);
+
+#endif

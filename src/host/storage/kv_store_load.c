@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Loads. Slices are read in groups (of some 256 KiB), group by group over all blocks of the run, so
+ * that layers arrive in the order in which they are needed. Group 0 brings a block's header page;
+ * what arrives before it waits for its proof.
+ */
+#include "base/check.h"
+#include "base/clock.h"
+#include "host/storage/kv_store_state.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define TASKS_FOR_WRITES 16 /* that reads leave alone */
+#define READ_SAVED_S 0.01
+#define COPIES_AT_ONCE 64
+
+struct kv_load *kv_store_load(struct kv_store *store, const struct kv_load_ask *ask) {
+    size_t groups = store->group_count;
+    struct kv_load *load = calloc(1, sizeof *load + ask->count * sizeof load->blocks[0] +
+                                         groups * sizeof *load->group_counts + ask->count * groups);
+    if (!load) return NULL;
+    load->store = store;
+    load->done_call = ask->done;
+    load->context = ask->context;
+    load->begun_ns = clock_now_ns();
+    load->count = ask->count;
+    load->group_counts = (uint32_t *)(void *)&load->blocks[ask->count];
+    load->pieces = (uint8_t *)(load->group_counts + groups);
+    load->state.blocks = ask->count;
+    for (uint32_t i = 0; i < ask->count; i++) {
+        check((uintptr_t)ask->blocks[i] % STORE_PAGE_BYTES == 0);
+        load->blocks[i] = (struct kv_load_block){.key = ask->keys[i],
+                                                 .memory = ask->blocks[i],
+                                                 .segment = STORE_NONE,
+                                                 .frame = STORE_NONE};
+    }
+    pthread_mutex_lock(&store->lock);
+    *store->asked_end = load;
+    store->asked_end = &load->next;
+    pthread_mutex_unlock(&store->lock);
+    kv_store_wake(store);
+    return load;
+}
+
+uint32_t kv_store_load_parts(const struct kv_store *store) {
+    return store->group_count;
+}
+
+struct kv_load_state kv_load_look(struct kv_load *load) {
+    pthread_mutex_lock(&load->store->lock);
+    struct kv_load_state state = load->state;
+    pthread_mutex_unlock(&load->store->lock);
+    return state;
+}
+
+struct kv_load_state kv_load_wait(struct kv_load *load, uint32_t slices) {
+    pthread_mutex_lock(&load->store->lock);
+    while (!load->state.done && load->state.slices < slices)
+        pthread_cond_wait(&load->store->changed, &load->store->lock);
+    struct kv_load_state state = load->state;
+    pthread_mutex_unlock(&load->store->lock);
+    return state;
+}
+
+struct kv_load_state kv_load_wait_for(struct kv_load *load, uint32_t slices, int64_t ns_max) {
+    struct timespec until;
+    int late = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    ns_max += until.tv_nsec;
+    until.tv_sec += ns_max / 1000000000;
+    until.tv_nsec = ns_max % 1000000000;
+    pthread_mutex_lock(&load->store->lock);
+    while (!load->state.done && load->state.slices < slices && late == 0)
+        late = pthread_cond_timedwait(&load->store->changed, &load->store->lock, &until);
+    struct kv_load_state state = load->state;
+    pthread_mutex_unlock(&load->store->lock);
+    return state;
+}
+
+void kv_load_end(struct kv_load *load) {
+    kv_load_wait(load, UINT32_MAX);
+    free(load);
+}
+
+/* ---- progress ---------------------------------------------------------------------------------
+ */
+
+static void tell_progress(struct kv_load *load) {
+    struct kv_store *store = load->store;
+    uint32_t group = 0, usable = load->state.blocks;
+    while (group < store->group_count && load->group_counts[group] == usable)
+        group++;
+    uint32_t slices = group * store->group_slices;
+    if (slices > store->options.shape.slice_count) slices = store->options.shape.slice_count;
+    if (slices == load->state.slices) return;
+    pthread_mutex_lock(&store->lock);
+    load->state.slices = slices;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* The load ends before this block. */
+static void cut(struct kv_load *load, uint32_t block) {
+    struct kv_store *store = load->store;
+    if (block >= load->state.blocks) return;
+    pthread_mutex_lock(&store->lock);
+    load->state.blocks = block;
+    pthread_mutex_unlock(&store->lock);
+    for (uint32_t group = 0; group < store->group_count; group++) {
+        load->group_counts[group] = 0;
+        for (uint32_t i = 0; i < block; i++)
+            load->group_counts[group] +=
+                load->pieces[i * store->group_count + group] == PIECE_ARRIVED;
+    }
+    tell_progress(load);
+}
+
+static void arrive(struct kv_load *load, uint32_t block, uint32_t group) {
+    load->pieces[block * load->store->group_count + group] = PIECE_ARRIVED;
+    if (block < load->state.blocks) load->group_counts[group]++;
+}
+
+/* ---- proof ------------------------------------------------------------------------------------
+ */
+
+static bool group_sound(const struct kv_load *load, uint32_t block, uint32_t group) {
+    const struct kv_store *store = load->store;
+    const char *memory = load->blocks[block].memory;
+    uint32_t slice = group * store->group_slices, end = slice + store->group_slices;
+    if (end > store->options.shape.slice_count) end = store->options.shape.slice_count;
+    for (; slice < end; slice++)
+        if (!store_format_slice_sound(memory,
+                                      memory + STORE_PAGE_BYTES + slice * store->slice_bytes,
+                                      &store->options.shape, slice))
+            return false;
+    return true;
+}
+
+static void lose(struct kv_load *load, uint32_t block, bool damaged) {
+    const struct kv_load_block *lost = &load->blocks[block];
+    kv_store_lose(load->store, &lost->key, lost->segment, lost->slot, damaged);
+    cut(load, block);
+}
+
+/* A group of a block with a sound header. */
+static bool prove(struct kv_load *load, uint32_t block, uint32_t group) {
+    struct kv_load_block *entry = &load->blocks[block];
+    if (!group_sound(load, block, group)) {
+        lose(load, block, true);
+        return false;
+    }
+    if (entry->frame != STORE_NONE) {
+        size_t offset = kv_group_offset(load->store, group);
+        memcpy(kv_frame_memory(load->store, entry->frame) + offset, (char *)entry->memory + offset,
+               kv_group_bytes(load->store, group));
+    }
+    arrive(load, block, group);
+    return true;
+}
+
+static void prove_block(struct kv_load *load, uint32_t block) {
+    const struct kv_store *store = load->store;
+    struct kv_load_block *entry = &load->blocks[block];
+    if (store_format_judge(entry->memory, &store->options.shape, &entry->key) != STORE_SOUND) {
+        lose(load, block, true);
+        return;
+    }
+    entry->header_sound = true;
+    for (uint32_t group = 0; group < store->group_count; group++)
+        if (load->pieces[block * store->group_count + group] == PIECE_UNPROVEN &&
+            !prove(load, block, group))
+            return;
+}
+
+/* ---- its end ----------------------------------------------------------------------------------
+ */
+
+static void finish_block(struct kv_load *load, uint32_t i) {
+    struct kv_store *store = load->store;
+    struct kv_load_block *entry = &load->blocks[i];
+    bool whole = i < load->state.blocks;
+    if (whole) ((struct kv_block_header *)entry->memory)->checksum_valid = 0; /* a live page */
+    if (entry->from_disk) kv_store_files_unuse(&store->files, entry->segment);
+    if (entry->frame == STORE_NONE) return;
+    struct kv_frame *frame = &store->frames[entry->frame];
+    if (!entry->from_disk) {
+        frame->pins--;
+        return;
+    }
+    uint32_t block = whole ? store_index_find(&store->index, &entry->key) : STORE_NONE;
+    if (block == STORE_NONE || store->index.blocks[block].frame != STORE_NONE) {
+        kv_store_free_frame(store, entry->frame);
+        return;
+    }
+    frame->state = FRAME_CLEAN;
+    frame->block = block;
+    frame->recent = true;
+    pthread_mutex_lock(&store->lock);
+    store_index_hold(&store->index, block, entry->frame);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void finish(struct kv_load *load) {
+    struct kv_store *store = load->store;
+    uint32_t host = 0;
+    for (uint32_t i = 0; i < load->count && load->begun; i++) {
+        host += i < load->state.blocks && !load->blocks[i].from_disk;
+        finish_block(load, i);
+    }
+    int64_t ns = clock_now_ns() - load->begun_ns;
+    pthread_mutex_lock(&store->lock);
+    load->state.host = host;
+    load->state.ns = ns;
+    store->stats.loaded_host += host;
+    store->stats.loaded_disk += load->state.blocks - host;
+    pthread_mutex_unlock(&store->lock);
+    if (load->done_call) load->done_call(load->context, load);
+    pthread_mutex_lock(&store->lock);
+    load->state.done = true; /* from here on it may be freed */
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* ---- the thread's part ------------------------------------------------------------------------
+ */
+
+/* Where its blocks are now; it ends before the first that is nowhere. */
+static void begin(struct kv_store *store, struct kv_load *load) {
+    uint32_t count = 0;
+    pthread_mutex_lock(&store->lock);
+    for (; count < load->count; count++) {
+        struct kv_load_block *entry = &load->blocks[count];
+        uint32_t block = store_index_find(&store->index, &entry->key);
+        if (block == STORE_NONE) break;
+        const struct store_block *found = &store->index.blocks[block];
+        store_index_touch(&store->index, block);
+        if (found->frame != STORE_NONE) {
+            entry->frame = found->frame;
+            store->frames[entry->frame].pins++;
+            store->frames[entry->frame].recent = true;
+        } else {
+            entry->from_disk = true;
+            entry->segment = found->segment;
+            entry->slot = found->slot;
+            kv_store_files_use(&store->files, entry->segment);
+        }
+    }
+    load->count = load->state.blocks = count;
+    pthread_mutex_unlock(&store->lock);
+    for (uint32_t i = 0; i < count && store->options.host_bytes; i++)
+        if (load->blocks[i].from_disk) load->blocks[i].frame = kv_store_take_frame(store);
+    load->begun = true;
+}
+
+void kv_store_begin_loads(struct kv_store *store) {
+    pthread_mutex_lock(&store->lock);
+    struct kv_load *asked = store->asked, **end = &store->loads;
+    store->asked = NULL;
+    store->asked_end = &store->asked;
+    pthread_mutex_unlock(&store->lock);
+    while (*end)
+        end = &(*end)->next;
+    *end = asked;
+    for (; asked; asked = asked->next)
+        begin(store, asked);
+}
+
+/* True: given, or nothing to do; false: no task is free. */
+static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *copies) {
+    uint32_t group = load->cursor / load->count, block = load->cursor % load->count;
+    struct kv_load_block *entry = &load->blocks[block];
+    size_t offset = kv_group_offset(store, group), bytes = kv_group_bytes(store, group);
+    if (block >= load->state.blocks) {
+        load->cursor++;
+        return true;
+    }
+    if (!entry->from_disk) {
+        memcpy((char *)entry->memory + offset, kv_frame_memory(store, entry->frame) + offset,
+               bytes);
+        arrive(load, block, group);
+        ++*copies;
+    } else {
+        if (store->free_task_count <= TASKS_FOR_WRITES ||
+            !kv_allowance_allows(&store->reads, store->options.read_bytes_per_s))
+            return false;
+        store->reads.bytes -= (double)bytes;
+        struct kv_task *task = kv_store_task(store, TASK_LOAD);
+        task->load = load;
+        task->block = block;
+        task->group = group;
+        task->op = (struct kv_io_op){
+            .file = store->files.segments[entry->segment]->data,
+            .memory = (char *)entry->memory + offset,
+            .offset = store_format_slot_offset(store->block_bytes, entry->slot) + offset,
+            .bytes = bytes};
+        load->in_flight++;
+        kv_store_io_give(store->io, &task->op);
+    }
+    load->cursor++;
+    return true;
+}
+
+int64_t kv_store_read_wake_ns(const struct kv_store *store) {
+    if (!store->loads) return INT64_MAX;
+    return kv_allowance_wake_ns(&store->reads, store->options.read_bytes_per_s);
+}
+
+bool kv_store_feed_loads(struct kv_store *store) {
+    uint32_t copies = 0;
+    kv_allowance_refill(&store->reads, store->options.read_bytes_per_s, READ_SAVED_S,
+                        clock_now_ns());
+    for (struct kv_load **at = &store->loads, *load; (load = *at);) {
+        uint32_t end = load->count * store->group_count;
+        while (load->cursor < end && copies < COPIES_AT_ONCE && feed_piece(store, load, &copies)) {
+        }
+        tell_progress(load);
+        if (load->cursor < end || load->in_flight) {
+            at = &load->next;
+            continue;
+        }
+        *at = load->next;
+        finish(load);
+    }
+    return copies >= COPIES_AT_ONCE;
+}
+
+void kv_store_end_read(struct kv_store *store, struct kv_task *task) {
+    struct kv_load *load = task->load;
+    uint32_t block = task->block, group = task->group;
+    load->in_flight--;
+    pthread_mutex_lock(&store->lock);
+    store->stats.read_bytes += task->op.done;
+    store->stats.io_errors += task->op.error != 0;
+    pthread_mutex_unlock(&store->lock);
+    if (block >= load->state.blocks) return;
+    if (task->op.error) {
+        lose(load, block, false);
+        return;
+    }
+    load->pieces[block * store->group_count + group] = PIECE_UNPROVEN;
+    if (group == 0)
+        prove_block(load, block);
+    else if (load->blocks[block].header_sound)
+        prove(load, block, group);
+    tell_progress(load);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The other block formats in a KV storage's directory: their segments count in its size and may be
+ * removed, though nobody here reads them. Of what they hold nothing is known but its age.
+ */
+#ifndef HOST_STORAGE_KV_STORE_OTHERS_H
+#define HOST_STORAGE_KV_STORE_OTHERS_H
+
+#include "host/storage/kv_store_files.h"
+
+/* Bytes of all files in the folders of other formats. */
+uint64_t kv_store_others_bytes(const struct kv_files *files);
+
+/* Removes the segment of another format that was written to longest ago, if that was before
+ * `before_ns` (a file's time of change) and nobody writes to it; false: there is none. */
+bool kv_store_others_remove(const struct kv_files *files, int64_t before_ns);
+
+#endif

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The way of a block to disk: copied into a frame and sealed (the caller's page is free again),
+ * queued, written into the active segment's next slot, noted in its sidecar, known by its place.
+ * And the way out: when the budget is spent, the segment worth least is removed at once; those of
+ * its blocks that are worth more than most are read back from its open file and queued again.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "host/storage/kv_store_others.h"
+#include "host/storage/kv_store_state.h"
+
+#define KEEPS_AT_ONCE 2
+#define TRY_AGAIN_NS 10000000000
+#define COMPACT_NS 30000000000
+#define TASKS_FOR_READS 32
+#define WRITE_SAVED_S 0.25
+
+/* ---- taking in --------------------------------------------------------------------------------
+ */
+
+void kv_store_queue_frame(struct kv_store *store, uint32_t index, bool first) {
+    struct kv_frame *frame = &store->frames[index];
+    frame->state = FRAME_DIRTY;
+    frame->next = first ? store->dirty_first : STORE_NONE;
+    if (store->dirty_first == STORE_NONE)
+        store->dirty_first = store->dirty_last = index;
+    else if (first)
+        store->dirty_first = index;
+    else {
+        store->frames[store->dirty_last].next = index;
+        store->dirty_last = index;
+    }
+    pthread_mutex_lock(&store->lock);
+    store->dirty_count++;
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void count_dropped(struct kv_store *store) {
+    pthread_mutex_lock(&store->lock);
+    store->stats.dropped++;
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* A frame that is not going to be written: kept as host memory, if there is any, or let go. */
+static void settle_frame(struct kv_store *store, uint32_t index, bool written) {
+    struct kv_frame *frame = &store->frames[index];
+    frame->state = FRAME_CLEAN;
+    if (!written) count_dropped(store);
+    if (store->options.host_bytes || frame->pins) return;
+    uint32_t block = frame->block;
+    kv_store_free_frame(store, index);
+    pthread_mutex_lock(&store->lock);
+    if (block != STORE_NONE) store_index_hold(&store->index, block, STORE_NONE);
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void take_in(struct kv_store *store, const struct kv_keep_ask *keep) {
+    bool known = store_index_find(&store->index, &keep->key) != STORE_NONE;
+    bool off = store->writing == WRITING_OFF && !store->options.host_bytes;
+    uint32_t index = known || off ? STORE_NONE : kv_store_take_frame(store);
+    if (index == STORE_NONE) {
+        if (!known) count_dropped(store);
+        return;
+    }
+    char *memory = kv_frame_memory(store, index);
+    store_format_seal(memory, keep->block, &store->options.shape, &keep->key, &keep->parent,
+                      keep->position);
+    struct kv_frame *frame = &store->frames[index];
+    frame->key = keep->key;
+    frame->parent = keep->parent;
+    frame->position = keep->position;
+    frame->recent = true;
+    pthread_mutex_lock(&store->lock);
+    frame->block = store_index_add(&store->index, &keep->key, &keep->parent, keep->position);
+    if (frame->block != STORE_NONE) store_index_hold(&store->index, frame->block, index);
+    store->stats.kept += frame->block != STORE_NONE;
+    pthread_mutex_unlock(&store->lock);
+    if (frame->block == STORE_NONE) {
+        count_dropped(store);
+        kv_store_free_frame(store, index);
+    } else if (store->disk && store->writing != WRITING_OFF)
+        kv_store_queue_frame(store, index, false);
+    else
+        frame->state = FRAME_CLEAN;
+}
+
+bool kv_store_take_keeps(struct kv_store *store) {
+    for (uint32_t i = 0; i < KEEPS_AT_ONCE; i++) {
+        pthread_mutex_lock(&store->lock);
+        bool any = store->keep_count > 0;
+        struct kv_keep_ask keep = store->keeps[store->keep_first];
+        pthread_mutex_unlock(&store->lock);
+        if (!any) return false;
+        take_in(store, &keep);
+        pthread_mutex_lock(&store->lock); /* now, so that the queue's bound counts it until here */
+        store->keep_first = (store->keep_first + 1) % store->keep_capacity;
+        store->keep_count--;
+        pthread_mutex_unlock(&store->lock);
+        if (keep.copied) keep.copied(keep.context, keep.tag);
+    }
+    return true;
+}
+
+/* ---- giving segments up -----------------------------------------------------------------------
+ */
+
+struct ranking {
+    struct retain_block *blocks;
+    struct retain_segment *segments;
+    uint32_t *order;
+    uint32_t count, segment_count;
+};
+
+static void rank_end(struct ranking *ranking) {
+    free(ranking->blocks);
+    free(ranking->segments);
+    free(ranking->order);
+}
+
+static uint32_t block_named(const struct store_index *index, struct store_name name) {
+    struct block_key key = {{0}};
+    memcpy(key.bytes, &name, sizeof name);
+    return store_index_find(index, &key);
+}
+
+/* The value of everything, as of now. The index is read without the lock: only we change it. */
+static bool rank(struct kv_store *store, struct ranking *out) {
+    const struct store_index *index = &store->index;
+    struct ranking ranking = {.count = index->used_count,
+                              .segment_count = store->files.segment_count};
+    ranking.blocks = calloc(ranking.count + 1, sizeof *ranking.blocks);
+    ranking.order = calloc(ranking.count + 1, sizeof *ranking.order);
+    ranking.segments = calloc(ranking.segment_count + 1, sizeof *ranking.segments);
+    if (!ranking.blocks || !ranking.order || !ranking.segments) {
+        rank_end(&ranking);
+        return false;
+    }
+    for (uint32_t i = 0; i < ranking.count; i++) {
+        const struct store_block *block = &index->blocks[i];
+        bool used = store_index_used(index, i);
+        ranking.blocks[i] = (struct retain_block){
+            .parent = used && block->position ? block_named(index, block->parent) : RETAIN_NONE,
+            .position = block->position,
+            .segment = used ? block->segment : RETAIN_NONE,
+            .heat = used ? store_index_heat(index, i) : 0,
+        };
+    }
+    for (uint32_t i = 0; i < ranking.segment_count; i++) {
+        const struct kv_segment *segment = store->files.segments[i];
+        ranking.segments[i].bytes = segment ? segment->bytes + 1 : 1;
+        ranking.segments[i].slot_count = segment ? segment->next_slot : 0;
+        ranking.segments[i].movable = segment && !segment->active && !segment->gone;
+    }
+    retain_blocks_value(ranking.blocks, ranking.count, ranking.order, &store->options.cost,
+                        store->block_bytes, ranking.segments, ranking.segment_count);
+    *out = ranking;
+    return true;
+}
+
+void kv_store_stop_moving(struct kv_store *store) {
+    struct kv_moving *moving = &store->moving;
+    if (moving->segment == STORE_NONE || moving->in_flight) return;
+    pthread_mutex_lock(&store->lock);
+    store_index_drop_segment(&store->index, moving->segment);
+    pthread_mutex_unlock(&store->lock);
+    kv_store_files_unuse(&store->files, moving->segment);
+    free(moving->blocks);
+    free(moving->names);
+    *moving = (struct kv_moving){.segment = STORE_NONE};
+}
+
+/* Removes a segment; what is worth it moves. False: somebody writes to it. */
+static bool give_up(struct kv_store *store, const struct ranking *ranking, uint32_t segment) {
+    struct kv_moving *moving = &store->moving;
+    struct kv_segment *files = store->files.segments[segment];
+    uint32_t keep_max = files->next_slot / 2;
+    uint32_t *keep = calloc(keep_max + 1, sizeof *keep);
+    struct store_name *names = calloc(keep_max + 1, sizeof *names);
+    kv_store_files_use(&store->files, segment);
+    if (!keep || !names || !kv_store_files_remove(&store->files, segment)) {
+        kv_store_files_unuse(&store->files, segment);
+        free(keep);
+        free(names);
+        return false;
+    }
+    *moving = (struct kv_moving){.segment = segment, .blocks = keep, .names = names};
+    moving->count =
+        retain_blocks_keep(ranking->blocks, ranking->count, segment, keep_max, moving->blocks);
+    pthread_mutex_lock(&store->lock);
+    store->stats.removed_segments++;
+    for (uint32_t i = 0; i < moving->count; i++) {
+        names[i] = store->index.blocks[moving->blocks[i]].name;
+        store->index.blocks[moving->blocks[i]].segment = KV_SEGMENTS_MAX; /* set apart */
+    }
+    store_index_drop_segment(&store->index, segment);
+    for (uint32_t i = 0; i < moving->count; i++)
+        store->index.blocks[moving->blocks[i]].segment = segment;
+    pthread_mutex_unlock(&store->lock);
+    return true;
+}
+
+/* One of our segments, or one of another block format that is older than our least. */
+static bool give_up_least(struct kv_store *store, const struct ranking *ranking) {
+    for (;;) {
+        uint32_t segment = retain_blocks_least(ranking->segments, ranking->segment_count);
+        int64_t before_ns =
+            segment == RETAIN_NONE ? INT64_MAX : store->files.segments[segment]->modified_ns;
+        if (kv_store_others_remove(&store->files, before_ns)) return true;
+        if (segment == RETAIN_NONE) return false;
+        if (give_up(store, ranking, segment)) return true;
+        ranking->segments[segment].movable = false;
+    }
+}
+
+/* Makes room for `bytes` more. */
+static bool make_room(struct kv_store *store, uint64_t bytes) {
+    while (kv_store_files_bytes(&store->files) + kv_store_others_bytes(&store->files) + bytes >
+           store->options.disk_bytes) {
+        struct ranking ranking;
+        if (store->moving.in_flight || !rank(store, &ranking)) return false;
+        kv_store_stop_moving(store);
+        bool done = give_up_least(store, &ranking);
+        rank_end(&ranking);
+        if (!done) return false;
+    }
+    return true;
+}
+
+void kv_store_compact(struct kv_store *store, int64_t now_ns) {
+    struct ranking ranking;
+    if (now_ns - store->compacted_ns < COMPACT_NS || store->moving.segment != STORE_NONE ||
+        store->dirty_count || store->loads || store->writing != WRITING_ON)
+        return;
+    store->compacted_ns = now_ns;
+    if (!rank(store, &ranking)) return;
+    uint32_t segment = retain_blocks_sparse(ranking.segments, ranking.segment_count);
+    if (segment != RETAIN_NONE) give_up(store, &ranking, segment);
+    rank_end(&ranking);
+}
+
+/* Is the block still where it was when the move was decided? */
+static bool still_there(const struct kv_store *store, uint32_t i) {
+    const struct store_block *block = &store->index.blocks[store->moving.blocks[i]];
+    const struct store_name *name = &store->moving.names[i];
+    return block->segment == store->moving.segment && block->name.high == name->high &&
+           block->name.low == name->low;
+}
+
+void kv_store_feed_moves(struct kv_store *store) {
+    struct kv_moving *moving = &store->moving;
+    while (moving->segment != STORE_NONE && moving->next < moving->count) {
+        if (moving->in_flight >= KV_MOVES_MAX) return;
+        uint32_t i = moving->next;
+        if (!still_there(store, i)) {
+            moving->next++;
+            continue;
+        }
+        struct kv_task *task = kv_store_task(store, TASK_MOVE);
+        if (!task) return;
+        task->frame = kv_store_take_frame(store);
+        if (task->frame == STORE_NONE) { /* until one is written */
+            kv_store_free_task(store, task);
+            return;
+        }
+        moving->next++;
+        moving->in_flight++;
+        task->block = i;
+        uint32_t slot = store->index.blocks[moving->blocks[i]].slot;
+        task->op = (struct kv_io_op){.file = store->files.segments[moving->segment]->data,
+                                     .memory = kv_frame_memory(store, task->frame),
+                                     .offset = store_format_slot_offset(store->block_bytes, slot),
+                                     .bytes = store->block_bytes};
+        kv_store_io_give(store->io, &task->op);
+    }
+    if (moving->segment != STORE_NONE && !moving->in_flight) kv_store_stop_moving(store);
+}
+
+static bool block_sound(const struct kv_store *store, const char *memory) {
+    const struct store_shape *shape = &store->options.shape;
+    if (store_format_judge(memory, shape, NULL) != STORE_SOUND) return false;
+    for (uint32_t i = 0; i < shape->slice_count; i++)
+        if (!store_format_slice_sound(memory, memory + STORE_PAGE_BYTES + i * store->slice_bytes,
+                                      shape, i))
+            return false;
+    return true;
+}
+
+void kv_store_end_move(struct kv_store *store, struct kv_task *task) {
+    const char *memory = kv_frame_memory(store, task->frame);
+    struct kv_frame *frame = &store->frames[task->frame];
+    uint32_t i = task->block, block = store->moving.blocks[i];
+    store->moving.in_flight--;
+    bool sound = !task->op.error && block_sound(store, memory) && still_there(store, i);
+    const struct store_mark *mark = store_format_mark(memory);
+    if (sound) {
+        struct store_name name = store_name_of(&mark->key);
+        sound = name.high == store->moving.names[i].high && name.low == store->moving.names[i].low;
+    }
+    if (!sound || store->index.blocks[block].frame != STORE_NONE) {
+        kv_store_free_frame(store, task->frame); /* the index forgets it with its segment */
+        return;
+    }
+    frame->key = mark->key;
+    frame->parent = mark->parent;
+    frame->position = mark->position;
+    frame->block = block;
+    frame->moved = true;
+    pthread_mutex_lock(&store->lock);
+    store_index_hold(&store->index, block, task->frame);
+    store_index_place(&store->index, block, STORE_NONE, STORE_NONE);
+    store->stats.moved++;
+    pthread_mutex_unlock(&store->lock);
+    kv_store_queue_frame(store, task->frame, true);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+static void turn_off(struct kv_store *store, const char *why) {
+    if (store->writing == WRITING_ON)
+        kv_store_say(
+            store, "KV storage: %s; nothing is written for now, what is there is still read", why);
+    store->writing_again_ns = clock_now_ns() + TRY_AGAIN_NS;
+    pthread_mutex_lock(&store->lock);
+    store->writing = WRITING_OFF;
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void turn_on(struct kv_store *store) {
+    if (store->writing == WRITING_ON) return;
+    kv_store_say(store, "KV storage: writes to %s again", store->files.path);
+    pthread_mutex_lock(&store->lock);
+    store->writing = WRITING_ON;
+    pthread_mutex_unlock(&store->lock);
+}
+
+/* The first frame of the queue leaves it. */
+static uint32_t unqueue(struct kv_store *store) {
+    uint32_t frame = store->dirty_first;
+    store->dirty_first = store->frames[frame].next;
+    return frame;
+}
+
+static void count_written(struct kv_store *store, uint64_t bytes) {
+    pthread_mutex_lock(&store->lock);
+    store->dirty_count--;
+    store->stats.written_bytes += bytes;
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void drop_queue(struct kv_store *store) {
+    while (store->dirty_first != STORE_NONE) {
+        uint32_t frame = unqueue(store);
+        settle_frame(store, frame, false);
+        count_written(store, 0);
+    }
+}
+
+/* A segment to write to. */
+static bool have_segment(struct kv_store *store) {
+    struct error error;
+    if (store->active != STORE_NONE) return true;
+    uint64_t bytes = store_format_slot_offset(store->block_bytes, store->slot_count);
+    uint64_t slack = store->adopted ? 2 * bytes : bytes; /* a segment is read while it goes */
+    if (!make_room(store, slack)) {
+        if (!store->moving.in_flight) drop_queue(store); /* all belongs to others who write */
+        return false;
+    }
+    if (kv_store_files_begin(&store->files, store->slot_count, !store->adopted, &store->active,
+                             &error)) {
+        store->active = STORE_NONE;
+        turn_off(store, error.text);
+        return false;
+    }
+    store->adopted = true;
+    return true;
+}
+
+/* No more blocks for it; it ends with the last write under way. */
+static void leave_segment(struct kv_store *store, uint32_t index) {
+    if (store->active == index) store->active = STORE_NONE;
+    if (store->files.segments[index]->writes == 0) kv_store_files_end(&store->files, index);
+}
+
+static void write_frame(struct kv_store *store, uint32_t index) {
+    struct kv_frame *frame = &store->frames[index];
+    struct kv_segment *segment = store->files.segments[store->active];
+    frame->state = FRAME_WRITING;
+    frame->segment = store->active;
+    frame->slot = segment->next_slot++;
+    frame->failure = 0;
+    frame->pieces_left = 0;
+    for (size_t at = 0; at < store->block_bytes; at += KV_WRITE_BYTES) {
+        struct kv_task *task = kv_store_task(store, TASK_WRITE);
+        check(task);
+        size_t bytes = store->block_bytes - at;
+        task->frame = index;
+        task->op = (struct kv_io_op){
+            .write = true,
+            .file = segment->data,
+            .memory = kv_frame_memory(store, index) + at,
+            .offset = store_format_slot_offset(store->block_bytes, frame->slot) + at,
+            .bytes = bytes < KV_WRITE_BYTES ? bytes : KV_WRITE_BYTES};
+        frame->pieces_left++;
+        kv_store_io_give(store->io, &task->op);
+    }
+    segment->writes++;
+    store->writes_in_flight++;
+    if (segment->next_slot == segment->slot_count) store->active = STORE_NONE;
+}
+
+void kv_store_feed_writes(struct kv_store *store, int64_t now_ns) {
+    uint32_t pieces = (uint32_t)divide_up(store->block_bytes, KV_WRITE_BYTES);
+    uint32_t most = store->loads ? KV_WRITES_BESIDE : KV_WRITES_MAX;
+    uint64_t rate = store->options.write_bytes_per_s;
+    kv_allowance_refill(&store->writes, rate, WRITE_SAVED_S, now_ns);
+    if (store->writing == WRITING_OFF && now_ns >= store->writing_again_ns) {
+        pthread_mutex_lock(&store->lock);
+        store->writing = WRITING_TRIED;
+        pthread_mutex_unlock(&store->lock);
+    }
+    while (store->dirty_first != STORE_NONE && store->writing != WRITING_OFF) {
+        if (store->writes_in_flight >= most || store->free_task_count < pieces) return;
+        if (store->writes_in_flight && store->free_task_count < pieces + TASKS_FOR_READS) return;
+        if (!kv_allowance_allows(&store->writes, rate) && !store->hurry) return;
+        if (store->moving.segment != STORE_NONE && !store->frames[store->dirty_first].moved)
+            return; /* what moves comes first, or the next segment to go would take it along */
+        if (!have_segment(store)) break;
+        store->writes.bytes -= (double)store->block_bytes;
+        write_frame(store, unqueue(store));
+    }
+    if (store->writing == WRITING_OFF) {
+        drop_queue(store);
+        kv_store_stop_moving(store);
+    }
+}
+
+int64_t kv_store_write_wake_ns(const struct kv_store *store) {
+    if (store->dirty_first == STORE_NONE) return INT64_MAX;
+    return kv_allowance_wake_ns(&store->writes, store->options.write_bytes_per_s);
+}
+
+/* All pieces of a block are written, or one is not. */
+static void end_frame(struct kv_store *store, uint32_t index) {
+    struct kv_frame *frame = &store->frames[index];
+    struct kv_segment *segment = store->files.segments[frame->segment];
+    int failure = frame->failure;
+    struct store_entry entry = store_format_entry(STORE_ENTRY_BLOCK, &frame->key, &frame->parent,
+                                                  frame->slot, frame->position);
+    if (!failure) failure = kv_store_files_note(&store->files, frame->segment, &entry);
+    segment->writes--;
+    store->writes_in_flight--;
+    if (failure) {
+        char why[256];
+        snprintf(why, sizeof why, "%.160s: cannot write: %s", store->files.path, strerror(failure));
+        turn_off(store, why);
+        pthread_mutex_lock(&store->lock);
+        store->stats.io_errors++;
+        pthread_mutex_unlock(&store->lock);
+        segment->stopped = true;
+    } else {
+        turn_on(store);
+        pthread_mutex_lock(&store->lock);
+        store_index_place(&store->index, frame->block, frame->segment, frame->slot);
+        pthread_mutex_unlock(&store->lock);
+    }
+    settle_frame(store, index, !failure);
+    count_written(store, failure ? 0 : store->block_bytes);
+    uint32_t number = frame->segment;
+    if (segment->stopped || segment->next_slot == segment->slot_count) leave_segment(store, number);
+}
+
+void kv_store_end_write(struct kv_store *store, struct kv_task *task) {
+    struct kv_frame *frame = &store->frames[task->frame];
+    if (task->op.error) frame->failure = task->op.error;
+    if (--frame->pieces_left == 0) end_frame(store, task->frame);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/storage/kv_tier.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/pulse.h"
+#include "serving/cache/block_key.h"
+#include "host/wire/record_queue.h"
+
+#define REFRESH_NS_MAX 20000000        /* the event loop stands still so long at most */
+#define CLOSE_NS ((int64_t)5000000000) /* one rank after the other, while a supervisor waits */
+#define AWAIT_NS_MAX 2000000000        /* that a step stands still for a storage that does */
+#define AWAIT_LOOK_NS 20000000         /* an engine that waits looks so often */
+
+struct loading { /* a KV_LOAD */
+    struct kv_tier *tier;
+    struct loading *next;
+    struct kv_load *load;
+    struct request_id request;
+    uint32_t rank, slot, number, asked;
+    uint32_t awaited; /* calls of kv_tier_await that look at `load` */
+};
+
+/* A slot's last KV_LOAD. */
+struct slot_load {
+    uint32_t number;         /* 0: none was given */
+    struct loading *loading; /* NULL: it is over */
+    bool whole;              /* then: all blocks have come */
+};
+
+struct keeping { /* a KV_KEEP */
+    struct kv_tier *tier;
+    uint32_t rank, last_page, dropped;
+    uint32_t left; /* blocks that have not been copied, and one for whoever gives them */
+};
+
+struct kv_tier {
+    const struct kv_pages *pages;
+    struct kv_store *store;
+    int event;
+    pthread_mutex_t lock;
+    pthread_cond_t given;        /* a KV_LOAD was */
+    struct record_queue answers; /* behind the lock */
+    struct loading *ended;       /* likewise: to be freed by the taker */
+    struct slot_load *slots;     /* likewise, [LIMIT_UNIT_REQUESTS] */
+};
+
+/* Its waiting is by the clock that never jumps. */
+static void open_given(struct kv_tier *tier) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&tier->given, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+enum status kv_tier_open(const struct kv_store_options *options, const struct kv_pages *pages,
+                         struct kv_tier **tier_out, struct error *error) {
+    struct kv_store_options own = *options;
+    own.shape = (struct store_shape){.element = pages->element,
+                                     .width = pages->width,
+                                     .slice_count = pages->slice_count,
+                                     .mtp_count = pages->mtp_count};
+    struct kv_tier *tier = calloc(1, sizeof *tier);
+    if (!tier) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
+    tier->pages = pages;
+    tier->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    tier->answers.bytes_max = SIZE_MAX;
+    tier->slots = calloc(LIMIT_UNIT_REQUESTS, sizeof *tier->slots);
+    pthread_mutex_init(&tier->lock, NULL);
+    open_given(tier);
+    enum status status = tier->event < 0 || !tier->slots
+                             ? error_set(error, STATUS_IO, "no eventfd, or no memory")
+                             : kv_store_open(&own, &tier->store, error);
+    if (status) {
+        free(tier->slots);
+        if (tier->event >= 0) close(tier->event);
+        pthread_cond_destroy(&tier->given);
+        pthread_mutex_destroy(&tier->lock);
+        free(tier);
+        return status;
+    }
+    check(store_format_block_bytes(&own.shape) == pages->page_bytes);
+    *tier_out = tier;
+    return STATUS_OK;
+}
+
+/* But those that the engine still looks at: later. */
+static void free_ended(struct kv_tier *tier) {
+    struct loading *ended = NULL;
+    pthread_mutex_lock(&tier->lock);
+    for (struct loading **at = &tier->ended, *loading; (loading = *at);) {
+        if (loading->awaited) {
+            at = &loading->next;
+            continue;
+        }
+        *at = loading->next;
+        loading->next = ended;
+        ended = loading;
+    }
+    pthread_mutex_unlock(&tier->lock);
+    while (ended) {
+        struct loading *next = ended->next;
+        kv_load_end(ended->load);
+        free(ended);
+        ended = next;
+    }
+}
+
+void kv_tier_close(struct kv_tier *tier) {
+    if (!tier) return;
+    kv_store_stop(tier->store, CLOSE_NS);
+    free_ended(tier);
+    kv_store_close(tier->store);
+    record_queue_clear(&tier->answers);
+    free(tier->slots);
+    pthread_cond_destroy(&tier->given);
+    pthread_mutex_destroy(&tier->lock);
+    close(tier->event);
+    free(tier);
+}
+
+int kv_tier_file(const struct kv_tier *tier) {
+    return tier->event;
+}
+
+struct kv_store *kv_tier_store(const struct kv_tier *tier) {
+    return tier->store;
+}
+
+static void answer(struct kv_tier *tier, const struct record *record) {
+    uint64_t one = 1;
+    pthread_mutex_lock(&tier->lock);
+    record_queue_force(&tier->answers, record);
+    pthread_mutex_unlock(&tier->lock);
+    ssize_t written = write(tier->event, &one, sizeof one);
+    (void)written; /* full: it is readable already */
+}
+
+static void *block_of(const struct kv_tier *tier, struct page_id page) {
+    check(page.index < tier->pages->page_count);
+    return tier->pages->memory + (size_t)page.index * tier->pages->page_bytes;
+}
+
+static void find(struct kv_tier *tier, const struct record_kv_find *record) {
+    if (record->fresh) kv_store_refresh(tier->store, REFRESH_NS_MAX);
+    struct kv_found found =
+        kv_store_find(tier->store, record_tail_at(record, sizeof *record), record->key_count);
+    struct record_kv_found told = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof told},
+                                   .request = record->request,
+                                   .rank = record->rank,
+                                   .blocks = found.blocks,
+                                   .host_blocks = found.host};
+    answer(tier, &told.record);
+}
+
+/* On the store's thread. */
+static void loaded(void *context, struct kv_load *load) {
+    struct loading *loading = context;
+    struct kv_tier *tier = loading->tier;
+    struct kv_load_state state = kv_load_look(load);
+    struct record_kv_loaded told = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof told},
+                                    .request = loading->request,
+                                    .rank = loading->rank,
+                                    .blocks = state.blocks,
+                                    .host_blocks = state.host,
+                                    .slot = loading->slot,
+                                    .number = loading->number,
+                                    .ns = state.ns};
+    answer(tier, &told.record);
+    pthread_mutex_lock(&tier->lock);
+    loading->next = tier->ended;
+    tier->ended = loading;
+    tier->slots[loading->slot] =
+        (struct slot_load){.number = loading->number, .whole = state.blocks == loading->asked};
+    pthread_mutex_unlock(&tier->lock);
+}
+
+/* Whoever awaits the slot's load must not see an earlier one. The load may be over before we know
+ * its name, so it begins behind the lock, where its end waits for us. */
+static bool load_slot(struct loading *loading, const struct kv_load_ask *ask) {
+    struct kv_tier *tier = loading->tier;
+    pthread_mutex_lock(&tier->lock);
+    loading->load = kv_store_load(tier->store, ask);
+    bool begun = loading->load != NULL;
+    tier->slots[loading->slot] =
+        (struct slot_load){.number = loading->number, .loading = begun ? loading : NULL};
+    pthread_cond_broadcast(&tier->given);
+    pthread_mutex_unlock(&tier->lock);
+    return begun;
+}
+
+/* For how long the next look may wait; 0: for no more. Each look is a sign of life: the engine's
+ * thread is run again and again, and it is not for ever that it finishes no work, so that nobody
+ * takes it for stuck, nor those who wait for it. */
+static int64_t look_ns(int64_t until_ns) {
+    int64_t left_ns = until_ns - clock_now_ns();
+    pulse_tile();
+    if (left_ns <= 0) return 0;
+    return left_ns < AWAIT_LOOK_NS ? left_ns : AWAIT_LOOK_NS;
+}
+
+/* Behind the lock: until the slot's load of that number was given, or one after it. */
+static void wait_given(struct kv_tier *tier, const struct slot_load *slot, uint32_t number,
+                       int64_t until_ns) {
+    int64_t for_ns;
+    while ((int32_t)(number - slot->number) > 0 && (for_ns = look_ns(until_ns))) {
+        int64_t end_ns = clock_now_ns() + for_ns;
+        const struct timespec end = {end_ns / 1000000000, end_ns % 1000000000};
+        pthread_cond_timedwait(&tier->given, &tier->lock, &end);
+    }
+}
+
+static bool wait_slices(const struct loading *loading, uint32_t slices, int64_t until_ns) {
+    struct kv_load_state state = kv_load_look(loading->load);
+    int64_t for_ns;
+    while (!state.done && state.slices < slices && (for_ns = look_ns(until_ns)))
+        state = kv_load_wait_for(loading->load, slices, for_ns);
+    return state.blocks == loading->asked && (state.done || state.slices >= slices);
+}
+
+bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t number, uint32_t slices) {
+    int64_t until_ns = clock_now_ns() + AWAIT_NS_MAX;
+    check(slot < LIMIT_UNIT_REQUESTS);
+    pthread_mutex_lock(&tier->lock);
+    wait_given(tier, &tier->slots[slot], number, until_ns);
+    struct slot_load found = tier->slots[slot];
+    if (found.number != number) found = (struct slot_load){.number = 0};
+    if (found.loading) found.loading->awaited++;
+    pthread_mutex_unlock(&tier->lock);
+    if (!found.loading) return found.whole;
+    bool come = wait_slices(found.loading, slices, until_ns);
+    pthread_mutex_lock(&tier->lock);
+    found.loading->awaited--;
+    pthread_mutex_unlock(&tier->lock);
+    return come;
+}
+
+static void begin_load(struct kv_tier *tier, const struct record_kv_load *record) {
+    uint32_t count = record->block_count;
+    const struct page_id *pages =
+        (const void *)((const char *)record + kv_load_pages_at(record->block_count));
+    void **blocks = calloc(count, sizeof *blocks);
+    struct loading *loading = calloc(1, sizeof *loading);
+    for (uint32_t i = 0; blocks && i < count; i++)
+        blocks[i] = block_of(tier, pages[i]);
+    struct kv_load_ask ask = {.keys = record_tail_at(record, sizeof *record),
+                              .blocks = blocks,
+                              .count = count,
+                              .done = loaded,
+                              .context = loading};
+    if (loading)
+        *loading = (struct loading){.tier = tier,
+                                    .request = record->request,
+                                    .rank = record->rank,
+                                    .slot = record->slot,
+                                    .number = record->number,
+                                    .asked = count};
+    check(record->slot < LIMIT_UNIT_REQUESTS);
+    if (!blocks || !loading || !load_slot(loading, &ask)) {
+        struct record_kv_loaded none = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof none},
+                                        .request = record->request,
+                                        .rank = record->rank,
+                                        .slot = record->slot,
+                                        .number = record->number};
+        answer(tier, &none.record);
+        free(loading);
+    }
+    free(blocks);
+}
+
+static void fewer(struct keeping *keeping, uint32_t count) {
+    struct kv_tier *tier = keeping->tier;
+    pthread_mutex_lock(&tier->lock);
+    uint32_t left = keeping->left -= count;
+    pthread_mutex_unlock(&tier->lock);
+    if (left) return;
+    struct record_kv_kept told = {.record = {RECORD_VERSION, RECORD_KV_KEPT, sizeof told},
+                                  .rank = keeping->rank,
+                                  .last_page = keeping->last_page,
+                                  .dropped = keeping->dropped,
+                                  .writable = kv_store_is_writable(tier->store)};
+    answer(tier, &told.record);
+    free(keeping);
+}
+
+/* On the store's thread. */
+static void copied(void *context, uint64_t tag) {
+    fewer(context, 1);
+}
+
+static void keep(struct kv_tier *tier, const struct record_kv_keep *record) {
+    const struct block_key *keys = record_tail_at(record, sizeof *record);
+    const struct page_id *pages =
+        (const void *)((const char *)record + kv_keep_pages_at(record->block_count));
+    struct keeping *keeping = malloc(sizeof *keeping);
+    check(keeping);
+    *keeping = (struct keeping){tier, record->rank, record->last_page, 0, record->block_count + 1};
+    uint32_t ours = 1; /* it is not over before all have been given */
+    for (uint32_t i = 0; i < record->block_count; i++) {
+        struct kv_keep_ask ask = {.key = keys[i + 1],
+                                  .parent = keys[i],
+                                  .position = record->first_block + i,
+                                  .block = block_of(tier, pages[i]),
+                                  .copied = copied,
+                                  .context = keeping};
+        enum kv_keep_answer told = kv_store_keep(tier->store, &ask);
+        if (told == KV_KEEP_TAKEN) continue;
+        keeping->dropped += told == KV_KEEP_FULL;
+        ours++;
+    }
+    fewer(keeping, ours);
+}
+
+void kv_tier_give(struct kv_tier *tier, const struct record *record) {
+    switch ((enum record_kind)record->kind) {
+    case RECORD_KV_FIND:
+        find(tier, (const struct record_kv_find *)record);
+        break;
+    case RECORD_KV_LOAD:
+        begin_load(tier, (const struct record_kv_load *)record);
+        break;
+    case RECORD_KV_KEEP:
+        keep(tier, (const struct record_kv_keep *)record);
+        break;
+    default:
+        check(!"a kind that the KV storage takes");
+    }
+}
+
+void kv_tier_take(struct kv_tier *tier, void (*take)(void *context, const struct record *record),
+                  void *context) {
+    uint64_t count;
+    ssize_t got = read(tier->event, &count, sizeof count);
+    (void)got;
+    pthread_mutex_lock(&tier->lock);
+    struct record_queue answers = tier->answers;
+    tier->answers = (struct record_queue){.bytes_max = SIZE_MAX};
+    pthread_mutex_unlock(&tier->lock);
+    for (const struct record *record; (record = record_queue_first(&answers));
+         record_queue_drop(&answers))
+        take(context, record);
+    free_ended(tier);
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The door of the KV transport and its thread, which drives UCX, tends links and tickets, and
+ * sleeps on UCX's file and its own when neither has anything to do.
+ */
+#include "host/transfer/kv_transport.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <ucs/debug/log_def.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/format.h"
+#include "host/transfer/kv_transport_state.h"
+
+#define SECOND INT64_C(1000000000)
+#define FAREWELL_NS SECOND     /* closing: until what is queued has gone */
+#define BURIAL_NS (5 * SECOND) /* closing: until UCX has let go */
+#define PROGRESS_TURNS 64
+#define FETCH_BYTES_RDMA 8192
+/* A slice goes in one piece, so that it is copied once; pieces of 8 KiB, UCX's own choice, are put
+ * together first. */
+#define TCP_SEGMENT "128k"
+
+static bool has_rdma(void) {
+    DIR *devices = opendir("/sys/class/infiniband");
+    bool any = false;
+    if (!devices) return false;
+    for (struct dirent *entry; !any && (entry = readdir(devices));)
+        any = entry->d_name[0] != '.';
+    closedir(devices);
+    return any;
+}
+
+struct kv_transport_options kv_transport_defaults(void) {
+    return (struct kv_transport_options){
+        .ticket_count = LIMIT_TRANSFERS,
+        .queue_bytes_max = (uint64_t)256 << 20,
+        .fetch_bytes_min = has_rdma() ? FETCH_BYTES_RDMA : UINT64_MAX,
+        .connect_ns_max = 2 * SECOND,
+        .connect_attempts = 3,
+        .drain_ns_max = SECOND,
+        .early_ns_max = SECOND / 2,
+    };
+}
+
+/* --- the thread ---------------------------------------------------------------------------------
+ */
+
+static void ring(int file) {
+    uint64_t one = 1;
+    check(write(file, &one, sizeof one) == sizeof one);
+}
+
+static void hush(int file) {
+    uint64_t count;
+    if (read(file, &count, sizeof count) < 0) check(errno == EAGAIN || errno == EINTR);
+}
+
+/* For callers, with the lock held: there is something to do. */
+static void kick(struct kv_transport *transport) {
+    transport->kicked = true;
+    if (transport->asleep) ring(transport->wake_file);
+    transport->asleep = false;
+}
+
+static void tell_owner(struct kv_transport *transport) {
+    pthread_mutex_lock(&transport->lock);
+    bool tell = transport->announced;
+    transport->announced = false;
+    pthread_mutex_unlock(&transport->lock);
+    if (tell) ring(transport->file);
+}
+
+/* Until somebody kicks, UCX has an event, or wake_ns. */
+static void sleep_until(struct kv_transport *transport, int64_t wake_ns) {
+    pthread_mutex_lock(&transport->lock);
+    bool kicked = transport->kicked;
+    transport->kicked = false;
+    transport->asleep = !kicked;
+    pthread_mutex_unlock(&transport->lock);
+    if (kicked) return;
+    if (ucp_worker_arm(transport->worker) == UCS_OK) {
+        struct pollfd files[2] = {{transport->ucx_file, POLLIN, 0},
+                                  {transport->wake_file, POLLIN, 0}};
+        int64_t wait_ns = wake_ns - clock_now_ns();
+        struct timespec wait = {wait_ns / SECOND, wait_ns % SECOND};
+        if (wait_ns > 0) ppoll(files, 2, wake_ns == INT64_MAX ? NULL : &wait, NULL);
+        if (files[1].revents) hush(transport->wake_file);
+    }
+    pthread_mutex_lock(&transport->lock);
+    transport->asleep = transport->kicked = false;
+    pthread_mutex_unlock(&transport->lock);
+}
+
+/* True when it is time to leave. */
+static bool tend_ending(struct kv_transport *transport, int64_t now_ns, int64_t *ending_ns) {
+    pthread_mutex_lock(&transport->lock);
+    bool ending = transport->ending;
+    if (ending && *ending_ns == 0) {
+        *ending_ns = now_ns;
+        transfer_ledger_end_all(&transport->ledger, TRANSFER_CANCELLED, "the transport closes");
+    }
+    pthread_mutex_unlock(&transport->lock);
+    if (!ending) return false;
+    bool late = now_ns - *ending_ns > FAREWELL_NS;
+    return kv_transport_link_close_all(transport, late) || now_ns - *ending_ns > BURIAL_NS;
+}
+
+static _Thread_local bool in_transport;
+
+static void *run(void *argument) {
+    struct kv_transport *transport = argument;
+    int64_t ending_ns = 0;
+    in_transport = true;
+    for (;;) {
+        bool busy = false;
+        for (int turn = 0; turn < PROGRESS_TURNS && ucp_worker_progress(transport->worker); turn++)
+            busy = true;
+        int64_t now_ns = clock_now_ns(), wake_ns = INT64_MAX;
+        busy |= kv_transport_receive_tend(transport, now_ns, &wake_ns);
+        busy |= kv_transport_link_tend(transport, now_ns, &wake_ns);
+        tell_owner(transport);
+        if (tend_ending(transport, now_ns, &ending_ns)) return NULL;
+        if (ending_ns && now_ns + SECOND / 100 < wake_ns) wake_ns = now_ns + SECOND / 100;
+        if (!busy) sleep_until(transport, wake_ns);
+    }
+}
+
+/* --- opening and closing ------------------------------------------------------------------------
+ */
+
+/* UCX complains of peers that die, to stdout. What matters reaches the tickets' owners. */
+static ucs_log_func_rc_t hold_tongue(const char *file, unsigned line, const char *function,
+                                     ucs_log_level_t level,
+                                     const ucs_log_component_config_t *component,
+                                     const char *message, va_list arguments) {
+    return in_transport && level > UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_STOP
+                                                       : UCS_LOG_FUNC_RC_CONTINUE;
+}
+
+static void install_tongue(void) {
+    ucs_log_push_handler(hold_tongue);
+}
+
+static enum status failed(struct error *error, const char *what, ucs_status_t status) {
+    return error_set(error, STATUS_IO, "the KV transport cannot %s: %s", what,
+                     ucs_status_string(status));
+}
+
+/* The interface that has this address; "" if none does. */
+static void find_interface(const struct sockaddr_storage *address, char name[IF_NAMESIZE]) {
+    struct ifaddrs *all;
+    name[0] = 0;
+    if (getifaddrs(&all)) return;
+    for (struct ifaddrs *one = all; one && !name[0]; one = one->ifa_next) {
+        if (!one->ifa_addr || one->ifa_addr->sa_family != address->ss_family) continue;
+        bool six = address->ss_family == AF_INET6;
+        const void *theirs = six ? (void *)&((struct sockaddr_in6 *)one->ifa_addr)->sin6_addr
+                                 : (void *)&((struct sockaddr_in *)one->ifa_addr)->sin_addr;
+        const void *ours = six ? (void *)&((struct sockaddr_in6 *)address)->sin6_addr
+                               : (void *)&((struct sockaddr_in *)address)->sin_addr;
+        if (memcmp(theirs, ours, six ? sizeof(struct in6_addr) : sizeof(struct in_addr)) == 0)
+            format_text(name, IF_NAMESIZE, "%s", one->ifa_name);
+    }
+    freeifaddrs(all);
+}
+
+/* Over TCP, UCX would connect every interface of ours with every one of the peer's, also where no
+ * way leads from one to the other. RDMA devices have other names, and the operator may know better.
+ */
+static ucs_status_t choose_interface(const struct kv_transport *transport, ucp_config_t *config) {
+    char name[IF_NAMESIZE];
+    if (has_rdma() || getenv("UCX_NET_DEVICES")) return UCS_OK;
+    find_interface(&transport->host, name);
+    return name[0] ? ucp_config_modify(config, "NET_DEVICES", name) : UCS_OK;
+}
+
+static enum status open_worker(struct kv_transport *transport, struct error *error) {
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
+    ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+    if (status != UCS_OK) return failed(error, "read UCX's configuration", status);
+    status = ucp_config_modify(config, "TCP_TX_SEG_SIZE", TCP_SEGMENT);
+    if (status == UCS_OK) status = ucp_config_modify(config, "TCP_RX_SEG_SIZE", TCP_SEGMENT);
+    if (status == UCS_OK) status = choose_interface(transport, config);
+    if (status == UCS_OK) status = ucp_init(&params, config, &transport->context);
+    ucp_config_release(config);
+    if (status != UCS_OK) return failed(error, "start UCX", status);
+    status = ucp_worker_create(transport->context, &worker_params, &transport->worker);
+    if (status != UCS_OK) return failed(error, "open a UCX worker", status);
+    status = ucp_worker_get_efd(transport->worker, &transport->ucx_file);
+    if (status != UCS_OK) return failed(error, "sleep on UCX", status);
+    status = kv_transport_receive_open(transport);
+    if (status != UCS_OK) return failed(error, "receive with UCX", status);
+    ucp_mem_map_params_t map = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+        .address = transport->pages.memory,
+        .length = transport->pages.mapped_bytes,
+    };
+    status = ucp_mem_map(transport->context, &map, &transport->memory);
+    return status == UCS_OK ? STATUS_OK : failed(error, "register the KV pages", status);
+}
+
+static enum status parse_host(const char *host, uint16_t port, struct sockaddr_storage *out,
+                              socklen_t *bytes_out, struct error *error) {
+    struct sockaddr_in *four = (void *)out;
+    struct sockaddr_in6 *six = (void *)out;
+    *out = (struct sockaddr_storage){0};
+    if (inet_pton(AF_INET, host, &four->sin_addr) == 1) {
+        four->sin_family = AF_INET;
+        four->sin_port = htons(port);
+        *bytes_out = sizeof *four;
+        return STATUS_OK;
+    }
+    if (inet_pton(AF_INET6, host, &six->sin6_addr) == 1) {
+        six->sin6_family = AF_INET6;
+        six->sin6_port = htons(port);
+        *bytes_out = sizeof *six;
+        return STATUS_OK;
+    }
+    return error_set(error, STATUS_INVALID,
+                     "'%.60s' is not an address that the KV transport can listen at; expected "
+                     "digits, as 10.0.0.7 or fd00::7",
+                     host);
+}
+
+static enum status open_listener(struct kv_transport *transport, struct error *error) {
+    const char *host = transport->options.host;
+    ucp_listener_params_t params = {
+        .field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+        .sockaddr = {.addr = (const struct sockaddr *)&transport->host,
+                     .addrlen = transport->host_bytes},
+        .conn_handler = {.cb = kv_transport_link_accept, .arg = transport},
+    };
+    ucs_status_t status = ucp_listener_create(transport->worker, &params, &transport->listener);
+    if (status != UCS_OK)
+        return error_set(error, STATUS_IO, "the KV transport cannot listen at %.60s port %u: %s",
+                         host, transport->options.port, ucs_status_string(status));
+    ucp_listener_attr_t attributes = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    status = ucp_listener_query(transport->listener, &attributes);
+    if (status != UCS_OK) return failed(error, "ask where it listens", status);
+    bool six = attributes.sockaddr.ss_family == AF_INET6;
+    uint16_t port = six ? ((struct sockaddr_in6 *)&attributes.sockaddr)->sin6_port
+                        : ((struct sockaddr_in *)&attributes.sockaddr)->sin_port;
+    format_text(transport->address, sizeof transport->address, six ? "[%s]:%u" : "%s:%u", host,
+                ntohs(port));
+    return STATUS_OK;
+}
+
+static enum status open_ledger(struct kv_transport *transport, struct error *error) {
+    struct transfer_limits limits = {transport->options.ticket_count, transport->pages.page_count,
+                                     transport->pages.slice_count};
+    size_t bytes = transfer_ledger_bytes(&limits);
+    struct arena arena;
+    transport->ledger_memory = malloc(bytes);
+    if (!transport->ledger_memory)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the books of KV transfers");
+    arena_over(&arena, transport->ledger_memory, bytes);
+    return transfer_ledger_open(&transport->ledger, &arena, &limits);
+}
+
+static void write_hello(struct kv_transport *transport) {
+    const struct kv_pages *pages = &transport->pages;
+    struct kv_wire_hello *hello = &transport->hello;
+    *hello = (struct kv_wire_hello){
+        .version = KV_WIRE_VERSION,
+        .block_version = KV_BLOCK_VERSION,
+        .element = pages->element,
+        .width = pages->width,
+        .slice_count = pages->slice_count,
+        .mtp_count = pages->mtp_count,
+    };
+    memcpy(hello->magic, KV_WIRE_MAGIC, sizeof hello->magic);
+    memcpy(hello->model_id, transport->options.model_id, sizeof hello->model_id);
+    format_text(hello->numerics_id, sizeof hello->numerics_id, "%s",
+                transport->options.numerics_id);
+}
+
+static void discard(struct kv_transport *transport) {
+    if (transport->listener) ucp_listener_destroy(transport->listener);
+    if (transport->memory) ucp_mem_unmap(transport->context, transport->memory);
+    if (transport->worker) ucp_worker_destroy(transport->worker);
+    if (transport->context) ucp_cleanup(transport->context);
+    if (transport->wake_file >= 0) close(transport->wake_file);
+    if (transport->file >= 0) close(transport->file);
+    pthread_mutex_destroy(&transport->lock);
+    free(transport->ledger_memory);
+    free(transport);
+}
+
+enum status kv_transport_open(const struct kv_transport_options *options,
+                              struct kv_transport **transport_out, struct error *error) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct kv_transport *transport = calloc(1, sizeof *transport);
+    if (!transport) return error_set(error, STATUS_NO_MEMORY, "no memory for a KV transport");
+    transport->options = *options;
+    transport->pages = *options->pages;
+    transport->wake_file = transport->file = -1;
+    pthread_mutex_init(&transport->lock, NULL);
+    pthread_once(&once, install_tongue);
+    write_hello(transport);
+    in_transport = true; /* UCX speaks of devices that it does not find */
+    enum status status =
+        parse_host(options->host, options->port, &transport->host, &transport->host_bytes, error);
+    if (status == STATUS_OK) status = open_ledger(transport, error);
+    if (status == STATUS_OK) status = open_worker(transport, error);
+    if (status == STATUS_OK) status = open_listener(transport, error);
+    in_transport = false;
+    if (status == STATUS_OK) {
+        transport->wake_file = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        transport->file = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (transport->wake_file < 0 || transport->file < 0 ||
+            pthread_create(&transport->thread, NULL, run, transport))
+            status = error_set(error, STATUS_NO_MEMORY, "cannot start the KV transport's thread");
+    }
+    if (status != STATUS_OK) {
+        discard(transport);
+        return status;
+    }
+    pthread_setname_np(transport->thread, "kv-transport");
+    *transport_out = transport;
+    return STATUS_OK;
+}
+
+/* What the thread left: links that did not let go are gone with the worker. */
+static void free_rest(struct kv_transport *transport) {
+    for (struct outgoing *next; transport->sent; transport->sent = next) {
+        next = transport->sent->next;
+        free(transport->sent);
+    }
+    for (struct incoming *next; transport->received; transport->received = next) {
+        next = transport->received->next;
+        free(transport->received);
+    }
+    for (uint32_t i = 0; i < KV_LINKS_MAX; i++)
+        for (struct outgoing *next, *message = transport->links[i].first; message; message = next) {
+            next = message->next;
+            free(message);
+        }
+}
+
+void kv_transport_close(struct kv_transport *transport) {
+    if (!transport) return;
+    pthread_mutex_lock(&transport->lock);
+    transport->ending = true;
+    kick(transport);
+    pthread_mutex_unlock(&transport->lock);
+    pthread_join(transport->thread, NULL);
+    in_transport = true;
+    ucp_listener_destroy(transport->listener);
+    transport->listener = NULL;
+    ucp_mem_unmap(transport->context, transport->memory);
+    transport->memory = NULL;
+    ucp_worker_destroy(transport->worker);
+    transport->worker = NULL;
+    free_rest(transport);
+    discard(transport);
+    in_transport = false;
+}
+
+const char *kv_transport_address(const struct kv_transport *transport) {
+    return transport->address;
+}
+
+int kv_transport_file(const struct kv_transport *transport) {
+    return transport->file;
+}
+
+/* --- calls --------------------------------------------------------------------------------------
+ */
+
+enum status kv_transport_expect(struct kv_transport *transport, struct transfer_ticket ticket,
+                                const struct transfer_block *blocks, uint32_t count,
+                                int64_t deadline_ns, struct error *error) {
+    pthread_mutex_lock(&transport->lock);
+    enum status status =
+        transfer_ledger_expect(&transport->ledger, ticket, blocks, count, deadline_ns, error);
+    if (status == STATUS_OK) kick(transport); /* for the deadline, and for what came early */
+    pthread_mutex_unlock(&transport->lock);
+    return status;
+}
+
+bool kv_transport_layers(struct kv_transport *transport, struct transfer_ticket ticket,
+                         uint32_t *layers_out) {
+    pthread_mutex_lock(&transport->lock);
+    bool open = transfer_ledger_layers(&transport->ledger, ticket, layers_out);
+    pthread_mutex_unlock(&transport->lock);
+    return open;
+}
+
+enum status kv_transport_offer(struct kv_transport *transport, struct transfer_ticket ticket,
+                               const char *address, int64_t deadline_ns, struct error *error) {
+    enum status status;
+    pthread_mutex_lock(&transport->lock);
+    struct link *link = kv_transport_link_to(transport, address, &status, error);
+    if (link)
+        status = transfer_ledger_offer(&transport->ledger, ticket, link->id, deadline_ns, error);
+    kick(transport);
+    pthread_mutex_unlock(&transport->lock);
+    return status;
+}
+
+enum status kv_transport_push(struct kv_transport *transport, struct transfer_ticket ticket,
+                              uint32_t block, uint32_t slice, const void *rows,
+                              uint32_t row_count) {
+    struct outgoing message = {
+        .kind = KV_WIRE_SLICE,
+        .rows = rows,
+        .bytes = row_count * transport->pages.row_bytes,
+    };
+    enum status status = STATUS_OK;
+    check(row_count > 0 && row_count <= KV_BLOCK_TOKENS);
+    message.header.slice = (struct kv_wire_slice){
+        .ticket = ticket,
+        .block = block,
+        .slice = slice,
+        .rows = row_count,
+        .bytes = (uint32_t)message.bytes,
+    };
+    pthread_mutex_lock(&transport->lock);
+    uint64_t queued_bytes = transport->state.queued_bytes;
+    if (queued_bytes && queued_bytes + message.bytes > transport->options.queue_bytes_max) {
+        transport->starved = true;
+        status = STATUS_FULL;
+    } else if (!transfer_ledger_hold(&transport->ledger, ticket, &message.slot)) {
+        status = STATUS_GONE;
+    } else {
+        uint64_t peer = transfer_ledger_peer(&transport->ledger, message.slot);
+        struct link *link = kv_transport_link_of(transport, peer);
+        check(link);
+        if (!kv_transport_link_put(transport, link, &message, false)) {
+            transfer_ledger_release(&transport->ledger, message.slot);
+            status = STATUS_FULL;
+        } else if (!link->first->next) {
+            kick(transport);
+        }
+    }
+    pthread_mutex_unlock(&transport->lock);
+    return status;
+}
+
+enum status kv_transport_finish(struct kv_transport *transport, struct transfer_ticket ticket,
+                                const void *summary, uint32_t summary_bytes) {
+    struct outgoing message = {.kind = KV_WIRE_FINISH, .slot = TRANSFER_NONE};
+    enum status status = STATUS_GONE;
+    check(summary_bytes <= TRANSFER_SUMMARY_BYTES);
+    struct kv_wire_finish *finish = &message.header.finish;
+    *finish = (struct kv_wire_finish){.ticket = ticket, .summary_bytes = summary_bytes};
+    if (summary_bytes) memcpy(finish->summary, summary, summary_bytes);
+    pthread_mutex_lock(&transport->lock);
+    uint64_t peer;
+    if (transfer_ledger_close(&transport->ledger, ticket, &peer, &finish->slice_count)) {
+        struct link *link = kv_transport_link_of(transport, peer);
+        check(link);
+        status = STATUS_OK;
+        if (!kv_transport_link_put(transport, link, &message, false))
+            transfer_ledger_end(&transport->ledger, TRANSFER_OUT, ticket, TRANSFER_CANCELLED,
+                                "no memory for the end of a transfer");
+        kick(transport);
+    }
+    pthread_mutex_unlock(&transport->lock);
+    return status;
+}
+
+bool kv_transport_cancel(struct kv_transport *transport, enum transfer_side side,
+                         struct transfer_ticket ticket) {
+    pthread_mutex_lock(&transport->lock);
+    bool ended =
+        transfer_ledger_end(&transport->ledger, side, ticket, TRANSFER_CANCELLED, "cancelled");
+    if (ended) kick(transport);
+    pthread_mutex_unlock(&transport->lock);
+    return ended;
+}
+
+bool kv_transport_next(struct kv_transport *transport, struct transfer_ended *ended_out) {
+    pthread_mutex_lock(&transport->lock);
+    bool any = transfer_ledger_take(&transport->ledger, ended_out);
+    if (!any) hush(transport->file);
+    pthread_mutex_unlock(&transport->lock);
+    return any;
+}
+
+void kv_transport_look(struct kv_transport *transport, struct kv_transport_state *state_out) {
+    pthread_mutex_lock(&transport->lock);
+    *state_out = transport->state;
+    state_out->counts = transport->ledger.counts;
+    state_out->tickets = transport->ledger.open_count;
+    state_out->pages = transport->ledger.page_count;
+    pthread_mutex_unlock(&transport->lock);
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What comes: each message is read strictly, each slice asks the ledger before a byte is written.
+ * A slice is written by UCX straight into its page (rendezvous), or comes with its header and is
+ * copied, as the sender chooses. Either way the checksum is taken over the page, before the slice
+ * counts.
+ *
+ * A unit's ranks hear of a ticket each on their own way, so a sender may begin before the rank it
+ * sends to knows: what comes early waits a moment, in bounded memory, before it is refused.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/checksum.h"
+#include "base/clock.h"
+#include "base/format.h"
+#include "host/transfer/kv_transport_state.h"
+
+#define EARLY_BYTES_MAX ((size_t)64 << 20) /* of all links */
+
+static struct link *link_at(struct kv_transport *transport, const ucp_am_recv_param_t *param) {
+    if (!(param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)) return NULL;
+    for (uint32_t i = 0; i < transport->active_count; i++) {
+        struct link *link = transport->active[i];
+        if ((link->state == LINK_GREETING || link->state == LINK_OPEN) &&
+            link->endpoint == param->reply_ep)
+            return link->broken ? NULL : link;
+    }
+    return NULL;
+}
+
+/* The link that a well-formed message came on, else NULL. */
+static struct link *read_message(struct kv_transport *transport, enum kv_wire_kind kind,
+                                 const void *header, size_t header_bytes, size_t payload_bytes,
+                                 const ucp_am_recv_param_t *param,
+                                 struct kv_wire_message *message) {
+    struct link *link = link_at(transport, param);
+    struct error error;
+    if (!link) return NULL;
+    enum status status =
+        kv_transport_wire_read(kind, header, header_bytes, payload_bytes, message, &error);
+    bool greeting = kind == KV_WIRE_HELLO || kind == KV_WIRE_WELCOME || kind == KV_WIRE_REFUSAL;
+    if (status == STATUS_OK && greeting != (link->state == LINK_GREETING))
+        status = error_set(&error, STATUS_INVALID, "a KV peer sent message kind %u out of turn",
+                           (unsigned)kind);
+    if (status == STATUS_OK) return link;
+    pthread_mutex_lock(&transport->lock);
+    transport->state.malformed++;
+    pthread_mutex_unlock(&transport->lock);
+    kv_transport_link_break(link, error.text);
+    return NULL;
+}
+
+/* A message of one kind, from a link that may send it: its header has been read; with `data`, as
+ * UCX has it. */
+typedef ucs_status_t take_function(struct link *link, const struct kv_wire_message *message,
+                                   void *data, const ucp_am_recv_param_t *param);
+
+static ucs_status_t take_hello(struct link *link, const struct kv_wire_message *message, void *data,
+                               const ucp_am_recv_param_t *param) {
+    struct error error;
+    if (link->ours) {
+        kv_transport_link_break(link, "a KV receiver greeted its sender");
+    } else if (kv_transport_wire_agree(&link->transport->hello, &message->hello, &error)) {
+        struct outgoing refusal = {.kind = KV_WIRE_REFUSAL, .slot = TRANSFER_NONE};
+        format_text(refusal.header.refusal.reason, sizeof refusal.header.refusal.reason, "%s",
+                    error.text);
+        kv_transport_link_say(link, &refusal); /* the peer closes */
+    } else {
+        kv_transport_link_say(link,
+                              &(struct outgoing){.kind = KV_WIRE_WELCOME, .slot = TRANSFER_NONE});
+        kv_transport_link_opened(link);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t take_welcome(struct link *link, const struct kv_wire_message *message,
+                                 void *data, const ucp_am_recv_param_t *param) {
+    if (link->ours)
+        kv_transport_link_opened(link);
+    else
+        kv_transport_link_break(link, "a KV sender welcomed its receiver");
+    return UCS_OK;
+}
+
+static ucs_status_t take_refusal(struct link *link, const struct kv_wire_message *message,
+                                 void *data, const ucp_am_recv_param_t *param) {
+    link->refused = true;
+    kv_transport_link_break(link, message->refusal.reason);
+    return UCS_OK;
+}
+
+/* Tells a sender that nobody waits for its ticket. */
+static void tell_unknown(struct link *link, struct transfer_ticket ticket,
+                         enum transfer_verdict verdict) {
+    struct outgoing end = {
+        .kind = KV_WIRE_END,
+        .slot = TRANSFER_NONE,
+        .header.end = {.ticket = ticket, .end = TRANSFER_REFUSED},
+    };
+    if (verdict != TRANSFER_UNKNOWN && verdict != TRANSFER_FOREIGN) return;
+    format_text(end.header.end.reason, sizeof end.header.end.reason, "%s",
+                verdict == TRANSFER_UNKNOWN ? "the receiver does not expect this ticket (any more)"
+                                            : "the ticket is another sender's");
+    kv_transport_link_say(link, &end);
+}
+
+static void finish_slice(struct kv_transport *transport, const struct kv_wire_slice *slice,
+                         const struct transfer_write *write, bool whole) {
+    enum transfer_written how = TRANSFER_BROKEN;
+    if (whole) {
+        const void *rows = kv_pages_slice(&transport->pages, write->page.index, write->slice);
+        how =
+            checksum_of(rows, slice->bytes) == slice->checksum ? TRANSFER_WRITTEN : TRANSFER_SPOILT;
+    }
+    pthread_mutex_lock(&transport->lock);
+    transport->announced |= transfer_ledger_written(&transport->ledger, write, how);
+    if (whole) transport->state.slice_bytes[TRANSFER_IN] += slice->bytes;
+    pthread_mutex_unlock(&transport->lock);
+}
+
+static void note_received(void *request, ucs_status_t status, size_t bytes, void *argument) {
+    struct incoming *incoming = argument;
+    struct kv_transport *transport = incoming->link->transport;
+    incoming->status =
+        bytes == incoming->slice.bytes || status != UCS_OK ? status : UCS_ERR_IO_ERROR;
+    incoming->next = transport->received;
+    transport->received = incoming;
+    if (request) ucp_request_free(request);
+}
+
+/* Lets UCX fetch a slice into its page; the answer is a handler's. *data becomes NULL when it is
+ * UCX's. */
+static ucs_status_t fetch_slice(struct kv_transport *transport, struct link *link,
+                                const struct kv_wire_slice *slice,
+                                const struct transfer_write *write, void **data) {
+    struct incoming *incoming = malloc(sizeof *incoming);
+    void *rows = kv_pages_slice(&transport->pages, write->page.index, write->slice);
+    size_t got = slice->bytes;
+    ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_RECV_INFO,
+        .cb.recv_am = note_received,
+        .user_data = incoming,
+        .recv_info.length = &got,
+    };
+    if (!incoming) {
+        finish_slice(transport, slice, write, false);
+        return UCS_OK; /* UCX tells the sender that it need not send */
+    }
+    *incoming = (struct incoming){.link = link, .write = *write, .slice = *slice};
+    if (transport->memory) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+        param.memh = transport->memory;
+    }
+    link->receiving++;
+    ucs_status_ptr_t request =
+        ucp_am_recv_data_nbx(transport->worker, *data, rows, slice->bytes, &param);
+    *data = NULL;
+    if (UCS_PTR_IS_PTR(request)) return UCS_INPROGRESS;
+    note_received(NULL, UCS_PTR_STATUS(request), got, incoming);
+    return UCS_OK;
+}
+
+/* Puts a slice where it belongs, or refuses it. *fetch: UCX's hold on its bytes, as fetch_slice's
+ * data; NULL: they are in rows[slice->bytes]. */
+static ucs_status_t place_slice(struct link *link, const struct kv_wire_slice *slice, void **fetch,
+                                const void *rows) {
+    struct kv_transport *transport = link->transport;
+    struct transfer_write write;
+    pthread_mutex_lock(&transport->lock);
+    enum transfer_verdict verdict =
+        transfer_ledger_arrive(&transport->ledger, link->id, slice->ticket, slice->block,
+                               slice->slice, slice->rows, &write);
+    pthread_mutex_unlock(&transport->lock);
+    if (verdict != TRANSFER_ACCEPT) {
+        tell_unknown(link, slice->ticket, verdict);
+        return UCS_OK;
+    }
+    if (*fetch) return fetch_slice(transport, link, slice, &write, fetch);
+    memcpy(kv_pages_slice(&transport->pages, write.page.index, write.slice), rows, slice->bytes);
+    finish_slice(transport, slice, &write, true);
+    return UCS_OK;
+}
+
+static void place_finish(struct link *link, const struct kv_wire_finish *finish) {
+    struct kv_transport *transport = link->transport;
+    pthread_mutex_lock(&transport->lock);
+    enum transfer_verdict verdict =
+        transfer_ledger_finish(&transport->ledger, link->id, finish->ticket, finish->slice_count,
+                               finish->summary, finish->summary_bytes);
+    pthread_mutex_unlock(&transport->lock);
+    tell_unknown(link, finish->ticket, verdict);
+}
+
+/* --- what comes early ---------------------------------------------------------------------------
+ */
+
+static const struct transfer_ticket *ticket_of(const struct early *early) {
+    return early->message.kind == KV_WIRE_SLICE ? &early->message.slice.ticket
+                                                : &early->message.finish.ticket;
+}
+
+/* Keeps a message if its ticket is not known. */
+static bool keep_early(struct link *link, const struct kv_wire_message *message, void *fetch,
+                       const void *rows, size_t bytes) {
+    struct kv_transport *transport = link->transport;
+    struct early early = {
+        .next = transport->early,
+        .link = link,
+        .message = *message,
+        .fetch = fetch,
+        .bytes = fetch ? 0 : bytes,
+    };
+    bool room = transport->early_bytes + sizeof early + early.bytes <= EARLY_BYTES_MAX;
+    pthread_mutex_lock(&transport->lock);
+    bool keep = room && !transport->ending &&
+                !transfer_ledger_knows(&transport->ledger, *ticket_of(&early));
+    transport->state.early += keep;
+    pthread_mutex_unlock(&transport->lock);
+    struct early *copy = keep ? malloc(sizeof *copy + early.bytes) : NULL;
+    if (!copy) return false;
+    early.until_ns = clock_now_ns() + transport->options.early_ns_max;
+    *copy = early;
+    if (rows) memcpy(copy->rows, rows, early.bytes);
+    transport->early = copy;
+    transport->early_bytes += sizeof *copy + copy->bytes;
+    return true;
+}
+
+/* Takes it off the list. */
+static struct early *take_early(struct kv_transport *transport, struct early **at) {
+    struct early *early = *at;
+    *at = early->next;
+    transport->early_bytes -= sizeof *early + early->bytes;
+    return early;
+}
+
+static void free_early(struct kv_transport *transport, struct early *early) {
+    if (early->fetch) ucp_am_data_release(transport->worker, early->fetch);
+    free(early);
+}
+
+void kv_transport_receive_forget(struct link *link, const struct transfer_ticket *ticket) {
+    struct kv_transport *transport = link->transport;
+    for (struct early **at = &transport->early, *early; (early = *at);) {
+        if (early->link == link && (!ticket || transfer_ticket_equal(*ticket_of(early), *ticket)))
+            free_early(transport, take_early(transport, at));
+        else
+            at = &early->next;
+    }
+}
+
+/* In which order slices and finishes come does not matter. */
+static bool tend_early(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out) {
+    struct early *due = NULL;
+    if (!transport->early) return false;
+    pthread_mutex_lock(&transport->lock);
+    for (struct early **at = &transport->early, *early; (early = *at);) {
+        if (now_ns < early->until_ns &&
+            !transfer_ledger_knows(&transport->ledger, *ticket_of(early))) {
+            if (early->until_ns < *wake_out) *wake_out = early->until_ns;
+            at = &early->next;
+            continue;
+        }
+        take_early(transport, at);
+        early->next = due;
+        due = early;
+    }
+    pthread_mutex_unlock(&transport->lock);
+    if (!due) return false;
+    for (struct early *next; due; due = next) {
+        next = due->next;
+        if (due->message.kind == KV_WIRE_SLICE)
+            place_slice(due->link, &due->message.slice, &due->fetch, due->rows);
+        else
+            place_finish(due->link, &due->message.finish);
+        free_early(transport, due);
+    }
+    return true;
+}
+
+/* --- slices and tickets -------------------------------------------------------------------------
+ */
+
+static ucs_status_t take_slice(struct link *link, const struct kv_wire_message *message, void *data,
+                               const ucp_am_recv_param_t *param) {
+    const struct kv_wire_slice *slice = &message->slice;
+    if (slice->bytes != slice->rows * link->transport->pages.row_bytes) {
+        kv_transport_link_break(link, "a KV peer sent rows of another width than it had agreed to");
+        return UCS_OK;
+    }
+    void *fetch = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV ? data : NULL;
+    if (keep_early(link, message, fetch, data, slice->bytes))
+        return fetch ? UCS_INPROGRESS : UCS_OK;
+    return place_slice(link, slice, &fetch, data);
+}
+
+static ucs_status_t take_finish(struct link *link, const struct kv_wire_message *message,
+                                void *data, const ucp_am_recv_param_t *param) {
+    if (!keep_early(link, message, NULL, NULL, 0)) place_finish(link, &message->finish);
+    return UCS_OK;
+}
+
+/* On a link of ours the receiver says how it ended; on a peer's the sender gives up. */
+static ucs_status_t take_end(struct link *link, const struct kv_wire_message *message, void *data,
+                             const ucp_am_recv_param_t *param) {
+    struct kv_transport *transport = link->transport;
+    const struct kv_wire_end *end = &message->end;
+    if (!link->ours && end->end == TRANSFER_DONE) {
+        kv_transport_link_break(link, "a KV sender said that it had received");
+        return UCS_OK;
+    }
+    kv_transport_receive_forget(link, &end->ticket);
+    pthread_mutex_lock(&transport->lock);
+    transfer_ledger_end_by(&transport->ledger, link->ours ? TRANSFER_OUT : TRANSFER_IN, link->id,
+                           end->ticket, (enum transfer_end)end->end, end->reason);
+    pthread_mutex_unlock(&transport->lock);
+    return UCS_OK;
+}
+
+/* UCX's call for each message; its argument is the kind's. */
+static ucs_status_t take(void *argument, const void *header, size_t header_bytes, void *data,
+                         size_t bytes, const ucp_am_recv_param_t *param) {
+    static take_function *const takers[KV_WIRE_KIND_COUNT] = {
+        [KV_WIRE_HELLO] = take_hello,     [KV_WIRE_WELCOME] = take_welcome,
+        [KV_WIRE_REFUSAL] = take_refusal, [KV_WIRE_SLICE] = take_slice,
+        [KV_WIRE_FINISH] = take_finish,   [KV_WIRE_END] = take_end,
+    };
+    const struct kind_of_messages *of = argument;
+    struct kv_wire_message message;
+    struct link *link =
+        read_message(of->transport, of->kind, header, header_bytes, bytes, param, &message);
+    return link ? takers[of->kind](link, &message, data, param) : UCS_OK;
+}
+
+ucs_status_t kv_transport_receive_open(struct kv_transport *transport) {
+    for (unsigned kind = 0; kind < KV_WIRE_KIND_COUNT; kind++) {
+        transport->kinds[kind] = (struct kind_of_messages){transport, (enum kv_wire_kind)kind};
+        ucp_am_handler_param_t param = {
+            .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                          UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
+            .id = kind,
+            .flags = UCP_AM_FLAG_WHOLE_MSG,
+            .cb = take,
+            .arg = &transport->kinds[kind],
+        };
+        ucs_status_t status = ucp_worker_set_am_recv_handler(transport->worker, &param);
+        if (status != UCS_OK) return status;
+    }
+    return UCS_OK;
+}
+
+static bool tend_received(struct kv_transport *transport) {
+    struct incoming *incoming = transport->received;
+    if (!incoming) return false;
+    transport->received = NULL;
+    for (struct incoming *next; incoming; incoming = next) {
+        next = incoming->next;
+        incoming->link->receiving--;
+        finish_slice(transport, &incoming->slice, &incoming->write, incoming->status == UCS_OK);
+        free(incoming);
+    }
+    return true;
+}
+
+bool kv_transport_receive_tend(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out) {
+    bool any = tend_received(transport);
+    return tend_early(transport, now_ns, wake_out) || any;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What two KV transports say to each other: one active message each, a header of fixed size and,
+ * for a slice, its rows as payload. Little-endian, version 1.
+ *
+ *   sender                                receiver
+ *   HELLO  who I am, my format     ──►
+ *                                  ◄──    WELCOME, or REFUSAL with the reason
+ *   SLICE  ticket, place, checksum ──►    (any number, in any order)
+ *   FINISH ticket, slices, summary ──►
+ *                                  ◄──    END  ticket, how it ended
+ *   END    ticket, how (gave up)   ──►
+ *
+ * A peer's bytes are outside bytes: reading checks every field, and text is cut and cleaned.
+ */
+#ifndef HOST_TRANSFER_KV_TRANSPORT_WIRE_H
+#define HOST_TRANSFER_KV_TRANSPORT_WIRE_H
+
+#include "serving/cache/transfer_ledger.h"
+#include "contract/kv_block.h"
+
+#define KV_WIRE_MAGIC "FATHOMKT"
+#define KV_WIRE_VERSION 1
+
+enum kv_wire_kind {
+    KV_WIRE_HELLO,
+    KV_WIRE_WELCOME,
+    KV_WIRE_REFUSAL,
+    KV_WIRE_SLICE,
+    KV_WIRE_FINISH,
+    KV_WIRE_END,
+    KV_WIRE_KIND_COUNT
+};
+
+struct kv_wire_hello {
+    char magic[8]; /* KV_WIRE_MAGIC, no terminator */
+    uint32_t version;
+    uint32_t block_version; /* KV_BLOCK_VERSION */
+    uint32_t element, width, slice_count, mtp_count;
+    uint8_t model_id[32];
+    char numerics_id[32]; /* zero-padded */
+};
+
+struct kv_wire_slice {
+    struct transfer_ticket ticket;
+    uint32_t block, slice;
+    uint32_t rows; /* 1..64 */
+    uint32_t bytes;
+    uint64_t checksum; /* of the rows */
+};
+
+struct kv_wire_finish {
+    struct transfer_ticket ticket;
+    uint64_t slice_count;
+    uint32_t summary_bytes, reserved;
+    uint8_t summary[TRANSFER_SUMMARY_BYTES];
+};
+
+struct kv_wire_end {
+    struct transfer_ticket ticket;
+    uint32_t end, reserved; /* enum transfer_end */
+    char reason[TRANSFER_REASON_BYTES];
+};
+
+/* Also of a refusal. */
+struct kv_wire_reason {
+    char reason[TRANSFER_REASON_BYTES];
+};
+
+struct kv_wire_message {
+    enum kv_wire_kind kind;
+    union {
+        struct kv_wire_hello hello;
+        struct kv_wire_slice slice;
+        struct kv_wire_finish finish;
+        struct kv_wire_end end;
+        struct kv_wire_reason refusal;
+    };
+};
+
+/* Bytes of a kind's header. */
+size_t kv_transport_wire_bytes(enum kv_wire_kind kind);
+
+/* Reads a header with `payload_bytes` behind it. STATUS_INVALID with what is wrong. A message that
+ * was read has its enums and sizes in range and its texts terminated and printable. */
+enum status kv_transport_wire_read(enum kv_wire_kind kind, const void *header, size_t header_bytes,
+                                   size_t payload_bytes, struct kv_wire_message *message_out,
+                                   struct error *error) MUST_USE;
+
+/* STATUS_UNSUPPORTED with a line that names what differs. */
+enum status kv_transport_wire_agree(const struct kv_wire_hello *ours,
+                                    const struct kv_wire_hello *theirs,
+                                    struct error *error) MUST_USE;
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A queue of records, bounded in bytes. Not shared between threads; worker.c puts a lock around it.
+ */
+#ifndef HOST_WIRE_RECORD_QUEUE_H
+#define HOST_WIRE_RECORD_QUEUE_H
+
+#include <stdbool.h>
+
+#include "base/status.h"
+#include "contract/record.h"
+
+struct record_queue {
+    struct record_link *first, *last;
+    size_t bytes, bytes_max;
+    uint32_t count;
+};
+
+static inline bool record_queue_has_room(const struct record_queue *queue) {
+    return queue->bytes < queue->bytes_max;
+}
+
+/* Copies the record to the end. STATUS_FULL when the queue already holds bytes_max or more. */
+enum status record_queue_put(struct record_queue *queue, const struct record *record) MUST_USE;
+
+/* As record_queue_put, whatever the bound: for records whose number is bounded elsewhere. Running
+ * out of memory ends the process. */
+void record_queue_force(struct record_queue *queue, const struct record *record);
+
+/* The oldest record, NULL when empty; it stays until record_queue_drop. */
+const struct record *record_queue_first(const struct record_queue *queue);
+void record_queue_drop(struct record_queue *queue);
+
+/* Drops everything. */
+void record_queue_clear(struct record_queue *queue);
+
+#endif

@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How ZeroMQ is used, and why so:
+ *
+ *   - A ROUTER does not say when a peer has gone. A socket monitor does, without naming it; so each
+ *     such event, and a timer, makes us send every peer an empty message: ROUTER_MANDATORY refuses
+ *     it where nobody is (EHOSTUNREACH). The empty messages are the signs of life, too.
+ *   - A DEALER connects again by itself, and would then speak on as if nothing had been. Each
+ *     connection therefore gets a socket of its own, whose first message is the greeting.
+ *   - ZMQ_FD is edge-triggered: after any call the socket may be readable without it. So whoever
+ *     sends looks at ZMQ_EVENTS afterwards, and a timer looks now and then.
+ *   - Disconnecting a peer of a ROUTER is not in the stable API. A dropped peer is told to leave
+ *     (STATE_DROPPED), and is deaf to us from then on.
+ *   - A ZAP handler at inproc://zeromq.zap.01, of this context alone, lets keys in.
+ */
+#include "host/wire/wire.h"
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "contract/machine.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#define TICK_MS 250
+#define REOPEN_MS 100
+#define REFUSED_MS 5000 /* a gateway that refuses us is asked so seldom */
+#define SILENT_NS_MAX ((int64_t)10000000000)
+#define MESSAGES_MAX 8192 /* queued to or from one peer */
+#define TURN_MESSAGES 512 /* taken before others have their turn */
+#define ID_BYTES 5        /* of a name that a ROUTER gives: zero, and four bytes */
+#define MONITOR "inproc://monitor"
+#define ZAP "inproc://zeromq.zap.01"
+
+/* The first message of each side. */
+#define GREETING_MAGIC "FATHOMGW"
+#define GREETING_VERSION 1
+struct greeting {
+    char magic[8];
+    uint32_t greeting_version;
+    uint32_t record_version;
+    char version[24]; /* of the program, for messages */
+};
+
+/* Instead of a greeting, or at any time: leave, and why. */
+#define FAREWELL_MAGIC "FATHOMBY"
+struct farewell {
+    char magic[8];
+    char why[248];
+};
+
+enum state { STATE_NONE, STATE_UP, STATE_DROPPED };
+
+struct peer {
+    enum state state;
+    uint32_t number;
+    uint8_t id[ID_BYTES]; /* of a side that listens */
+    int64_t heard_ns;
+};
+
+struct wire {
+    struct wire_options options;
+    struct event_base *base;
+    void *zmq;
+    void *socket, *monitor, *zap;
+    struct event *socket_event, *monitor_event, *zap_event; /* of their ZMQ_FDs */
+    struct event *tick, *reopen;
+    struct peer *peers; /* [peer_count]; one that connects has one */
+    uint32_t peer_count;
+    uint32_t last_number;
+    bool told;   /* why it does not connect; until it does */
+    bool ending; /* the socket is done with, and will be closed */
+    bool full_told;
+    char address[256];
+    void *buffer; /* [WIRE_MESSAGE_BYTES_MAX] a message, aligned */
+};
+
+/* ---- peers ---- */
+
+static struct peer *find_number(struct wire *wire, uint32_t number) {
+    for (uint32_t i = 0; i < wire->peer_count; i++)
+        if (wire->peers[i].number == number && wire->peers[i].state == STATE_UP)
+            return &wire->peers[i];
+    return NULL;
+}
+
+static struct peer *find_id(struct wire *wire, const uint8_t id[ID_BYTES]) {
+    for (uint32_t i = 0; i < wire->peer_count; i++)
+        if (wire->peers[i].state != STATE_NONE && memcmp(wire->peers[i].id, id, ID_BYTES) == 0)
+            return &wire->peers[i];
+    return NULL;
+}
+
+/* NULL: there are as many as there may be. */
+static struct peer *add_peer(struct wire *wire, const uint8_t id[ID_BYTES]) {
+    uint32_t at = 0;
+    while (at < wire->peer_count && wire->peers[at].state != STATE_NONE)
+        at++;
+    if (at == WIRE_PEERS_MAX) return NULL;
+    if (at == wire->peer_count) wire->peer_count++;
+    wire->peers[at] = (struct peer){.state = STATE_UP, .number = ++wire->last_number};
+    memcpy(wire->peers[at].id, id, ID_BYTES);
+    wire->peers[at].heard_ns = clock_now_ns();
+    return &wire->peers[at];
+}
+
+static void lose(struct wire *wire, struct peer *peer) {
+    enum state before = peer->state;
+    uint32_t number = peer->number;
+    peer->state = STATE_NONE;
+    if (before == STATE_UP) wire->options.lost(wire->options.context, number);
+}
+
+/* ---- sending ---- */
+
+/* Sending may leave something to be read that ZMQ_FD does not tell. */
+static void look_again(struct wire *wire) {
+    int events = 0;
+    size_t bytes = sizeof events;
+    if (!wire->ending && wire->socket_event &&
+        zmq_getsockopt(wire->socket, ZMQ_EVENTS, &events, &bytes) == 0 && (events & ZMQ_POLLIN))
+        event_active(wire->socket_event, EV_READ, 0);
+}
+
+static enum status send_bytes(struct wire *wire, const struct peer *peer, const void *data,
+                              size_t bytes) {
+    int sent = 0;
+    if (!wire->socket || wire->ending) return STATUS_GONE;
+    if (wire->options.listens)
+        sent = zmq_send(wire->socket, peer->id, ID_BYTES, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    if (sent >= 0) sent = zmq_send(wire->socket, data, bytes, ZMQ_DONTWAIT);
+    int failure = errno;
+    look_again(wire);
+    if (sent >= 0) return STATUS_OK;
+    return failure == EAGAIN ? STATUS_FULL : STATUS_GONE;
+}
+
+enum status wire_send(struct wire *wire, uint32_t number, const struct record *record) {
+    struct peer *peer = find_number(wire, number);
+    check(record->bytes <= WIRE_MESSAGE_BYTES_MAX);
+    return peer ? send_bytes(wire, peer, record, record->bytes) : STATUS_GONE;
+}
+
+static enum status send_greeting(struct wire *wire, const struct peer *peer) {
+    struct greeting greeting = {.greeting_version = GREETING_VERSION,
+                                .record_version = RECORD_VERSION};
+    memcpy(greeting.magic, GREETING_MAGIC, sizeof greeting.magic);
+    snprintf(greeting.version, sizeof greeting.version, "%s", FATHOM_VERSION);
+    return send_bytes(wire, peer, &greeting, sizeof greeting);
+}
+
+static void drop(struct wire *wire, struct peer *peer, const char *why) {
+    struct farewell farewell = {.why = ""};
+    memcpy(farewell.magic, FAREWELL_MAGIC, sizeof farewell.magic);
+    snprintf(farewell.why, sizeof farewell.why, "%s", why);
+    fprintf(stderr, "%s: a connection was ended: %s\n", wire->address, farewell.why);
+    if (send_bytes(wire, peer, &farewell, sizeof farewell)) farewell.why[0] = 0; /* full: unheard */
+    bool up = peer->state == STATE_UP;
+    peer->state = STATE_DROPPED;
+    if (up) wire->options.lost(wire->options.context, peer->number);
+}
+
+void wire_drop(struct wire *wire, uint32_t number, const char *why) {
+    struct peer *peer = find_number(wire, number);
+    if (peer) drop(wire, peer, why);
+}
+
+/* ---- taking ---- */
+
+static bool has_magic(const void *data, size_t bytes, const char magic[8]) {
+    return bytes >= 8 && memcmp(data, magic, 8) == 0;
+}
+
+/* NULL: it is one of ours. */
+static const char *greeting_fault(const void *data, size_t bytes, char text[static 200]) {
+    const struct greeting *greeting = data;
+    if (bytes < sizeof *greeting || !has_magic(data, bytes, GREETING_MAGIC))
+        return "it does not greet as Fathom does";
+    if (greeting->greeting_version == GREETING_VERSION && bytes == sizeof *greeting &&
+        greeting->record_version == RECORD_VERSION)
+        return NULL;
+    char version[sizeof greeting->version] = "";
+    for (size_t i = 0; i + 1 < sizeof version; i++)
+        if (greeting->version[i] > ' ' && greeting->version[i] < 0x7F)
+            version[i] = greeting->version[i];
+        else
+            break;
+    snprintf(text, 200,
+             "it is Fathom %s, which speaks records of version %u; here is %s with version %d: run "
+             "the same on both sides",
+             version, greeting->record_version, FATHOM_VERSION, RECORD_VERSION);
+    return text;
+}
+
+static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t bytes) {
+    char text[200];
+    if (bytes == 0) return; /* a sign of life of one that was dropped, and forgotten */
+    const char *fault = greeting_fault(wire->buffer, bytes, text);
+    struct peer *peer = add_peer(wire, id);
+    if (!peer) {
+        if (!wire->full_told)
+            fprintf(stderr, "%s: %d connections, no more are taken\n", wire->address,
+                    WIRE_PEERS_MAX);
+        wire->full_told = true;
+        return;
+    }
+    enum status status = send_greeting(wire, peer);
+    if (fault) {
+        peer->state = STATE_DROPPED; /* it was never told of */
+        drop(wire, peer, fault);
+    } else if (status) {
+        peer->state = STATE_NONE;
+    } else {
+        wire->options.joined(wire->options.context, peer->number);
+    }
+}
+
+static void take_record(struct wire *wire, struct peer *peer, size_t bytes) {
+    const struct record *record = wire->buffer;
+    peer->heard_ns = clock_now_ns();
+    if (bytes == 0) return;
+    if (!record_valid(record, bytes))
+        drop(wire, peer, "it sent what is no valid record");
+    else if (!(wire->options.kinds & wire_kind((enum record_kind)record->kind)))
+        drop(wire, peer, "it sent a record that is not its to send");
+    else
+        wire->options.take(wire->options.context, peer->number, record);
+}
+
+/* One message of a side that listens: a name, and one part. False: there is none. */
+static bool take_routed(struct wire *wire) {
+    uint8_t id[256];
+    int more = 0, parts = 0;
+    size_t size = sizeof more;
+    int id_bytes = zmq_recv(wire->socket, id, sizeof id, ZMQ_DONTWAIT);
+    if (id_bytes < 0) return false;
+    size_t bytes = 0;
+    while (zmq_getsockopt(wire->socket, ZMQ_RCVMORE, &more, &size) == 0 && more) {
+        int count = zmq_recv(wire->socket, wire->buffer, WIRE_MESSAGE_BYTES_MAX, ZMQ_DONTWAIT);
+        if (count < 0) return false;
+        bytes = (size_t)count;
+        parts++;
+    }
+    if (id_bytes != ID_BYTES || id[0] != 0) return true; /* it named itself, which ours do not */
+    struct peer *peer = find_id(wire, id);
+    if (!peer)
+        take_first(wire, id, parts == 1 ? bytes : 1);
+    else if (peer->state == STATE_UP)
+        take_record(wire, peer, parts == 1 ? bytes : 1);
+    return true;
+}
+
+static void open_again(struct wire *wire, long ms);
+
+/* Why nothing comes of it, once. */
+static void tell(struct wire *wire, const char *why) {
+    if (!wire->told) fprintf(stderr, "%s: %s; trying on\n", wire->address, why);
+    wire->told = true;
+}
+
+static void leave(struct wire *wire, const char *why, long ms) {
+    if (why) tell(wire, why);
+    lose(wire, &wire->peers[0]);
+    open_again(wire, ms);
+}
+
+/* One message of a side that connects. False: there is none, or no socket any more. */
+static bool take_single(struct wire *wire) {
+    struct peer *peer = &wire->peers[0];
+    char text[200];
+    int more = 0;
+    size_t size = sizeof more;
+    int bytes = zmq_recv(wire->socket, wire->buffer, WIRE_MESSAGE_BYTES_MAX, ZMQ_DONTWAIT);
+    if (bytes < 0) return false;
+    bool whole = zmq_getsockopt(wire->socket, ZMQ_RCVMORE, &more, &size) == 0 && !more;
+    if (has_magic(wire->buffer, (size_t)bytes, FAREWELL_MAGIC) &&
+        bytes == sizeof(struct farewell)) {
+        struct farewell *farewell = wire->buffer;
+        farewell->why[sizeof farewell->why - 1] = 0;
+        for (char *c = farewell->why; *c; c++)
+            if (*c < ' ' || *c == 0x7F) *c = '?';
+        snprintf(text, sizeof text, "refused: %.150s", farewell->why);
+        leave(wire, text, REFUSED_MS);
+        return false;
+    }
+    if (peer->state == STATE_UP) {
+        take_record(wire, peer, whole ? (size_t)bytes : 1);
+        if (peer->state == STATE_UP) return true;
+        leave(wire, NULL, REFUSED_MS);
+        return false;
+    }
+    const char *fault = greeting_fault(wire->buffer, whole ? (size_t)bytes : 1, text);
+    if (fault) {
+        leave(wire, fault, REFUSED_MS);
+        return false;
+    }
+    wire->told = false;
+    *peer =
+        (struct peer){.state = STATE_UP, .number = ++wire->last_number, .heard_ns = clock_now_ns()};
+    wire->options.joined(wire->options.context, peer->number);
+    return true;
+}
+
+static void take_messages(struct wire *wire) {
+    for (int i = 0; wire->socket && !wire->ending; i++) {
+        if (!wire->options.may_take(wire->options.context)) return; /* wire_resume goes on */
+        if (i == TURN_MESSAGES) {
+            event_active(wire->socket_event, EV_READ, 0);
+            return;
+        }
+        if (!(wire->options.listens ? take_routed(wire) : take_single(wire))) break;
+    }
+    if (wire->socket) look_again(wire);
+}
+
+static void on_socket(evutil_socket_t file, short what, void *context) {
+    take_messages(context);
+}
+
+void wire_resume(struct wire *wire) {
+    if (wire->socket) look_again(wire);
+}
+
+/* ---- signs of life ---- */
+
+static void look_after_peers(struct wire *wire) {
+    int64_t now_ns = clock_now_ns();
+    bool hears = wire->options.may_take(wire->options.context);
+    for (uint32_t i = 0; i < wire->peer_count; i++) {
+        struct peer *peer = &wire->peers[i];
+        if (peer->state == STATE_NONE) continue;
+        if (!hears) peer->heard_ns = now_ns; /* it is us who do not listen */
+        if (send_bytes(wire, peer, "", 0) == STATUS_GONE)
+            lose(wire, peer);
+        else if (peer->state == STATE_UP && now_ns - peer->heard_ns > SILENT_NS_MAX)
+            drop(wire, peer, "nothing was heard from it any more");
+    }
+}
+
+static void tick_in(struct wire *wire, long ms) {
+    event_add(wire->tick, &(struct timeval){.tv_usec = ms * 1000});
+}
+
+static void on_tick(evutil_socket_t file, short what, void *context) {
+    struct wire *wire = context;
+    tick_in(wire, TICK_MS);
+    if (wire->options.listens) {
+        look_after_peers(wire);
+    } else if (wire->peers[0].state == STATE_UP) {
+        enum status status = send_bytes(wire, &wire->peers[0], "", 0);
+        if (status == STATUS_OK && clock_now_ns() - wire->peers[0].heard_ns > SILENT_NS_MAX &&
+            wire->options.may_take(wire->options.context))
+            leave(wire, "nothing was heard from it any more", REOPEN_MS);
+    }
+    take_messages(wire);
+}
+
+/* True, with its event: one was there. */
+static bool next_event(void *monitor, uint16_t *event_out, uint32_t *value_out) {
+    uint8_t first[16], address[1024];
+    if (zmq_recv(monitor, first, sizeof first, ZMQ_DONTWAIT) < 6) return false;
+    zmq_recv(monitor, address, sizeof address, ZMQ_DONTWAIT);
+    memcpy(event_out, first, 2);
+    memcpy(value_out, first + 2, 4);
+    return true;
+}
+
+static void on_monitor(evutil_socket_t file, short what, void *context) {
+    struct wire *wire = context;
+    uint16_t event;
+    uint32_t value;
+    bool ended = false;
+    while (wire->monitor && !wire->ending && next_event(wire->monitor, &event, &value)) {
+        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+            tell(wire, wire->options.listens ? "a key that is not let in was turned away"
+                                             : "this side's key is not let in there");
+        else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
+                 event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+            tell(wire, wire->options.listens
+                           ? "a connection failed: keys do not match, or only one side has them"
+                           : "keys do not match, or only one side has them");
+        ended |= event == ZMQ_EVENT_DISCONNECTED;
+    }
+    if (!ended || wire->ending) return;
+    if (wire->options.listens) {
+        look_after_peers(wire); /* the tick finds it if its end has not gone round yet */
+        tick_in(wire, 20);
+    } else {
+        take_messages(wire); /* what it said last, a farewell perhaps */
+        if (!wire->ending) leave(wire, NULL, REOPEN_MS);
+    }
+}
+
+/* ---- keys ---- */
+
+static void answer_zap(struct wire *wire) {
+    char parts[8][256];
+    int sizes[8] = {0}, count = 0, more = 1;
+    size_t size = sizeof more;
+    while (more && count < 8) {
+        sizes[count] = zmq_recv(wire->zap, parts[count], sizeof parts[count], ZMQ_DONTWAIT);
+        if (sizes[count] < 0) return;
+        count++;
+        zmq_getsockopt(wire->zap, ZMQ_RCVMORE, &more, &size);
+    }
+    /* version, request, domain, address, identity, mechanism, credentials */
+    bool allowed = count == 7 && sizes[5] == 5 && memcmp(parts[5], "CURVE", 5) == 0 &&
+                   sizes[6] == 32 && wire_keys_allow(wire->options.keys, (const uint8_t *)parts[6]);
+    zmq_send(wire->zap, "1.0", 3, ZMQ_SNDMORE);
+    zmq_send(wire->zap, parts[1], (size_t)(count > 1 ? sizes[1] : 0), ZMQ_SNDMORE);
+    zmq_send(wire->zap, allowed ? "200" : "400", 3, ZMQ_SNDMORE);
+    zmq_send(wire->zap, "", 0, ZMQ_SNDMORE);
+    zmq_send(wire->zap, "", 0, ZMQ_SNDMORE);
+    zmq_send(wire->zap, "", 0, 0);
+}
+
+static bool readable(void *socket) {
+    int events = 0;
+    size_t bytes = sizeof events;
+    return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &bytes) == 0 && (events & ZMQ_POLLIN);
+}
+
+static void on_zap(evutil_socket_t file, short what, void *context) {
+    struct wire *wire = context;
+    while (readable(wire->zap))
+        answer_zap(wire);
+}
+
+static int set_keys(const struct wire *wire, void *socket) {
+    const struct wire_keys *keys = wire->options.keys;
+    const int yes = 1;
+    int failed = 0;
+    if (!keys) return 0;
+    failed |= zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->public, WIRE_KEY_TEXT);
+    failed |= zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->secret, WIRE_KEY_TEXT);
+    if (wire->options.listens) {
+        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &yes, sizeof yes);
+        failed |= zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, "fathom", 6);
+    } else {
+        failed |= zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys->gateway, WIRE_KEY_TEXT);
+    }
+    return failed;
+}
+
+/* ---- sockets ---- */
+
+static struct event *watch(struct wire *wire, void *socket, event_callback_fn call) {
+    int file = -1;
+    size_t bytes = sizeof file;
+    if (zmq_getsockopt(socket, ZMQ_FD, &file, &bytes)) return NULL;
+    struct event *event = event_new(wire->base, file, EV_READ | EV_PERSIST, call, wire);
+    if (event) {
+        event_add(event, NULL);
+        event_active(event, EV_READ, 0); /* it may be readable already */
+    }
+    return event;
+}
+
+static int set_options(const struct wire *wire, void *socket) {
+    static const struct {
+        int name, value;
+    } rows[] = {{ZMQ_LINGER, 0},
+                {ZMQ_SNDHWM, MESSAGES_MAX},
+                {ZMQ_RCVHWM, MESSAGES_MAX},
+                {ZMQ_HEARTBEAT_IVL, 1000},
+                {ZMQ_HEARTBEAT_TIMEOUT, 4000},
+                {ZMQ_HEARTBEAT_TTL, 5000},
+                {ZMQ_HANDSHAKE_IVL, 10000},
+                {ZMQ_RECONNECT_IVL, 100},
+                {ZMQ_RECONNECT_IVL_MAX, 1000}};
+    const int64_t bytes_max = WIRE_MESSAGE_BYTES_MAX;
+    const int yes = 1;
+    int failed = zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        failed |= zmq_setsockopt(socket, rows[i].name, &rows[i].value, sizeof rows[i].value);
+    if (strchr(wire->options.address, '['))
+        failed |= zmq_setsockopt(socket, ZMQ_IPV6, &yes, sizeof yes);
+    if (wire->options.listens)
+        failed |= zmq_setsockopt(socket, ZMQ_ROUTER_MANDATORY, &yes, sizeof yes);
+    return failed | set_keys(wire, socket);
+}
+
+static void close_socket(void **socket, struct event **event) {
+    if (*event) event_free(*event);
+    if (*socket) zmq_close(*socket);
+    *event = NULL;
+    *socket = NULL;
+}
+
+static void close_sockets(struct wire *wire) {
+    if (wire->socket) zmq_socket_monitor(wire->socket, NULL, 0);
+    close_socket(&wire->monitor, &wire->monitor_event);
+    close_socket(&wire->socket, &wire->socket_event);
+}
+
+static enum status failed(const struct wire *wire, const char *what, struct error *error) {
+    return error_set(error, STATUS_IO, "cannot %s %.200s: %s", what, wire->address,
+                     zmq_strerror(errno));
+}
+
+static enum status open_sockets(struct wire *wire, struct error *error) {
+    const int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    char monitor[64];
+    static uint32_t count; /* a name once used may still be bound */
+    snprintf(monitor, sizeof monitor, MONITOR "-%u", ++count);
+    wire->socket = zmq_socket(wire->zmq, wire->options.listens ? ZMQ_ROUTER : ZMQ_DEALER);
+    wire->monitor = zmq_socket(wire->zmq, ZMQ_PAIR);
+    if (!wire->socket || !wire->monitor || set_options(wire, wire->socket) ||
+        zmq_socket_monitor(wire->socket, monitor, events) || zmq_connect(wire->monitor, monitor))
+        return failed(wire, "prepare", error);
+    if (wire->options.listens) {
+        size_t bytes = sizeof wire->address;
+        if (zmq_bind(wire->socket, wire->options.address)) return failed(wire, "listen on", error);
+        zmq_getsockopt(wire->socket, ZMQ_LAST_ENDPOINT, wire->address, &bytes);
+    } else if (zmq_connect(wire->socket, wire->options.address)) {
+        return failed(wire, "connect to", error);
+    }
+    wire->socket_event = watch(wire, wire->socket, on_socket);
+    wire->monitor_event = watch(wire, wire->monitor, on_monitor);
+    if (!wire->socket_event || !wire->monitor_event)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %.200s", wire->address);
+    if (!wire->options.listens) /* goes out as soon as there is a connection */
+        return send_greeting(wire, &wire->peers[0]) ? failed(wire, "greet", error) : STATUS_OK;
+    return STATUS_OK;
+}
+
+static void open_again(struct wire *wire, long ms) {
+    event_add(wire->reopen, &(struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000});
+    wire->ending = true; /* its socket is closed then: we may be inside its events */
+    event_del(wire->socket_event);
+    event_del(wire->monitor_event);
+}
+
+static void on_reopen(evutil_socket_t file, short what, void *context) {
+    struct wire *wire = context;
+    struct error error;
+    close_sockets(wire);
+    wire->ending = false;
+    if (!open_sockets(wire, &error)) return;
+    tell(wire, error.text);
+    close_sockets(wire);
+    event_add(wire->reopen, &(struct timeval){.tv_sec = 1});
+}
+
+/* ---- life ---- */
+
+static enum status open_zap(struct wire *wire, struct error *error) {
+    if (!wire->options.keys || !wire->options.listens) return STATUS_OK;
+    wire->zap = zmq_socket(wire->zmq, ZMQ_REP);
+    if (!wire->zap || zmq_bind(wire->zap, ZAP)) return failed(wire, "guard", error);
+    wire->zap_event = watch(wire, wire->zap, on_zap);
+    return wire->zap_event ? STATUS_OK : failed(wire, "guard", error);
+}
+
+enum status wire_open(const struct wire_options *options, struct event_base *base,
+                      struct wire **wire_out, struct error *error) {
+    enum status status = wire_keys_check_address(options->address, options->keys != NULL,
+                                                 options->plain_anywhere, error);
+    if (status) return status;
+    struct wire *wire = calloc(1, sizeof *wire);
+    if (!wire) return error_set(error, STATUS_NO_MEMORY, "no memory for a wire");
+    wire->options = *options;
+    wire->base = base;
+    snprintf(wire->address, sizeof wire->address, "%s", options->address);
+    wire->peers = calloc(WIRE_PEERS_MAX, sizeof *wire->peers);
+    wire->peer_count = options->listens ? 0 : 1;
+    wire->buffer = malloc(WIRE_MESSAGE_BYTES_MAX);
+    wire->zmq = zmq_ctx_new();
+    wire->tick = evtimer_new(base, on_tick, wire);
+    wire->reopen = evtimer_new(base, on_reopen, wire);
+    if (!wire->peers || !wire->buffer || !wire->zmq || !wire->tick || !wire->reopen)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a wire");
+    if (!status) status = open_zap(wire, error);
+    if (!status) status = open_sockets(wire, error);
+    if (status) {
+        wire_close(wire);
+        return status;
+    }
+    tick_in(wire, TICK_MS);
+    *wire_out = wire;
+    return STATUS_OK;
+}
+
+void wire_close(struct wire *wire) {
+    if (!wire) return;
+    close_sockets(wire);
+    close_socket(&wire->zap, &wire->zap_event);
+    if (wire->tick) event_free(wire->tick);
+    if (wire->reopen) event_free(wire->reopen);
+    if (wire->zmq) zmq_ctx_term(wire->zmq);
+    free(wire->peers);
+    free(wire->buffer);
+    free(wire);
+}
+
+const char *wire_address(const struct wire *wire) {
+    return wire->address;
+}

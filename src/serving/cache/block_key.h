@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Names of KV blocks by what they hold. A block's key chains over everything its numbers depend on:
+ * the key of the block before it, its 64 tokens and the form of each (prompt or generated, see
+ * contract/step_plan.h), from a root of block format, model, numerics and tenant. So equal keys
+ * mean equal bytes, and one tenant's keys say nothing about another's.
+ *
+ * A second chain leaves the forms out. It only finds candidates: text that was generated and comes
+ * back in a later prompt. What it finds may be used only if its true key fits the use.
+ *
+ *   root = SHA-256(domain, format version, model id, numerics id, salt bytes, salt)
+ *   next = SHA-256(domain, previous key, 64 x token u32 LE, [64 x form u8])
+ */
+#ifndef SERVING_CACHE_BLOCK_KEY_H
+#define SERVING_CACHE_BLOCK_KEY_H
+
+#include "base/bytes.h"
+#include "base/limits.h"
+#include "base/sha256.h"
+
+#define BLOCK_KEY_FORMAT_VERSION 1
+
+struct block_key {
+    uint8_t bytes[SHA256_BYTES];
+};
+
+enum block_key_chain { BLOCK_KEY_TRUE, BLOCK_KEY_FORM_FREE, BLOCK_KEY_CHAIN_COUNT };
+
+struct block_key_identity {
+    uint8_t model_id[32];
+    struct bytes numerics_id;
+    struct bytes tenant_salt; /* derived by the server, never chosen by a client */
+};
+
+struct block_key block_key_root(enum block_key_chain chain,
+                                const struct block_key_identity *identity);
+
+/* `forms` [KV_BLOCK_TOKENS], enum token_form each; read only by the true chain. */
+struct block_key block_key_next(enum block_key_chain chain, const struct block_key *previous,
+                                const uint32_t tokens[KV_BLOCK_TOKENS],
+                                const uint8_t forms[KV_BLOCK_TOKENS]);
+
+static inline bool block_key_equal(const struct block_key *a, const struct block_key *b) {
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
+#endif

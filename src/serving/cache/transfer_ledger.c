@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/cache/transfer_ledger.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/limits.h"
+
+enum slice_state { SLICE_NONE, SLICE_EXPECTED, SLICE_BUSY, SLICE_THERE };
+
+enum transfer_state {
+    TRANSFER_FREE,
+    TRANSFER_OPEN,
+    TRANSFER_ENDING,
+    TRANSFER_QUIET,
+    TRANSFER_READY
+};
+
+struct transfer_page {
+    uint32_t slot; /* TRANSFER_NONE: free */
+    uint32_t block, row_count;
+    uint32_t next; /* of the same ticket */
+};
+
+struct transfer {
+    struct transfer_ticket ticket;
+    enum transfer_side side;
+    enum transfer_state state;
+    enum transfer_end end;
+    uint32_t next; /* in the free, quiet or ready list */
+    uint32_t busy; /* in: slices being written; out: slices held */
+    uint64_t peer;
+    int64_t deadline_ns;
+    int64_t stuck_since_ns; /* INT64_MAX: not seen so */
+    /* in */
+    uint32_t first_page;
+    uint32_t layers;        /* leading slices that are there in every block */
+    uint64_t missing_count; /* slices not there yet */
+    uint64_t arrived_count; /* slices that came while it was open, duplicates too */
+    /* in: what the sender says, once `finished`; out: what was held so far */
+    uint64_t slice_count;
+    bool finished;
+    uint32_t summary_bytes;
+    uint8_t summary[TRANSFER_SUMMARY_BYTES];
+    char reason[TRANSFER_REASON_BYTES];
+};
+
+const char *transfer_end_name(enum transfer_end end) {
+    static const char *const names[TRANSFER_END_COUNT] = {
+        "done", "cancelled", "deadline", "peer lost", "damaged", "refused",
+    };
+    check((unsigned)end < TRANSFER_END_COUNT);
+    return names[end];
+}
+
+/* --- tables ------------------------------------------------------------------------------------
+ */
+
+size_t transfer_ledger_bytes(const struct transfer_limits *limits) {
+    size_t tickets = limits->ticket_count, pages = limits->page_count;
+    return tickets * sizeof(struct transfer) + pages * sizeof(struct transfer_page) +
+           pages * limits->slice_count + tickets * limits->slice_count * sizeof(uint32_t) +
+           map_bytes(limits->ticket_count) + map_bytes(limits->page_count) + (size_t)6 * 16;
+}
+
+enum status transfer_ledger_open(struct transfer_ledger *ledger, struct arena *arena,
+                                 const struct transfer_limits *limits) {
+    size_t tickets = limits->ticket_count, pages = limits->page_count;
+    check(tickets > 0 && pages > 0 && limits->slice_count > 0);
+    check(limits->slice_count <= LIMIT_LAYERS);
+    struct transfer_ledger fresh = {.limits = *limits, .deadline_ns = INT64_MAX};
+    fresh.slots = arena_take_zeroed(arena, tickets * sizeof *fresh.slots);
+    fresh.pages = arena_take(arena, pages * sizeof *fresh.pages);
+    fresh.slice_states = arena_take_zeroed(arena, pages * limits->slice_count);
+    fresh.missing = arena_take_zeroed(arena, tickets * limits->slice_count * sizeof *fresh.missing);
+    if (!fresh.slots || !fresh.pages || !fresh.slice_states || !fresh.missing)
+        return STATUS_NO_MEMORY;
+    if (map_open(&fresh.by_ticket, arena, limits->ticket_count) != STATUS_OK ||
+        map_open(&fresh.by_block, arena, limits->page_count) != STATUS_OK)
+        return STATUS_NO_MEMORY;
+    for (uint32_t slot = 0; slot < tickets; slot++)
+        fresh.slots[slot].next = slot + 1 < tickets ? slot + 1 : TRANSFER_NONE;
+    for (uint32_t page = 0; page < pages; page++)
+        fresh.pages[page].slot = TRANSFER_NONE;
+    fresh.quiet = fresh.ready = (struct transfer_list){TRANSFER_NONE, TRANSFER_NONE};
+    *ledger = fresh;
+    return STATUS_OK;
+}
+
+static void list_append(struct transfer_ledger *ledger, struct transfer_list *list, uint32_t slot) {
+    ledger->slots[slot].next = TRANSFER_NONE;
+    if (list->first == TRANSFER_NONE)
+        list->first = slot;
+    else
+        ledger->slots[list->last].next = slot;
+    list->last = slot;
+}
+
+static uint32_t list_pop(struct transfer_ledger *ledger, struct transfer_list *list) {
+    uint32_t slot = list->first;
+    if (slot != TRANSFER_NONE) list->first = ledger->slots[slot].next;
+    return slot;
+}
+
+static struct map_key ticket_key(enum transfer_side side, struct transfer_ticket ticket) {
+    return (struct map_key){ticket.high, ticket.low, (uint64_t)side};
+}
+
+static struct map_key block_key(uint32_t slot, uint32_t block) {
+    return (struct map_key){slot, block, 0};
+}
+
+static struct transfer *find(const struct transfer_ledger *ledger, enum transfer_side side,
+                             struct transfer_ticket ticket) {
+    uint32_t slot = map_find(&ledger->by_ticket, ticket_key(side, ticket));
+    return slot == MAP_NONE ? NULL : &ledger->slots[slot];
+}
+
+static uint32_t slot_of(const struct transfer_ledger *ledger, const struct transfer *transfer) {
+    return (uint32_t)(transfer - ledger->slots);
+}
+
+static uint8_t *state_of(const struct transfer_ledger *ledger, uint32_t page, uint32_t slice) {
+    return &ledger->slice_states[(size_t)page * ledger->limits.slice_count + slice];
+}
+
+static uint32_t *missing_of(const struct transfer_ledger *ledger, uint32_t slot, uint32_t slice) {
+    return &ledger->missing[(size_t)slot * ledger->limits.slice_count + slice];
+}
+
+/* --- opening -----------------------------------------------------------------------------------
+ */
+
+static enum status open_slot(struct transfer_ledger *ledger, enum transfer_side side,
+                             struct transfer_ticket ticket, int64_t deadline_ns, uint32_t *slot_out,
+                             struct error *error) {
+    if (ticket.high == 0 && ticket.low == 0)
+        return error_set(error, STATUS_INVALID, "a transfer ticket of zeros names nothing");
+    if (map_find(&ledger->by_ticket, ticket_key(side, ticket)) != MAP_NONE)
+        return error_set(error, STATUS_INVALID,
+                         "transfer ticket %016llx%016llx is in use; draw a new one",
+                         (unsigned long long)ticket.high, (unsigned long long)ticket.low);
+    uint32_t slot = ledger->free_slot;
+    if (slot == TRANSFER_NONE)
+        return error_set(error, STATUS_FULL, "all %u transfer tickets are in use",
+                         ledger->limits.ticket_count);
+    struct transfer *transfer = &ledger->slots[slot];
+    ledger->free_slot = transfer->next;
+    *transfer = (struct transfer){.ticket = ticket,
+                                  .side = side,
+                                  .state = TRANSFER_OPEN,
+                                  .next = TRANSFER_NONE,
+                                  .deadline_ns = deadline_ns,
+                                  .stuck_since_ns = INT64_MAX,
+                                  .first_page = TRANSFER_NONE};
+    map_add(&ledger->by_ticket, ticket_key(side, ticket), slot);
+    ledger->open_count++;
+    ledger->counts.opened[side]++;
+    if (deadline_ns < ledger->deadline_ns) ledger->deadline_ns = deadline_ns;
+    *slot_out = slot;
+    return STATUS_OK;
+}
+
+static void free_slot(struct transfer_ledger *ledger, uint32_t slot) {
+    struct transfer *transfer = &ledger->slots[slot];
+    map_remove(&ledger->by_ticket, ticket_key(transfer->side, transfer->ticket));
+    transfer->state = TRANSFER_FREE;
+    transfer->next = ledger->free_slot;
+    ledger->free_slot = slot;
+    ledger->open_count--;
+}
+
+static bool block_fits(const struct transfer_ledger *ledger, const struct transfer_block *block) {
+    return block->page.index < ledger->limits.page_count && block->row_count > 0 &&
+           block->row_count <= KV_BLOCK_TOKENS && block->slice_count > 0 &&
+           block->slice_first < ledger->limits.slice_count &&
+           block->slice_count <= ledger->limits.slice_count - block->slice_first &&
+           ledger->pages[block->page.index].slot == TRANSFER_NONE;
+}
+
+static void lease_page(struct transfer_ledger *ledger, uint32_t slot, uint32_t index,
+                       const struct transfer_block *block) {
+    struct transfer *transfer = &ledger->slots[slot];
+    uint32_t page = block->page.index;
+    ledger->pages[page] =
+        (struct transfer_page){slot, index, block->row_count, transfer->first_page};
+    transfer->first_page = page;
+    transfer->missing_count += block->slice_count;
+    for (uint32_t i = 0; i < block->slice_count; i++) {
+        *state_of(ledger, page, block->slice_first + i) = SLICE_EXPECTED;
+        ++*missing_of(ledger, slot, block->slice_first + i);
+    }
+    map_add(&ledger->by_block, block_key(slot, index), page);
+    ledger->page_count++;
+    ledger->counts.leased++;
+}
+
+static void release_pages(struct transfer_ledger *ledger, uint32_t slot) {
+    struct transfer *transfer = &ledger->slots[slot];
+    uint32_t slice_count = ledger->limits.slice_count;
+    for (uint32_t next, page = transfer->first_page; page != TRANSFER_NONE; page = next) {
+        next = ledger->pages[page].next;
+        map_remove(&ledger->by_block, block_key(slot, ledger->pages[page].block));
+        memset(state_of(ledger, page, 0), SLICE_NONE, slice_count);
+        ledger->pages[page].slot = TRANSFER_NONE;
+        ledger->page_count--;
+        ledger->counts.released++;
+    }
+    transfer->first_page = TRANSFER_NONE;
+    memset(missing_of(ledger, slot, 0), 0, slice_count * sizeof *ledger->missing);
+}
+
+static void count_layers(struct transfer_ledger *ledger, struct transfer *transfer) {
+    uint32_t slot = slot_of(ledger, transfer);
+    while (transfer->layers < ledger->limits.slice_count &&
+           *missing_of(ledger, slot, transfer->layers) == 0)
+        transfer->layers++;
+}
+
+enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                                   const struct transfer_block *blocks, uint32_t count,
+                                   int64_t deadline_ns, struct error *error) {
+    uint32_t slot;
+    if (count == 0)
+        return error_set(error, STATUS_INVALID, "a transfer ticket needs at least one block");
+    enum status status = open_slot(ledger, TRANSFER_IN, ticket, deadline_ns, &slot, error);
+    if (status != STATUS_OK) return status;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!block_fits(ledger, &blocks[i])) {
+            ledger->counts.opened[TRANSFER_IN]--;
+            ledger->counts.leased -= i;
+            ledger->counts.released -= i;
+            release_pages(ledger, slot);
+            free_slot(ledger, slot);
+            return error_set(error, STATUS_INVALID,
+                             "block %u of a transfer (page %u, %u rows, slices %u..%u) does not "
+                             "fit, or its page belongs to another ticket",
+                             i, blocks[i].page.index, blocks[i].row_count, blocks[i].slice_first,
+                             blocks[i].slice_first + blocks[i].slice_count);
+        }
+        lease_page(ledger, slot, i, &blocks[i]);
+    }
+    count_layers(ledger, &ledger->slots[slot]);
+    return STATUS_OK;
+}
+
+enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                                  uint64_t peer, int64_t deadline_ns, struct error *error) {
+    uint32_t slot;
+    check(peer != TRANSFER_NO_PEER);
+    enum status status = open_slot(ledger, TRANSFER_OUT, ticket, deadline_ns, &slot, error);
+    if (status == STATUS_OK) ledger->slots[slot].peer = peer;
+    return status;
+}
+
+/* --- ending ------------------------------------------------------------------------------------
+ */
+
+static void settle(struct transfer_ledger *ledger, struct transfer *transfer) {
+    if (transfer->state != TRANSFER_ENDING || transfer->busy > 0) return;
+    transfer->state = TRANSFER_QUIET;
+    ledger->ending_count--;
+    list_append(ledger, &ledger->quiet, slot_of(ledger, transfer));
+}
+
+static void end(struct transfer_ledger *ledger, struct transfer *transfer, enum transfer_end how,
+                const char *reason) {
+    check(transfer->state == TRANSFER_OPEN && (unsigned)how < TRANSFER_END_COUNT);
+    transfer->state = TRANSFER_ENDING;
+    transfer->end = how;
+    format_text(transfer->reason, sizeof transfer->reason, "%s",
+                how == TRANSFER_DONE ? ""
+                : reason             ? reason
+                                     : transfer_end_name(how));
+    ledger->ending_count++;
+    ledger->counts.ended[transfer->side][how]++;
+    settle(ledger, transfer);
+}
+
+/* ACCEPT: the ticket is open and this peer's (from now on). A ticket that ended before it had a
+ * peer will tell nobody, so it is as good as unknown. */
+static enum transfer_verdict greet(struct transfer *transfer, uint64_t peer) {
+    if (!transfer) return TRANSFER_UNKNOWN;
+    if (transfer->state != TRANSFER_OPEN)
+        return transfer->peer == TRANSFER_NO_PEER ? TRANSFER_UNKNOWN : TRANSFER_LATE;
+    if (transfer->peer == TRANSFER_NO_PEER) transfer->peer = peer;
+    return transfer->peer == peer ? TRANSFER_ACCEPT : TRANSFER_FOREIGN;
+}
+
+bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side side, uint64_t peer,
+                            struct transfer_ticket ticket, enum transfer_end how,
+                            const char *reason) {
+    struct transfer *transfer = find(ledger, side, ticket);
+    if (greet(transfer, peer) != TRANSFER_ACCEPT) return false;
+    end(ledger, transfer, how, reason);
+    return true;
+}
+
+bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side,
+                         struct transfer_ticket ticket, enum transfer_end how, const char *reason) {
+    struct transfer *transfer = find(ledger, side, ticket);
+    if (!transfer || transfer->state != TRANSFER_OPEN) return false;
+    end(ledger, transfer, how, reason);
+    return true;
+}
+
+void transfer_ledger_end_peer(struct transfer_ledger *ledger, uint64_t peer, enum transfer_end how,
+                              const char *reason) {
+    check(peer != TRANSFER_NO_PEER);
+    for (uint32_t slot = 0; slot < ledger->limits.ticket_count; slot++)
+        if (ledger->slots[slot].state == TRANSFER_OPEN && ledger->slots[slot].peer == peer)
+            end(ledger, &ledger->slots[slot], how, reason);
+}
+
+void transfer_ledger_end_all(struct transfer_ledger *ledger, enum transfer_end how,
+                             const char *reason) {
+    for (uint32_t slot = 0; slot < ledger->limits.ticket_count; slot++)
+        if (ledger->slots[slot].state == TRANSFER_OPEN)
+            end(ledger, &ledger->slots[slot], how, reason);
+}
+
+void transfer_ledger_expire(struct transfer_ledger *ledger, int64_t now_ns) {
+    if (now_ns < ledger->deadline_ns) return;
+    ledger->deadline_ns = INT64_MAX;
+    for (uint32_t slot = 0; slot < ledger->limits.ticket_count; slot++) {
+        struct transfer *transfer = &ledger->slots[slot];
+        if (transfer->state != TRANSFER_OPEN) continue;
+        if (transfer->deadline_ns <= now_ns)
+            end(ledger, transfer, TRANSFER_DEADLINE, "the deadline came first");
+        else if (transfer->deadline_ns < ledger->deadline_ns)
+            ledger->deadline_ns = transfer->deadline_ns;
+    }
+}
+
+int64_t transfer_ledger_next_deadline(const struct transfer_ledger *ledger) {
+    return ledger->deadline_ns;
+}
+
+uint64_t transfer_ledger_stuck(struct transfer_ledger *ledger, int64_t drain_ns_max, int64_t now_ns,
+                               int64_t *wake_out) {
+    uint64_t peer = TRANSFER_NO_PEER;
+    int64_t wake_ns = INT64_MAX;
+    for (uint32_t slot = 0; ledger->ending_count > 0 && slot < ledger->limits.ticket_count;
+         slot++) {
+        struct transfer *transfer = &ledger->slots[slot];
+        if (transfer->state != TRANSFER_ENDING) continue;
+        if (transfer->stuck_since_ns == INT64_MAX) transfer->stuck_since_ns = now_ns;
+        int64_t until_ns = transfer->stuck_since_ns + drain_ns_max;
+        if (until_ns <= now_ns)
+            peer = transfer->peer;
+        else if (until_ns < wake_ns)
+            wake_ns = until_ns;
+    }
+    *wake_out = wake_ns;
+    return peer;
+}
+
+static bool block_is_there(const struct transfer_ledger *ledger, uint32_t slot, uint32_t block) {
+    uint32_t page = map_find(&ledger->by_block, block_key(slot, block));
+    if (page == MAP_NONE) return false;
+    for (uint32_t slice = 0; slice < ledger->limits.slice_count; slice++) {
+        uint8_t state = *state_of(ledger, page, slice);
+        if (state == SLICE_EXPECTED || state == SLICE_BUSY) return false;
+    }
+    return true;
+}
+
+static void describe(const struct transfer_ledger *ledger, uint32_t slot,
+                     struct transfer_ended *out) {
+    const struct transfer *transfer = &ledger->slots[slot];
+    *out = (struct transfer_ended){
+        .ticket = transfer->ticket,
+        .side = transfer->side,
+        .end = transfer->end,
+        .peer = transfer->peer,
+        .layers = transfer->layers,
+        .summary_bytes = transfer->end == TRANSFER_DONE ? transfer->summary_bytes : 0,
+    };
+    memcpy(out->summary, transfer->summary, out->summary_bytes);
+    memcpy(out->reason, transfer->reason, sizeof out->reason);
+    while (block_is_there(ledger, slot, out->blocks))
+        out->blocks++;
+}
+
+bool transfer_ledger_announce(struct transfer_ledger *ledger, struct transfer_ended *ended_out) {
+    uint32_t slot = list_pop(ledger, &ledger->quiet);
+    if (slot == TRANSFER_NONE) return false;
+    describe(ledger, slot, ended_out);
+    ledger->slots[slot].state = TRANSFER_READY;
+    list_append(ledger, &ledger->ready, slot);
+    return true;
+}
+
+bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended *ended_out) {
+    uint32_t slot = list_pop(ledger, &ledger->ready);
+    if (slot == TRANSFER_NONE) return false;
+    describe(ledger, slot, ended_out);
+    ledger->counts.taken[ledger->slots[slot].side]++;
+    release_pages(ledger, slot);
+    free_slot(ledger, slot);
+    return true;
+}
+
+/* --- slices that come --------------------------------------------------------------------------
+ */
+
+/* Done, or never to be: once the sender has finished. */
+static void conclude(struct transfer_ledger *ledger, struct transfer *transfer) {
+    if (transfer->state != TRANSFER_OPEN || !transfer->finished) return;
+    if (transfer->missing_count == 0) {
+        end(ledger, transfer, TRANSFER_DONE, NULL);
+    } else if (transfer->busy == 0 && transfer->arrived_count >= transfer->slice_count) {
+        char reason[TRANSFER_REASON_BYTES];
+        format_text(reason, sizeof reason, "the sender finished with %llu slices missing",
+                    (unsigned long long)transfer->missing_count);
+        end(ledger, transfer, TRANSFER_DAMAGED, reason);
+    }
+}
+
+static enum transfer_verdict judge(struct transfer_ledger *ledger, struct transfer *transfer,
+                                   uint32_t block, uint32_t slice, uint32_t rows,
+                                   uint32_t *page_out) {
+    uint32_t page = map_find(&ledger->by_block, block_key(slot_of(ledger, transfer), block));
+    if (page == MAP_NONE || slice >= ledger->limits.slice_count ||
+        ledger->pages[page].row_count != rows)
+        return TRANSFER_MISFIT;
+    *page_out = page;
+    switch ((enum slice_state) * state_of(ledger, page, slice)) {
+    case SLICE_EXPECTED:
+        return TRANSFER_ACCEPT;
+    case SLICE_BUSY:
+    case SLICE_THERE:
+        return TRANSFER_DUPLICATE;
+    case SLICE_NONE:
+        break;
+    }
+    return TRANSFER_MISFIT;
+}
+
+enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uint64_t peer,
+                                             struct transfer_ticket ticket, uint32_t block,
+                                             uint32_t slice, uint32_t rows,
+                                             struct transfer_write *write_out) {
+    struct transfer *transfer = find(ledger, TRANSFER_IN, ticket);
+    uint32_t page = TRANSFER_NONE;
+    check(peer != TRANSFER_NO_PEER);
+    enum transfer_verdict verdict = greet(transfer, peer);
+    if (verdict == TRANSFER_ACCEPT) {
+        verdict = judge(ledger, transfer, block, slice, rows, &page);
+        transfer->arrived_count++;
+    }
+    ledger->counts.slices[verdict]++;
+    if (verdict == TRANSFER_ACCEPT) {
+        *state_of(ledger, page, slice) = SLICE_BUSY;
+        transfer->busy++;
+        ledger->busy_count++;
+        *write_out = (struct transfer_write){slot_of(ledger, transfer), slice, {page}};
+    } else if (verdict == TRANSFER_DUPLICATE) {
+        conclude(ledger, transfer);
+    } else if (verdict == TRANSFER_MISFIT) {
+        char reason[TRANSFER_REASON_BYTES];
+        format_text(reason, sizeof reason,
+                    "slice %u of block %u with %u rows came, which nobody expects", slice, block,
+                    rows);
+        end(ledger, transfer, TRANSFER_REFUSED, reason);
+    }
+    return verdict;
+}
+
+bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transfer_write *write,
+                             enum transfer_written how) {
+    struct transfer *transfer = &ledger->slots[write->slot];
+    uint8_t *state = state_of(ledger, write->page.index, write->slice);
+    check(ledger->pages[write->page.index].slot == write->slot);
+    check(*state == SLICE_BUSY && transfer->busy > 0);
+    uint32_t layers = transfer->layers;
+    transfer->busy--;
+    ledger->busy_count--;
+    *state = how == TRANSFER_WRITTEN ? SLICE_THERE : SLICE_EXPECTED;
+    if (how == TRANSFER_WRITTEN) {
+        transfer->missing_count--;
+        --*missing_of(ledger, write->slot, write->slice);
+        count_layers(ledger, transfer);
+    }
+    ledger->counts.damaged += how == TRANSFER_SPOILT;
+    if (transfer->state == TRANSFER_OPEN && how == TRANSFER_SPOILT) {
+        char reason[TRANSFER_REASON_BYTES];
+        format_text(reason, sizeof reason, "slice %u of block %u came with a wrong checksum",
+                    write->slice, ledger->pages[write->page.index].block);
+        end(ledger, transfer, TRANSFER_DAMAGED, reason);
+    } else if (transfer->state == TRANSFER_OPEN && how == TRANSFER_BROKEN) {
+        end(ledger, transfer, TRANSFER_PEER_LOST, "the connection broke while a slice came");
+    }
+    conclude(ledger, transfer);
+    settle(ledger, transfer);
+    return transfer->layers > layers;
+}
+
+enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uint64_t peer,
+                                             struct transfer_ticket ticket, uint64_t slice_count,
+                                             const void *summary, uint32_t summary_bytes) {
+    struct transfer *transfer = find(ledger, TRANSFER_IN, ticket);
+    check(peer != TRANSFER_NO_PEER && summary_bytes <= TRANSFER_SUMMARY_BYTES);
+    enum transfer_verdict verdict = greet(transfer, peer);
+    if (verdict != TRANSFER_ACCEPT) return verdict;
+    if (transfer->finished) return TRANSFER_DUPLICATE;
+    transfer->finished = true;
+    transfer->slice_count = slice_count;
+    transfer->summary_bytes = summary_bytes;
+    if (summary_bytes) memcpy(transfer->summary, summary, summary_bytes);
+    conclude(ledger, transfer);
+    return TRANSFER_ACCEPT;
+}
+
+bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_ticket ticket) {
+    return find(ledger, TRANSFER_IN, ticket) != NULL;
+}
+
+bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                            uint32_t *layers_out) {
+    const struct transfer *transfer = find(ledger, TRANSFER_IN, ticket);
+    if (!transfer || transfer->state != TRANSFER_OPEN) return false;
+    *layers_out = transfer->layers;
+    return true;
+}
+
+/* --- slices that go ----------------------------------------------------------------------------
+ */
+
+static struct transfer *find_sending(struct transfer_ledger *ledger,
+                                     struct transfer_ticket ticket) {
+    struct transfer *transfer = find(ledger, TRANSFER_OUT, ticket);
+    return transfer && transfer->state == TRANSFER_OPEN && !transfer->finished ? transfer : NULL;
+}
+
+bool transfer_ledger_hold(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                          uint32_t *slot_out) {
+    struct transfer *transfer = find_sending(ledger, ticket);
+    if (!transfer) return false;
+    transfer->busy++;
+    transfer->slice_count++;
+    ledger->busy_count++;
+    *slot_out = slot_of(ledger, transfer);
+    return true;
+}
+
+void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot) {
+    struct transfer *transfer = &ledger->slots[slot];
+    check(transfer->side == TRANSFER_OUT && transfer->busy > 0);
+    transfer->busy--;
+    ledger->busy_count--;
+    settle(ledger, transfer);
+}
+
+bool transfer_ledger_close(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                           uint64_t *peer_out, uint64_t *slice_count_out) {
+    struct transfer *transfer = find_sending(ledger, ticket);
+    if (!transfer) return false;
+    transfer->finished = true;
+    *peer_out = transfer->peer;
+    *slice_count_out = transfer->slice_count;
+    return true;
+}
+
+bool transfer_ledger_is_open(const struct transfer_ledger *ledger, uint32_t slot) {
+    return ledger->slots[slot].state == TRANSFER_OPEN;
+}
+
+uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slot) {
+    check(ledger->slots[slot].state != TRANSFER_FREE);
+    return ledger->slots[slot].peer;
+}
+
+/* --- audit -------------------------------------------------------------------------------------
+ */
+
+struct recount {
+    uint32_t open, ending, pages, busy, taken[TRANSFER_SIDE_COUNT];
+};
+
+static void audit_slices(const struct transfer_ledger *ledger, uint32_t slot,
+                         struct recount *recount) {
+    const struct transfer *transfer = &ledger->slots[slot];
+    uint32_t busy = 0, layers = 0;
+    uint64_t missing = 0;
+    for (uint32_t page = transfer->first_page; page != TRANSFER_NONE;
+         page = ledger->pages[page].next) {
+        check(ledger->pages[page].slot == slot);
+        check(map_find(&ledger->by_block, block_key(slot, ledger->pages[page].block)) == page);
+        recount->pages++;
+    }
+    for (uint32_t slice = 0; slice < ledger->limits.slice_count; slice++) {
+        uint32_t lacking = 0;
+        for (uint32_t page = transfer->first_page; page != TRANSFER_NONE;
+             page = ledger->pages[page].next) {
+            uint8_t state = *state_of(ledger, page, slice);
+            busy += state == SLICE_BUSY;
+            lacking += state == SLICE_BUSY || state == SLICE_EXPECTED;
+        }
+        check(lacking == *missing_of(ledger, slot, slice));
+        missing += lacking;
+        layers += lacking == 0 && layers == slice;
+    }
+    check(missing == transfer->missing_count && layers == transfer->layers);
+    check(busy == transfer->busy);
+}
+
+void transfer_ledger_audit(const struct transfer_ledger *ledger) {
+    struct recount recount = {0};
+    for (uint32_t slot = 0; slot < ledger->limits.ticket_count; slot++) {
+        const struct transfer *transfer = &ledger->slots[slot];
+        if (transfer->state == TRANSFER_FREE) continue;
+        check(find(ledger, transfer->side, transfer->ticket) == transfer);
+        check(transfer->state < TRANSFER_QUIET || transfer->busy == 0);
+        check(transfer->state != TRANSFER_OPEN || transfer->deadline_ns >= ledger->deadline_ns);
+        recount.open++;
+        recount.ending += transfer->state == TRANSFER_ENDING;
+        recount.busy += transfer->busy;
+        recount.taken[transfer->side]++; /* not yet */
+        if (transfer->side == TRANSFER_IN) audit_slices(ledger, slot, &recount);
+    }
+    check(recount.open == ledger->open_count && recount.open == ledger->by_ticket.count);
+    check(recount.ending == ledger->ending_count && recount.busy == ledger->busy_count);
+    check(recount.pages == ledger->page_count && recount.pages == ledger->by_block.count);
+    const struct transfer_counts *counts = &ledger->counts;
+    check(counts->leased - counts->released == ledger->page_count);
+    for (int side = 0; side < TRANSFER_SIDE_COUNT; side++)
+        check(counts->opened[side] - counts->taken[side] == recount.taken[side]);
+}

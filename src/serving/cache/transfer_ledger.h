@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The books of KV transfers of one rank, on both sides: which tickets are open, which pages and
+ * slices each may still write, who is at the other end, how each ended. No bytes, no sockets, no
+ * clock: a transport tells it what came and asks it what may be done.
+ *
+ * A ticket is 128 random bits and a capability: data that no open ticket waits for is refused here
+ * and written nowhere. A page belongs to one ticket at a time, so two tickets cannot write one
+ * page.
+ *
+ * A ticket ends once, for the first reason that is told; what comes later changes nothing.
+ *
+ *   open ──end──► ending ──last busy slice──► quiet ──announce──► ready ──take──► (gone)
+ *
+ * Ending refuses every further slice, but a slice that is being written (or, at the sender, read)
+ * is busy until the transport says that it is done with the memory. Only then the ticket becomes
+ * quiet: the transport tells the peer (announce), the owner hears the end and has its pages back
+ * (take).
+ *
+ * All memory is taken at the start: tables of tickets, of pages, of slices.
+ */
+#ifndef SERVING_CACHE_TRANSFER_LEDGER_H
+#define SERVING_CACHE_TRANSFER_LEDGER_H
+
+#include "base/map.h"
+#include "contract/ids.h"
+
+#define TRANSFER_NONE UINT32_MAX
+#define TRANSFER_SUMMARY_BYTES 256 /* at most, of what the sender says at the end */
+#define TRANSFER_REASON_BYTES 160  /* with the terminator */
+#define TRANSFER_NO_PEER UINT64_C(0)
+
+struct transfer_ticket {
+    uint64_t high, low; /* not both zero */
+};
+
+enum transfer_side { TRANSFER_IN, TRANSFER_OUT, TRANSFER_SIDE_COUNT };
+
+/* How a ticket ended. */
+enum transfer_end {
+    TRANSFER_DONE,      /* in: every slice and the finish are there; out: the receiver says so */
+    TRANSFER_CANCELLED, /* by its owner on either side */
+    TRANSFER_DEADLINE,
+    TRANSFER_PEER_LOST,
+    TRANSFER_DAMAGED, /* a checksum did not fit, or the sender finished with slices missing */
+    TRANSFER_REFUSED, /* the receiver does not know the ticket, or the two do not fit together */
+    TRANSFER_END_COUNT
+};
+
+/* A block that a ticket brings: rows 0..row_count-1 of slice_count slices from slice_first on. */
+struct transfer_block {
+    struct page_id page;
+    uint32_t row_count; /* 1..64 */
+    uint32_t slice_first, slice_count;
+};
+
+/* What to do with a slice that came. All but ACCEPT: drop it. */
+enum transfer_verdict {
+    TRANSFER_ACCEPT,    /* into the page; then transfer_ledger_written, whatever happens */
+    TRANSFER_UNKNOWN,   /* no such ticket: never expected, or gone; the peer should be told */
+    TRANSFER_LATE,      /* its ticket has ended; the peer is or will be told */
+    TRANSFER_FOREIGN,   /* another peer brings this ticket's slices */
+    TRANSFER_DUPLICATE, /* it is there, or under way */
+    TRANSFER_MISFIT,    /* not a slice of this ticket: ends it as REFUSED */
+    TRANSFER_VERDICT_COUNT
+};
+
+/* A slice under way, to be handed back to transfer_ledger_written. */
+struct transfer_write {
+    uint32_t slot, slice;
+    struct page_id page;
+};
+
+struct transfer_limits {
+    uint32_t ticket_count; /* of both sides together */
+    uint32_t page_count;
+    uint32_t slice_count; /* of a page */
+};
+
+struct transfer_counts {
+    uint64_t opened[TRANSFER_SIDE_COUNT];
+    uint64_t ended[TRANSFER_SIDE_COUNT][TRANSFER_END_COUNT];
+    uint64_t taken[TRANSFER_SIDE_COUNT]; /* owners heard of their end */
+    uint64_t slices[TRANSFER_VERDICT_COUNT];
+    uint64_t damaged;          /* slices whose checksum did not fit */
+    uint64_t leased, released; /* pages */
+};
+
+/* How a ticket ended, for its owner. */
+struct transfer_ended {
+    struct transfer_ticket ticket;
+    enum transfer_side side;
+    enum transfer_end end;
+    uint64_t peer;
+    uint32_t layers; /* in: slices 0..layers-1 are there in every block */
+    uint32_t blocks; /* in: blocks 0..blocks-1 are there with all their slices */
+    uint32_t summary_bytes;
+    uint8_t summary[TRANSFER_SUMMARY_BYTES]; /* in, DONE: what the sender said */
+    char reason[TRANSFER_REASON_BYTES];      /* one line; empty when DONE */
+};
+
+struct transfer_ledger {
+    struct transfer_limits limits;
+    struct transfer_counts counts;
+    uint32_t open_count;    /* slots in use, until taken */
+    uint32_t busy_count;    /* slices being written or held by a send, over all tickets */
+    uint32_t ending_count;  /* tickets ended and busy */
+    uint32_t page_count;    /* pages leased */
+    int64_t deadline_ns;    /* no open ticket has an earlier one */
+    struct transfer *slots; /* [ticket_count] */
+    uint32_t free_slot;     /* the first of a list */
+    struct transfer_list {
+        uint32_t first, last;
+    } quiet, ready;
+    struct transfer_page *pages; /* [page_count] */
+    uint8_t *slice_states;       /* [page_count][slice_count], enum slice_state */
+    uint32_t *missing;           /* [ticket_count][slice_count] blocks that lack this slice */
+    struct map by_ticket;        /* ticket, side -> slot */
+    struct map by_block;         /* slot, block index -> page */
+};
+
+/* Arena bytes that suffice for transfer_ledger_open. */
+size_t transfer_ledger_bytes(const struct transfer_limits *limits);
+
+enum status transfer_ledger_open(struct transfer_ledger *ledger, struct arena *arena,
+                                 const struct transfer_limits *limits) MUST_USE;
+
+/* --- the receiver ------------------------------------------------------------------------------
+ */
+
+/* Opens a ticket for blocks[count], which the sender numbers 0..count-1. STATUS_FULL when the table
+ * has no room; STATUS_INVALID when the ticket is in use or a page is not free for it. */
+enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                                   const struct transfer_block *blocks, uint32_t count,
+                                   int64_t deadline_ns, struct error *error) MUST_USE;
+
+/* A slice came from `peer`, which becomes the ticket's peer if it has none. */
+enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uint64_t peer,
+                                             struct transfer_ticket ticket, uint32_t block,
+                                             uint32_t slice, uint32_t rows,
+                                             struct transfer_write *write_out) MUST_USE;
+
+enum transfer_written {
+    TRANSFER_WRITTEN, /* whole, and the checksum fits */
+    TRANSFER_SPOILT,  /* whole, and it does not: the ticket ends as DAMAGED */
+    TRANSFER_BROKEN   /* the transport did not finish: the ticket ends as PEER_LOST */
+};
+
+/* The memory of a slice is not written any more. True: one more leading slice of its ticket is now
+ * there in every block. */
+bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transfer_write *write,
+                             enum transfer_written how);
+
+/* The sender pushed slice_count slices and is done; `summary` is kept for the owner. */
+enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uint64_t peer,
+                                             struct transfer_ticket ticket, uint64_t slice_count,
+                                             const void *summary, uint32_t summary_bytes) MUST_USE;
+
+/* --- the sender --------------------------------------------------------------------------------
+ */
+
+/* Opens a ticket towards a peer. STATUS_FULL, STATUS_INVALID as above. */
+enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                                  uint64_t peer, int64_t deadline_ns, struct error *error) MUST_USE;
+
+/* Takes hold of a slice's memory, for as long as it waits or is being sent; the slot goes to
+ * transfer_ledger_release. False: the ticket is not open (ended, finished, unknown). */
+bool transfer_ledger_hold(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                          uint32_t *slot_out);
+void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot);
+
+/* No slice comes after this; *slice_count_out were held in all. False: the ticket is not open. */
+bool transfer_ledger_close(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                           uint64_t *peer_out, uint64_t *slice_count_out);
+
+/* --- both --------------------------------------------------------------------------------------
+ */
+
+/* Ends an open ticket; false if there is none. `reason` may be NULL for DONE. */
+bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side,
+                         struct transfer_ticket ticket, enum transfer_end end, const char *reason);
+
+/* As transfer_ledger_end, when `peer` says so: not if the ticket is another peer's. An incoming
+ * ticket without a peer becomes this one's. */
+bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side side, uint64_t peer,
+                            struct transfer_ticket ticket, enum transfer_end end,
+                            const char *reason);
+
+/* Ends all open tickets of this peer. */
+void transfer_ledger_end_peer(struct transfer_ledger *ledger, uint64_t peer, enum transfer_end how,
+                              const char *reason);
+
+/* Ends all open tickets whose deadline has come. */
+void transfer_ledger_expire(struct transfer_ledger *ledger, int64_t now_ns);
+
+/* Ends all open tickets. */
+void transfer_ledger_end_all(struct transfer_ledger *ledger, enum transfer_end how,
+                             const char *reason);
+
+/* INT64_MAX: no ticket is open. */
+int64_t transfer_ledger_next_deadline(const struct transfer_ledger *ledger);
+
+/* Marks ending tickets that are still busy with `now_ns` the first time it sees them. Returns the
+ * peer of one that has been so for drain_ns_max or longer (the transport has to break the
+ * connection to get the memory back), or TRANSFER_NO_PEER. *wake_out: when to ask again, or
+ * INT64_MAX. */
+uint64_t transfer_ledger_stuck(struct transfer_ledger *ledger, int64_t drain_ns_max, int64_t now_ns,
+                               int64_t *wake_out);
+
+bool transfer_ledger_is_open(const struct transfer_ledger *ledger, uint32_t slot);
+uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slot);
+
+/* False: an incoming ticket that was never expected, or is gone. */
+bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_ticket ticket);
+
+/* Slices 0..*layers_out-1 are there in every block of an incoming ticket. False: not open. */
+bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_ticket ticket,
+                            uint32_t *layers_out);
+
+/* For the transport: the next ticket that has become quiet, once each; false if there is none. */
+bool transfer_ledger_announce(struct transfer_ledger *ledger, struct transfer_ended *ended_out);
+
+/* For the owner: the next end. The ticket is forgotten, its pages are released. */
+bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended *ended_out);
+
+/* Recounts everything and check()s that it agrees. Slow: for tests. */
+void transfer_ledger_audit(const struct transfer_ledger *ledger);
+
+/* Short lower-case names, e.g. "peer lost". */
+const char *transfer_end_name(enum transfer_end end);
+
+static inline bool transfer_ticket_equal(struct transfer_ticket a, struct transfer_ticket b) {
+    return a.high == b.high && a.low == b.low;
+}
+
+#endif

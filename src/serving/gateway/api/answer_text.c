@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/api/answer_text.h"
+
+#define BLOCK_BYTES_MIN ((size_t)2 << 10)
+#define BLOCK_BYTES_MAX ((size_t)1 << 20)
+
+struct answer_block {
+    struct answer_block *next;
+    size_t room, count;
+    char bytes[];
+};
+
+static struct answer_block *block_add(struct answer_text *text, struct arena *arena) {
+    size_t room = text->count < BLOCK_BYTES_MIN   ? BLOCK_BYTES_MIN
+                  : text->count > BLOCK_BYTES_MAX ? BLOCK_BYTES_MAX
+                                                  : text->count;
+    struct answer_block *block = arena_take(arena, sizeof *block + room);
+    if (!block) return NULL;
+    *block = (struct answer_block){.room = room};
+    if (text->last)
+        text->last->next = block;
+    else
+        text->first = block;
+    text->last = block;
+    return block;
+}
+
+bool answer_text_add(struct answer_text *text, struct arena *arena, struct bytes piece) {
+    text->escaped_count += json_writer_escaped_count(piece);
+    while (piece.count) {
+        struct answer_block *block = text->last;
+        if (!block || block->count == block->room) block = block_add(text, arena);
+        if (!block) return false;
+        size_t left = block->room - block->count;
+        size_t count = piece.count < left ? piece.count : left;
+        memcpy(block->bytes + block->count, piece.data, count);
+        block->count += count;
+        text->count += count;
+        piece = (struct bytes){piece.data + count, piece.count - count};
+    }
+    return true;
+}
+
+void answer_text_write(const struct answer_text *text, size_t from, size_t to, bool escaped,
+                       struct json_writer *writer) {
+    size_t start = 0; /* of the block */
+    for (const struct answer_block *block = text->first; block && start < to; block = block->next) {
+        size_t first = from > start ? from - start : 0;
+        size_t end = to - start < block->count ? to - start : block->count;
+        if (first < end) {
+            struct bytes piece = {block->bytes + first, end - first};
+            if (escaped)
+                json_writer_escaped(writer, piece);
+            else
+                json_writer_bytes(writer, piece);
+        }
+        start += block->count;
+    }
+}
+
+bool answer_text_copy(struct answer_text *text, struct arena *arena,
+                      const struct answer_text *source) {
+    for (const struct answer_block *block = source->first; block; block = block->next)
+        if (!answer_text_add(text, arena, (struct bytes){block->bytes, block->count})) return false;
+    return true;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/api/api_error.h"
+
+#include "base/format.h"
+#include "serving/text/utf8.h"
+
+static const char *error_type(uint32_t http_status) {
+    if (http_status == 429) return "rate_limit_error";
+    return http_status >= 500 ? "server_error" : "invalid_request_error";
+}
+
+bool api_error_set(struct api_error *error, uint32_t http_status, const char *param,
+                   const char *code, const char *format, ...) {
+    *error = (struct api_error){.http_status = http_status, .code = code};
+    if (param) format_text(error->param, sizeof error->param, "%s", param);
+    va_list arguments;
+    va_start(arguments, format);
+    format_va(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+void api_error_no_memory(struct api_error *error) {
+    api_error_set(error, 503, NULL, "out_of_memory",
+                  "The server has no memory left for this request. Try again later.");
+    error->retry_after_seconds = 1;
+}
+
+void api_error_no_unit(struct api_error *error) {
+    api_error_set(error, 503, NULL, "no_unit",
+                  "No unit that serves the model has been there for too long. Try again later.");
+    error->retry_after_seconds = 5;
+}
+
+/* A cut message may end inside a character, and quotes what clients sent. */
+static void write_repaired(struct json_writer *writer, const char *text) {
+    struct bytes left = bytes_of(text);
+    while (left.count) {
+        size_t count;
+        bool whole = utf8_next(left, &count) == UTF8_WHOLE;
+        json_writer_escaped(writer, whole ? (struct bytes){left.data, count}
+                                          : BYTES_LITERAL(UTF8_REPLACEMENT));
+        left = (struct bytes){left.data + count, left.count - count};
+    }
+}
+
+static void write_or_null(struct json_writer *writer, const char *text) {
+    if (!text || !*text) {
+        json_writer_text(writer, "null");
+        return;
+    }
+    json_writer_text(writer, "\"");
+    write_repaired(writer, text);
+    json_writer_text(writer, "\"");
+}
+
+void api_error_write(struct json_writer *writer, const struct api_error *error) {
+    json_writer_text(writer, "{\"error\":{\"message\":");
+    write_or_null(writer, error->message);
+    json_writer_text(writer, ",\"type\":");
+    write_or_null(writer, error_type(error->http_status));
+    json_writer_text(writer, ",\"param\":");
+    write_or_null(writer, error->param);
+    json_writer_text(writer, ",\"code\":");
+    write_or_null(writer, error->code);
+    json_writer_text(writer, "}}");
+}

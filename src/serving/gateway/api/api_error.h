@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A refusal in the API's own words: HTTP status and {"error": {message, type, param, code}}.
+ *
+ *   400  the body breaks the format, or asks for what we do not do   invalid_request_error
+ *   404  no such path or model                                       invalid_request_error
+ *   405  the path has another method                                 invalid_request_error
+ *   413  the body is too large                                       invalid_request_error
+ *   422  well-formed, but a value is out of range                    invalid_request_error
+ *   429  the queue is full                                           rate_limit_error
+ *   503  draining, no unit, out of memory, or a failed step         server_error
+ */
+#ifndef SERVING_GATEWAY_API_API_ERROR_H
+#define SERVING_GATEWAY_API_API_ERROR_H
+
+#include <stdint.h>
+
+#include "base/json_writer.h"
+
+struct api_error {
+    uint32_t http_status;
+    uint32_t retry_after_seconds; /* 0: do not say */
+    const char *code;             /* a literal, or NULL */
+    char param[64];               /* empty: null */
+    char message[512];
+};
+
+/* Sets the error and returns false, so that a reader can `return api_error_set(...)`. `param` and
+ * `code` may be NULL. The message may quote outside text: it is made valid UTF-8. */
+bool api_error_set(struct api_error *error, uint32_t http_status, const char *param,
+                   const char *code, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+void api_error_no_memory(struct api_error *error);
+
+/* No unit could take the request for too long. */
+void api_error_no_unit(struct api_error *error);
+
+void api_error_write(struct json_writer *writer, const struct api_error *error);
+
+#endif

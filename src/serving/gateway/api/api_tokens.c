@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/api/api_tokens.h"
+
+#include "base/format.h"
+#include "serving/text/utf8.h"
+
+struct spelling { /* the visitors' context */
+    struct json_writer *writer;
+    const struct tokenizer *tokenizer;
+    const struct token_list *list;
+    uint32_t from;
+    uint32_t offset; /* characters before the token */
+    bool any;        /* something stands in the array, or object, already */
+};
+
+static struct bytes bytes_of_token(const struct tokenizer *tokenizer, uint32_t token) {
+    return tokenizer ? tokenizer_token_bytes(tokenizer, token) : (struct bytes){"", 0};
+}
+
+static void write_number(struct json_writer *writer, float logprob) {
+    char text[32];
+    if (!(logprob > -9999)) logprob = -9999;
+    size_t count = format_text(text, sizeof text, "%.9g", logprob < 0 ? (double)logprob : 0.0);
+    json_writer_bytes(writer, (struct bytes){text, count});
+}
+
+static void write_id(struct json_writer *writer, uint32_t token) {
+    json_writer_text(writer, "\"token_id:");
+    json_writer_unsigned(writer, token);
+    json_writer_text(writer, "\"");
+}
+
+static void write_repaired(struct json_writer *writer, struct bytes left) {
+    json_writer_text(writer, "\"");
+    while (left.count) {
+        size_t count;
+        bool whole = utf8_next(left, &count) == UTF8_WHOLE;
+        json_writer_escaped(writer, whole ? (struct bytes){left.data, count}
+                                          : BYTES_LITERAL(UTF8_REPLACEMENT));
+        left = (struct bytes){left.data + count, left.count - count};
+    }
+    json_writer_text(writer, "\"");
+}
+
+static void write_hexed(struct json_writer *writer, struct bytes bytes) {
+    static const char digits[] = "0123456789abcdef";
+    json_writer_text(writer, "\"bytes:");
+    for (size_t i = 0; i < bytes.count; i++) {
+        uint8_t byte = (uint8_t)bytes.data[i];
+        char text[] = {'\\', '\\', 'x', digits[byte >> 4], digits[byte & 15], '\0'};
+        json_writer_text(writer, text);
+    }
+    json_writer_text(writer, "\"");
+}
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+static void visit_id(void *context, uint32_t index, const struct token_logprob *entries) {
+    struct spelling *spelling = context;
+    if (index > spelling->from) json_writer_text(spelling->writer, ",");
+    json_writer_unsigned(spelling->writer, entries[0].token);
+}
+
+void api_tokens_ids(struct json_writer *writer, const struct token_list *list, uint32_t from,
+                    uint32_t to) {
+    struct spelling spelling = {.writer = writer, .from = from};
+    json_writer_text(writer, "[");
+    token_list_visit(list, from, to, visit_id, &spelling);
+    json_writer_text(writer, "]");
+}
+
+/* ---- chats ----------------------------------------------------------------------------------- */
+
+/* "token":…,"logprob":…,"bytes":[…] */
+static void write_entry(const struct spelling *spelling, const struct token_logprob *entry) {
+    struct json_writer *writer = spelling->writer;
+    struct bytes bytes = bytes_of_token(spelling->tokenizer, entry->token);
+    json_writer_text(writer, "\"token\":");
+    if (bytes.count)
+        write_repaired(writer, bytes);
+    else
+        write_id(writer, entry->token);
+    json_writer_text(writer, ",\"logprob\":");
+    write_number(writer, entry->logprob);
+    json_writer_text(writer, ",\"bytes\":");
+    json_writer_text(writer, bytes.count ? "[" : "null");
+    for (size_t i = 0; i < bytes.count; i++) {
+        if (i) json_writer_text(writer, ",");
+        json_writer_unsigned(writer, (uint8_t)bytes.data[i]);
+    }
+    if (bytes.count) json_writer_text(writer, "]");
+}
+
+static void visit_chat(void *context, uint32_t index, const struct token_logprob *entries) {
+    struct spelling *spelling = context;
+    struct json_writer *writer = spelling->writer;
+    json_writer_text(writer, index > spelling->from ? ",{" : "{");
+    write_entry(spelling, entries);
+    json_writer_text(writer, ",\"top_logprobs\":[");
+    for (uint32_t i = 1; i < spelling->list->each; i++) {
+        json_writer_text(writer, i > 1 ? ",{" : "{");
+        write_entry(spelling, &entries[i]);
+        json_writer_text(writer, "}");
+    }
+    json_writer_text(writer, "]}");
+}
+
+static void write_part(struct json_writer *writer, const struct tokenizer *tokenizer,
+                       const struct token_list *list, uint32_t from, uint32_t to) {
+    struct spelling spelling = {
+        .writer = writer, .tokenizer = tokenizer, .list = list, .from = from};
+    json_writer_text(writer, "[");
+    token_list_visit(list, from, to, visit_chat, &spelling);
+    json_writer_text(writer, "]");
+}
+
+void api_tokens_chat_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
+                              const struct token_list *list, uint32_t from, uint32_t to) {
+    uint32_t split = list->reasoning_count < from ? from
+                     : list->reasoning_count < to ? list->reasoning_count
+                                                  : to;
+    json_writer_text(writer, "{\"content\":");
+    write_part(writer, tokenizer, list, split, to);
+    if (split > from) {
+        json_writer_text(writer, ",\"reasoning_content\":");
+        write_part(writer, tokenizer, list, from, split);
+    }
+    json_writer_text(writer, ",\"refusal\":null}");
+}
+
+/* ---- completions ----------------------------------------------------------------------------- */
+
+static void write_name(const struct spelling *spelling, uint32_t token) {
+    struct bytes bytes = bytes_of_token(spelling->tokenizer, token);
+    if (bytes.count == 0)
+        write_id(spelling->writer, token);
+    else if (utf8_valid_prefix(bytes) == bytes.count && !memchr(bytes.data, 0, bytes.count))
+        json_writer_string(spelling->writer, bytes);
+    else
+        write_hexed(spelling->writer, bytes);
+}
+
+/* A comma behind the one before. */
+static void next_of(struct spelling *spelling) {
+    if (spelling->any) json_writer_text(spelling->writer, ",");
+    spelling->any = true;
+}
+
+static bool is_unknown(const struct spelling *spelling, uint32_t index) {
+    return index == 0 && spelling->list->has_first;
+}
+
+static void visit_name(void *context, uint32_t index, const struct token_logprob *entries) {
+    struct spelling *spelling = context;
+    next_of(spelling);
+    write_name(spelling, entries[0].token);
+}
+
+static void visit_logprob(void *context, uint32_t index, const struct token_logprob *entries) {
+    struct spelling *spelling = context;
+    next_of(spelling);
+    if (is_unknown(spelling, index))
+        json_writer_text(spelling->writer, "null");
+    else
+        write_number(spelling->writer, entries[0].logprob);
+}
+
+static void write_pair(struct spelling *spelling, const struct token_logprob *entry) {
+    next_of(spelling);
+    write_name(spelling, entry->token);
+    json_writer_text(spelling->writer, ":");
+    write_number(spelling->writer, entry->logprob);
+}
+
+/* The token itself stands there too, as in OpenAI's, even if it is not among the likeliest. */
+static void visit_top(void *context, uint32_t index, const struct token_logprob *entries) {
+    struct spelling *spelling = context;
+    next_of(spelling);
+    if (is_unknown(spelling, index)) {
+        json_writer_text(spelling->writer, "null");
+        return;
+    }
+    bool told = false;
+    json_writer_text(spelling->writer, "{");
+    spelling->any = false;
+    for (uint32_t i = 1; i < spelling->list->each; i++) {
+        told |= entries[i].token == entries[0].token;
+        write_pair(spelling, &entries[i]);
+    }
+    if (!told) write_pair(spelling, &entries[0]);
+    json_writer_text(spelling->writer, "}");
+    spelling->any = true;
+}
+
+static void visit_offset(void *context, uint32_t index, const struct token_logprob *entries) {
+    struct spelling *spelling = context;
+    if (index >= spelling->from) {
+        next_of(spelling);
+        json_writer_unsigned(spelling->writer, spelling->offset);
+    }
+    spelling->offset +=
+        api_tokens_characters(spelling->tokenizer, spelling->list, index, entries[0].token);
+}
+
+struct both { /* the prompt's tokens, and [from, to) of the answer's; either may be NULL */
+    const struct token_list *echoed, *tokens;
+    uint32_t from, to;
+};
+
+static void visit_all(struct spelling *spelling, const struct both *both,
+                      token_list_visitor *visit) {
+    spelling->any = false;
+    if (both->echoed) {
+        spelling->list = both->echoed;
+        spelling->from = 0;
+        spelling->offset = both->echoed->text_offset;
+        token_list_visit(both->echoed, 0, both->echoed->count, visit, spelling);
+    }
+    if (!both->tokens) return;
+    spelling->list = both->tokens;
+    spelling->from = both->from;
+    spelling->offset = both->tokens->text_offset;
+    token_list_visit(both->tokens, visit == visit_offset ? 0 : both->from, both->to, visit,
+                     spelling);
+}
+
+void api_tokens_completion_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
+                                    const struct token_list *echoed,
+                                    const struct token_list *tokens, uint32_t from, uint32_t to) {
+    struct spelling spelling = {.writer = writer, .tokenizer = tokenizer};
+    struct both both = {echoed, tokens, from, to};
+    json_writer_text(writer, "{\"tokens\":[");
+    visit_all(&spelling, &both, visit_name);
+    json_writer_text(writer, "],\"token_logprobs\":[");
+    visit_all(&spelling, &both, visit_logprob);
+    json_writer_text(writer, "],\"top_logprobs\":[");
+    visit_all(&spelling, &both, visit_top);
+    json_writer_text(writer, "],\"text_offset\":[");
+    visit_all(&spelling, &both, visit_offset);
+    json_writer_text(writer, "]}");
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+uint32_t api_tokens_characters(const struct tokenizer *tokenizer, const struct token_list *list,
+                               uint32_t index, uint32_t token) {
+    bool hidden = list->is_prompt ? list->hides_first && index == 0
+                                  : tokenizer && tokenizer_token_is_special(tokenizer, token);
+    if (!tokenizer || hidden) return 0;
+    struct bytes bytes = tokenizer_token_bytes(tokenizer, token);
+    uint32_t count = 0;
+    for (size_t i = 0; i < bytes.count; i++)
+        count += ((uint8_t)bytes.data[i] & 0xC0) != 0x80;
+    return count;
+}
+
+#define ENTRY_BYTES_MAX 128 /* numbers, names and punctuation around a token's text, all shapes */
+#define TEXT_BYTES_MAX 16   /* of a byte: escaped 6, repaired 3, hexed 5, as a number 4 */
+
+size_t api_tokens_bytes_max(const struct tokenizer *tokenizer, const struct token_logprob *entries,
+                            uint32_t each) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < each; i++)
+        bytes +=
+            ENTRY_BYTES_MAX + TEXT_BYTES_MAX * bytes_of_token(tokenizer, entries[i].token).count;
+    return 2 * bytes; /* completions write the token itself up to twice more */
+}

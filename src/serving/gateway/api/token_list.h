@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An answer's tokens, or its prompt's, with what is known of each: its log probability and those of
+ * the likeliest others. Kept only when the client wants ids or log probabilities; grows in an arena
+ * in blocks, each as large as all before it, so that long answers take few.
+ */
+#ifndef SERVING_GATEWAY_API_TOKEN_LIST_H
+#define SERVING_GATEWAY_API_TOKEN_LIST_H
+
+#include "base/arena.h"
+#include "contract/record.h"
+
+struct token_block;
+
+struct token_list {
+    struct token_block *first, *last;
+    uint32_t each; /* entries of a token, the same for all: itself, then the likeliest */
+    uint32_t count;
+    uint32_t reasoning_count; /* of them, at the start */
+    uint32_t text_offset;     /* characters of the answer before the first */
+    bool is_prompt;           /* echoed: special tokens stand in the text, too */
+    bool has_first;   /* the prompt's first token, of which nothing is known, is the first */
+    bool hides_first; /* ... and not in the text */
+};
+
+/* `entries`: [each]. False when the arena is out of memory. */
+bool token_list_add(struct token_list *list, struct arena *arena,
+                    const struct token_logprob *entries, uint32_t each);
+
+typedef void token_list_visitor(void *context, uint32_t index, const struct token_logprob *entries);
+
+/* Tokens [from, to), in order. */
+void token_list_visit(const struct token_list *list, uint32_t from, uint32_t to,
+                      token_list_visitor *visit, void *context);
+
+#endif

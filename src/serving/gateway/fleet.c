@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/fleet.h"
+
+#include "base/check.h"
+
+size_t fleet_bytes(void) {
+    return LIMIT_FLEET_UNITS *
+               (sizeof(struct fleet_unit) + LIMIT_RANKS * sizeof(struct fleet_rank)) +
+           64;
+}
+
+enum status fleet_open(struct fleet *fleet, struct arena *arena) {
+    fleet->units = arena_take_zeroed(arena, LIMIT_FLEET_UNITS * sizeof *fleet->units);
+    struct fleet_rank *ranks =
+        arena_take(arena, (size_t)LIMIT_FLEET_UNITS * LIMIT_RANKS * sizeof *ranks);
+    if (!fleet->units || !ranks) return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        fleet->units[i].ranks = ranks + (size_t)i * LIMIT_RANKS;
+    return STATUS_OK;
+}
+
+/* ---- coming and going ------------------------------------------------------------------------ */
+
+uint32_t fleet_find(const struct fleet *fleet, struct unit_id id) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (fleet->units[i].state != FLEET_FREE && fleet->units[i].id.value == id.value) return i;
+    return FLEET_NONE;
+}
+
+void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns) {
+    if (fleet_find(fleet, id) != FLEET_NONE) return;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        struct fleet_unit *unit = &fleet->units[i];
+        if (unit->state != FLEET_FREE) continue;
+        *unit = (struct fleet_unit){
+            .id = id, .state = FLEET_JOINING, .ranks = unit->ranks, .heard_ns = now_ns};
+        return;
+    }
+    fleet->refused_total++;
+}
+
+static bool has_members(const struct fleet *fleet) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (fleet_is_member(fleet, i)) return true;
+    return false;
+}
+
+static bool same_model(const struct record_unit_hello *a, const struct record_unit_hello *b) {
+    return a->vocab_count == b->vocab_count &&
+           memcmp(a->model_id, b->model_id, sizeof a->model_id) == 0 &&
+           strcmp(a->numerics_id, b->numerics_id) == 0;
+}
+
+uint64_t fleet_room_tokens(struct fleet_room room) {
+    return room.context_tokens < room.memory_tokens ? room.context_tokens : room.memory_tokens;
+}
+
+/* Of those that are there; of the last ones while nobody is. */
+static void find_largest(struct fleet *fleet) {
+    struct fleet_room most = {0, 0};
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct fleet_unit *unit = &fleet->units[i];
+        if (!fleet_is_member(fleet, i)) continue;
+        struct fleet_room room = {unit->hello.context_tokens_max,
+                                  (uint64_t)unit->rank_pages * KV_BLOCK_TOKENS};
+        if (fleet_room_tokens(room) > fleet_room_tokens(most)) most = room;
+    }
+    if (has_members(fleet)) fleet->largest = most;
+}
+
+/* A unit that could never run anything is as good as none. */
+static bool is_usable(const struct record_unit_hello *hello) {
+    return hello->page_count > 0 && hello->requests_max > 0 && hello->vocab_count <= LIMIT_VOCAB &&
+           hello->context_tokens_max <= LIMIT_CONTEXT;
+}
+
+bool fleet_hello(struct fleet *fleet, uint32_t index, const struct record_unit_hello *hello,
+                 bool idle) {
+    struct fleet_unit *unit = &fleet->units[index];
+    if (unit->state != FLEET_JOINING) return false;
+    if (!fleet_knows_model(fleet) || (idle && !has_members(fleet))) fleet->model = *hello;
+    unit->hello = *hello;
+    if (!is_usable(hello) || !same_model(hello, &fleet->model)) {
+        unit->state = FLEET_REFUSED;
+        fleet->refused_total++;
+        return false;
+    }
+    unit->state = FLEET_SERVING;
+    unit->load.pages_free = hello->page_count;
+    for (uint32_t i = 0; i < hello->rank_count; i++) {
+        const struct unit_rank *rank = &hello_ranks(hello)[i];
+        unit->ranks[i] = (struct fleet_rank){*rank, {.pages_free = rank->page_count}};
+        if (rank->page_count > unit->rank_pages) unit->rank_pages = rank->page_count;
+    }
+    find_largest(fleet);
+    return true;
+}
+
+void fleet_assign(struct fleet *fleet, uint32_t index, enum unit_role role) {
+    check(fleet_is_member(fleet, index));
+    fleet->units[index].hello.role = role;
+}
+
+bool fleet_moves_blocks(const struct fleet *fleet, uint32_t index) {
+    return fleet->units[index].ranks[0].is.kv_address[0] != 0;
+}
+
+void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_load *load) {
+    struct fleet_unit *unit = &fleet->units[index];
+    if (!fleet_is_member(fleet, index)) return;
+    unit->load = *load;
+    unit->full = false;
+    for (uint32_t i = 0; i < load->rank_count && i < unit->hello.rank_count; i++)
+        unit->ranks[i].load = load_ranks(load)[i];
+}
+
+static void add_totals(struct record_unit_load *sum, const struct record_unit_load *load) {
+    sum->steps_total += load->steps_total;
+    sum->prompt_tokens_total += load->prompt_tokens_total;
+    sum->output_tokens_total += load->output_tokens_total;
+    sum->recomputed_tokens_total += load->recomputed_tokens_total;
+    sum->preemptions_total += load->preemptions_total;
+    sum->evicted_pages_total += load->evicted_pages_total;
+    sum->drafts_total += load->drafts_total;
+    sum->drafts_right_total += load->drafts_right_total;
+    sum->loaded_disk_tokens_total += load->loaded_disk_tokens_total;
+    sum->loaded_host_tokens_total += load->loaded_host_tokens_total;
+    sum->kept_blocks_total += load->kept_blocks_total;
+    sum->dropped_blocks_total += load->dropped_blocks_total;
+    sum->loads_in_step_total += load->loads_in_step_total;
+    sum->loads_in_step_lost_total += load->loads_in_step_lost_total;
+    sum->transfers_arrived_total += load->transfers_arrived_total;
+    sum->transfers_failed_total += load->transfers_failed_total;
+}
+
+void fleet_leave(struct fleet *fleet, uint32_t index, bool lost) {
+    struct fleet_unit *unit = &fleet->units[index];
+    check(unit->bound == 0 && unit->promised_pages == 0);
+    if (lost) fleet->losses_total++;
+    add_totals(&fleet->gone, &unit->load);
+    *unit = (struct fleet_unit){.ranks = unit->ranks};
+    find_largest(fleet);
+}
+
+void fleet_expel(struct fleet *fleet, uint32_t index) {
+    struct fleet_unit *unit = &fleet->units[index];
+    check(unit->bound == 0 && unit->promised_pages == 0);
+    add_totals(&fleet->gone, &unit->load);
+    unit->load = (struct record_unit_load){.rank_count = 0};
+    unit->state = FLEET_REFUSED;
+    fleet->losses_total++;
+    fleet->refused_total++;
+    find_largest(fleet);
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+bool fleet_serves(const struct fleet *fleet) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (fleet_takes(fleet, i)) return true;
+    return false;
+}
+
+/* What a report says of running requests is of a moment ago: those bound since then wait. */
+static uint32_t count_waiting(const struct fleet_unit *unit) {
+    uint32_t running = unit->load.requests_running, waiting = unit->load.requests_waiting;
+    uint32_t own = unit->bound > running ? unit->bound - running : 0;
+    return own > waiting ? own : waiting;
+}
+
+void fleet_view(const struct fleet *fleet, struct balance_unit *units_out) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct fleet_unit *unit = &fleet->units[i];
+        units_out[i] = (struct balance_unit){
+            .takes = fleet_takes(fleet, i),
+            .full = unit->full,
+            .role = unit->hello.role,
+            .movable = fleet_moves_blocks(fleet, i),
+            .rank_count = unit->hello.rank_count,
+            .context_tokens_max = unit->hello.context_tokens_max,
+            .rank_pages = unit->rank_pages,
+            .requests = unit->bound,
+            .requests_max = unit->hello.requests_max,
+            .waiting = count_waiting(unit),
+            .pages_total = unit->hello.page_count,
+            .pages_taken = unit->load.pages_held + unit->promised_pages,
+        };
+    }
+}
+
+struct record_unit_load fleet_sum(const struct fleet *fleet, uint32_t *page_count_out) {
+    struct record_unit_load sum = fleet->gone;
+    *page_count_out = 0;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct record_unit_load *load = &fleet->units[i].load;
+        if (!fleet_is_member(fleet, i)) continue;
+        *page_count_out += fleet->units[i].hello.page_count;
+        add_totals(&sum, load);
+        sum.requests_waiting += load->requests_waiting;
+        sum.requests_running += load->requests_running;
+        sum.pages_free += load->pages_free;
+        sum.pages_held += load->pages_held;
+        sum.pages_cached += load->pages_cached;
+        sum.last_step_rows += load->last_step_rows;
+        sum.last_step_tokens += load->last_step_tokens;
+        if (load->kv_storage > sum.kv_storage) sum.kv_storage = load->kv_storage;
+        if (load->last_step_ns > sum.last_step_ns) sum.last_step_ns = load->last_step_ns;
+    }
+    return sum;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The gateway's table of units: what each is (hello), how it is loaded (load reports), when it was
+ * heard last, and how many requests are bound to it. Tables only: whose requests go where is
+ * serving/gateway/dispatch.
+ *
+ * All units of a fleet compute with the same numerics on the same checkpoint, or a request could
+ * not go on elsewhere with the same tokens: the first hello says which, and a unit that differs is
+ * refused. A fleet that has lost its last unit, and holds no request, takes the next one's.
+ */
+#ifndef SERVING_GATEWAY_FLEET_H
+#define SERVING_GATEWAY_FLEET_H
+
+#include "base/arena.h"
+#include "base/json_writer.h"
+#include "contract/record.h"
+#include "serving/policy/balance_units.h"
+
+#define FLEET_NONE BALANCE_NO_RANK
+
+enum fleet_state {
+    FLEET_FREE,
+    FLEET_JOINING, /* connected, has not said hello */
+    FLEET_SERVING,
+    FLEET_SILENT, /* nothing heard for too long; what it had has gone elsewhere */
+    FLEET_REFUSED /* another model, or it broke the rules; nothing it says counts */
+};
+
+struct fleet_rank {
+    struct unit_rank is;
+    struct unit_rank_load load;
+};
+
+struct fleet_unit {
+    struct unit_id id;
+    uint8_t state;                  /* enum fleet_state */
+    bool draining;                  /* takes nothing new */
+    bool full;                      /* had no room to reserve; until its next load report */
+    struct record_unit_hello hello; /* without its tail; the role is the one that it has now */
+    struct record_unit_load load;   /* likewise; before the first, all pages are free */
+    struct record_experts experts;  /* zeros before the first */
+    struct fleet_rank *ranks;       /* [LIMIT_RANKS], of them hello.rank_count */
+    uint32_t rank_pages;            /* of its largest rank */
+    uint32_t bound;                 /* requests */
+    uint64_t promised_pages;        /* to those of them that have brought no token yet */
+    int64_t heard_ns;
+};
+
+struct fleet_room { /* for prompt and answer of one request */
+    uint64_t context_tokens, memory_tokens;
+};
+
+struct fleet {
+    struct fleet_unit *units;       /* [LIMIT_FLEET_UNITS] */
+    struct record_unit_hello model; /* that of all units; record.kind RECORD_NONE before any */
+    struct fleet_room largest;      /* of those that are there; of the last ones while nobody is */
+    struct record_unit_load gone;   /* totals of units that have left */
+    uint64_t losses_total, refused_total;
+};
+
+/* Arena bytes that suffice for fleet_open. */
+size_t fleet_bytes(void);
+
+enum status fleet_open(struct fleet *fleet, struct arena *arena) MUST_USE;
+
+/* A unit has connected. More than the table holds are refused: they stay unknown. */
+void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns);
+
+/* FLEET_NONE if it is not there. */
+uint32_t fleet_find(const struct fleet *fleet, struct unit_id id);
+
+/* True if it serves from now on. `idle`: the gateway holds no request. */
+bool fleet_hello(struct fleet *fleet, uint32_t unit, const struct record_unit_hello *hello,
+                 bool idle);
+
+/* Another role for a member: for the requests to come. */
+void fleet_assign(struct fleet *fleet, uint32_t index, enum unit_role role);
+
+/* True if it can have a role other than both: its ranks take KV blocks. */
+bool fleet_moves_blocks(const struct fleet *fleet, uint32_t unit);
+
+void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_load *load);
+
+/* Frees its place; nothing is bound to it any more. `lost`: it had not been asked to go. */
+void fleet_leave(struct fleet *fleet, uint32_t index, bool lost);
+
+/* It broke the rules of the records: as good as lost, whatever it says from now on. */
+void fleet_expel(struct fleet *fleet, uint32_t index);
+
+static inline bool fleet_knows_model(const struct fleet *fleet) {
+    return fleet->model.record.kind != RECORD_NONE;
+}
+
+/* True if it said hello and was taken: it holds, or may hold, requests of ours. */
+static inline bool fleet_is_member(const struct fleet *fleet, uint32_t unit) {
+    return fleet->units[unit].state == FLEET_SERVING || fleet->units[unit].state == FLEET_SILENT;
+}
+
+static inline bool fleet_takes(const struct fleet *fleet, uint32_t unit) {
+    return fleet->units[unit].state == FLEET_SERVING && !fleet->units[unit].draining;
+}
+
+/* The smaller of the two. */
+uint64_t fleet_room_tokens(struct fleet_room room);
+
+/* True if any unit does. */
+bool fleet_serves(const struct fleet *fleet);
+
+/* For balance_units: units_out[LIMIT_FLEET_UNITS]. */
+void fleet_view(const struct fleet *fleet, struct balance_unit *units_out);
+
+/* Sums over all units; counters do not fall when a unit leaves. */
+struct record_unit_load fleet_sum(const struct fleet *fleet, uint32_t *page_count_out);
+
+#endif

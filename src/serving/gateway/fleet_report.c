@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/fleet_report.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/tree.h"
+#include "serving/gateway/dispatch.h"
+#include "serving/gateway/reply.h"
+#include "serving/policy/balance_decode.h"
+#include "serving/policy/balance_prefill.h"
+#include "serving/policy/rebalance.h"
+
+#define RANKS_TOLD_MAX 2048 /* in one report, which has to fit the smallest outbox */
+
+static const char *state_name(const struct fleet_unit *unit) {
+    static const char *const names[] = {[FLEET_FREE] = "free",
+                                        [FLEET_JOINING] = "joining",
+                                        [FLEET_SERVING] = "serving",
+                                        [FLEET_SILENT] = "silent",
+                                        [FLEET_REFUSED] = "refused"};
+    return unit->draining && unit->state == FLEET_SERVING ? "draining" : names[unit->state];
+}
+
+static const char *role_name(uint32_t role) {
+    static const char *const names[UNIT_ROLE_COUNT] = {
+        [UNIT_BOTH] = "both", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
+    check(role < UNIT_ROLE_COUNT);
+    return names[role];
+}
+
+static void write_member(struct json_writer *writer, const char *name, uint64_t value) {
+    json_writer_text(writer, name);
+    json_writer_unsigned(writer, value);
+}
+
+static void write_text_member(struct json_writer *writer, const char *name, const char *value) {
+    json_writer_text(writer, name);
+    json_writer_string(writer, bytes_of(value));
+}
+
+/* Nothing, where there is none. */
+static void write_storage(struct json_writer *writer, uint32_t state) {
+    if (state != KV_STORAGE_NONE)
+        json_writer_text(writer, state == KV_STORAGE_ON ? ",\"kv_storage\":\"on\""
+                                                        : ",\"kv_storage\":\"read only\"");
+}
+
+static void write_pages(struct json_writer *writer, uint32_t free, uint32_t held, uint32_t cached) {
+    write_member(writer, ",\"kv_pages\":{\"free\":", free);
+    write_member(writer, ",\"held\":", held);
+    write_member(writer, ",\"cached\":", cached);
+    write_member(writer, ",\"total\":", (uint64_t)free + held + cached);
+    json_writer_text(writer, "}");
+}
+
+/* "" for one that serves. */
+static const char *drain_name(const struct fleet_unit *unit, uint32_t rank) {
+    const struct unit_rank_load *load = &unit->ranks[rank].load;
+    if (!experts_bit(unit->experts.masked, rank)) return "";
+    bool empty = experts_bit(unit->experts.empty, rank) && !load->requests_running &&
+                 !load->requests_waiting;
+    return empty ? ",\"state\":\"drained\"" : ",\"state\":\"draining\"";
+}
+
+static void write_rank(struct json_writer *writer, const struct fleet_unit *unit, uint32_t index) {
+    const struct fleet_rank *rank = &unit->ranks[index];
+    json_writer_text(writer, "{\"pid\":");
+    json_writer_integer(writer, rank->is.pid);
+    write_member(writer, ",\"requests_waiting\":", rank->load.requests_waiting);
+    write_member(writer, ",\"requests_running\":", rank->load.requests_running);
+    write_member(writer, ",\"requests_parked\":", rank->load.requests_parked);
+    write_pages(writer, rank->load.pages_free, rank->load.pages_held, rank->load.pages_cached);
+    write_storage(writer, rank->load.kv_storage);
+    json_writer_text(writer, drain_name(unit, index));
+    json_writer_text(writer, "}");
+}
+
+/* How often a unit of several ranks chose for each reason. */
+static void write_choices(struct json_writer *writer, const struct record_unit_load *load) {
+    json_writer_text(writer, ",\"prefill_choices\":{");
+    for (uint32_t i = 0; i < LOAD_PREFILL_REASONS; i++) {
+        if (i) json_writer_text(writer, ",");
+        json_writer_string(writer, bytes_of(prefill_reason_name((enum prefill_reason)i)));
+        write_member(writer, ":", load->prefill_choices_total[i]);
+    }
+    json_writer_text(writer, "},\"decode_choices\":{");
+    for (uint32_t i = 0; i < LOAD_DECODE_REASONS; i++) {
+        if (i) json_writer_text(writer, ",");
+        json_writer_string(writer, bytes_of(decode_reason_name((enum decode_reason)i)));
+        write_member(writer, ":", load->decode_choices_total[i]);
+    }
+    json_writer_text(writer, "}");
+}
+
+static void write_unit(struct json_writer *writer, const struct fleet_unit *unit,
+                       uint32_t *ranks_told) {
+    static const char digits[] = "0123456789abcdef";
+    char model[2 * sizeof unit->hello.model_id + 1] = "", milliseconds[32];
+    for (size_t i = 0; i < sizeof unit->hello.model_id; i++) {
+        model[2 * i] = digits[(uint8_t)unit->hello.model_id[i] >> 4];
+        model[2 * i + 1] = digits[(uint8_t)unit->hello.model_id[i] & 15];
+    }
+    write_member(writer, "{\"id\":", unit->id.value);
+    write_text_member(writer, ",\"role\":", role_name(unit->hello.role));
+    write_text_member(writer, ",\"state\":", state_name(unit));
+    write_text_member(writer, ",\"model\":", model);
+    write_text_member(writer, ",\"numerics\":", unit->hello.numerics_id);
+    json_writer_text(writer, ",\"ranks\":[");
+    uint32_t rank_count = unit->state == FLEET_REFUSED ? 0 : unit->hello.rank_count;
+    for (uint32_t i = 0; i < rank_count && *ranks_told < RANKS_TOLD_MAX; i++, ++*ranks_told) {
+        if (i) json_writer_text(writer, ",");
+        write_rank(writer, unit, i);
+    }
+    write_member(writer, "],\"requests_bound\":", unit->bound);
+    write_member(writer, ",\"requests_waiting\":", unit->load.requests_waiting);
+    write_member(writer, ",\"requests_running\":", unit->load.requests_running);
+    write_pages(writer, unit->load.pages_free, unit->load.pages_held, unit->load.pages_cached);
+    write_storage(writer, unit->load.kv_storage);
+    write_member(writer, ",\"steps_total\":", unit->load.steps_total);
+    format_text(milliseconds, sizeof milliseconds, "%.3f", (double)unit->load.last_step_ns / 1e6);
+    json_writer_text(writer, ",\"last_step_ms\":");
+    json_writer_text(writer, milliseconds);
+    write_choices(writer, &unit->load);
+    json_writer_text(writer, "}");
+}
+
+static void write_report(struct json_writer *writer, const void *context) {
+    const struct gateway *gateway = context;
+    uint32_t told = 0, ranks_told = 0;
+    json_writer_text(writer, "{\"units\":[");
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        if (gateway->fleet.units[i].state == FLEET_FREE) continue;
+        if (told++) json_writer_text(writer, ",");
+        write_unit(writer, &gateway->fleet.units[i], &ranks_told);
+    }
+    json_writer_text(writer, "],\"unit_choices\":{");
+    for (uint32_t i = 0; i < UNITS_REASON_COUNT; i++) {
+        if (i) json_writer_text(writer, ",");
+        json_writer_string(writer, bytes_of(units_reason_name((enum units_reason)i)));
+        write_member(writer, ":", gateway->unit_choices[i]);
+    }
+    write_member(writer, "},\"queue\":", gateway->queue.count);
+    write_member(writer, ",\"requests\":", gateway->held_count);
+    write_member(writer, ",\"resumed_total\":", gateway->resumed_total);
+    write_member(writer, ",\"handed_over_total\":", gateway->handed_over_total);
+    write_member(writer, ",\"role_changes_total\":", gateway->role_changes_total);
+    write_member(writer, ",\"lost_units_total\":", gateway->fleet.losses_total);
+    json_writer_text(writer, "}");
+}
+
+static struct reply reply_of(struct connection_id connection) {
+    return (struct reply){.connection = connection,
+                          .endpoint = METRICS_FLEET,
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON};
+}
+
+enum status fleet_report(struct gateway *gateway, struct connection_id connection) {
+    struct reply reply = reply_of(connection);
+    return reply_whole(gateway, &reply, write_report, gateway);
+}
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+/* What a body asks of a unit. */
+struct order {
+    uint32_t unit; /* its place */
+    struct unit_id id;
+    struct record_drain drain; /* without its head; or */
+    enum unit_role role;
+};
+
+struct order_kind {
+    const char *more; /* what a body may, or must, name beside the unit */
+    bool (*read)(const struct gateway *gateway, const struct tree *root, struct order *order,
+                 struct api_error *error_out);
+    enum status (*give)(struct gateway *gateway, const struct order *order); /* or FULL */
+    void (*write)(struct json_writer *writer, const void *order);
+};
+
+/* The body's object and the unit that it names. False: *error_out says what is wrong. */
+static bool read_unit(struct gateway *gateway, const struct record_client_request *record,
+                      const char *more, const struct tree **root_out, struct order *order,
+                      struct api_error *error_out) {
+    size_t body_at =
+        record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
+    struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
+    struct error why;
+    int64_t id;
+    arena_clear(&gateway->scratch);
+    if (body.count > gateway->options.body_bytes_max ||
+        tree_parse(&gateway->scratch, body, "request body", root_out, &why) ||
+        !tree_get_integer(tree_member(*root_out, "unit"), &id))
+        return api_error_set(error_out, 400, "unit", "invalid_value",
+                             "The body must be {\"unit\": id}, an id of GET /debug/fleet, %s.",
+                             more);
+    if (id >= 0 && id <= UINT32_MAX) {
+        order->id = (struct unit_id){(uint32_t)id};
+        order->unit = fleet_find(&gateway->fleet, order->id);
+    }
+    if (order->unit == FLEET_NONE || !fleet_is_member(&gateway->fleet, order->unit))
+        return api_error_set(error_out, 404, "unit", "not_found", "No unit %lld serves here.",
+                             (long long)id);
+    return true;
+}
+
+static enum status carry_out(struct gateway *gateway, const struct record_client_request *record,
+                             const struct order_kind *kind) {
+    struct api_error error;
+    struct order order = {.unit = FLEET_NONE};
+    const struct tree *root = NULL;
+    if (!read_unit(gateway, record, kind->more, &root, &order, &error) ||
+        !kind->read(gateway, root, &order, &error))
+        return reply_error(gateway, record->connection, METRICS_FLEET, &error);
+    struct reply reply = reply_of(record->connection);
+    uint32_t mark = gateway->outbox.used;
+    if (kind->give(gateway, &order)) return STATUS_FULL;
+    if (!reply_whole(gateway, &reply, kind->write, &order)) return STATUS_OK;
+    gateway->outbox.used = mark; /* the order itself is as good given twice */
+    return STATUS_FULL;
+}
+
+/* ---- draining -------------------------------------------------------------------------------- */
+
+static void write_drained(struct json_writer *writer, const void *context) {
+    const struct order *order = context;
+    write_member(writer, "{\"unit\":", order->id.value);
+    if (order->drain.one_rank) write_member(writer, ",\"rank\":", order->drain.rank);
+    json_writer_text(writer,
+                     order->drain.back ? ",\"state\":\"serving\"}" : ",\"state\":\"draining\"}");
+}
+
+/* A rank may go if the others have slots for all experts. */
+static bool check_rank(const struct gateway *gateway, const struct order *order,
+                       struct api_error *error_out) {
+    const struct fleet_unit *unit = &gateway->fleet.units[order->unit];
+    const struct record_experts *experts = &unit->experts;
+    struct rebalance_shape shape = {experts->experts, experts->ranks, experts->slots_per_rank};
+    bool masked[LIMIT_RANKS] = {false};
+    uint32_t gone = 0;
+    if (order->drain.rank >= unit->hello.rank_count)
+        return api_error_set(error_out, 404, "rank", "not_found", "Unit %u has no rank %u.",
+                             order->id.value, order->drain.rank);
+    for (uint32_t rank = 0; rank < experts->ranks; rank++) {
+        masked[rank] = experts_bit(experts->masked, rank);
+        if (rank == order->drain.rank) masked[rank] = !order->drain.back;
+        gone += masked[rank];
+    }
+    if (!gone || (gone < experts->ranks && rebalance_fits(&shape, masked))) return true;
+    if (gone >= experts->ranks)
+        return api_error_set(error_out, 409, "rank", "not_possible",
+                             "Unit %u would have no rank left.", order->id.value);
+    return api_error_set(
+        error_out, 409, "rank", "not_possible",
+        "The other ranks of unit %u have %u slots in a layer, for %u experts. Start it with "
+        "--redundant-experts %u.",
+        order->id.value, (experts->ranks - gone) * experts->slots_per_rank, experts->experts,
+        rebalance_redundancy(&shape, gone));
+}
+
+static bool read_drain(const struct gateway *gateway, const struct tree *root, struct order *order,
+                       struct api_error *error_out) {
+    int64_t rank;
+    bool back = false;
+    if (!tree_member(root, "rank")) return true;
+    if (!tree_get_integer(tree_member(root, "rank"), &rank) || rank < 0 || rank >= LIMIT_RANKS ||
+        (tree_member(root, "back") && !tree_get_bool(tree_member(root, "back"), &back)))
+        return api_error_set(error_out, 400, "rank", "invalid_value",
+                             "\"rank\" must be the number of one, \"back\" true or false.");
+    order->drain = (struct record_drain){.one_rank = 1, .rank = (uint32_t)rank, .back = back};
+    return check_rank(gateway, order, error_out);
+}
+
+static enum status give_drain(struct gateway *gateway, const struct order *order) {
+    struct record_drain *drain = outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, order->id,
+                                                    RECORD_DRAIN, sizeof *drain);
+    if (!drain) return STATUS_FULL;
+    struct record head = drain->record;
+    *drain = order->drain;
+    drain->record = head;
+    if (!order->drain.one_rank) gateway->fleet.units[order->unit].draining = true;
+    return STATUS_OK;
+}
+
+enum status fleet_report_drain(struct gateway *gateway,
+                               const struct record_client_request *record) {
+    static const struct order_kind kind = {
+        .more = "or also name a \"rank\" of it, and that it is to come \"back\"",
+        .read = read_drain,
+        .give = give_drain,
+        .write = write_drained};
+    return carry_out(gateway, record, &kind);
+}
+
+/* ---- roles ----------------------------------------------------------------------------------- */
+
+static void write_assigned(struct json_writer *writer, const void *context) {
+    const struct order *order = context;
+    write_member(writer, "{\"unit\":", order->id.value);
+    write_text_member(writer, ",\"role\":", role_name(order->role));
+    json_writer_text(writer, "}");
+}
+
+static bool read_role(const struct gateway *gateway, const struct tree *root, struct order *order,
+                      struct api_error *error_out) {
+    struct bytes name;
+    uint32_t role = 0;
+    bool known = tree_get_string(tree_member(root, "role"), &name);
+    while (known && role < UNIT_ROLE_COUNT && !bytes_equal(name, bytes_of(role_name(role))))
+        role++;
+    if (!known || role == UNIT_ROLE_COUNT)
+        return api_error_set(error_out, 400, "role", "invalid_value",
+                             "\"role\" must be \"prefill\", \"decode\" or \"both\".");
+    if (role != UNIT_BOTH && !fleet_moves_blocks(&gateway->fleet, order->unit))
+        return api_error_set(
+            error_out, 409, "role", "not_possible",
+            "Unit %u takes no KV blocks from others. Start it with --kv-listen, or "
+            "serve with --prefill-units and --decode-units.",
+            order->id.value);
+    order->role = (enum unit_role)role;
+    return true;
+}
+
+static enum status give_role(struct gateway *gateway, const struct order *order) {
+    return dispatch_assign(gateway, order->unit, order->role);
+}
+
+enum status fleet_report_role(struct gateway *gateway, const struct record_client_request *record) {
+    static const struct order_kind kind = {
+        .more = "and its \"role\"", .read = read_role, .give = give_role, .write = write_assigned};
+    return carry_out(gateway, record, &kind);
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/gateway.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "serving/gateway/answer.h"
+#include "serving/gateway/dispatch.h"
+#include "serving/gateway/fleet_report.h"
+#include "serving/gateway/handover.h"
+#include "serving/gateway/intake.h"
+#include "serving/gateway/reply.h"
+#include "serving/gateway/service.h"
+
+/* ---- creation ------------------------------------------------------------------------------- */
+
+#define BODY_BYTES_DEFAULT ((size_t)8 << 20)
+#define INLINE_BYTES_DEFAULT ((size_t)16 << 10)
+#define OUTBOX_BYTES_MIN ((size_t)1 << 20)
+#define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
+#define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
+#define MODEL_NAME_BYTES_MAX 256
+
+static struct gateway_options with_defaults(const struct gateway_options *given) {
+    struct gateway_options options = *given;
+    if (!options.body_bytes_max) options.body_bytes_max = BODY_BYTES_DEFAULT;
+    if (!options.inline_text_bytes) options.inline_text_bytes = INLINE_BYTES_DEFAULT;
+    if (!options.keep_alive_ns) options.keep_alive_ns = KEEP_ALIVE_NS_DEFAULT;
+    if (!options.outbox_bytes) options.outbox_bytes = 2 * options.body_bytes_max + OUTBOX_BYTES_MIN;
+    if (!given->outbox_bytes && options.outbox_bytes > RECORD_BYTES_MAX)
+        options.outbox_bytes = RECORD_BYTES_MAX;
+    if (!options.request_bytes) /* each keeps its prompt and its answer; touched when used */
+        options.request_bytes = (2 * options.requests_max + (size_t)512) * POOL_CHUNK_BYTES;
+    if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
+    options.outbox_bytes = options.outbox_bytes / 16 * 16;
+    options.request_bytes = round_up(options.request_bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
+    return options;
+}
+
+/* One call parses a body and renders its prompt, or spells out a few tokens. */
+static size_t scratch_bytes(const struct gateway_options *options) {
+    return 16 * options->body_bytes_max + options->outbox_bytes + ((size_t)1 << 20);
+}
+
+size_t gateway_memory_bytes(const struct gateway_options *options) {
+    struct gateway_options full = with_defaults(options);
+    size_t per_request = sizeof(struct request) + sizeof(int64_t) + sizeof(uint32_t);
+    size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
+    return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes + scratch_bytes(&full) +
+           tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request +
+           fleet_bytes() + prefix_affinity_bytes(full.prefix_blocks) +
+           accounts_bytes(full.requests_max) + 512;
+}
+
+static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
+                                uint64_t high) {
+    return error_set(error, STATUS_INVALID, "gateway: %s is %llu, must be %llu to %llu", name,
+                     (unsigned long long)value, (unsigned long long)low, (unsigned long long)high);
+}
+
+static enum status options_check(const struct gateway_options *o, struct error *error) {
+    const struct {
+        const char *name;
+        uint64_t value, low, high;
+    } ranges[] = {
+        {"requests_max", o->requests_max, 1, LIMIT_GATEWAY_REQUESTS},
+        {"stop_token_count", o->stop_token_count, 0, LIMIT_STOP_TOKENS},
+        {"body_bytes_max", o->body_bytes_max, 1024, RECORD_BYTES_MAX / 2},
+        {"inline_text_bytes", o->inline_text_bytes, 1, RECORD_BYTES_MAX / 8},
+        {"outbox_bytes", o->outbox_bytes, OUTBOX_BYTES_MIN, RECORD_BYTES_MAX},
+        {"keep_alive_ns", (uint64_t)o->keep_alive_ns, 1, INT64_MAX / 2},
+        {"prefix_blocks", o->prefix_blocks ? o->prefix_blocks : 4, 4, 1 << 24},
+        {"role_hold_ns", (uint64_t)o->role_hold_ns, 0, INT64_MAX / 16},
+        {"unit_silence_ns", (uint64_t)o->unit_silence_ns, 0, INT64_MAX / 2},
+        {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
+        {"model_name's length", strlen(o->model_name), 1, MODEL_NAME_BYTES_MAX},
+        {"version's length", strlen(o->version), 1, 32},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
+        if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
+            return out_of_range(error, ranges[i].name, ranges[i].value, ranges[i].low,
+                                ranges[i].high);
+    if (utf8_valid_prefix(bytes_of(o->model_name)) != strlen(o->model_name))
+        return error_set(error, STATUS_INVALID, "gateway: the model's name is not valid UTF-8");
+    return STATUS_OK;
+}
+
+static enum status take_tables(struct gateway *gateway, struct arena *arena) {
+    const struct gateway_options *o = &gateway->options;
+    void *pool = arena_take(arena, o->request_bytes);
+    void *scratch = arena_take(arena, scratch_bytes(o));
+    gateway->outbox = (struct outbox){.memory = arena_take(arena, o->outbox_bytes),
+                                      .capacity = (uint32_t)o->outbox_bytes};
+    gateway->requests = arena_take_zeroed(arena, o->requests_max * sizeof *gateway->requests);
+    gateway->wake_ns = arena_take(arena, o->requests_max * sizeof *gateway->wake_ns);
+    gateway->free_slots = arena_take(arena, o->requests_max * sizeof *gateway->free_slots);
+    if (!pool || !scratch || !gateway->outbox.memory || !gateway->requests || !gateway->wake_ns ||
+        !gateway->free_slots)
+        return STATUS_NO_MEMORY;
+    pool_open(&gateway->pool, pool, o->request_bytes);
+    arena_over(&gateway->scratch, scratch, scratch_bytes(o));
+    for (uint32_t i = 0; i < o->requests_max; i++) {
+        gateway->free_slots[i] = o->requests_max - 1 - i;
+        gateway->wake_ns[i] = MACHINE_NEVER;
+        arena_open(&gateway->requests[i].arena, &gateway->pool);
+    }
+    if (o->tokenizer) {
+        gateway->tokenizer_scratch = tokenizer_scratch_create(arena, o->inline_text_bytes);
+        if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
+    }
+    enum status status = fleet_open(&gateway->fleet, arena);
+    if (!status && o->prefix_blocks)
+        status = prefix_affinity_open(&gateway->affinity, arena, o->prefix_blocks);
+    if (!status) status = accounts_open(&gateway->accounts, arena, o->requests_max);
+    if (!status) status = map_open(&gateway->by_id, arena, o->requests_max);
+    return status ? status : map_open(&gateway->by_connection, arena, o->requests_max);
+}
+
+enum status gateway_create(struct arena *arena, const struct gateway_options *options,
+                           struct gateway **gateway_out, struct error *error) {
+    struct gateway_options full = with_defaults(options);
+    enum status status = options_check(&full, error);
+    if (status) return status;
+    struct gateway *gateway = arena_take_zeroed(arena, sizeof *gateway);
+    if (gateway) gateway->options = full;
+    if (!gateway || take_tables(gateway, arena))
+        return error_set(error, STATUS_NO_MEMORY, "gateway: %zu bytes of memory are not enough",
+                         gateway_memory_bytes(options));
+    gateway->model_name = bytes_of(full.model_name);
+    gateway->version = bytes_of(full.version);
+    if (full.accounts) accounts_take(&gateway->accounts, full.accounts);
+    gateway->options.accounts = NULL;
+    gateway->started_ns = gateway->queue.retry_ns = MACHINE_NEVER;
+    *gateway_out = gateway;
+    return STATUS_OK;
+}
+
+/* ---- HTTP paths ----------------------------------------------------------------------------- */
+
+struct path {
+    struct bytes name;
+    enum http_method method;
+    enum metrics_endpoint endpoint;
+};
+
+static const struct path paths[] = {
+    {{"/chat/completions", 17}, HTTP_POST, METRICS_CHAT},
+    {{"/completions", 12}, HTTP_POST, METRICS_COMPLETIONS},
+    {{"/models", 7}, HTTP_GET, METRICS_MODELS},
+    {{"/health", 7}, HTTP_GET, METRICS_HEALTH},
+    {{"/metrics", 8}, HTTP_GET, METRICS_METRICS},
+    {{"/debug/fleet", 12}, HTTP_GET, METRICS_FLEET},
+    {{"/debug/fleet/drain", 18}, HTTP_POST, METRICS_FLEET},
+    {{"/debug/fleet/role", 17}, HTTP_POST, METRICS_FLEET},
+};
+
+/* NULL: no such path. *rest_out: what follows "/models/". */
+static const struct path *find_path(struct bytes text, struct bytes *rest_out) {
+    *rest_out = BYTES_LITERAL("");
+    if (bytes_start_with(text, BYTES_LITERAL("/v1/")))
+        text = (struct bytes){text.data + 3, text.count - 3};
+    for (size_t i = 0; i < ARRAY_COUNT(paths); i++)
+        if (bytes_equal(text, paths[i].name)) return &paths[i];
+    struct bytes models = BYTES_LITERAL("/models/");
+    if (!bytes_start_with(text, models) || text.count == models.count) return NULL;
+    *rest_out = (struct bytes){text.data + models.count, text.count - models.count};
+    return &paths[METRICS_MODELS];
+}
+
+static enum status refuse_path(struct gateway *gateway, const struct record_client_request *record,
+                               struct bytes text, const struct path *path) {
+    struct api_error error;
+    int shown = text.count < 200 ? (int)text.count : 200;
+    if (path)
+        api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' takes %s only.", shown,
+                      text.data, path->method == HTTP_GET ? "GET" : "POST");
+    else
+        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.", shown, text.data);
+    return reply_error(gateway, record->connection, path ? path->endpoint : METRICS_OTHER, &error);
+}
+
+/* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. */
+static bool may_ask(const struct gateway *gateway, const struct record_client_request *record,
+                    enum metrics_endpoint endpoint, uint32_t *account_out,
+                    struct api_error *error) {
+    const struct accounts *accounts = &gateway->accounts;
+    size_t at = record_tail(record_tail(sizeof *record) + record->path_bytes);
+    struct bytes authorization = {(const char *)record + at, record->authorization_bytes};
+    *account_out = ACCOUNT_NONE;
+    if (!accounts->asked_for || endpoint == METRICS_HEALTH) return true;
+    *account_out = accounts_find(accounts, authorization);
+    if (*account_out == ACCOUNT_NONE)
+        return api_error_set(error, 401, NULL, "invalid_api_key",
+                             authorization.count
+                                 ? "Incorrect API key provided."
+                                 : "No API key provided. Send 'Authorization: Bearer KEY'.");
+    bool whole = endpoint == METRICS_METRICS || endpoint == METRICS_FLEET;
+    if (!whole || accounts->slots[*account_out].is.is_operator) return true;
+    return api_error_set(error, 403, NULL, "forbidden",
+                         "This is for operators: the account of this API key is none.");
+}
+
+static enum status receive_client_request(struct gateway *gateway,
+                                          const struct record_client_request *record,
+                                          int64_t now_ns) {
+    struct bytes text = {record_tail_at(record, sizeof *record), record->path_bytes}, rest;
+    const struct path *path = find_path(text, &rest);
+    struct api_error error;
+    uint32_t account;
+    if (!path || record->method != path->method) return refuse_path(gateway, record, text, path);
+    if (!may_ask(gateway, record, path->endpoint, &account, &error))
+        return reply_error(gateway, record->connection, path->endpoint, &error);
+    switch (path->endpoint) {
+    case METRICS_CHAT:
+        return intake_request(gateway, record, API_CHAT, account, now_ns);
+    case METRICS_COMPLETIONS:
+        return intake_request(gateway, record, API_COMPLETIONS, account, now_ns);
+    case METRICS_MODELS:
+        return service_models(gateway, record->connection, rest);
+    case METRICS_HEALTH:
+        return service_health(gateway, record->connection);
+    case METRICS_METRICS:
+        return service_metrics(gateway, record->connection, now_ns);
+    case METRICS_FLEET:
+        if (path->method == HTTP_GET) return fleet_report(gateway, record->connection);
+        return bytes_equal(path->name, BYTES_LITERAL("/debug/fleet/role"))
+                   ? fleet_report_role(gateway, record)
+                   : fleet_report_drain(gateway, record);
+    default:
+        check(!"a path");
+        return STATUS_INVALID;
+    }
+}
+
+/* ---- the machine ---------------------------------------------------------------------------- */
+
+static void receive_hello(struct gateway *gateway, uint32_t unit,
+                          const struct record_unit_hello *hello) {
+    if (!fleet_hello(&gateway->fleet, unit, hello, gateway->held_count == 0)) return;
+    prefix_affinity_welcome(&gateway->affinity, unit, hello->page_count);
+    gateway->queue.wanted = true;
+    if (gateway->fingerprint[0] && gateway->held_count) return; /* answers point to it */
+    format_text(gateway->fingerprint, sizeof gateway->fingerprint, "fathom-%s-%s",
+                gateway->options.version, gateway->fleet.model.numerics_id);
+}
+
+static void receive_load(struct gateway *gateway, uint32_t unit,
+                         const struct record_unit_load *load) {
+    if (!fleet_is_member(&gateway->fleet, unit)) return;
+    metrics_count_step(&gateway->metrics, &gateway->fleet.units[unit].load, load);
+    fleet_load(&gateway->fleet, unit, load);
+    gateway->queue.wanted = true;
+}
+
+static enum status receive_from_unit(struct gateway *gateway, const struct record_carried *carried,
+                                     int64_t now_ns) {
+    const struct record *record = carried_inner(carried);
+    uint32_t unit = fleet_find(&gateway->fleet, carried->unit);
+    enum status status = STATUS_OK;
+    if (unit == FLEET_NONE) return STATUS_OK;
+    struct fleet_unit *speaker = &gateway->fleet.units[unit];
+    if (speaker->state == FLEET_REFUSED) return STATUS_OK;
+    if (speaker->state == FLEET_SILENT) speaker->state = FLEET_SERVING;
+    speaker->heard_ns = now_ns;
+    if (record->kind == RECORD_UNIT_HELLO)
+        receive_hello(gateway, unit, (const struct record_unit_hello *)record);
+    else if (record->kind == RECORD_UNIT_LOAD)
+        receive_load(gateway, unit, (const struct record_unit_load *)record);
+    else if (record->kind == RECORD_EXPERTS)
+        speaker->experts = *(const struct record_experts *)record;
+    else if (record->kind == RECORD_TOKENS)
+        status = answer_tokens(gateway, unit, (const struct record_tokens *)record, now_ns);
+    else if (record->kind == RECORD_SCORES)
+        status = answer_scores(gateway, unit, (const struct record_scores *)record);
+    else if (record->kind == RECORD_FINISHED)
+        status = answer_finished(gateway, unit, (const struct record_finished *)record, now_ns);
+    else if (record->kind == RECORD_RESERVED)
+        status = handover_reserved(gateway, unit, (const struct record_reserved *)record);
+    if (status != STATUS_INVALID) return status;
+    status = dispatch_lose(gateway, unit, now_ns);
+    if (status) return status;
+    fleet_expel(&gateway->fleet, unit);
+    return STATUS_OK;
+}
+
+static enum status receive_lost(struct gateway *gateway, struct unit_id id, int64_t now_ns) {
+    uint32_t unit = fleet_find(&gateway->fleet, id);
+    if (unit == FLEET_NONE) return STATUS_OK;
+    const struct fleet_unit *gone = &gateway->fleet.units[unit];
+    bool lost = gone->state == FLEET_SERVING && !(gone->draining && gone->bound == 0);
+    enum status status = dispatch_lose(gateway, unit, now_ns);
+    if (!status) fleet_leave(&gateway->fleet, unit, lost);
+    return status;
+}
+
+static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
+    struct gateway *gateway = self;
+    if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = now_ns;
+    switch ((enum record_kind)record->kind) {
+    case RECORD_CLIENT_REQUEST:
+        return receive_client_request(gateway, (const struct record_client_request *)record,
+                                      now_ns);
+    case RECORD_CLIENT_GONE:
+        return answer_client_gone(gateway, (const struct record_client_gone *)record);
+    case RECORD_TOKENIZED:
+        return intake_tokenized(gateway, (const struct record_tokenized *)record, now_ns);
+    case RECORD_ACCOUNTS:
+        accounts_take(&gateway->accounts, (const struct record_accounts *)record);
+        break;
+    case RECORD_UNIT_JOINED:
+        fleet_join(&gateway->fleet, ((const struct record_unit_link *)record)->unit, now_ns);
+        break;
+    case RECORD_UNIT_LOST:
+        return receive_lost(gateway, ((const struct record_unit_link *)record)->unit, now_ns);
+    case RECORD_FROM_UNIT:
+        return receive_from_unit(gateway, (const struct record_carried *)record, now_ns);
+    case RECORD_DRAIN:
+        gateway->draining = true;
+        break;
+    default:
+        check(!"a kind that gateways take");
+    }
+    return STATUS_OK;
+}
+
+static void gateway_step(void *self, int64_t now_ns) {
+    struct gateway *gateway = self;
+    dispatch_run(gateway, now_ns);
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        if (gateway->wake_ns[slot] > now_ns) continue;
+        if (answer_keep_alive(gateway, &gateway->requests[slot])) return; /* full: again later */
+        gateway->wake_ns[slot] = now_ns + gateway->options.keep_alive_ns;
+    }
+}
+
+static int64_t gateway_next_wake_ns(const void *self) {
+    const struct gateway *gateway = self;
+    int64_t wake_ns = dispatch_wake_ns(gateway);
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++)
+        if (gateway->wake_ns[slot] < wake_ns) wake_ns = gateway->wake_ns[slot];
+    return wake_ns;
+}
+
+struct machine gateway_machine(struct gateway *gateway) {
+    return (struct machine){.self = gateway,
+                            .outbox = &gateway->outbox,
+                            .receive = gateway_receive,
+                            .step = gateway_step,
+                            .next_wake_ns = gateway_next_wake_ns};
+}
+
+uint32_t gateway_request_count(const struct gateway *gateway) {
+    return gateway->held_count;
+}
+
+/* Requests that the unit has, by the requests' own account. */
+static void audit_unit(const struct gateway *gateway, uint32_t index) {
+    const struct fleet_unit *unit = &gateway->fleet.units[index];
+    uint64_t bound = 0, pages = 0;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        const struct request *request = &gateway->requests[slot];
+        if (request->state == REQUEST_FREE) continue;
+        if (request->unit != index && request->prefill != index) continue;
+        check(request->state == REQUEST_SUBMITTED || request->state == REQUEST_ENDING);
+        bound++;
+        pages += request->unit == index ? request->promised_pages : request->prefill_pages;
+    }
+    check(bound == unit->bound && pages == unit->promised_pages);
+    check(bound == 0 || unit->state == FLEET_SERVING);
+}
+
+static void audit_queue(const struct gateway *gateway) {
+    const struct request *before = NULL;
+    uint32_t count = 0;
+    for (const struct request *r = gateway->queue.first; r; before = r, r = r->behind, count++) {
+        check(r->queued && r->before == before && r->unit == FLEET_NONE);
+        check(r->must_end ? r->state == REQUEST_ENDING
+                          : r->state == REQUEST_WAITING || r->state == REQUEST_UNSETTLED);
+        check(!before || before->must_end || (!r->must_end && before->arrival <= r->arrival));
+    }
+    check(gateway->queue.last == before && gateway->queue.count == count);
+}
+
+static void audit_request(const struct gateway *gateway, uint32_t slot) {
+    const struct request *request = &gateway->requests[slot];
+    struct request_id id = request->id;
+    check(request->leader->choices[request->index] == request);
+    check(map_find(&gateway->by_id, (struct map_key){id.high, id.low, 0}) == slot);
+    switch ((enum request_state)request->state) {
+    case REQUEST_WAITING:
+        check(request->queued);
+        break;
+    case REQUEST_UNSETTLED:
+        check(request->queued == (request->leader == request));
+        break;
+    case REQUEST_SUBMITTED:
+        check(request->unit != FLEET_NONE && !request->queued);
+        break;
+    case REQUEST_ENDING:
+        check((request->unit != FLEET_NONE) != request->queued);
+        break;
+    default:
+        check(request->unit == FLEET_NONE && !request->queued);
+    }
+    if (request->prefill == FLEET_NONE) return;
+    check(request->unit != FLEET_NONE && request->unit != request->prefill);
+    check(request->task != TASK_ANSWER);
+}
+
+void gateway_audit(const struct gateway *gateway) {
+    uint32_t held = 0, connected = 0;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        const struct request *request = &gateway->requests[slot];
+        held += request->state != REQUEST_FREE;
+        connected += request->leader == request && !request->client_gone;
+        if (request->state != REQUEST_FREE)
+            audit_request(gateway, slot);
+        else
+            check(request->arena.run_count == 0 && gateway->wake_ns[slot] == MACHINE_NEVER);
+    }
+    for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)
+        audit_unit(gateway, unit);
+    audit_queue(gateway);
+    check(held == gateway->held_count && gateway->by_id.count == held);
+    check(gateway->by_connection.count == connected);
+    if (held == 0) check(gateway->pool.free_count == gateway->pool.chunk_count);
+}

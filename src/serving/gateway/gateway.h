@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The gateway: owns a request's life from its HTTP body to the last byte of its answer. It speaks
+ * the OpenAI/DeepSeek API, renders chats, tokenizes short texts (long ones go out as TOKENIZE),
+ * hands it to one of the units, turns tokens into text, and answers whole or as a stream. A request
+ * whose unit is lost goes on at another from the tokens that it has: its client sees a pause. It
+ * never touches a socket.
+ *
+ * Takes CLIENT_REQUEST, CLIENT_GONE, TOKENIZED, ACCOUNTS, DRAIN, UNIT_JOINED, UNIT_LOST, FROM_UNIT.
+ * Puts out RESPOND, STREAM_BEGIN/DATA/END, TOKENIZE, TO_UNIT.
+ *
+ * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
+ * STREAM_END, unless its client has gone; after CLIENT_GONE nothing more is said to that
+ * connection. receive() answers STATUS_FULL only while the outbox holds records, and then has done
+ * nothing.
+ *
+ * Serves POST /v1/chat/completions, /v1/completions, GET /v1/models, /v1/models/<id> (each also
+ * without /v1), GET /health, GET /metrics, GET /debug/fleet, POST /debug/fleet/drain,
+ * POST /debug/fleet/role; any other path is answered with 404.
+ */
+#ifndef SERVING_GATEWAY_GATEWAY_H
+#define SERVING_GATEWAY_GATEWAY_H
+
+#include "contract/machine.h"
+#include "serving/text/chat_template.h"
+#include "serving/text/tokenizer.h"
+
+struct gateway;
+
+struct gateway_options {
+    const struct tokenizer *tokenizer;         /* NULL: token ids in, token ids out */
+    const struct chat_template *chat_template; /* NULL or not present: chats are refused */
+    const char *model_name;                    /* as served, e.g. "tiny-r1" */
+    int64_t model_created;                     /* unix seconds, for the models list */
+    const char *version;                       /* of Fathom, for system_fingerprint */
+
+    struct sampling sampling; /* defaults, from generation_config.json; seed and choice unused */
+    uint32_t stop_tokens[LIMIT_STOP_TOKENS]; /* eos ids */
+    uint32_t stop_token_count;
+    bool prepend_bos; /* plain text prompts get bos_token in front (chats never) */
+    uint32_t bos_token;
+    uint32_t
+        new_tokens_default; /* when a request gives no max_tokens; 0: all that fit the context */
+
+    uint32_t requests_max;    /* requests alive at the same time; 1..LIMIT_GATEWAY_REQUESTS */
+    size_t body_bytes_max;    /* longer ones get 413; 0: 8 MiB */
+    size_t inline_text_bytes; /* longer texts go out as TOKENIZE; 0: 16 KiB */
+    size_t request_bytes;     /* memory for all requests' answers; 0: a default by requests_max */
+    size_t outbox_bytes;      /* 0: a default by body_bytes_max; at least 1 MiB */
+    uint32_t prefix_blocks; /* prompts go where their beginning was computed of late: so many blocks
+                             * are remembered, a power of two; 0: none */
+    int64_t role_hold_ns;   /* units change between prefill and decode when either kind has been
+                             * pressed for so long (serving/policy/choose_roles); 0: never */
+    int64_t keep_alive_ns;  /* a waiting stream gets a comment this often; 0: 5 s */
+    int64_t unit_silence_ns; /* a unit of which nothing is heard for so long is given up; 0: never,
+                              * for units in the gateway's own process */
+    int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */
+    const struct record_accounts *accounts; /* the first ones; NULL: nobody needs a key */
+};
+
+/* Arena bytes that suffice for gateway_create. */
+size_t gateway_memory_bytes(const struct gateway_options *options);
+
+/* Everything is taken from `arena`, and dies with it; the tokenizer, the template and the texts of
+ * `options` must live as long. STATUS_INVALID names the option that is out of range. */
+enum status gateway_create(struct arena *arena, const struct gateway_options *options,
+                           struct gateway **gateway_out, struct error *error) MUST_USE;
+
+struct machine gateway_machine(struct gateway *gateway);
+
+/* Requests that it still holds; a drained gateway may stop at 0. */
+uint32_t gateway_request_count(const struct gateway *gateway);
+
+/* check()s that what is kept twice agrees. Slow. */
+void gateway_audit(const struct gateway *gateway);
+
+#endif

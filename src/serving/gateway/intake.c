@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The steps here answer STATUS_OK, STATUS_FULL (undone, to be tried again) or STATUS_INVALID (the
+ * api_error says why); only the two doors at the end turn the latter into a reply.
+ */
+#include "serving/gateway/intake.h"
+
+#include "base/check.h"
+#include "serving/gateway/dispatch.h"
+#include "serving/gateway/reply.h"
+
+static enum status refuse(struct api_error *error, uint32_t http_status, const char *param,
+                          const char *code, const char *message) {
+    api_error_set(error, http_status, param, code, "%s", message);
+    if (http_status == 429 || http_status == 503) error->retry_after_seconds = 1;
+    return STATUS_INVALID;
+}
+
+static enum status refuse_memory(struct api_error *error) {
+    api_error_no_memory(error);
+    return STATUS_INVALID;
+}
+
+static enum status refuse_size(struct api_error *error) {
+    return refuse(error, 413, NULL, "request_too_large",
+                  "The prompt is too large for this server. Send a shorter one.");
+}
+
+/* ---- into the queue
+ * ---------------------------------------------------------------------------------- */
+
+/* Settles the length of the answer, or refuses: nothing that can never run reaches the unit. */
+static enum status fit(const struct gateway *gateway, struct request *request,
+                       uint64_t prompt_count, struct api_error *error) {
+    uint64_t most = fleet_room_tokens(gateway->fleet.largest), wanted = request->new_tokens_max;
+    uint64_t least = wanted ? wanted : 1, total = prompt_count + least;
+    if (prompt_count == 0)
+        return refuse(error, 400, "prompt", "invalid_value", "The prompt has no tokens.");
+    if (total <= most) {
+        uint64_t left = most - prompt_count, usual = gateway->options.new_tokens_default;
+        if (!wanted) wanted = usual && usual < left ? usual : left;
+        request->new_tokens_max = (uint32_t)wanted;
+        if (request->sampling.min_tokens <= wanted) return STATUS_OK;
+        api_error_set(error, 422, "min_tokens", "out_of_range",
+                      "'min_tokens' is %u, more than the %llu tokens that the answer may have.",
+                      request->sampling.min_tokens, (unsigned long long)wanted);
+        return STATUS_INVALID;
+    }
+    const char *what = most < gateway->fleet.largest.context_tokens
+                           ? "This server's KV memory holds"
+                           : "This model's context has";
+    api_error_set(error, 400, request->answer.endpoint == API_CHAT ? "messages" : "prompt",
+                  "context_length_exceeded",
+                  "%s at most %llu tokens. The request has %llu tokens: %llu in the prompt and "
+                  "%llu for the answer. Shorten the prompt or ask for fewer tokens.",
+                  what, (unsigned long long)most, (unsigned long long)total,
+                  (unsigned long long)prompt_count, (unsigned long long)least);
+    return STATUS_INVALID;
+}
+
+/* Prompt, stop tokens and biases must be tokens of this model. */
+static enum status check_vocab(const struct gateway *gateway, const struct request *request,
+                               struct api_error *error) {
+    uint32_t vocab = gateway->fleet.model.vocab_count, wrong = 0;
+    const char *param = NULL;
+    for (uint32_t i = request->model_stops_count; i < request->stop_token_count; i++)
+        if (request->stop_tokens[i] >= vocab)
+            param = "stop_token_ids", wrong = request->stop_tokens[i];
+    for (uint32_t i = 0; i < request->bias_count; i++)
+        if (request->biases[i].token >= vocab)
+            param = "logit_bias", wrong = request->biases[i].token;
+    if (param) {
+        api_error_set(error, 422, param, "out_of_range",
+                      "'%s' names token %u; the model's ids end at %u.", param, wrong, vocab - 1);
+        return STATUS_INVALID;
+    }
+    for (uint32_t i = 0; i < request->prompt_tokens; i++)
+        if (request->prompt[i] >= vocab) {
+            uint32_t place = i - (request->has_bos ? 1 : 0);
+            api_error_set(error, 422, "prompt", "out_of_range",
+                          "Token %u of the prompt is %u; the model's ids end at %u.", place,
+                          request->prompt[i], vocab - 1);
+            return STATUS_INVALID;
+        }
+    return STATUS_OK;
+}
+
+/* Choices beyond the first are what the leader is. */
+static bool share(struct request *leader) {
+    for (uint32_t i = 1; i < leader->choice_count; i++) {
+        struct request *choice = leader->choices[i];
+        choice->stream = leader->stream;
+        choice->mode = leader->mode;
+        choice->answer = leader->answer;
+        choice->sampling = leader->sampling;
+        choice->sampling.choice = i;
+        choice->new_tokens_max = leader->new_tokens_max;
+        choice->wordless = leader->wordless;
+        choice->prompt_tokens = leader->prompt_tokens;
+        choice->times = leader->times;
+        choice->words = leader->words;
+        choice->tokens = leader->tokens;
+        choice->stops = leader->stops;
+        if (!answer_text_copy(&choice->text, &choice->arena, &leader->text)) return false;
+    }
+    return true;
+}
+
+/* What the request asks for is judged by what the units are; then it waits for one. */
+static enum status settle(struct gateway *gateway, struct request *leader, int64_t now_ns,
+                          struct api_error *error) {
+    enum status status = check_vocab(gateway, leader, error);
+    if (!status) status = fit(gateway, leader, leader->prompt_tokens, error);
+    if (status) return status;
+    leader->answer.fingerprint = bytes_of(gateway->fingerprint);
+    if (!share(leader)) return refuse_memory(error);
+    dispatch_remove(gateway, leader);
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        leader->choices[i]->arrival = leader->arrival;
+        leader->choices[i]->state = REQUEST_WAITING;
+        dispatch_add(gateway, leader->choices[i], now_ns);
+    }
+    return STATUS_OK;
+}
+
+/* Keeps the prompt, which may have to be sent more than once. */
+static enum status submit(struct gateway *gateway, struct request *request, const uint32_t *ids,
+                          size_t count, int64_t now_ns, struct api_error *error) {
+    uint32_t bos_count = request->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
+    size_t bytes = submit_bytes(prompt_count, request->stop_token_count, request->bias_count);
+    if (carried_bytes(bytes) > gateway->outbox.capacity) return refuse_size(error);
+    uint32_t *prompt = arena_take(&request->arena, (prompt_count + (size_t)1) * sizeof *prompt);
+    if (!prompt) return refuse_memory(error);
+    if (bos_count) prompt[0] = gateway->options.bos_token;
+    if (count) memcpy(prompt + bos_count, ids, count * sizeof *ids);
+    request->prompt = prompt;
+    request->prompt_tokens = prompt_count;
+    request->arrival = gateway->arrivals++;
+    if (fleet_knows_model(&gateway->fleet)) return settle(gateway, request, now_ns, error);
+    for (uint32_t i = 0; i < request->choice_count; i++)
+        request->choices[i]->state = REQUEST_UNSETTLED;
+    dispatch_add(gateway, request, now_ns);
+    return STATUS_OK;
+}
+
+/* ---- text -> tokens ------------------------------------------------------------------------- */
+
+static enum status send_to_tokenize(struct gateway *gateway, struct request *request,
+                                    struct bytes text, bool parse_special,
+                                    struct api_error *error) {
+    size_t bytes = sizeof(struct record_tokenize) + text.count;
+    if (record_tail(bytes) > gateway->outbox.capacity) return refuse_size(error);
+    struct record_tokenize *record = outbox_put(&gateway->outbox, RECORD_TOKENIZE, bytes);
+    if (!record) return STATUS_FULL;
+    record->request = request->id;
+    record->text_bytes = (uint32_t)text.count;
+    record->parse_special = parse_special;
+    memcpy(record_tail_at(record, sizeof *record), text.data, text.count);
+    for (uint32_t i = 0; i < request->choice_count; i++)
+        request->choices[i]->state = REQUEST_TOKENIZING;
+    return STATUS_OK;
+}
+
+/* Added tokens are recognized in plain prompts too, as Hugging Face's tokenizers do by default. */
+static enum status take_text(struct gateway *gateway, struct request *request, struct bytes text,
+                             int64_t now_ns, struct api_error *error) {
+    if (text.count > gateway->options.inline_text_bytes)
+        return send_to_tokenize(gateway, request, text, true, error);
+    uint32_t *ids = arena_take(&gateway->scratch, (text.count + 1) * sizeof *ids);
+    size_t count;
+    if (!ids) return refuse_memory(error);
+    if (tokenizer_encode(gateway->options.tokenizer, gateway->tokenizer_scratch, text, true, ids,
+                         text.count + 1, &count))
+        return refuse(error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
+    return submit(gateway, request, ids, count, now_ns, error);
+}
+
+static enum status take_chat(struct gateway *gateway, struct request *request,
+                             const struct api_request *parsed, int64_t now_ns,
+                             struct api_error *error) {
+    const struct chat_template *chat_template = gateway->options.chat_template;
+    if (!gateway->options.tokenizer || !chat_template || !chat_template->present)
+        return refuse(
+            error, 400, NULL, "no_chat_template",
+            "This checkpoint has no tokenizer or no chat template, so it cannot chat. Use "
+            "/v1/completions.");
+    struct chat_rendering rendering = {0};
+    struct error reason = {0};
+    enum status status = chat_template_render(
+        chat_template, parsed->messages, parsed->message_count, true, NULL, 0, &rendering, &reason);
+    char *text = NULL;
+    if (status == STATUS_FULL) {
+        text = arena_take(&gateway->scratch, rendering.count);
+        if (!text) return refuse_memory(error);
+        status = chat_template_render(chat_template, parsed->messages, parsed->message_count, true,
+                                      text, rendering.count, &rendering, &reason);
+    }
+    if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
+    request->mode = rendering.stream;
+    token_stream_open(&request->words, gateway->options.tokenizer, request->stops, request->mode);
+    return take_text(gateway, request, (struct bytes){text ? text : "", rendering.count}, now_ns,
+                     error);
+}
+
+/* ---- plain prompts -------------------------------------------------------------------------- */
+
+/* The prompt in front of the answer. */
+static enum status echo_prompt(struct gateway *gateway, struct request *request,
+                               const struct api_request *parsed, struct api_error *error) {
+    struct bytes text = parsed->prompt_text;
+    if (!gateway->options.tokenizer && request->answer.logprobs) return STATUS_OK; /* its ids */
+    if (!gateway->options.tokenizer)
+        return refuse(error, 400, "echo", "unsupported_parameter",
+                      "This checkpoint has no tokenizer, so it cannot echo.");
+    if (parsed->prompt_is_tokens) {
+        size_t count = 0;
+        enum status status = tokenizer_decode(gateway->options.tokenizer, parsed->prompt_tokens,
+                                              parsed->prompt_token_count, false, NULL, 0, &count);
+        char *out = arena_take(&gateway->scratch, count + 1);
+        if (!out) return refuse_memory(error);
+        if (status == STATUS_FULL)
+            status = tokenizer_decode(gateway->options.tokenizer, parsed->prompt_tokens,
+                                      parsed->prompt_token_count, false, out, count, &count);
+        check(status == STATUS_OK);
+        text = (struct bytes){out, count};
+    }
+    if (!answer_text_add(&request->text, &request->arena, text)) return refuse_memory(error);
+    if (request->text.escaped_count > reply_text_bytes_max(gateway) / 2) return refuse_size(error);
+    return STATUS_OK;
+}
+
+static enum status take_prompt(struct gateway *gateway, struct request *request,
+                               const struct api_request *parsed, int64_t now_ns,
+                               struct api_error *error) {
+    const struct gateway_options *options = &gateway->options;
+    if (options->tokenizer)
+        token_stream_open(&request->words, options->tokenizer, request->stops, request->mode);
+    if (parsed->echo) {
+        enum status status = echo_prompt(gateway, request, parsed, error);
+        if (status) return status;
+    }
+    if (parsed->prompt_is_tokens)
+        return submit(gateway, request, parsed->prompt_tokens, parsed->prompt_token_count, now_ns,
+                      error);
+    if (!options->tokenizer)
+        return refuse(
+            error, 400, "prompt", "no_tokenizer",
+            "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
+    request->has_bos = options->prepend_bos;
+    return take_text(gateway, request, parsed->prompt_text, now_ns, error);
+}
+
+/* ---- the doors ------------------------------------------------------------------------------ */
+
+/* How tokens are chosen, and at which the answer ends. */
+static enum status fill_sampling(const struct gateway *gateway, struct request *request,
+                                 const struct api_request *parsed,
+                                 const struct record_client_request *record,
+                                 struct api_error *error) {
+    const struct gateway_options *options = &gateway->options;
+    request->sampling = parsed->sampling;
+    request->sampling.choice = 0;
+    if (!parsed->has_seed)
+        request->sampling.seed =
+            record->random[0] ^ (record->random[1] << 32 | record->random[1] >> 32);
+    if (!parsed->ignore_eos) {
+        request->stop_token_count = options->stop_token_count;
+        memcpy(request->stop_tokens, options->stop_tokens, sizeof options->stop_tokens);
+    }
+    request->model_stops_count = request->stop_token_count;
+    for (uint32_t i = 0; i < parsed->stop_token_count; i++)
+        request->stop_tokens[request->stop_token_count++] = parsed->stop_tokens[i];
+    if (parsed->bias_count == 0) return STATUS_OK;
+    size_t bytes = parsed->bias_count * sizeof *parsed->biases;
+    struct token_bias *biases = arena_take(&request->arena, bytes);
+    if (!biases) return refuse_memory(error);
+    memcpy(biases, parsed->biases, bytes);
+    request->biases = biases;
+    request->bias_count = parsed->bias_count;
+    return STATUS_OK;
+}
+
+static enum status fill(struct gateway *gateway, struct request *request,
+                        const struct api_request *parsed,
+                        const struct record_client_request *record, struct api_error *error) {
+    enum status status = fill_sampling(gateway, request, parsed, record, error);
+    if (status) return status;
+    request->stream = parsed->stream;
+    request->wants_receipt = parsed->return_receipt || record->wants_receipt;
+    request->wordless = parsed->wordless;
+    request->new_tokens_max = parsed->wordless ? 1 : parsed->new_tokens_max;
+    request->answer = (struct api_answer){
+        .endpoint = parsed->endpoint,
+        .include_usage = parsed->include_usage,
+        .token_ids = parsed->return_token_ids || gateway->options.tokenizer == NULL,
+        .logprobs = (parsed->sampling.flags & SAMPLING_LOGPROBS) != 0,
+        .tokenizer = gateway->options.tokenizer,
+        .id = request->id,
+        .created = record->unix_time,
+        .model = gateway->model_name,
+    };
+    request->mode = TOKEN_STREAM_PLAIN;
+    if (!parsed->stops) return STATUS_OK;
+    if (!gateway->options.tokenizer)
+        return refuse(error, 400, "stop", "unsupported_parameter",
+                      "This checkpoint has no tokenizer, so it cannot look for stop strings.");
+    struct stop_strings *stops = arena_take(&request->arena, sizeof *stops);
+    if (!stops) return refuse_memory(error);
+    *stops = *parsed->stops;
+    request->stops = stops;
+    return STATUS_OK;
+}
+
+static enum status ready(const struct gateway *gateway, size_t body_bytes,
+                         struct api_error *error) {
+    if (gateway->draining)
+        return refuse(error, 503, NULL, "draining", "The server is shutting down.");
+    if (body_bytes > gateway->options.body_bytes_max) {
+        api_error_set(error, 413, NULL, "request_too_large",
+                      "The request body has %zu bytes; at most %zu are allowed.", body_bytes,
+                      gateway->options.body_bytes_max);
+        return STATUS_INVALID;
+    }
+    return STATUS_OK;
+}
+
+static enum status begin(struct gateway *gateway, const struct record_client_request *record,
+                         const struct api_request *parsed, struct request *request, int64_t now_ns,
+                         struct api_error *error) {
+    enum status status = fill(gateway, request, parsed, record, error);
+    if (status) return status;
+    return parsed->endpoint == API_CHAT ? take_chat(gateway, request, parsed, now_ns, error)
+                                        : take_prompt(gateway, request, parsed, now_ns, error);
+}
+
+/* NULL: *error says why. */
+static struct request *claim(struct gateway *gateway, const struct record_client_request *record,
+                             uint32_t account, uint32_t choice_count, struct api_error *error) {
+    if (!accounts_hold(&gateway->accounts, account, choice_count)) {
+        (void)refuse(error, 429, NULL, "rate_limit_exceeded",
+                     "This account has as many requests under way as it may. Try again later.");
+        return NULL;
+    }
+    struct request *request = request_claim(gateway, record, choice_count);
+    if (request) {
+        request->account = account;
+        return request;
+    }
+    accounts_release(&gateway->accounts, account, choice_count);
+    (void)refuse(error, 429, NULL, "queue_full",
+                 "The server is serving as many requests as it can. Try again later.");
+    return NULL;
+}
+
+enum status intake_request(struct gateway *gateway, const struct record_client_request *record,
+                           enum api_endpoint endpoint, uint32_t account, int64_t now_ns) {
+    enum metrics_endpoint counted = endpoint == API_CHAT ? METRICS_CHAT : METRICS_COMPLETIONS;
+    size_t body_at =
+        record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
+    struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
+    struct api_defaults defaults = {.sampling = gateway->options.sampling,
+                                    .model_name = gateway->model_name};
+    struct api_request parsed;
+    struct api_error error;
+    arena_clear(&gateway->scratch);
+    enum status status = ready(gateway, body.count, &error);
+    if (!status &&
+        !api_request_parse(&gateway->scratch, endpoint, body, &defaults, &parsed, &error))
+        status = STATUS_INVALID;
+    if (status) return reply_error(gateway, record->connection, counted, &error);
+
+    struct request *request = claim(gateway, record, account, parsed.choice_count, &error);
+    if (!request) return reply_error(gateway, record->connection, counted, &error);
+    request->tenant = accounts_tenant(&gateway->accounts, account, parsed.cache_salt);
+    request->times.arrived_ns = now_ns;
+    status = begin(gateway, record, &parsed, request, now_ns, &error);
+    if (status) {
+        request_release(gateway, request);
+        if (status == STATUS_FULL) return status;
+        return reply_error(gateway, record->connection, counted, &error);
+    }
+    if (request->stream)
+        gateway->wake_ns[request_slot(gateway, request)] = now_ns + gateway->options.keep_alive_ns;
+    return STATUS_OK;
+}
+
+/* A refusal after a keep-alive: the stream has begun and can only say so inside. */
+static void write_failed(struct json_writer *writer, const void *context) {
+    api_response_failed(writer, context);
+}
+
+static enum status refuse_late(struct gateway *gateway, struct request *request,
+                               const struct api_error *error) {
+    enum status status;
+    if (!request->begun) {
+        status = reply_error(gateway, request->connection, request_endpoint(request), error);
+    } else {
+        uint32_t mark = gateway->outbox.used;
+        status = reply_data(gateway, request, write_failed, error);
+        if (!status) status = reply_end(gateway, request);
+        if (status) gateway->outbox.used = mark;
+    }
+    if (!status) request_release(gateway, request);
+    return status;
+}
+
+enum status intake_tokenized(struct gateway *gateway, const struct record_tokenized *record,
+                             int64_t now_ns) {
+    struct request *request = request_find(gateway, record->request);
+    struct api_error error;
+    enum status status = STATUS_OK;
+    if (!request || request->state != REQUEST_TOKENIZING)
+        return STATUS_OK; /* its client has gone */
+    if (record->token_count == 0)
+        status = refuse(&error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
+    if (!status)
+        status = submit(gateway, request, record_tail_at(record, sizeof *record),
+                        record->token_count, now_ns, &error);
+    return status == STATUS_INVALID ? refuse_late(gateway, request, &error) : status;
+}
+
+enum status intake_settle(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    struct api_error error;
+    enum status status = settle(gateway, leader, now_ns, &error);
+    return status == STATUS_INVALID ? refuse_late(gateway, leader, &error) : status;
+}
+
+enum status intake_give_up(struct gateway *gateway, struct request *leader) {
+    struct api_error error;
+    api_error_no_unit(&error);
+    return refuse_late(gateway, leader, &error);
+}

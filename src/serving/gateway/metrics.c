@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/metrics.h"
+
+#include "base/check.h"
+#include "base/format.h"
+
+static const uint32_t statuses[METRICS_STATUS_COUNT] = {200, 400, 401, 403, 404, 405, 413,
+                                                        422, 429, 499, 500, 503, 0 /* any other */};
+
+void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoint,
+                          uint32_t http_status) {
+    check(endpoint < METRICS_ENDPOINT_COUNT);
+    uint32_t column = 0;
+    while (column < METRICS_STATUS_COUNT - 1 && statuses[column] != http_status)
+        column++;
+    metrics->answers[endpoint][column]++;
+}
+
+void metrics_count_tokens(struct metrics *metrics, struct metrics_times *times, int64_t now_ns) {
+    if (!times->has_token) {
+        times->has_token = true;
+        times->first_token_ns = now_ns;
+        histogram_add(&metrics->first_token_ns, &histogram_times,
+                      (uint64_t)(now_ns - times->arrived_ns));
+    }
+    times->last_token_ns = now_ns;
+}
+
+void metrics_count_end(struct metrics *metrics, const struct metrics_times *times,
+                       const struct record_finished *record, bool stopped, int64_t now_ns) {
+    metrics->ended[record->reason]++;
+    metrics->prompt_hit_tokens += record->work.prompt_hit_tokens;
+    metrics->prompt_miss_tokens += record->work.prompt_miss_tokens;
+    metrics->output_tokens += record->output_tokens;
+    if (record->work.queue_ns >= 0)
+        histogram_add(&metrics->queue_ns, &histogram_times, (uint64_t)record->work.queue_ns);
+    if (!stopped && record->reason != FINISH_STOP_TOKEN && record->reason != FINISH_LENGTH) return;
+    histogram_add(&metrics->whole_ns, &histogram_times, (uint64_t)(now_ns - times->arrived_ns));
+    histogram_add(&metrics->prompt_lengths, &histogram_counts,
+                  (uint64_t)record->work.prompt_hit_tokens + record->work.prompt_miss_tokens);
+    histogram_add(&metrics->output_lengths, &histogram_counts, record->output_tokens);
+    if (record->output_tokens > 1 && times->has_token)
+        histogram_add(&metrics->token_ns, &histogram_times,
+                      (uint64_t)(times->last_token_ns - times->first_token_ns) /
+                          (record->output_tokens - 1));
+}
+
+void metrics_count_step(struct metrics *metrics, const struct record_unit_load *before,
+                        const struct record_unit_load *load) {
+    if (load->steps_total == before->steps_total) return;
+    histogram_add(&metrics->step_ns, &histogram_times, (uint64_t)load->last_step_ns);
+    histogram_add(&metrics->step_rows, &histogram_counts, load->last_step_rows);
+    histogram_add(&metrics->step_tokens, &histogram_counts, load->last_step_tokens);
+}
+
+static void write_family(struct json_writer *writer, const char *name, const char *type,
+                         const char *help) {
+    const char *const parts[] = {"# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n"};
+    for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
+        json_writer_text(writer, parts[i]);
+}
+
+static void write_sample(struct json_writer *writer, const char *name, uint64_t value) {
+    json_writer_text(writer, name);
+    json_writer_text(writer, " ");
+    json_writer_unsigned(writer, value);
+    json_writer_text(writer, "\n");
+}
+
+static void write_one(struct json_writer *writer, const char *name, const char *type,
+                      const char *help, uint64_t value) {
+    write_family(writer, name, type, help);
+    write_sample(writer, name, value);
+}
+
+static void write_seconds(struct json_writer *writer, const char *name, const char *help,
+                          int64_t ns) {
+    char text[128];
+    write_family(writer, name, "gauge", help);
+    format_text(text, sizeof text, "%s %lld.%06lld\n", name, (long long)(ns / 1000000000),
+                (long long)(ns % 1000000000 / 1000));
+    json_writer_text(writer, text);
+}
+
+#define NS_PER_SECOND 1000000000ull
+
+/* In buckets as Prometheus wants them: each counts all values up to its bound. `unit`: 1, or
+ * NS_PER_SECOND for nanoseconds that are shown as seconds. */
+static void write_histogram(struct json_writer *writer, const char *name, const char *help,
+                            const struct histogram *histogram, const struct histogram_scale *scale,
+                            uint64_t unit) {
+    char text[160];
+    uint64_t below = 0, total = histogram_total(histogram), sum = histogram->sum;
+    write_family(writer, name, "histogram", help);
+    for (uint32_t i = 0; i < scale->bound_count; i++) {
+        below += histogram->counts[i];
+        format_text(text, sizeof text, "%s_bucket{le=\"%.9g\"} %llu\n", name,
+                    (double)scale->bounds[i] / (double)unit, (unsigned long long)below);
+        json_writer_text(writer, text);
+    }
+    format_text(text, sizeof text, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum %llu", name,
+                (unsigned long long)total, name, (unsigned long long)(sum / unit));
+    json_writer_text(writer, text);
+    if (unit == NS_PER_SECOND)
+        format_text(text, sizeof text, ".%09llu", (unsigned long long)(sum % unit));
+    json_writer_text(writer, unit == NS_PER_SECOND ? text : "");
+    format_text(text, sizeof text, "\n%s_count %llu\n", name, (unsigned long long)total);
+    json_writer_text(writer, text);
+}
+
+static void write_times(struct json_writer *writer, const char *name, const char *help,
+                        const struct histogram *histogram) {
+    write_histogram(writer, name, help, histogram, &histogram_times, NS_PER_SECOND);
+}
+
+static void write_counts(struct json_writer *writer, const char *name, const char *help,
+                         const struct histogram *histogram) {
+    write_histogram(writer, name, help, histogram, &histogram_counts, 1);
+}
+
+static void write_histograms(struct json_writer *writer, const struct metrics *metrics) {
+    write_times(writer, "fathom_time_to_first_token_seconds",
+                "From a request's arrival to its first token.", &metrics->first_token_ns);
+    write_times(writer, "fathom_time_per_output_token_seconds",
+                "Mean time from token to token of each answer, after its first.",
+                &metrics->token_ns);
+    write_times(writer, "fathom_request_seconds", "From a request's arrival to its answer's end.",
+                &metrics->whole_ns);
+    write_times(writer, "fathom_queue_seconds",
+                "From a request's submission to the first step that computes it.",
+                &metrics->queue_ns);
+    write_counts(writer, "fathom_prompt_length_tokens", "Prompt tokens of each answered request.",
+                 &metrics->prompt_lengths);
+    write_counts(writer, "fathom_output_length_tokens", "Tokens of each answer.",
+                 &metrics->output_lengths);
+    write_times(writer, "fathom_step_compute_seconds", "Time each step took to compute.",
+                &metrics->step_ns);
+    write_counts(writer, "fathom_step_batch_rows", "Requests in each step.", &metrics->step_rows);
+    write_counts(writer, "fathom_step_batch_tokens", "Tokens in each step.", &metrics->step_tokens);
+}
+
+static void write_answers(struct json_writer *writer, const struct metrics *metrics) {
+    static const char *const endpoints[METRICS_ENDPOINT_COUNT] = {
+        [METRICS_CHAT] = "chat_completions", [METRICS_COMPLETIONS] = "completions",
+        [METRICS_MODELS] = "models",         [METRICS_HEALTH] = "health",
+        [METRICS_METRICS] = "metrics",       [METRICS_FLEET] = "fleet",
+        [METRICS_OTHER] = "other",
+    };
+    write_family(writer, "fathom_http_requests_total", "counter",
+                 "Answers by endpoint and HTTP status (499: the client left before).");
+    for (uint32_t endpoint = 0; endpoint < METRICS_ENDPOINT_COUNT; endpoint++)
+        for (uint32_t i = 0; i < METRICS_STATUS_COUNT; i++) {
+            if (metrics->answers[endpoint][i] == 0) continue;
+            char name[128];
+            format_text(name, sizeof name,
+                        "fathom_http_requests_total{endpoint=\"%s\",status=\"%u\"}",
+                        endpoints[endpoint], statuses[i]);
+            write_sample(writer, name, metrics->answers[endpoint][i]);
+        }
+}
+
+static void write_ended(struct json_writer *writer, const struct metrics *metrics) {
+    static const char *const reasons[FINISH_REASON_COUNT] = {
+        [FINISH_STOP_TOKEN] = "stop_token",
+        [FINISH_LENGTH] = "length",
+        [FINISH_CANCELLED] = "cancelled",
+        [FINISH_REFUSED_QUEUE] = "refused_queue",
+        [FINISH_REFUSED_TOO_LARGE] = "refused_too_large",
+        [FINISH_REFUSED_DRAINING] = "refused_draining",
+        [FINISH_FAILED] = "failed",
+        [FINISH_HANDED_OVER] = "handed_over",
+    };
+    write_family(writer, "fathom_requests_ended_total", "counter",
+                 "Requests that left the unit, by reason.");
+    for (uint32_t i = 0; i < FINISH_REASON_COUNT; i++) {
+        char name[96];
+        format_text(name, sizeof name, "fathom_requests_ended_total{reason=\"%s\"}", reasons[i]);
+        write_sample(writer, name, metrics->ended[i]);
+    }
+}
+
+static void write_info(struct json_writer *writer, const struct metrics_gauges *gauges) {
+    write_family(writer, "fathom_info", "gauge", "What is served.");
+    json_writer_text(writer, "fathom_info{model=");
+    json_writer_string(writer,
+                       gauges->model); /* label values escape as JSON does, as far as names go */
+    json_writer_text(writer, ",version=");
+    json_writer_string(writer, gauges->version);
+    json_writer_text(writer, ",numerics=");
+    json_writer_string(writer, gauges->numerics_id);
+    json_writer_text(writer, "} 1\n");
+}
+
+static void write_fleet(struct json_writer *writer, const struct metrics_gauges *gauges) {
+    static const char *const states[] = {[FLEET_JOINING] = "joining",
+                                         [FLEET_SERVING] = "serving",
+                                         [FLEET_SILENT] = "silent",
+                                         [FLEET_REFUSED] = "refused"};
+    uint32_t counts[ARRAY_COUNT(states)] = {0}, draining = 0;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        counts[gauges->fleet->units[i].state] += !gauges->fleet->units[i].draining;
+        draining += gauges->fleet->units[i].draining;
+    }
+    write_family(writer, "fathom_units", "gauge", "Units that are connected, by what they do.");
+    for (uint32_t state = FLEET_JOINING; state < ARRAY_COUNT(states); state++) {
+        char name[64];
+        format_text(name, sizeof name, "fathom_units{state=\"%s\"}", states[state]);
+        write_sample(writer, name, counts[state]);
+    }
+    write_sample(writer, "fathom_units{state=\"draining\"}", draining);
+    write_one(writer, "fathom_unit_losses_total", "counter",
+              "Units that were lost, or fell silent, while they served.",
+              gauges->fleet->losses_total);
+    write_one(writer, "fathom_units_refused_total", "counter",
+              "Units that serve another model or other numerics, or broke the rules.",
+              gauges->fleet->refused_total);
+    write_one(writer, "fathom_requests_queued", "gauge", "Requests that wait for a unit.",
+              gauges->requests_queued);
+    write_one(writer, "fathom_requests_resumed_total", "counter",
+              "Times that a request went on at another unit.", gauges->requests_resumed);
+}
+
+/* Nothing, where no unit has one. */
+static void write_storage(struct json_writer *writer, const struct record_unit_load *load,
+                          const struct fleet *fleet) {
+    uint32_t ranks[KV_STORAGE_COUNT] = {0};
+    if (load->kv_storage == KV_STORAGE_NONE) return;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        for (uint32_t r = 0; fleet_is_member(fleet, i) && r < fleet->units[i].hello.rank_count; r++)
+            ranks[fleet->units[i].ranks[r].load.kv_storage]++;
+    write_family(writer, "fathom_kv_storage_ranks", "gauge",
+                 "Ranks with a KV storage; those whose disk is full or fails only read.");
+    write_sample(writer, "fathom_kv_storage_ranks{state=\"on\"}", ranks[KV_STORAGE_ON]);
+    write_sample(writer, "fathom_kv_storage_ranks{state=\"read only\"}",
+                 ranks[KV_STORAGE_READ_ONLY]);
+    write_family(writer, "fathom_kv_loaded_tokens_total", "counter",
+                 "Tokens whose KV rows came from the storage, by tier.");
+    write_sample(writer, "fathom_kv_loaded_tokens_total{tier=\"disk\"}",
+                 load->loaded_disk_tokens_total);
+    write_sample(writer, "fathom_kv_loaded_tokens_total{tier=\"host\"}",
+                 load->loaded_host_tokens_total);
+    write_family(
+        writer, "fathom_kv_loads_in_step_total", "counter",
+        "Rows that waited in a step for their blocks, layer by layer, by whether all came.");
+    write_sample(writer, "fathom_kv_loads_in_step_total{end=\"whole\"}", load->loads_in_step_total);
+    write_sample(writer, "fathom_kv_loads_in_step_total{end=\"lost\"}",
+                 load->loads_in_step_lost_total);
+    write_one(writer, "fathom_kv_blocks_kept_total", "counter", "KV blocks given to the storage.",
+              load->kept_blocks_total);
+    write_one(writer, "fathom_kv_blocks_dropped_total", "counter",
+              "KV blocks that it did not take, for want of room or time.",
+              load->dropped_blocks_total);
+    write_one(writer, "fathom_kv_storage_writable", "gauge",
+              "1: the storage takes blocks; 0: the disk of one rank at least is full or fails.",
+              load->kv_storage == KV_STORAGE_ON);
+}
+
+static void write_load(struct json_writer *writer, const struct metrics_gauges *gauges) {
+    const struct record_unit_load *load = &gauges->load;
+    write_one(writer, "fathom_requests_running", "gauge", "Requests that hold KV pages.",
+              load->requests_running);
+    write_one(writer, "fathom_requests_waiting", "gauge", "Requests that wait for KV pages.",
+              load->requests_waiting);
+    write_family(writer, "fathom_kv_pages", "gauge", "KV pages; free + held + cached = total.");
+    write_sample(writer, "fathom_kv_pages{state=\"free\"}", load->pages_free);
+    write_sample(writer, "fathom_kv_pages{state=\"held\"}", load->pages_held);
+    write_sample(writer, "fathom_kv_pages{state=\"cached\"}", load->pages_cached);
+    write_one(writer, "fathom_kv_pages_total", "gauge", "KV pages in all.", gauges->page_count);
+    write_one(writer, "fathom_steps_total", "counter", "Steps the engine has run.",
+              load->steps_total);
+    write_one(writer, "fathom_step_prompt_tokens_total", "counter", "Prompt tokens computed.",
+              load->prompt_tokens_total);
+    write_one(writer, "fathom_step_output_tokens_total", "counter", "Tokens generated.",
+              load->output_tokens_total);
+    write_one(writer, "fathom_step_recomputed_tokens_total", "counter",
+              "Tokens computed again after an interruption.", load->recomputed_tokens_total);
+    write_one(writer, "fathom_drafts_total", "counter", "Tokens guessed ahead by the MTP layer.",
+              load->drafts_total);
+    write_one(writer, "fathom_drafts_accepted_total", "counter",
+              "Guessed tokens that were right, each a token without a step of its own.",
+              load->drafts_right_total);
+    write_one(writer, "fathom_preemptions_total", "counter",
+              "Running requests interrupted because no KV page was left.", load->preemptions_total);
+    write_one(writer, "fathom_kv_pages_evicted_total", "counter", "Cached KV pages that made room.",
+              load->evicted_pages_total);
+    write_family(writer, "fathom_kv_transfers_total", "counter",
+                 "Prompts' KV blocks on their way to the unit that answers: all arrived, or not.");
+    write_sample(writer, "fathom_kv_transfers_total{end=\"arrived\"}",
+                 load->transfers_arrived_total);
+    write_sample(writer, "fathom_kv_transfers_total{end=\"failed\"}", load->transfers_failed_total);
+    write_storage(writer, load, gauges->fleet);
+    write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",
+              load->last_step_rows);
+    write_one(writer, "fathom_step_tokens", "gauge", "Tokens in the last step.",
+              load->last_step_tokens);
+    write_seconds(writer, "fathom_step_seconds", "Time the last step took to compute.",
+                  load->last_step_ns);
+}
+
+/* A sample of a unit, and of a layer unless that is LIMIT_LAYERS; value in millionths. */
+static void write_millionths(struct json_writer *writer, const char *name, uint32_t unit,
+                             uint32_t layer, uint64_t value) {
+    char text[128], of_layer[32] = "";
+    if (layer < LIMIT_LAYERS) format_text(of_layer, sizeof of_layer, ",layer=\"%u\"", layer);
+    format_text(text, sizeof text, "%s{unit=\"%u\"%s} %llu.%06llu\n", name, unit, of_layer,
+                (unsigned long long)(value / 1000000), (unsigned long long)(value % 1000000));
+    json_writer_text(writer, text);
+}
+
+struct expert_family {
+    const char *name, *type, *help;
+    size_t offset; /* of a uint64_t in struct record_experts */
+    bool seconds;  /* ... in nanoseconds */
+};
+
+#define AT(field) offsetof(struct record_experts, field)
+
+static const struct expert_family expert_families[] = {
+    {"fathom_expert_maps_total", "counter", "New maps of experts to ranks carried out.",
+     AT(rebalances_total), false},
+    {"fathom_experts_moved_total", "counter", "Experts that came to another rank.", AT(moves_total),
+     false},
+    {"fathom_experts_moved_bytes_total", "counter", "Bytes of their weights.", AT(bytes_total),
+     false},
+    {"fathom_expert_moves_failed_total", "counter", "Experts that did not arrive as they were.",
+     AT(failures_total), false},
+    {"fathom_expert_stall_seconds_total", "counter", "Time that steps waited for new maps.",
+     AT(stall_ns_total), true},
+    {"fathom_expert_stall_seconds_max", "gauge", "... for one at most.", AT(stall_ns_max), true},
+};
+
+static void write_expert_family(struct json_writer *writer, const struct fleet *fleet,
+                                const struct expert_family *family) {
+    write_family(writer, family->name, family->type, family->help);
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct fleet_unit *unit = &fleet->units[i];
+        char name[96];
+        uint64_t value;
+        if (!fleet_is_member(fleet, i) || !unit->experts.ranks) continue;
+        memcpy(&value, (const char *)&unit->experts + family->offset, sizeof value);
+        format_text(name, sizeof name, "%s{unit=\"%u\"}", family->name, unit->id.value);
+        if (family->seconds)
+            write_millionths(writer, family->name, unit->id.value, LIMIT_LAYERS, value / 1000);
+        else
+            write_sample(writer, name, value);
+    }
+}
+
+static void write_balances(struct json_writer *writer, const struct fleet *fleet) {
+    write_family(writer, "fathom_expert_balance", "gauge",
+                 "Mean load of ranks by the largest, over all layers or of one.");
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
+        const struct fleet_unit *unit = &fleet->units[i];
+        if (!fleet_is_member(fleet, i) || !unit->experts.balance) continue;
+        write_millionths(writer, "fathom_expert_balance", unit->id.value, LIMIT_LAYERS,
+                         unit->experts.balance);
+        for (uint32_t layer = 0; layer < unit->experts.layer_count; layer++)
+            if (unit->experts.layer_balance[layer])
+                write_millionths(writer, "fathom_expert_balance", unit->id.value, layer,
+                                 unit->experts.layer_balance[layer]);
+    }
+}
+
+static void write_experts(struct json_writer *writer, const struct fleet *fleet) {
+    bool any = false;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        any |= fleet_is_member(fleet, i) && fleet->units[i].experts.ranks;
+    if (!any) return;
+    write_balances(writer, fleet);
+    for (size_t i = 0; i < ARRAY_COUNT(expert_families); i++)
+        write_expert_family(writer, fleet, &expert_families[i]);
+}
+
+void metrics_write(struct json_writer *writer, const struct metrics *metrics,
+                   const struct metrics_gauges *gauges) {
+    write_info(writer, gauges);
+    write_seconds(writer, "fathom_uptime_seconds", "Time since the first event.",
+                  gauges->uptime_ns);
+    write_answers(writer, metrics);
+    write_one(writer, "fathom_requests_held", "gauge", "Requests the gateway holds.",
+              gauges->requests_held);
+    write_one(writer, "fathom_requests_cancelled_total", "counter",
+              "Requests whose client left before the end.", metrics->cancelled);
+    write_ended(writer, metrics);
+    write_one(writer, "fathom_prompt_tokens_total", "counter", "Prompt tokens of ended requests.",
+              metrics->prompt_hit_tokens + metrics->prompt_miss_tokens);
+    write_one(writer, "fathom_prompt_cache_hit_tokens_total", "counter",
+              "Prompt tokens found in the cache, of ended requests.", metrics->prompt_hit_tokens);
+    write_one(writer, "fathom_prompt_cache_miss_tokens_total", "counter",
+              "Prompt tokens that had to be computed, of ended requests.",
+              metrics->prompt_miss_tokens);
+    write_one(writer, "fathom_output_tokens_total", "counter",
+              "Tokens generated for ended requests.", metrics->output_tokens);
+    if (gauges->accounts) accounts_write_metrics(writer, gauges->accounts);
+    write_fleet(writer, gauges);
+    write_load(writer, gauges);
+    write_experts(writer, gauges->fleet);
+    write_histograms(writer, metrics);
+}

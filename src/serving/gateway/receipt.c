@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/receipt.h"
+
+#include "base/check.h"
+#include "base/format.h"
+#include "serving/gateway/answer.h"
+#include "serving/gateway/handover.h"
+
+bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens) {
+    uint64_t obtained = (uint64_t)work->device_tokens + work->host_tokens + work->disk_tokens +
+                        work->transferred_tokens + work->computed_tokens;
+    return (uint64_t)work->prompt_hit_tokens + work->prompt_miss_tokens == prompt_tokens &&
+           obtained <= prompt_tokens;
+}
+
+void receipt_hear(struct receipt *receipt, enum receipt_part part, const struct unit_work *work) {
+    receipt->parts[part].heard = true;
+    receipt->parts[part].work = *work;
+    if (receipt->parts[part].settles) receipt->first = *work;
+}
+
+void receipt_settle(struct receipt *receipt, enum receipt_part part) {
+    if (receipt->settled) return;
+    receipt->settled = receipt->parts[part].settles = true;
+    receipt->first = receipt->parts[part].work;
+}
+
+/* What a unit did besides computing the prompt for the first time. */
+static void add_extras(struct unit_work *sum, const struct unit_work *work, bool settles) {
+    sum->transferred_tokens += work->transferred_tokens;
+    sum->reloaded_tokens += work->reloaded_tokens;
+    sum->recomputed_tokens += work->recomputed_tokens;
+    sum->drafts_made += work->drafts_made;
+    sum->drafts_right += work->drafts_right;
+    sum->preemptions += work->preemptions;
+    sum->transfer_ns += work->transfer_ns;
+    if (settles) return;
+    sum->reloaded_tokens += work->host_tokens + work->disk_tokens;
+    sum->recomputed_tokens += work->computed_tokens;
+}
+
+static void leave(struct receipt *receipt, enum receipt_part part, struct receipt_stay stay) {
+    const struct unit_work *work = &receipt->parts[part].work;
+    if (!receipt->parts[part].heard) return;
+    add_extras(&receipt->sum, work, receipt->parts[part].settles);
+    stay.rank = work->rank;
+    receipt->stays[receipt->stay_count++ % RECEIPT_STAYS_MAX] = stay;
+    memset(&receipt->parts[part], 0, sizeof receipt->parts[part]);
+}
+
+static struct receipt_stay stay_of(const struct gateway *gateway, const struct request *request,
+                                   enum receipt_part part) {
+    uint32_t unit = part == RECEIPT_PROMPT ? request->prefill : request->unit;
+    enum unit_role role = part == RECEIPT_PROMPT         ? UNIT_PREFILL
+                          : request->task == TASK_ANSWER ? UNIT_BOTH
+                                                         : UNIT_DECODE;
+    struct receipt_stay stay = {.role = (uint8_t)role};
+    if (unit != FLEET_NONE) stay.unit = gateway->fleet.units[unit].id;
+    return stay;
+}
+
+void receipt_leave(const struct gateway *gateway, struct request *request, enum receipt_part part) {
+    leave(&request->receipt, part, stay_of(gateway, request, part));
+}
+
+struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_tokens) {
+    struct unit_work total = {.prompt_miss_tokens = prompt_tokens, .queue_ns = -1};
+    struct unit_work extras = receipt->sum;
+    bool settled = receipt->settled;
+    if (settled) total = receipt->first;
+    for (int part = RECEIPT_PART_COUNT; part-- > 0;) {
+        if (!receipt->parts[part].heard) continue;
+        bool counts = receipt->parts[part].settles || !settled; /* it may end without a token */
+        if (!settled) total = receipt->parts[part].work;
+        settled = true;
+        add_extras(&extras, &receipt->parts[part].work, counts);
+    }
+    total.transferred_tokens = extras.transferred_tokens;
+    total.reloaded_tokens = extras.reloaded_tokens;
+    total.recomputed_tokens = extras.recomputed_tokens;
+    total.drafts_made = extras.drafts_made;
+    total.drafts_right = extras.drafts_right;
+    total.preemptions = extras.preemptions;
+    total.transfer_ns = extras.transfer_ns;
+    return total;
+}
+
+/* ---- as JSON --------------------------------------------------------------------------------- */
+
+static void write_count(struct json_writer *writer, const char *name, uint64_t value) {
+    json_writer_text(writer, name);
+    json_writer_unsigned(writer, value);
+}
+
+/* In milliseconds, to the microsecond. */
+static void write_ms(struct json_writer *writer, const char *name, int64_t ns) {
+    char text[48];
+    uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
+    format_text(text, sizeof text, "%llu.%03llu", (unsigned long long)(us / 1000),
+                (unsigned long long)(us % 1000));
+    json_writer_text(writer, name);
+    json_writer_text(writer, text);
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* queue + load + prefill = ttft, ttft + transfer + decode = total: what a unit says of times is
+ * measured by its own clock, so it is cut to what passed here. */
+static void write_times(struct json_writer *writer, const struct request *request,
+                        const struct unit_work *work) {
+    const struct metrics_times *times = &request->times;
+    int64_t total = request->receipt.ended_ns - times->arrived_ns;
+    int64_t first = times->has_token ? times->first_token_ns - times->arrived_ns : total;
+    int64_t prefill = least(work->prefill_ns, first), load = least(work->load_ns, first - prefill);
+    int64_t transfer = least(work->transfer_ns, total - first);
+    write_ms(writer, ",\"ms\":{\"queue\":", first - prefill - load);
+    write_ms(writer, ",\"load\":", load);
+    write_ms(writer, ",\"prefill\":", prefill);
+    write_ms(writer, ",\"transfer\":", transfer);
+    write_ms(writer, ",\"decode\":", total - first - transfer);
+    write_ms(writer, ",\"ttft\":", first);
+    write_ms(writer, ",\"total\":", total);
+    json_writer_text(writer, "}");
+}
+
+static void write_stays(struct json_writer *writer, const struct receipt *receipt) {
+    static const char *const roles[UNIT_ROLE_COUNT] = {
+        [UNIT_BOTH] = "both", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
+    uint32_t count = receipt->stay_count, first = 0;
+    if (count > RECEIPT_STAYS_MAX) first = count - RECEIPT_STAYS_MAX;
+    json_writer_text(writer, ",\"ran\":[");
+    for (uint32_t i = first; i < count; i++) {
+        const struct receipt_stay *stay = &receipt->stays[i % RECEIPT_STAYS_MAX];
+        write_count(writer, i > first ? ",{\"unit\":" : "{\"unit\":", stay->unit.value);
+        write_count(writer, ",\"rank\":", stay->rank);
+        json_writer_text(writer, ",\"role\":\"");
+        json_writer_text(writer, roles[stay->role]);
+        json_writer_text(writer, "\"}");
+    }
+    json_writer_text(writer, "]");
+}
+
+static void write_work(struct json_writer *writer, const struct unit_work *work,
+                       uint32_t prompt_tokens) {
+    write_count(writer, ",\"prompt\":{\"tokens\":", prompt_tokens);
+    write_count(writer, ",\"hit\":", work->prompt_hit_tokens);
+    write_count(writer, ",\"miss\":", work->prompt_miss_tokens);
+    write_count(writer, ",\"device\":", work->device_tokens);
+    write_count(writer, ",\"host\":", work->host_tokens);
+    write_count(writer, ",\"disk\":", work->disk_tokens);
+    write_count(writer, ",\"computed\":", work->computed_tokens);
+    write_count(writer, "},\"transferred\":", work->transferred_tokens);
+    write_count(writer, ",\"reloaded\":", work->reloaded_tokens);
+    write_count(writer, ",\"recomputed\":", work->recomputed_tokens);
+}
+
+static void write_receipt(struct json_writer *writer, const struct gateway *gateway,
+                          const struct request *request) {
+    struct receipt receipt = request->receipt;
+    for (int part = RECEIPT_PART_COUNT; part-- > 0;)
+        leave(&receipt, part, stay_of(gateway, request, part));
+    struct unit_work work = receipt_total(&receipt, request->prompt_tokens);
+    char id[40];
+    format_text(id, sizeof id, "%016llx%016llx", (unsigned long long)request->id.high,
+                (unsigned long long)request->id.low);
+    json_writer_text(writer, "{\"request\":\"");
+    json_writer_text(writer, id);
+    write_count(writer, "\",\"index\":", request->index);
+    json_writer_text(writer, ",\"finish_reason\":\"");
+    json_writer_text(writer, answer_finish(request));
+    json_writer_text(writer, "\"");
+    write_times(writer, request, &work);
+    write_stays(writer, &receipt);
+    write_work(writer, &work, request->prompt_tokens);
+    write_count(writer, ",\"output\":", request_told_tokens(request));
+    write_count(writer, ",\"drafts\":{\"made\":", work.drafts_made);
+    write_count(writer, ",\"right\":", work.drafts_right);
+    write_count(writer, "},\"restarts\":{\"units\":", receipt.attempts ? receipt.attempts - 1 : 0);
+    write_count(writer, ",\"preemptions\":", work.preemptions);
+    json_writer_text(writer, "}}");
+}
+
+struct bytes receipt_text(struct gateway *gateway, const struct request *leader) {
+    size_t room = leader->choice_count * RECEIPT_BYTES_MAX;
+    struct json_writer writer = {.out = arena_take(&gateway->scratch, room), .room = room};
+    check(writer.out);
+    if (leader->choice_count > 1) json_writer_text(&writer, "[");
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        if (i > 0) json_writer_text(&writer, ",");
+        write_receipt(&writer, gateway, leader->choices[i]);
+    }
+    if (leader->choice_count > 1) json_writer_text(&writer, "]");
+    check(json_writer_fits(&writer));
+    return (struct bytes){writer.out, writer.count};
+}

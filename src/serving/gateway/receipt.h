@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What an answer took, over all units that worked on it: the account behind `usage` and the ledger,
+ * and the receipt that a client may ask for. Each unit tells its part with every token
+ * (struct unit_work); here the parts are put together.
+ *
+ * Whose hits count: those of the unit that computed the prompt to the answer's first token. From
+ * then on the account of the prompt is settled, whatever becomes of that unit; before, a unit that
+ * is lost or fails takes its account along, and the next one's counts. So for every answer
+ *
+ *   hit + miss = device + host + disk + computed = prompt
+ *
+ * and what units did besides (for an answer that moved, a transfer that failed, pages taken away)
+ * is transferred, reloaded or recomputed.
+ */
+#ifndef SERVING_GATEWAY_RECEIPT_H
+#define SERVING_GATEWAY_RECEIPT_H
+
+#include "base/json_writer.h"
+#include "contract/record.h"
+
+struct gateway;
+struct request;
+
+#define RECEIPT_STAYS_MAX 8              /* units that a receipt names: the last ones */
+#define RECEIPT_BYTES_MAX ((size_t)2048) /* of one answer's, as JSON */
+
+enum receipt_part { RECEIPT_ANSWER, RECEIPT_PROMPT, RECEIPT_PART_COUNT }; /* of request's units */
+
+struct receipt_stay { /* at a unit */
+    struct unit_id unit;
+    uint32_t rank;
+    uint8_t role; /* enum unit_role, of what it did */
+};
+
+struct receipt {
+    bool settled; /* the first token has come, from ... */
+    struct unit_work first;
+    struct unit_work sum; /* of units that it has parted from, besides */
+    struct {
+        bool heard, settles; /* it has told `work`; its is `first` */
+        struct unit_work work;
+    } parts[RECEIPT_PART_COUNT]; /* of the units that have it now */
+    struct receipt_stay stays[RECEIPT_STAYS_MAX];
+    uint32_t stay_count; /* in all */
+    uint32_t attempts;   /* units that it was given to for its answer */
+    int64_t ended_ns;
+};
+
+/* False: this cannot be what a unit did for a prompt so long. */
+bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens);
+
+/* One of its units has told what it has done so far; the first token of all came with it. */
+void receipt_hear(struct receipt *receipt, enum receipt_part part, const struct unit_work *work);
+void receipt_settle(struct receipt *receipt, enum receipt_part part);
+
+/* It is about to part from that unit. */
+void receipt_leave(const struct gateway *gateway, struct request *request, enum receipt_part part);
+
+/* All of it, as it stands: first, parted and present units together. */
+struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_tokens);
+
+/* The receipts of all its answers as one line of JSON: an object, or for several an array of them.
+ * In the gateway's scratch memory, which has been cleared. */
+struct bytes receipt_text(struct gateway *gateway, const struct request *leader);
+
+#endif

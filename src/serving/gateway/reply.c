@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/reply.h"
+
+#include "base/check.h"
+
+size_t reply_text_bytes_max(const struct gateway *gateway) {
+    return gateway->outbox.capacity - 2 * REPLY_FRAME_BYTES - LIMIT_CHOICES * RECEIPT_BYTES_MAX;
+}
+
+static size_t measure(reply_writer *write, const void *context) {
+    struct json_writer counter = {0};
+    write(&counter, context);
+    return counter.count;
+}
+
+static void write_tail(reply_writer *write, const void *context, char *out, size_t bytes) {
+    struct json_writer writer = {.out = out, .room = bytes};
+    write(&writer, context);
+    check(writer.count == bytes);
+}
+
+/* An empty outbox takes whatever we say; else somebody failed to bound it. */
+static void *put(struct gateway *gateway, enum record_kind kind, size_t bytes) {
+    void *record = outbox_put(&gateway->outbox, kind, bytes);
+    check(record || gateway->outbox.used > 0);
+    return record;
+}
+
+enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,
+                        const void *context) {
+    size_t body_bytes = measure(write, context);
+    size_t receipt_at = respond_receipt_at((uint32_t)body_bytes);
+    struct record_respond *respond =
+        put(gateway, RECORD_RESPOND, receipt_at + reply->receipt.count);
+    if (!respond) return STATUS_FULL;
+    respond->connection = reply->connection;
+    respond->http_status = reply->http_status;
+    respond->content_type = reply->content_type;
+    respond->retry_after_seconds = reply->retry_after_seconds;
+    respond->body_bytes = (uint32_t)body_bytes;
+    respond->receipt_bytes = (uint32_t)reply->receipt.count;
+    if (reply->receipt.count)
+        memcpy((char *)respond + receipt_at, reply->receipt.data, reply->receipt.count);
+    write_tail(write, context, record_tail_at(respond, sizeof *respond), body_bytes);
+    metrics_count_answer(&gateway->metrics, reply->endpoint, reply->http_status);
+    return STATUS_OK;
+}
+
+static void write_error(struct json_writer *writer, const void *context) {
+    api_error_write(writer, context);
+}
+
+enum status reply_error(struct gateway *gateway, struct connection_id connection,
+                        enum metrics_endpoint endpoint, const struct api_error *error) {
+    struct reply reply = {.connection = connection,
+                          .endpoint = endpoint,
+                          .http_status = error->http_status,
+                          .content_type = CONTENT_JSON,
+                          .retry_after_seconds = error->retry_after_seconds};
+    return reply_whole(gateway, &reply, write_error, error);
+}
+
+enum status reply_begin(struct gateway *gateway, struct request *request) {
+    struct record_stream_begin *begin = put(gateway, RECORD_STREAM_BEGIN, sizeof *begin);
+    if (!begin) return STATUS_FULL;
+    begin->connection = request->connection;
+    request->begun = true;
+    metrics_count_answer(&gateway->metrics, request_endpoint(request), 200);
+    return STATUS_OK;
+}
+
+enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
+                       const void *context) {
+    size_t data_bytes = measure(write, context);
+    struct record_stream_data *data = put(gateway, RECORD_STREAM_DATA, sizeof *data + data_bytes);
+    if (!data) return STATUS_FULL;
+    data->connection = request->connection;
+    data->data_bytes = (uint32_t)data_bytes;
+    write_tail(write, context, record_tail_at(data, sizeof *data), data_bytes);
+    return STATUS_OK;
+}
+
+enum status reply_end(struct gateway *gateway, const struct request *request) {
+    struct record_stream_end *end = put(gateway, RECORD_STREAM_END, sizeof *end);
+    if (!end) return STATUS_FULL;
+    end->connection = request->connection;
+    return STATUS_OK;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/service.h"
+
+#include "serving/gateway/reply.h"
+
+static void write_models(struct json_writer *writer, const void *context) {
+    const struct gateway *gateway = context;
+    api_response_models(writer, gateway->model_name, gateway->options.model_created);
+}
+
+static void write_model(struct json_writer *writer, const void *context) {
+    const struct gateway *gateway = context;
+    api_response_model(writer, gateway->model_name, gateway->options.model_created);
+}
+
+enum status service_models(struct gateway *gateway, struct connection_id connection,
+                           struct bytes name) {
+    struct reply reply = {.connection = connection,
+                          .endpoint = METRICS_MODELS,
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON};
+    if (name.count == 0) return reply_whole(gateway, &reply, write_models, gateway);
+    if (bytes_equal(name, gateway->model_name) || bytes_equal(name, BYTES_LITERAL("default")))
+        return reply_whole(gateway, &reply, write_model, gateway);
+    struct api_error error;
+    api_error_set(&error, 404, "model", "model_not_found", "The model '%.*s' does not exist here.",
+                  name.count < 100 ? (int)name.count : 100, name.data);
+    return reply_error(gateway, connection, METRICS_MODELS, &error);
+}
+
+static void write_text(struct json_writer *writer, const void *context) {
+    json_writer_text(writer, context);
+}
+
+enum status service_health(struct gateway *gateway, struct connection_id connection) {
+    bool starting = !fleet_serves(&gateway->fleet);
+    bool ready = !starting && !gateway->draining;
+    struct reply reply = {.connection = connection,
+                          .endpoint = METRICS_HEALTH,
+                          .http_status = ready ? 200 : 503,
+                          .content_type = CONTENT_JSON};
+    return reply_whole(gateway, &reply, write_text,
+                       gateway->draining ? "{\"status\":\"draining\"}"
+                       : starting        ? "{\"status\":\"starting\"}"
+                                         : "{\"status\":\"ok\"}");
+}
+
+struct metrics_view {
+    const struct metrics *metrics;
+    struct metrics_gauges gauges;
+};
+
+static void write_metrics(struct json_writer *writer, const void *context) {
+    const struct metrics_view *view = context;
+    metrics_write(writer, view->metrics, &view->gauges);
+}
+
+enum status service_metrics(struct gateway *gateway, struct connection_id connection,
+                            int64_t now_ns) {
+    struct reply reply = {.connection = connection,
+                          .endpoint = METRICS_METRICS,
+                          .http_status = 200,
+                          .content_type = CONTENT_METRICS};
+    uint32_t page_count;
+    struct record_unit_load load = fleet_sum(&gateway->fleet, &page_count);
+    struct metrics_view view = {
+        .metrics = &gateway->metrics,
+        .gauges = {.uptime_ns = now_ns - gateway->started_ns,
+                   .requests_held = gateway->held_count,
+                   .page_count = page_count,
+                   .requests_queued = gateway->queue.count,
+                   .requests_resumed = gateway->resumed_total,
+                   .fleet = &gateway->fleet,
+                   .accounts = &gateway->accounts,
+                   .model = gateway->model_name,
+                   .version = gateway->version,
+                   .numerics_id = bytes_of(gateway->fleet.model.numerics_id),
+                   .load = load},
+    };
+    return reply_whole(gateway, &reply, write_metrics, &view);
+}

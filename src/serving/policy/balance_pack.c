@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/balance_pack.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+static void set_slot(struct balance_state *state, uint32_t slot, uint32_t expert) {
+    state->experts[slot] = (uint16_t)expert;
+    state->slot_shares[slot] = state->shares[expert];
+}
+
+void balance_pack_fill(struct balance_state *state, struct balance_span span,
+                       const uint16_t *items) {
+    uint64_t *heap = state->keys; /* of ~(load, rank): the first is the least loaded */
+    uint32_t open = span.rank_count;
+    for (uint32_t i = 0; i < span.rank_count; i++) {
+        heap[i] = ~(uint64_t)i;
+        state->list[i] = 0; /* items there */
+        state->rank_loads[span.first_rank + i] = 0;
+    }
+    for (uint32_t left = span.rank_count * state->room; left > 0; left--) {
+        uint32_t expert = *items++, rank = (uint32_t)(~heap[0] & 0xFFFF);
+        uint64_t *load = &state->rank_loads[span.first_rank + rank];
+        uint32_t slot = (span.first_rank + rank) * state->room + state->list[rank];
+        set_slot(state, slot, expert);
+        *load += state->shares[expert];
+        state->list[rank]++;
+        heap[0] = state->list[rank] < state->room ? ~(*load << 16 | rank) : heap[--open];
+        balance_state_sink(heap, open, 0);
+    }
+}
+
+static void swap_slots(struct balance_state *state, uint32_t a, uint32_t b) {
+    uint32_t expert = state->experts[a];
+    uint64_t difference = state->slot_shares[a] - state->slot_shares[b]; /* wraps, and back */
+    state->rank_loads[a / state->room] -= difference;
+    state->rank_loads[b / state->room] += difference;
+    set_slot(state, a, state->experts[b]);
+    set_slot(state, b, expert);
+}
+
+/* Neither rank would hold an expert twice. */
+static bool may_swap(const struct balance_state *state, uint32_t a, uint32_t b) {
+    uint32_t of_a = state->experts[a], of_b = state->experts[b];
+    if (of_a == of_b) return false;
+    if (state->counts[of_a] > 1 && balance_state_rank_holds(state, b / state->room, of_a))
+        return false;
+    return state->counts[of_b] == 1 || !balance_state_rank_holds(state, a / state->room, of_b);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* The slot holds what an earlier slot of its rank holds, too. */
+static bool is_twin(const struct balance_state *state, uint32_t slot) {
+    if (state->counts[state->experts[slot]] == 1) return false;
+    for (uint32_t at = slot / state->room * state->room; at < slot; at++)
+        if (state->experts[at] == state->experts[slot]) return true;
+    return false;
+}
+
+/* Exchanges it for what leaves both ranks the least loaded, no rank above `limit`. */
+static bool part_twin(struct balance_state *state, struct balance_span span, uint32_t slot,
+                      uint64_t limit) {
+    uint32_t first = span.first_rank * state->room, best = slot;
+    uint64_t best_load = limit + 1;
+    for (uint32_t other = first; other < first + span.rank_count * state->room; other++) {
+        uint64_t difference = state->slot_shares[slot] - state->slot_shares[other];
+        uint64_t load = larger(state->rank_loads[slot / state->room] - difference,
+                               state->rank_loads[other / state->room] + difference);
+        if (other / state->room == slot / state->room || load >= best_load) continue;
+        if (!may_swap(state, slot, other)) continue;
+        best = other;
+        best_load = load;
+    }
+    if (best == slot) return false;
+    swap_slots(state, slot, best);
+    return true;
+}
+
+bool balance_pack_spread(struct balance_state *state, struct balance_span span) {
+    uint32_t first = span.first_rank * state->room;
+    uint64_t limit = state->rank_loads[balance_state_busiest(state, span)];
+    bool parted = true;
+    for (uint32_t slot = first; slot < first + span.rank_count * state->room; slot++)
+        if (is_twin(state, slot) && !part_twin(state, span, slot, limit)) parted = false;
+    return parted;
+}
+
+struct exchange {
+    uint32_t from, to; /* slots */
+    uint64_t load;     /* of the busier of both ranks afterwards */
+};
+
+/* The best exchange between the busy rank and another becomes *best if it beats it. */
+static void look_for_exchange(const struct balance_state *state, uint32_t busy, uint32_t other,
+                              struct exchange *best) {
+    uint64_t high = state->rank_loads[busy], low = state->rank_loads[other];
+    uint32_t from = busy * state->room, to = other * state->room;
+    if (high <= low + 1 || (high + low + 1) / 2 >= best->load) return;
+    /* shares that differ by this least and by less than `width` more leave both below best->load */
+    uint64_t least = high - best->load + 1, width = 2 * best->load - high - low - 1;
+    for (uint32_t i = from; i < from + state->room; i++) {
+        uint64_t base = state->slot_shares[i] - least;
+        for (uint32_t j = to; j < to + state->room; j++) {
+            if (base - state->slot_shares[j] >= width || !may_swap(state, i, j)) continue;
+            uint64_t difference = base - state->slot_shares[j] + least;
+            *best = (struct exchange){i, j, larger(high - difference, low + difference)};
+            least = high - best->load + 1;
+            width = 2 * best->load - high - low - 1;
+            base = state->slot_shares[i] - least;
+        }
+    }
+}
+
+/* Looks at the least loaded rank of the span first; at all only when that is not good enough. */
+static void look_in_span(const struct balance_state *state, struct balance_span span, uint32_t busy,
+                         uint64_t good, struct exchange *best) {
+    uint32_t idle = span.first_rank, end = span.first_rank + span.rank_count;
+    for (uint32_t rank = idle + 1; rank < end; rank++)
+        if (state->rank_loads[rank] < state->rank_loads[idle]) idle = rank;
+    if (idle == busy) return;
+    look_for_exchange(state, busy, idle, best);
+    for (uint32_t rank = span.first_rank; rank < end && best->load > good; rank++)
+        if (rank != busy && rank != idle) look_for_exchange(state, busy, rank, best);
+}
+
+/* The span's largest load were `expert` to take the place of slot's; UINT64_MAX when it may not.
+ * `limit`: what reaches it is of no interest. */
+static uint64_t load_after_put(struct balance_state *state, uint32_t slot, uint32_t expert,
+                               uint64_t limit) {
+    uint32_t old = state->experts[slot], rank = slot / state->room;
+    uint64_t share = state->loads[expert] / (state->counts[expert] + 1u);
+    uint64_t rise = state->loads[old] / (state->counts[old] - 1u) - state->shares[old];
+    uint64_t most = state->rank_loads[rank] - state->slot_shares[slot] + share;
+    uint32_t left = state->counts[old] - 1u;
+    if (most >= limit || balance_state_rank_holds(state, rank, expert)) return UINT64_MAX;
+    for (uint32_t at = 0; left > 0; at++) {
+        if (state->experts[at] != old || at == slot) continue;
+        uint32_t where = at / state->room;
+        uint64_t load = state->rank_loads[where] + rise;
+        if (balance_state_rank_holds(state, where, expert)) load -= state->shares[expert] - share;
+        if (load >= limit) return UINT64_MAX;
+        if (load > most) most = load;
+        left--;
+    }
+    return most;
+}
+
+struct put {
+    uint32_t slot, expert;
+    uint64_t load; /* of the busiest rank that it touches, and of the one it is for */
+};
+
+/* A slot outside the busy rank that an expert can spare takes a replica of one in the busy rank. */
+static void look_for_put(struct balance_state *state, struct balance_span span, uint32_t busy,
+                         struct put *best) {
+    uint32_t first = span.first_rank * state->room, held = busy * state->room;
+    for (uint32_t slot = first; slot < first + span.rank_count * state->room; slot++) {
+        if (state->counts[state->experts[slot]] == 1 || slot / state->room == busy) continue;
+        for (uint32_t i = held; i < held + state->room; i++) {
+            uint32_t expert = state->experts[i];
+            uint64_t share = state->loads[expert] / (state->counts[expert] + 1u);
+            uint64_t own = state->rank_loads[busy] - (state->shares[expert] - share);
+            if (expert == state->experts[slot] || own >= best->load) continue;
+            uint64_t load = larger(own, load_after_put(state, slot, expert, best->load));
+            if (load < best->load) *best = (struct put){slot, expert, load};
+        }
+    }
+}
+
+/* A slot of the busy rank that its expert can spare takes a replica of any lighter expert. */
+static void look_for_relief(struct balance_state *state, struct balance_span span, uint32_t busy,
+                            struct put *best) {
+    uint32_t held = busy * state->room, first = span.first_rank * state->room;
+    for (uint32_t slot = held; slot < held + state->room; slot++) {
+        if (state->counts[state->experts[slot]] == 1) continue;
+        for (uint32_t at = first; at < first + span.rank_count * state->room; at++) {
+            uint32_t expert = state->experts[at];
+            if (expert == state->experts[slot]) continue;
+            uint64_t load = load_after_put(state, slot, expert, best->load);
+            if (load < best->load) *best = (struct put){slot, expert, load};
+        }
+    }
+}
+
+static struct balance_span node_of(const struct balance_search *search, uint32_t rank) {
+    uint32_t first = rank - (rank - search->span.first_rank) % search->near_ranks;
+    return (struct balance_span){first, search->near_ranks};
+}
+
+/* The span's ranks could all be as good as the target, were their loads liquid. */
+static bool fits(const struct balance_state *state, struct balance_span span, uint64_t target) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < span.rank_count; i++)
+        sum += state->rank_loads[span.first_rank + i];
+    return sum <= target * span.rank_count;
+}
+
+/* One step; false when none lowers the busiest rank. */
+static bool step(struct balance_state *state, const struct balance_search *search, uint32_t busy) {
+    uint64_t load = state->rank_loads[busy];
+    uint64_t good = search->target + (load - search->target) / 2;
+    struct exchange exchange = {0, 0, load};
+    if (search->near_ranks < search->span.rank_count &&
+        fits(state, node_of(search, busy), search->target))
+        look_in_span(state, node_of(search, busy), busy, search->target, &exchange);
+    if (exchange.load > search->target) look_in_span(state, search->span, busy, good, &exchange);
+    if (exchange.load < load) {
+        swap_slots(state, exchange.from, exchange.to);
+        return true;
+    }
+    struct put put = {0, 0, load};
+    look_for_put(state, search->span, busy, &put);
+    if (put.load == load) look_for_relief(state, search->span, busy, &put);
+    if (put.load == load) return false;
+    balance_state_put(state, put.slot, put.expert);
+    return true;
+}
+
+void balance_pack_refine(struct balance_state *state, const struct balance_search *search) {
+    check(search->near_ranks > 0 && search->span.rank_count % search->near_ranks == 0);
+    for (uint32_t steps = 0; steps < search->steps_max; steps++) {
+        uint32_t busy = balance_state_busiest(state, search->span);
+        if (state->rank_loads[busy] <= search->target || !step(state, search, busy)) return;
+    }
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/balance_prefill.h"
+
+#include "base/check.h"
+#include "base/limits.h"
+
+const char *prefill_reason_name(enum prefill_reason reason) {
+    static const char *const names[PREFILL_REASON_COUNT] = {
+        [PREFILL_BOUND] = "bound to the least loaded rank",
+        [PREFILL_BOUND_TO_HIT] = "bound to the rank that caches most of it",
+        [PREFILL_WAITS_FOR_HIT] = "waits for the rank that caches most of it",
+        [PREFILL_WAITS_ROOM] = "waits: every rank's next step is full",
+        [PREFILL_WAITS_PAGES] = "waits: too few pages are free",
+    };
+    check(reason < PREFILL_REASON_COUNT);
+    return names[reason];
+}
+
+double prefill_costs_of(const struct prefill_costs *costs, uint32_t new_tokens, uint32_t before) {
+    if (new_tokens == 0) return 0;
+    double count = new_tokens, context = before;
+    return costs->token_ns * count +
+           costs->attended_ns * (count * context + count * (count + 1) / 2) +
+           costs->read_ns * context;
+}
+
+uint32_t prefill_costs_chunk_min(const struct prefill_costs *costs) {
+    double tokens = 2 * costs->read_ns / costs->attended_ns;
+    return (uint32_t)(tokens / KV_BLOCK_TOKENS + 1) * KV_BLOCK_TOKENS;
+}
+
+struct prefill_choice balance_prefill(const struct prefill_costs *costs,
+                                      const struct prefill_need *need,
+                                      const struct prefill_rank *ranks,
+                                      const struct prefill_hit *hits, uint32_t rank_count) {
+    uint32_t best = BALANCE_NO_RANK, best_any = BALANCE_NO_RANK, idlest = BALANCE_NO_RANK;
+    double best_ns = 0, best_any_ns = 0;
+    bool room = false;
+    for (uint32_t i = 0; i < rank_count; i++) {
+        check(hits[i].cached_tokens < need->prompt_tokens);
+        uint32_t cached = hits[i].cached_tokens;
+        double ns = ranks[i].bound_ns + hits[i].fetch_ns +
+                    prefill_costs_of(costs, need->prompt_tokens - cached, cached);
+        if (best_any == BALANCE_NO_RANK || ns < best_any_ns) {
+            best_any = i;
+            best_any_ns = ns;
+        }
+        room |= ranks[i].takes;
+        if (!ranks[i].takes || ranks[i].pages_free < need->page_count) continue;
+        if (idlest == BALANCE_NO_RANK || ranks[i].bound_ns < ranks[idlest].bound_ns) idlest = i;
+        if (best == BALANCE_NO_RANK || ns < best_ns) {
+            best = i;
+            best_ns = ns;
+        }
+    }
+    if (best == BALANCE_NO_RANK)
+        return (struct prefill_choice){best, room ? PREFILL_WAITS_PAGES : PREFILL_WAITS_ROOM, 0};
+    if (need->patient && best_any_ns < best_ns)
+        return (struct prefill_choice){BALANCE_NO_RANK, PREFILL_WAITS_FOR_HIT, best_any_ns};
+    bool idle = ranks[best].bound_ns <= ranks[idlest].bound_ns;
+    return (struct prefill_choice){best, idle ? PREFILL_BOUND : PREFILL_BOUND_TO_HIT, best_ns};
+}
+
+double balance_prefill_level(const double *full_ns, uint32_t rank_count, double least_ns) {
+    double sum = 0;
+    uint32_t busy = 0;
+    for (uint32_t i = 0; i < rank_count; i++) {
+        sum += full_ns[i];
+        busy += full_ns[i] > 0;
+    }
+    double mean = busy ? sum / busy : 0;
+    return mean > least_ns ? mean : least_ns;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * One layer's placement while it is being searched: which expert every slot holds, and what that
+ * loads every rank with. An expert's load is shared equally by its replicas.
+ *
+ * Slots [rank * room, (rank + 1) * room) belong to a rank. Loads are whole numbers, scaled so that
+ * a layer's sum is near 2^46: shares keep 13 digits, and a share with an expert's id beside it fits
+ * into 64 bits for sorting.
+ *
+ * Shared by the balance_* files of this room; nobody else includes it.
+ */
+#ifndef SERVING_POLICY_BALANCE_STATE_H
+#define SERVING_POLICY_BALANCE_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BALANCE_LOAD_BITS 46
+
+struct balance_state {
+    uint32_t expert_count, slot_count, rank_count, room; /* slot_count = rank_count * room */
+    const uint64_t *loads;                               /* [expert_count] */
+    uint16_t *counts;                                    /* [expert_count] replicas */
+    uint64_t *shares;                                    /* [expert_count] load / count */
+    uint16_t *experts;                                   /* [slot_count] what a slot holds */
+    uint64_t *slot_shares;                               /* [slot_count] shares[experts[slot]] */
+    uint64_t *rank_loads;                                /* [rank_count] */
+    uint64_t *keys, *other_keys;                         /* [slot_count] scratch of sorts, heaps */
+    uint16_t *list;                                      /* [slot_count] scratch */
+};
+
+/* A run of ranks, and of the slots they own. */
+struct balance_span {
+    uint32_t first_rank, rank_count;
+};
+
+/* Loads in another unit, such that their sum, which is returned, is near 2^BALANCE_LOAD_BITS. No
+ * load at all counts as equal loads. The given ones' sum is below 2^64. */
+uint64_t balance_state_scale(const uint64_t *loads, uint32_t count, uint64_t *scaled_out);
+
+/* Bytes that balance_state_open takes. */
+size_t balance_state_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count);
+
+/* Lays the arrays into `memory` (aligned to 8); their contents are undefined but for loads. */
+void balance_state_open(struct balance_state *state, uint32_t expert_count, uint32_t slot_count,
+                        uint32_t rank_count, const uint64_t *loads, void *memory);
+
+/* Replicas, shares and loads as the slots' experts imply them. */
+void balance_state_recount(struct balance_state *state);
+
+/* The same placement and loads in another state of the same shape. */
+void balance_state_copy(struct balance_state *to, const struct balance_state *from);
+
+/* One slot holds another expert from now on; its old one keeps a replica elsewhere. All ranks'
+ * loads follow. */
+void balance_state_put(struct balance_state *state, uint32_t slot, uint32_t expert);
+
+bool balance_state_rank_holds(const struct balance_state *state, uint32_t rank, uint32_t expert);
+
+/* The most loaded rank of the span, the lowest of equals. */
+uint32_t balance_state_busiest(const struct balance_state *state, struct balance_span span);
+
+static inline uint64_t balance_state_max(const struct balance_state *state) {
+    struct balance_span all = {0, state->rank_count};
+    return state->rank_loads[balance_state_busiest(state, all)];
+}
+
+/* Keys in descending order. `other` is scratch of the same length; the result is in `keys`. */
+void balance_state_sort(uint64_t *keys, uint64_t *other, uint32_t count);
+
+/* A heap of keys, the largest first, whose key at `at` has got smaller: it goes where it belongs.
+ */
+void balance_state_sink(uint64_t *heap, uint32_t count, uint32_t at);
+
+/* A key that sorts by share, equal ones by ascending id. */
+static inline uint64_t balance_state_key(uint64_t share, uint32_t id) {
+    return share << 16 | (0xFFFF - id);
+}
+
+static inline uint32_t balance_state_key_id(uint64_t key) {
+    return 0xFFFF - (uint32_t)(key & 0xFFFF);
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/balance_units.h"
+
+#include "base/check.h"
+
+const char *units_reason_name(enum units_reason reason) {
+    static const char *const names[UNITS_REASON_COUNT] = {
+        [UNITS_BOUND] = "bound to the unit with the smallest share in use",
+        [UNITS_BOUND_PREFIX] = "bound to the unit that caches most of its prompt",
+        [UNITS_BOUND_PARTNER] = "bound to the unit that computes its prompt anyway",
+        [UNITS_WAITS_ROOM] = "waits: every unit has enough waiting",
+        [UNITS_WAITS_SIZE] = "waits: no unit that serves is large enough",
+        [UNITS_WAITS_UNIT] = "waits: no unit serves",
+    };
+    check(reason < UNITS_REASON_COUNT);
+    return names[reason];
+}
+
+static bool is_wanted(const struct balance_unit *unit, uint32_t roles) {
+    return unit->takes && (roles & BALANCE_ROLE(unit->role));
+}
+
+static bool is_large_enough(const struct balance_unit *unit, const struct balance_units_need *need,
+                            uint32_t roles) {
+    return is_wanted(unit, roles) && need->tokens <= unit->context_tokens_max &&
+           need->page_count <= unit->rank_pages;
+}
+
+static bool has_room(const struct balance_unit *unit) {
+    return !unit->full && unit->requests < unit->requests_max &&
+           unit->waiting < unit->rank_count * BALANCE_UNITS_WAITING;
+}
+
+/* In use, once the request is there. */
+static double share(const struct balance_unit *unit, const struct balance_units_need *need) {
+    return ((double)unit->requests + 1) / unit->requests_max +
+           (double)(unit->pages_taken + need->start_pages) / (double)unit->pages_total;
+}
+
+static uint32_t roles_there(const struct balance_units_need *need, const struct balance_unit *units,
+                            uint32_t unit_count) {
+    for (uint32_t i = 0; i < unit_count; i++)
+        if (is_wanted(&units[i], need->roles)) return need->roles;
+    return UINT32_MAX;
+}
+
+static bool may_take(const struct balance_units_need *need, const struct balance_unit *units,
+                     uint32_t unit, uint32_t roles, bool others) {
+    return is_large_enough(&units[unit], need, roles) && has_room(&units[unit]) &&
+           !(unit == need->shunned && others);
+}
+
+/* The share less what the prompt's cached part is worth. */
+static double score(const struct balance_units_need *need, const struct balance_unit *unit,
+                    uint32_t hit_tokens, double least) {
+    double lean = BALANCE_UNITS_LEAN * least +
+                  BALANCE_UNITS_LEAN_REQUESTS * (double)unit->rank_count / unit->requests_max;
+    return share(unit, need) - lean * hit_tokens / need->prompt_tokens;
+}
+
+struct units_choice balance_units(const struct balance_units_need *need,
+                                  const struct balance_unit *units, uint32_t unit_count) {
+    uint32_t emptiest = BALANCE_NO_RANK, best = BALANCE_NO_RANK, able = 0, serving = 0;
+    double least = 0, best_score = 0;
+    uint32_t roles = roles_there(need, units, unit_count);
+    for (uint32_t i = 0; i < unit_count; i++) {
+        serving += is_wanted(&units[i], roles);
+        able += is_large_enough(&units[i], need, roles);
+    }
+    for (uint32_t i = 0; i < unit_count; i++) {
+        if (!may_take(need, units, i, roles, able > 1)) continue;
+        if (i == need->partner) return (struct units_choice){i, UNITS_BOUND_PARTNER};
+        double own = share(&units[i], need);
+        if (emptiest != BALANCE_NO_RANK && own >= least) continue;
+        emptiest = i;
+        least = own;
+    }
+    for (uint32_t i = 0; i < unit_count && need->hit_tokens; i++) {
+        if (!may_take(need, units, i, roles, able > 1)) continue;
+        double own = score(need, &units[i], need->hit_tokens[i], least);
+        if (best != BALANCE_NO_RANK && own >= best_score) continue;
+        best = i;
+        best_score = own;
+    }
+    if (best == BALANCE_NO_RANK) best = emptiest;
+    if (best != BALANCE_NO_RANK)
+        return (struct units_choice){best, best == emptiest ? UNITS_BOUND : UNITS_BOUND_PREFIX};
+    return (struct units_choice){BALANCE_NO_RANK, able      ? UNITS_WAITS_ROOM
+                                                  : serving ? UNITS_WAITS_SIZE
+                                                            : UNITS_WAITS_UNIT};
+}

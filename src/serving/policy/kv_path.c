@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/kv_path.h"
+
+#define DOUBTED_PART 8 /* of what would otherwise be waited */
+#define DOUBTED_MAX 15 /* in a row */
+
+/* Between two questions: as long as has been waited, within these. */
+#define ASK_NS_MIN 2000000
+#define ASK_NS_MAX 50000000
+
+struct kv_path_choice kv_path_choose(const struct kv_path_ask *ask) {
+    struct kv_path_choice choice = {.load = load_or_compute(&ask->load)};
+    if (ask->under_way) {
+        double patience_ns = choice.load.chosen_ns;
+        if (ask->doubted)
+            patience_ns /= DOUBTED_PART;
+        else if (patience_ns < KV_PATH_WAIT_NS_MIN)
+            patience_ns = KV_PATH_WAIT_NS_MIN;
+        choice.wait_ns = (int64_t)(patience_ns - (double)ask->waited_ns);
+        if (choice.wait_ns > 0) return choice; /* KV_PATH_WAIT */
+        choice.wait_ns = 0;
+    }
+    choice.path = choice.load.load_blocks ? KV_PATH_LOAD : KV_PATH_COMPUTE;
+    return choice;
+}
+
+bool kv_path_doubts(struct kv_transfers *transfers, uint32_t blocks, const struct load_ask *load) {
+    bool known = transfers->rate.count > 0 && load->cost->observed[1] > 0;
+    double without_ns = load_or_compute(load).chosen_ns;
+    bool doubted = known && transfers->doubted < DOUBTED_MAX &&
+                   load_rate_ns(&transfers->rate, blocks) > without_ns;
+    transfers->doubted = doubted ? transfers->doubted + 1 : 0;
+    return doubted;
+}
+
+void kv_path_observe(struct kv_transfers *transfers, uint32_t blocks, int64_t waited_ns,
+                     bool arrived, bool doubted) {
+    if (!arrived && doubted)
+        return; /* nothing is known of it but that it would have taken longer */
+    if (!arrived) waited_ns *= 2;
+    if (arrived && 2 * (double)waited_ns < load_rate_ns(&transfers->rate, blocks))
+        *transfers = (struct kv_transfers){.doubted = 0};
+    load_rate_observe(&transfers->rate, blocks, waited_ns > 0 ? waited_ns : 1);
+}
+
+int64_t kv_path_ask_again_ns(const struct kv_path_rest *rest) {
+    struct load_ask all = rest->load;
+    all.block_count += rest->rest_blocks;
+    if (rest->rest_blocks == 0) return 0;
+    double patience_ns = KV_PATH_REST_NS_MAX;
+    if (rest->load.rate->count && rest->load.cost->observed[1]) { /* both have been measured */
+        double saved_ns = load_or_compute(&rest->load).chosen_ns - load_or_compute(&all).chosen_ns;
+        if (saved_ns < patience_ns) patience_ns = saved_ns;
+    }
+    int64_t left_ns = (int64_t)patience_ns - rest->waited_ns, pause_ns = rest->waited_ns;
+    if (pause_ns < ASK_NS_MIN) pause_ns = ASK_NS_MIN;
+    if (pause_ns > ASK_NS_MAX) pause_ns = ASK_NS_MAX;
+    if (left_ns <= 0) return 0;
+    return pause_ns < left_ns ? pause_ns : left_ns;
+}
+
+const char *kv_path_reason(const struct kv_path_ask *ask, const struct kv_path_choice *choice) {
+    if (choice->path == KV_PATH_WAIT && ask->doubted)
+        return "the transfer may be faster than others";
+    if (choice->path == KV_PATH_WAIT) return "the transfer may yet be the fastest";
+    if (ask->under_way) return "the transfer takes longer than doing without";
+    return load_or_compute_reason(&ask->load, &choice->load);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Load cached blocks, or compute them again? Both are predicted from what was measured: loads as a
+ * latency plus bytes at a rate, computing by the step cost model. A prompt's leading blocks may be
+ * loaded, the rest is computed; every split is considered, since later blocks cost more to compute
+ * and all cost the same to load.
+ *
+ * Loading first, then computing:   latency + loading(k) + computing(k .. end)
+ * Loading while computing, layer by layer: what the first step waits (serving/policy/load_in_step.h), then
+ * computing.
+ *
+ * What is not measured yet is tried: without a rate, everything is loaded.
+ */
+#ifndef SERVING_POLICY_LOAD_OR_COMPUTE_H
+#define SERVING_POLICY_LOAD_OR_COMPUTE_H
+
+#include <stdbool.h>
+
+#include "serving/policy/step_cost.h"
+
+struct load_rate { /* of one tier; starts zeroed */
+    double latency_ns, byte_ns;
+    double count, bytes, ns, bytes_squared, bytes_ns; /* sums over loads, older ones fading */
+};
+
+/* A load of so many bytes took so long. */
+void load_rate_observe(struct load_rate *rate, uint64_t bytes, int64_t ns);
+
+/* Predicted; 0 while nothing is known. */
+double load_rate_ns(const struct load_rate *rate, uint64_t bytes);
+
+struct load_ask {
+    const struct load_rate *rate;
+    const struct step_cost *cost;
+    uint32_t first_block;      /* blocks before it stand in pages already */
+    uint32_t block_count;      /* that could be loaded */
+    uint32_t prompt_tokens;    /* the whole prompt */
+    uint32_t chunk_tokens_max; /* of a step */
+    uint64_t block_bytes;
+    uint32_t layers; /* 0: computing begins when everything is there */
+};
+
+struct load_choice {
+    uint32_t load_blocks;                          /* the leading ones; the others are computed */
+    double chosen_ns, load_all_ns, compute_all_ns; /* predicted, until the prompt is computed */
+};
+
+struct load_choice load_or_compute(const struct load_ask *ask);
+
+/* Why, in a few lower-case words. */
+const char *load_or_compute_reason(const struct load_ask *ask, const struct load_choice *choice);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/predict_length.h"
+
+#include "base/check.h"
+
+#define PER_DOUBLING 4
+
+/* 0..3 each alone, then four buckets to a doubling. */
+static uint32_t bucket_of(uint32_t tokens) {
+    if (tokens < PER_DOUBLING) return tokens;
+    uint32_t doubling = 31 - (uint32_t)__builtin_clz(tokens);
+    uint32_t quarter = tokens >> (doubling - 2) & (PER_DOUBLING - 1);
+    uint32_t bucket = (doubling - 1) * PER_DOUBLING + quarter;
+    return bucket < PREDICT_LENGTH_BUCKETS ? bucket : PREDICT_LENGTH_BUCKETS - 1;
+}
+
+static void fade(struct predict_length *lengths) {
+    lengths->total = 0;
+    for (uint32_t i = 0; i < PREDICT_LENGTH_BUCKETS; i++) {
+        uint64_t kept = lengths->ended[i] / 2;
+        if (lengths->ended[i]) lengths->tokens[i] = lengths->tokens[i] / lengths->ended[i] * kept;
+        lengths->ended[i] = kept;
+        lengths->total += kept;
+    }
+}
+
+void predict_length_learn(struct predict_length *lengths, uint32_t tokens) {
+    uint32_t bucket = bucket_of(tokens);
+    lengths->ended[bucket]++;
+    lengths->tokens[bucket] += tokens;
+    if (++lengths->total == PREDICT_LENGTH_MEMORY) fade(lengths);
+}
+
+uint32_t predict_length_left(const struct predict_length *lengths, uint32_t tokens,
+                             uint32_t limit) {
+    uint64_t ended = 0, sum = 0;
+    for (uint32_t i = bucket_of(tokens) + 1; i < PREDICT_LENGTH_BUCKETS; i++) {
+        ended += lengths->ended[i];
+        sum += lengths->tokens[i];
+    }
+    uint64_t left = ended ? sum / ended - tokens : tokens + 1;
+    return left < limit ? (uint32_t)left : limit;
+}

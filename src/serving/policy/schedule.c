@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/schedule.h"
+
+#include "base/check.h"
+
+const char *schedule_reason_name(enum schedule_reason reason) {
+    static const char *const names[SCHEDULE_REASON_COUNT] = {
+        [SCHEDULE_NEXT_TOKEN] = "generates its next token",
+        [SCHEDULE_PROMPT_END] = "computes its tokens to the end",
+        [SCHEDULE_CHUNK] = "computes a chunk of its tokens",
+        [SCHEDULE_NO_TOKENS] = "waits: the step's tokens are spent",
+        [SCHEDULE_NO_TIME] = "waits: running answers come first",
+        [SCHEDULE_WAITS_TURN] = "waits for its turn",
+        [SCHEDULE_WAITS_ROWS] = "waits for a row in the step",
+        [SCHEDULE_WAITS_PAGES] = "waits for free pages",
+    };
+    check(reason < SCHEDULE_REASON_COUNT);
+    return names[reason];
+}
+
+int64_t schedule_turn(int64_t arrival_ns, int64_t work_ns, int32_t priority, int64_t priority_ns) {
+    int64_t turn, head_start;
+    if (__builtin_mul_overflow(work_ns, (int64_t)SCHEDULE_SHARE, &turn) ||
+        __builtin_add_overflow(arrival_ns, turn, &arrival_ns))
+        arrival_ns = INT64_MAX;
+    if (__builtin_mul_overflow((int64_t)priority, priority_ns, &head_start))
+        head_start = priority > 0 ? INT64_MAX : INT64_MIN;
+    if (__builtin_sub_overflow(arrival_ns, head_start, &turn))
+        turn = head_start > 0 ? INT64_MIN : INT64_MAX;
+    return turn;
+}
+
+bool schedule_goes_first(const struct schedule_item *a, const struct schedule_item *b) {
+    if (a->turn != b->turn) return a->turn < b->turn;
+    if (a->arrival != b->arrival) return a->arrival < b->arrival;
+    return a->slot < b->slot;
+}
+
+static bool comes_before(const struct schedule_item *a, const struct schedule_item *b) {
+    bool a_decodes = a->phase == SCHEDULE_DECODE, b_decodes = b->phase == SCHEDULE_DECODE;
+    return a_decodes != b_decodes ? a_decodes : schedule_goes_first(a, b);
+}
+
+static void sift_down(const struct schedule_item *items, uint32_t *order, uint32_t at,
+                      uint32_t count) {
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= count) return;
+        if (child + 1 < count && comes_before(&items[order[child]], &items[order[child + 1]]))
+            child++;
+        if (!comes_before(&items[order[at]], &items[order[child]])) return;
+        uint32_t moved = order[at];
+        order[at] = order[child];
+        order[child] = moved;
+        at = child;
+    }
+}
+
+/* Heap sort: in place, no recursion, same result everywhere. */
+void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t *order) {
+    for (uint32_t i = 0; i < count; i++)
+        order[i] = i;
+    for (uint32_t i = count / 2; i-- > 0;)
+        sift_down(items, order, i, count);
+    for (uint32_t end = count; end > 1;) {
+        uint32_t last = order[--end];
+        order[end] = order[0];
+        order[0] = last;
+        sift_down(items, order, 0, end);
+    }
+}
+
+struct spending { /* what is left of the step while it is filled */
+    uint32_t tokens;
+    uint32_t prompt_tokens;
+    uint32_t pages;
+    uint32_t rows_running;
+    double prompt_ns;
+    bool waits; /* a request before this one could not start */
+};
+
+/* The longest row that `most` tokens allow. */
+static uint32_t row_tokens(const struct schedule_item *item, uint32_t most) {
+    uint32_t wanted = item->row_end - item->computed_tokens;
+    if (wanted <= most) return wanted;
+    if (item->generated) return most; /* one by one or together: the same to the last bit */
+    uint32_t end = (item->computed_tokens + most) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+    return end > item->computed_tokens ? end - item->computed_tokens : 0;
+}
+
+static struct schedule_choice choose_prompt(const struct schedule_item *item,
+                                            const struct schedule_limits *limits,
+                                            struct spending *left) {
+    struct schedule_choice choice = {.reason = SCHEDULE_NO_TOKENS};
+    uint32_t most =
+        left->tokens < limits->chunk_tokens_max ? left->tokens : limits->chunk_tokens_max;
+    if (left->prompt_tokens < most) most = left->prompt_tokens;
+    if (row_tokens(item, most) == 0) return choice;
+    if (left->prompt_ns < SCHEDULE_UNBOUND)
+        most = step_cost_afford(limits->cost, item->computed_tokens, most, left->prompt_ns);
+    choice.token_count = row_tokens(item, most);
+    choice.reason = SCHEDULE_NO_TIME;
+    if (choice.token_count == 0) return choice;
+    left->tokens -= choice.token_count;
+    left->prompt_tokens -= choice.token_count;
+    if (left->prompt_ns < SCHEDULE_UNBOUND)
+        left->prompt_ns -=
+            step_cost_run_ns(limits->cost, item->computed_tokens, choice.token_count);
+    uint32_t end = item->computed_tokens + choice.token_count;
+    choice.reason = end == item->known_tokens ? SCHEDULE_PROMPT_END : SCHEDULE_CHUNK;
+    return choice;
+}
+
+/* A waiting request starts only together with its first chunk, so that it holds no pages idly. */
+static struct schedule_choice choose_waiting(const struct schedule_item *item,
+                                             const struct schedule_limits *limits,
+                                             struct spending *left) {
+    struct admit_house house = {
+        .pages_available = left->pages,
+        .rows_max = limits->rows_max,
+        .rows_running = left->rows_running,
+        .waits = left->waits || item->unseen,
+    };
+    struct schedule_choice choice = {0};
+    switch (admit_start(item->pages_needed, &house)) {
+    case ADMIT_NOW:
+        choice = choose_prompt(item, limits, left);
+        break;
+    case ADMIT_WAIT_TURN:
+        choice.reason = SCHEDULE_WAITS_TURN;
+        break;
+    case ADMIT_WAIT_ROWS:
+        choice.reason = SCHEDULE_WAITS_ROWS;
+        break;
+    default:
+        choice.reason = SCHEDULE_WAITS_PAGES;
+        break;
+    }
+    choice.starts = choice.token_count > 0;
+    if (choice.starts) {
+        left->pages -= item->pages_needed;
+        left->rows_running++;
+    } else {
+        left->waits = true;
+    }
+    return choice;
+}
+
+static struct schedule_choice choose(const struct schedule_item *item,
+                                     const struct schedule_limits *limits, struct spending *left) {
+    if (item->phase == SCHEDULE_WAITING) return choose_waiting(item, limits, left);
+    if (item->phase == SCHEDULE_PREFILL) return choose_prompt(item, limits, left);
+    check(left->tokens > item->draft_tokens);
+    left->tokens -= 1 + item->draft_tokens;
+    return (struct schedule_choice){.token_count = 1, .reason = SCHEDULE_NEXT_TOKEN};
+}
+
+uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
+                       const struct schedule_limits *limits, const uint32_t *order,
+                       struct schedule_choice *choices_out) {
+    check(limits->tokens_max >= limits->rows_max + KV_BLOCK_TOKENS);
+    check(limits->chunk_tokens_max >= KV_BLOCK_TOKENS);
+    check(!limits->prompt_tokens_max || limits->prompt_tokens_max >= KV_BLOCK_TOKENS);
+    struct spending left = {.tokens = limits->tokens_max,
+                            .prompt_tokens = limits->prompt_tokens_max ? limits->prompt_tokens_max
+                                                                       : limits->tokens_max,
+                            .pages = limits->pages_available,
+                            .prompt_ns = limits->prompt_ns_max};
+    for (uint32_t i = 0; i < item_count; i++)
+        left.rows_running += items[i].phase != SCHEDULE_WAITING;
+    check(left.rows_running <= limits->rows_max);
+    uint32_t running = 0, idle = item_count;
+    for (uint32_t i = 0; i < item_count; i++) {
+        struct schedule_choice choice = choose(&items[order[i]], limits, &left);
+        choice.item = order[i];
+        choices_out[choice.token_count ? running++ : --idle] = choice;
+    }
+    for (uint32_t a = running, b = item_count; a + 1 < b; a++) { /* the idle ones, in order again */
+        struct schedule_choice moved = choices_out[a];
+        choices_out[a] = choices_out[--b];
+        choices_out[b] = moved;
+    }
+    return running;
+}
+
+uint32_t schedule_portion(const struct step_cost *cost, const struct schedule_item *item,
+                          double answers_ns) {
+    uint32_t wanted = item->row_end - item->computed_tokens;
+    uint32_t blocks = SCHEDULE_PORTION_BLOCKS;
+    for (; blocks > 1; blocks--) {
+        uint32_t tokens = blocks * KV_BLOCK_TOKENS;
+        if (tokens > wanted) tokens = wanted;
+        double ns = step_cost_run_ns(cost, item->computed_tokens, tokens);
+        if (ns <= SCHEDULE_PORTION_ANSWERS * answers_ns) break;
+    }
+    return wanted < blocks * KV_BLOCK_TOKENS ? wanted : blocks * KV_BLOCK_TOKENS;
+}
+
+double schedule_earn(const struct schedule_pace *pace, double saved_ns, double answers_ns,
+                     double portion_ns, int64_t waited_ns) {
+    double earned = pace->target_ns ? (double)pace->target_ns - answers_ns
+                                    : answers_ns * (pace->stretch_percent - 100.0) / 100.0;
+    double least = portion_ns / SCHEDULE_PORTION_STEPS;
+    if (earned < least) earned = least;
+    if (waited_ns > pace->patience_ns) earned *= (double)waited_ns / (double)pace->patience_ns;
+    double most = earned > portion_ns ? earned : portion_ns;
+    return saved_ns + earned < most ? saved_ns + earned : most;
+}

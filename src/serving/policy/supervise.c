@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/supervise.h"
+
+#define STARTS_MAX 5
+#define LONG_LIFE_NS ((int64_t)30000000000)
+#define WAIT_NS_FIRST ((int64_t)500000000)
+#define WAIT_NS_MAX ((int64_t)30000000000)
+#define DEADLOCK_TIMEOUTS 5 /* transfers between ranks may take long where the link is slow */
+
+struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus) {
+    uint32_t shares = cpus && ranks > cpus ? (ranks + cpus - 1) / cpus : 1;
+    return (struct supervise_timeout){.wall_ns = timeout_ns * shares, .cpu_ns = timeout_ns};
+}
+
+static void remember(struct supervise_rank *rank, const struct supervise_signs *signs,
+                     int64_t now_ns) {
+    if (!rank->seen || signs->tiles != rank->tiles || signs->state != PULSE_COMPUTES) {
+        rank->tiles_ns = now_ns;
+        rank->tiles_cpu_ns = signs->cpu_ns;
+    }
+    if (!rank->seen || signs->ran != rank->ran || !signs->ran) rank->ran_ns = now_ns;
+    rank->tiles = signs->tiles;
+    rank->ran = signs->ran;
+    rank->seen = true;
+}
+
+/* As if all had given a sign just now. */
+static void forgive(struct supervise_watch *watch, int64_t now_ns) {
+    for (uint32_t i = 0; i < watch->rank_count; i++)
+        watch->ranks[i].tiles_ns = watch->ranks[i].ran_ns = now_ns;
+    watch->moved_ns = now_ns;
+}
+
+/* False: all wait, and rank 0 only does so while a step is under way. */
+static bool is_moving(const struct supervise_watch *watch, const struct supervise_signs *signs) {
+    for (uint32_t i = 0; i < watch->rank_count; i++)
+        if (signs[i].tiles != watch->ranks[i].tiles || signs[i].state != PULSE_WAITS) return true;
+    return false;
+}
+
+struct supervise_finding supervise_look(struct supervise_watch *watch,
+                                        const struct supervise_signs *signs,
+                                        struct supervise_timeout timeout, int64_t now_ns) {
+    struct supervise_finding frozen = {.verdict = SUPERVISE_FINE}, stuck = frozen;
+    if (is_moving(watch, signs)) watch->moved_ns = now_ns;
+    for (uint32_t i = 0; i < watch->rank_count; i++)
+        remember(&watch->ranks[i], &signs[i], now_ns);
+    if (!watch->looked_ns || now_ns - watch->looked_ns > timeout.wall_ns / 2)
+        forgive(watch, now_ns);
+    watch->looked_ns = now_ns;
+    for (uint32_t i = 0; i < watch->rank_count; i++) {
+        if (signs[i].state == PULSE_STARTS) continue;
+        int64_t not_run_ns = now_ns - watch->ranks[i].ran_ns;
+        int64_t no_tile_ns = now_ns - watch->ranks[i].tiles_ns;
+        bool had_time =
+            !signs[i].cpu_ns || signs[i].cpu_ns - watch->ranks[i].tiles_cpu_ns >= timeout.cpu_ns;
+        if (not_run_ns >= timeout.wall_ns && not_run_ns > frozen.silent_ns)
+            frozen = (struct supervise_finding){SUPERVISE_FROZEN, i, not_run_ns};
+        if (had_time && no_tile_ns >= timeout.wall_ns && no_tile_ns > stuck.silent_ns)
+            stuck = (struct supervise_finding){SUPERVISE_STUCK, i, no_tile_ns};
+    }
+    if (frozen.verdict) return frozen;
+    if (stuck.verdict) return stuck;
+    int64_t still_ns = now_ns - watch->moved_ns;
+    if (still_ns >= DEADLOCK_TIMEOUTS * timeout.wall_ns)
+        return (struct supervise_finding){SUPERVISE_DEADLOCK, 0, still_ns};
+    return frozen;
+}
+
+struct supervise_next supervise_ended(struct supervise_history *history,
+                                      const struct supervise_end *end) {
+    struct supervise_next next = {.gives_up = false};
+    history->was_ever_ready |= end->was_ready;
+    if (end->was_ready && end->lived_ns >= LONG_LIFE_NS) history->quick_ends = 0;
+    history->quick_ends++;
+    if (!end->was_ready)
+        next.gives_up =
+            history->quick_ends >= STARTS_MAX || (end->refused && !history->was_ever_ready);
+    if (history->quick_ends > 1) {
+        uint32_t doublings = history->quick_ends - 2;
+        next.wait_ns = doublings < 6 ? WAIT_NS_FIRST << doublings : WAIT_NS_MAX;
+    }
+    return next;
+}

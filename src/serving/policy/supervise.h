@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a supervisor of units decides: which rank is stuck, and when a unit that ended is started
+ * again. Time comes as an argument.
+ *
+ * Stuck means: no sign of life for the timeout. A rank that computes gives signs by finishing tiles
+ * of work, if it gets the time for it: on a machine that is busy with others nobody is blamed. One
+ * that waits for others, or for something to do, gives signs by being run by the scheduler at all,
+ * since it looks again and again. A rank that waits is therefore never blamed for one that
+ * computes nothing; where all wait for one another, nobody is, and the unit is stuck as a whole.
+ */
+#ifndef SERVING_POLICY_SUPERVISE_H
+#define SERVING_POLICY_SUPERVISE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/pulse.h"
+
+/* What is seen of a rank. */
+struct supervise_signs {
+    enum pulse_state state;
+    uint64_t tiles;
+    uint64_t ran;   /* grows while the scheduler runs it; 0: not known, it is not judged by that */
+    int64_t cpu_ns; /* time that it got so far; 0: not known, as much as passes */
+};
+
+/* What is remembered of it; zeros at first. */
+struct supervise_rank {
+    uint64_t tiles, ran;
+    int64_t tiles_ns, ran_ns; /* when they last changed */
+    int64_t tiles_cpu_ns;     /* time that it had got then */
+    bool seen;
+};
+
+struct supervise_watch {
+    struct supervise_rank *ranks; /* [rank_count] */
+    uint32_t rank_count;
+    int64_t looked_ns; /* 0: never */
+    int64_t moved_ns;  /* when any rank last finished a tile, or nothing was asked of them */
+};
+
+enum supervise_verdict {
+    SUPERVISE_FINE,
+    SUPERVISE_FROZEN,   /* the rank is not run at all: stopped, or deep in a system call */
+    SUPERVISE_STUCK,    /* the rank computes and finishes nothing */
+    SUPERVISE_DEADLOCK, /* all wait for one another */
+    SUPERVISE_VERDICT_COUNT
+};
+
+struct supervise_finding {
+    enum supervise_verdict verdict;
+    uint32_t rank;     /* FROZEN, STUCK */
+    int64_t silent_ns; /* since its last sign */
+};
+
+struct supervise_timeout {
+    int64_t wall_ns; /* without a sign */
+    int64_t cpu_ns;  /* ... and, of a rank that computes, so much time of a CPU */
+};
+
+/* `timeout_ns` of a rank with a CPU of its own, where ranks share CPUs. */
+struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus);
+
+/* Looks at all ranks: signs[rank_count]. Called a few times within the timeout; a caller that was
+ * itself away for half of it blames nobody for that time. */
+struct supervise_finding supervise_look(struct supervise_watch *watch,
+                                        const struct supervise_signs *signs,
+                                        struct supervise_timeout timeout, int64_t now_ns);
+
+/* Of one unit; zeros at first. */
+struct supervise_history {
+    bool was_ever_ready;
+    uint32_t quick_ends; /* in a row, each soon after its start */
+};
+
+struct supervise_end {
+    bool was_ready; /* in this life */
+    bool refused;   /* it ended by itself, and said why: a wrong option, a damaged checkpoint */
+    int64_t lived_ns;
+};
+
+struct supervise_next {
+    bool gives_up;
+    int64_t wait_ns; /* before the next start */
+};
+
+/* Start again at once, then after ever longer waits while it ends soon. Give up when it refuses
+ * before it was ever ready, or does not get ready five times in a row. */
+struct supervise_next supervise_ended(struct supervise_history *history,
+                                      const struct supervise_end *end);
+
+#endif

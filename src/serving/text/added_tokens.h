@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Added tokens are found in raw text before anything else looks at it, leftmost first, the longest
+ * one on a tie. As in the tokenizers library they come in two groups: those that are matched
+ * verbatim (normalized: false) over the whole text, then the others in what is left. (There is no
+ * normalizer here, so "normalized" text is the text.) Each group is a trie over bytes.
+ */
+#ifndef SERVING_TEXT_ADDED_TOKENS_H
+#define SERVING_TEXT_ADDED_TOKENS_H
+
+#include "base/limits.h"
+#include "base/tree.h"
+
+enum added_group { ADDED_VERBATIM, ADDED_NORMALIZED, ADDED_GROUP_COUNT };
+
+struct added_trie {
+    struct added_node {
+        uint32_t child, sibling; /* 0: none (node 0 is the root, nobody's child) */
+        uint32_t id;             /* of the token that ends here, or UINT32_MAX */
+        uint8_t byte;
+    } * nodes;
+    uint32_t node_count;
+    bool starts[256]; /* bytes that a token can start with */
+};
+
+struct added_tokens {
+    struct added_trie groups[ADDED_GROUP_COUNT];
+};
+
+/* Reads added_tokens (may be NULL). UNSUPPORTED: lstrip, rstrip or single_word. */
+enum status added_tokens_read(struct arena *arena, const struct tree *list, const char *name,
+                              struct added_tokens *out, struct error *error) MUST_USE;
+
+struct added_match {
+    size_t start, end;
+    uint32_t id;
+};
+
+/* The first match at or after `from`. */
+bool added_tokens_find(const struct added_tokens *added, enum added_group group, struct bytes text,
+                       size_t from, struct added_match *out);
+
+/* The token whose content is exactly `text`. */
+bool added_tokens_exact(const struct added_tokens *added, struct bytes text, uint32_t *id_out);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/text/token_stream.h"
+
+#include "base/check.h"
+
+#define OPENING_TAG "<think>"
+#define CLOSING_TAG "</think>"
+
+/* Where in the answer the think stage stands. */
+enum place {
+    PLACE_START,          /* "<think>" may come */
+    PLACE_REASONING_HEAD, /* newlines are dropped */
+    PLACE_REASONING,      /* newlines are held back: they may be the last ones */
+    PLACE_CONTENT_HEAD,   /* newlines are dropped */
+    PLACE_CONTENT,
+    PLACE_COUNT
+};
+
+struct output {
+    struct token_stream *stream;
+    token_stream_sink *sink;
+    void *context;
+};
+
+/* --- stop strings --- */
+
+enum status stop_strings_add(struct stop_strings *stops, struct bytes text, struct error *error) {
+    if (text.count == 0) return error_set(error, STATUS_INVALID, "a stop string is empty");
+    if (text.count > LIMIT_STOP_STRING_BYTES)
+        return error_set(error, STATUS_TOO_LARGE,
+                         "a stop string has %zu bytes, expected at most %d", text.count,
+                         LIMIT_STOP_STRING_BYTES);
+    if (stops->count == LIMIT_STOP_STRINGS)
+        return error_set(error, STATUS_TOO_LARGE, "more than %d stop strings", LIMIT_STOP_STRINGS);
+    if (utf8_valid_prefix(text) < text.count)
+        return error_set(error, STATUS_INVALID, "a stop string is not valid UTF-8");
+    struct stop_string *stop = &stops->strings[stops->count++];
+    stop->bytes = (uint32_t)text.count;
+    memcpy(stop->text, text.data, text.count);
+    stop->border[0] = 0;
+    for (uint32_t i = 1, k = 0; i < stop->bytes; i++) {
+        while (k > 0 && stop->text[i] != stop->text[k])
+            k = stop->border[k - 1];
+        if (stop->text[i] == stop->text[k]) k++;
+        stop->border[i] = (uint8_t)k;
+    }
+    return STATUS_OK;
+}
+
+/* Moves every automaton on by one byte. Returns the length of the longest stop string that ends
+ * here; *hold_out is the longest start of one that the text now ends with. */
+static uint32_t stops_advance(struct token_stream *stream, char byte, uint32_t *hold_out) {
+    uint32_t ended = 0, hold = 0;
+    for (uint32_t i = 0; i < stream->stops->count; i++) {
+        const struct stop_string *stop = &stream->stops->strings[i];
+        uint32_t progress = stream->stop_progress[i];
+        while (progress > 0 && stop->text[progress] != byte)
+            progress = stop->border[progress - 1];
+        if (stop->text[progress] == byte) progress++;
+        stream->stop_progress[i] = (uint16_t)progress;
+        if (progress == stop->bytes && progress > ended) ended = progress;
+        if (progress > hold) hold = progress;
+    }
+    *hold_out = hold;
+    return ended;
+}
+
+/* --- the think stage --- */
+
+static void put(struct output *output, struct bytes text) {
+    bool content = output->stream->place >= PLACE_CONTENT_HEAD;
+    if (text.count > 0)
+        output->sink(output->context, content ? TOKEN_STREAM_CONTENT : TOKEN_STREAM_REASONING,
+                     text);
+}
+
+/* What was held back is text after all. */
+static void put_held_tag(struct output *output, const char *tag) {
+    static const char newlines[TOKEN_STREAM_NEWLINES_MAX + 1] = "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n";
+    struct token_stream *stream = output->stream;
+    put(output, (struct bytes){newlines, stream->newline_count});
+    put(output, (struct bytes){tag, stream->tag_progress});
+    stream->newline_count = 0;
+    stream->tag_progress = 0;
+}
+
+/* Each of the following takes what it can from the start of `text`, at least one byte or a change
+ * of place, and returns how many bytes it took. */
+
+static size_t take_start(struct output *output, struct bytes text) {
+    struct token_stream *stream = output->stream;
+    if (text.data[0] == OPENING_TAG[stream->tag_progress]) {
+        if (++stream->tag_progress == sizeof OPENING_TAG - 1) {
+            stream->tag_progress = 0;
+            stream->place = PLACE_REASONING_HEAD;
+        }
+        return 1;
+    }
+    stream->place = PLACE_CONTENT;
+    put_held_tag(output, OPENING_TAG);
+    return 0;
+}
+
+static size_t take_head(struct output *output, struct bytes text, enum place next) {
+    size_t count = 0;
+    while (count < text.count && text.data[count] == '\n')
+        count++;
+    if (count < text.count) output->stream->place = (uint8_t)next;
+    return count;
+}
+
+static size_t take_reasoning(struct output *output, struct bytes text) {
+    struct token_stream *stream = output->stream;
+    char byte = text.data[0];
+    if (stream->tag_progress > 0 && byte != CLOSING_TAG[stream->tag_progress])
+        put_held_tag(output, CLOSING_TAG); /* '<' stands at its start only: nothing else to try */
+    if (byte == CLOSING_TAG[stream->tag_progress]) {
+        if (++stream->tag_progress == sizeof CLOSING_TAG - 1) {
+            stream->tag_progress = 0;
+            stream->newline_count = 0;
+            stream->place = PLACE_CONTENT_HEAD;
+        }
+        return 1;
+    }
+    if (byte == '\n') {
+        if (stream->newline_count == TOKEN_STREAM_NEWLINES_MAX)
+            put(output, (struct bytes){"\n", 1});
+        else
+            stream->newline_count++;
+        return 1;
+    }
+    put_held_tag(output, CLOSING_TAG);
+    size_t count = 1;
+    while (count < text.count && text.data[count] != '\n' && text.data[count] != '<')
+        count++;
+    put(output, (struct bytes){text.data, count});
+    return count;
+}
+
+static void think(struct output *output, struct bytes text) {
+    while (text.count > 0) {
+        size_t taken = text.count;
+        switch ((enum place)output->stream->place) {
+        case PLACE_START:
+            taken = take_start(output, text);
+            break;
+        case PLACE_REASONING_HEAD:
+            taken = take_head(output, text, PLACE_REASONING);
+            break;
+        case PLACE_REASONING:
+            taken = take_reasoning(output, text);
+            break;
+        case PLACE_CONTENT_HEAD:
+            taken = take_head(output, text, PLACE_CONTENT);
+            break;
+        case PLACE_CONTENT:
+        case PLACE_COUNT:
+            put(output, text);
+            break;
+        }
+        text = (struct bytes){text.data + taken, text.count - taken};
+    }
+}
+
+/* --- the stop stage --- */
+
+/* Passes on all of the held text but its last `keep` bytes. These are the start of a stop string,
+ * so the cut never falls inside a character. */
+static void release(struct output *output, uint32_t keep) {
+    struct token_stream *stream = output->stream;
+    uint32_t count = stream->held_bytes - keep;
+    think(output, (struct bytes){stream->held, count});
+    memmove(stream->held, stream->held + count, keep);
+    stream->held_bytes = keep;
+}
+
+/* Whole characters come in. */
+static void watch(void *context, struct bytes text) {
+    struct output *output = context;
+    struct token_stream *stream = output->stream;
+    if (!stream->stops || stream->stops->count == 0) {
+        think(output, text);
+        return;
+    }
+    uint32_t hold = stream->held_bytes; /* between calls nothing more is held */
+    for (size_t at = 0; at < text.count && !stream->stopped;) {
+        size_t bytes;
+        check(utf8_next((struct bytes){text.data + at, text.count - at}, &bytes) == UTF8_WHOLE);
+        if (stream->held_bytes + bytes > sizeof stream->held) release(output, hold);
+        for (size_t end = at + bytes; at < end; at++) {
+            stream->held[stream->held_bytes++] = text.data[at];
+            uint32_t ended = stops_advance(stream, text.data[at], &hold);
+            if (ended == 0) continue;
+            release(output, ended);
+            stream->held_bytes = 0;
+            stream->stopped = true;
+            return;
+        }
+    }
+    release(output, hold);
+}
+
+/* --- the doors --- */
+
+void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
+                       const struct stop_strings *stops, enum token_stream_mode mode) {
+    static const enum place places[TOKEN_STREAM_MODE_COUNT] = {
+        [TOKEN_STREAM_PLAIN] = PLACE_CONTENT,
+        [TOKEN_STREAM_MAY_THINK] = PLACE_START,
+        [TOKEN_STREAM_IN_REASONING] = PLACE_REASONING_HEAD,
+    };
+    *stream = (struct token_stream){
+        .tokenizer = tokenizer, .stops = stops, .mode = mode, .place = (uint8_t)places[mode]};
+}
+
+static bool in_reasoning(const struct token_stream *stream) {
+    return stream->place == PLACE_REASONING_HEAD || stream->place == PLACE_REASONING;
+}
+
+bool token_stream_push(struct token_stream *stream, uint32_t token, token_stream_sink *sink,
+                       void *context) {
+    if (stream->stopped) return true;
+    struct output output = {stream, sink, context};
+    bool reasoning = in_reasoning(stream);
+    if (!tokenizer_token_is_special(stream->tokenizer, token))
+        utf8_join(&stream->joiner, tokenizer_token_bytes(stream->tokenizer, token), watch, &output);
+    if (reasoning || in_reasoning(stream)) stream->reasoning_tokens++;
+    return stream->stopped;
+}
+
+void token_stream_finish(struct token_stream *stream, token_stream_sink *sink, void *context) {
+    if (stream->stopped) return;
+    struct output output = {stream, sink, context};
+    utf8_join_end(&stream->joiner, watch, &output);
+    if (stream->stopped) return;
+    release(&output, 0);
+    if (stream->place == PLACE_START && stream->tag_progress > 0) {
+        stream->place = PLACE_CONTENT;
+        put_held_tag(&output, OPENING_TAG);
+    } else if (stream->place == PLACE_REASONING && stream->tag_progress > 0) {
+        put_held_tag(&output, CLOSING_TAG);
+    }
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From one answer's tokens to what its reader sees, as it comes: whole UTF-8 characters only, cut
+ * at the first stop string, split into reasoning and content. Bytes pass four stages, each of which
+ * holds back no more than it must:
+ *
+ *   token bytes -> whole characters (an invalid part becomes U+FFFD) -> stop strings -> think tags
+ *
+ * Whatever the pushes, the concatenated output is the same. Stop strings are looked for in the
+ * whole generated text, reasoning and tags included. The tags themselves are not put out, nor the
+ * newlines around the reasoning and those between "</think>" and the content; trailing newlines of
+ * the content stay. A first "<think>" opens reasoning only at the very start of the answer.
+ *
+ * No allocation: the state is small and of fixed size.
+ */
+#ifndef SERVING_TEXT_TOKEN_STREAM_H
+#define SERVING_TEXT_TOKEN_STREAM_H
+
+#include "base/limits.h"
+#include "serving/text/tokenizer.h"
+#include "serving/text/utf8.h"
+
+/* Stop strings of a request, prepared once, shared by its answers. Zero it first. */
+struct stop_strings {
+    uint32_t count;
+    struct stop_string {
+        uint32_t bytes;
+        char text[LIMIT_STOP_STRING_BYTES];
+        uint8_t
+            border[LIMIT_STOP_STRING_BYTES]; /* [i]: longest proper border of text[0..i] (KMP) */
+    } strings[LIMIT_STOP_STRINGS];
+};
+
+/* STATUS_INVALID: empty or not UTF-8. STATUS_TOO_LARGE: too long, or too many. */
+enum status stop_strings_add(struct stop_strings *stops, struct bytes text,
+                             struct error *error) MUST_USE;
+
+enum token_stream_mode {
+    TOKEN_STREAM_PLAIN,        /* everything is content, verbatim */
+    TOKEN_STREAM_MAY_THINK,    /* reasoning, if the answer starts with "<think>" */
+    TOKEN_STREAM_IN_REASONING, /* the prompt has already opened the reasoning */
+    TOKEN_STREAM_MODE_COUNT
+};
+
+enum token_stream_part { TOKEN_STREAM_REASONING, TOKEN_STREAM_CONTENT, TOKEN_STREAM_PART_COUNT };
+
+/* Takes a piece of output: valid UTF-8, never empty. All reasoning comes before all content. One
+ * push may put out several pieces. */
+typedef void token_stream_sink(void *context, enum token_stream_part part, struct bytes text);
+
+#define TOKEN_STREAM_NEWLINES_MAX                                                                  \
+    16 /* held back before "</think>"; more than these are put out                                 \
+        */
+
+struct token_stream {
+    const struct tokenizer *tokenizer;
+    const struct stop_strings *stops; /* NULL: none */
+    enum token_stream_mode mode;
+    bool stopped;              /* a stop string was found; further tokens are ignored */
+    uint8_t place;             /* enum place, in token_stream.c */
+    uint32_t reasoning_tokens; /* from the opening tag to the closing one */
+    struct utf8_joiner joiner;
+    uint16_t
+        stop_progress[LIMIT_STOP_STRINGS]; /* bytes of each stop string that the text ends with */
+    char held[LIMIT_STOP_STRING_BYTES + UTF8_BYTES_MAX]; /* what may become a stop string */
+    uint32_t held_bytes;
+    uint32_t tag_progress;  /* bytes of the awaited tag seen */
+    uint32_t newline_count; /* newlines that may turn out to be the last ones */
+};
+
+/* Bytes a push of one token can put out at most, beyond 3 for each of the token's bytes. */
+#define TOKEN_STREAM_HELD_MAX                                                                      \
+    (2 * UTF8_BYTES_MAX + LIMIT_STOP_STRING_BYTES + 8 + TOKEN_STREAM_NEWLINES_MAX)
+
+void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
+                       const struct stop_strings *stops, enum token_stream_mode mode);
+
+/* Pushes one token (special ones make no text). Returns true when a stop string ends the answer
+ * here; all output up to it has then been put out. */
+bool token_stream_push(struct token_stream *stream, uint32_t token, token_stream_sink *sink,
+                       void *context);
+
+/* The answer ends: puts out what is still held back. Nothing happens after a stop. */
+void token_stream_finish(struct token_stream *stream, token_stream_sink *sink, void *context);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Encoding is three nested cuts, each feeding the next without storing its pieces: added tokens cut
+ * the text into segments, the splitter cuts a segment into words, merging turns a word into tokens.
+ * Words repeat, so a scratch remembers the tokens of short ones in a direct-mapped cache; it
+ * changes the speed, never the result.
+ */
+#include "serving/text/tokenizer.h"
+
+#include "base/check.h"
+#include "serving/text/added_tokens.h"
+#include "serving/text/merges.h"
+#include "serving/text/splitter.h"
+#include "serving/text/utf8.h"
+
+#define CACHE_ENTRIES 32768
+#define CACHE_WORD_BYTES 30
+#define CACHE_IDS 8
+
+struct tokenizer {
+    struct vocabulary vocabulary;
+    struct merges merges;
+    struct added_tokens added;
+    struct splitter splitter;
+    bool ignore_merges; /* a word that is a token as a whole is not merged */
+    uint64_t identity;  /* of the file: what a scratch remembers is for this one alone */
+};
+
+struct cache_entry {
+    uint8_t bytes; /* 0: free */
+    uint8_t id_count;
+    char word[CACHE_WORD_BYTES];
+    uint32_t ids[CACHE_IDS];
+};
+
+_Static_assert(sizeof(struct cache_entry) == 64, "an entry is a cache line");
+
+struct tokenizer_scratch {
+    size_t text_bytes_max;
+    struct pattern_scratch *pattern;
+    struct merges_scratch merges;
+    char *repaired; /* [text_bytes_max] text with its invalid parts replaced */
+    uint64_t identity;
+    struct cache_entry *cache; /* [CACHE_ENTRIES] */
+};
+
+/* --- opening --- */
+
+static uint64_t identity_of(struct bytes json) {
+    uint64_t hash = json.count + 1;
+    for (size_t i = 0; i < json.count; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, json.data + i, json.count - i < 8 ? json.count - i : 8);
+        hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static bool absent(const struct tree *value) {
+    return !value || tree_is_null(value);
+}
+
+static bool has_type(const struct tree *value, const char *type) {
+    struct bytes text = {"", 0};
+    return tree_get_string(tree_member(value, "type"), &text) && bytes_equal(text, bytes_of(type));
+}
+
+static enum status unsupported(const struct tree *value, const char *what, const char *expected,
+                               const char *name, struct error *error) {
+    struct bytes type = {"?", 1};
+    (void)tree_get_string(tree_member(value, "type"), &type);
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s: %s of type '%.*s' is not supported, expected %s", name, what,
+                     (int)(type.count < 64 ? type.count : 64), type.data, expected);
+}
+
+/* The parts around the model must be those of plain byte-level BPE. Truncation and padding are left
+ * to the callers, as transformers does. */
+static enum status check_parts(const struct tree *root, const char *name, struct error *error) {
+    const struct tree *normalizer = tree_member(root, "normalizer");
+    bool empty =
+        has_type(normalizer, "Sequence") && tree_count(tree_member(normalizer, "normalizers")) == 0;
+    if (!absent(normalizer) && !empty)
+        return unsupported(normalizer, "normalizer", "none or an empty Sequence", name, error);
+    const struct tree *post = tree_member(root, "post_processor");
+    if (!absent(post) && !has_type(post, "ByteLevel"))
+        return unsupported(post, "post_processor", "none or ByteLevel", name, error);
+    const struct tree *decoder = tree_member(root, "decoder");
+    if (!has_type(decoder, "ByteLevel"))
+        return unsupported(decoder, "decoder", "ByteLevel", name, error);
+    const struct tree *model = tree_member(root, "model");
+    if (!has_type(model, "BPE")) return unsupported(model, "model", "BPE", name, error);
+    return STATUS_OK;
+}
+
+static enum status check_model(const struct tree *model, const char *name, struct error *error) {
+    static const char *const refused[] = {"byte_fallback", "dropout", "continuing_subword_prefix",
+                                          "end_of_word_suffix"};
+    for (size_t i = 0; i < ARRAY_COUNT(refused); i++) {
+        const struct tree *value = tree_member(model, refused[i]);
+        struct bytes text;
+        double number;
+        bool flag = true;
+        bool off = absent(value) || (tree_get_bool(value, &flag) && !flag) ||
+                   (tree_get_string(value, &text) && text.count == 0) ||
+                   (tree_get_number(value, &number) && number == 0);
+        if (!off)
+            return error_set(error, STATUS_UNSUPPORTED, "%s: model.%s is not supported", name,
+                             refused[i]);
+    }
+    if (!tree_member(model, "vocab") || tree_kind(tree_member(model, "vocab")) != TREE_OBJECT)
+        return error_set(error, STATUS_INVALID, "%s: model.vocab is not an object", name);
+    if (!tree_member(model, "merges") || tree_kind(tree_member(model, "merges")) != TREE_ARRAY)
+        return error_set(error, STATUS_INVALID, "%s: model.merges is not an array", name);
+    return STATUS_OK;
+}
+
+enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct bytes json,
+                           const char *name, struct tokenizer **out, struct error *error) {
+    const struct tree *root = NULL;
+    struct tokenizer *tokenizer = arena_take_zeroed(arena, sizeof *tokenizer);
+    if (!tokenizer) return error_set(error, STATUS_NO_MEMORY, "%s: no memory", name);
+    enum status status = tree_parse(scratch, json, name, &root, error);
+    if (status) return status;
+    if (tree_kind(root) != TREE_OBJECT)
+        return error_set(error, STATUS_INVALID, "%s: is %s, expected an object", name,
+                         tree_kind_name(tree_kind(root)));
+    const struct tree *model = tree_member(root, "model"),
+                      *added = tree_member(root, "added_tokens");
+    status = check_parts(root, name, error);
+    if (!status) status = check_model(model, name, error);
+    if (!status)
+        status = vocabulary_read(arena, tree_member(model, "vocab"), added, name,
+                                 &tokenizer->vocabulary, error);
+    if (!status)
+        status = merges_read(arena, scratch, tree_member(model, "merges"), &tokenizer->vocabulary,
+                             name, &tokenizer->merges, error);
+    if (!status) status = added_tokens_read(arena, added, name, &tokenizer->added, error);
+    if (!status)
+        status = splitter_open(arena, tree_member(root, "pre_tokenizer"), name,
+                               &tokenizer->splitter, error);
+    if (status) return status;
+    (void)tree_get_bool(tree_member(model, "ignore_merges"), &tokenizer->ignore_merges);
+    tokenizer->identity = identity_of(json);
+    *out = tokenizer;
+    return STATUS_OK;
+}
+
+void tokenizer_close(struct tokenizer *tokenizer) {
+    splitter_close(&tokenizer->splitter);
+}
+
+/* Tables for LIMIT_VOCAB ids and the patterns do not depend on the file's length; the rest is at
+ * most a few words for each six bytes of JSON. Most of it is never touched. */
+size_t tokenizer_arena_bytes(size_t json_bytes) {
+    return ((size_t)16 << 20) + 10 * json_bytes;
+}
+
+size_t tokenizer_open_scratch_bytes(size_t json_bytes) {
+    return ((size_t)1 << 20) + 24 * json_bytes;
+}
+
+/* --- tokens --- */
+
+uint32_t tokenizer_vocab_count(const struct tokenizer *tokenizer) {
+    return tokenizer->vocabulary.count;
+}
+
+struct bytes tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id) {
+    return vocabulary_bytes(&tokenizer->vocabulary, id);
+}
+
+bool tokenizer_token_is_special(const struct tokenizer *tokenizer, uint32_t id) {
+    return vocabulary_is(&tokenizer->vocabulary, id, VOCABULARY_SPECIAL);
+}
+
+bool tokenizer_token_is_added(const struct tokenizer *tokenizer, uint32_t id) {
+    return vocabulary_is(&tokenizer->vocabulary, id, VOCABULARY_ADDED);
+}
+
+bool tokenizer_find(const struct tokenizer *tokenizer, struct bytes content, uint32_t *id_out) {
+    if (added_tokens_exact(&tokenizer->added, content, id_out)) return true;
+    uint32_t id = vocabulary_find(&tokenizer->vocabulary, content);
+    if (id == VOCABULARY_NONE) return false;
+    *id_out = id;
+    return true;
+}
+
+/* --- encoding --- */
+
+size_t tokenizer_scratch_bytes(size_t text_bytes_max) {
+    return CACHE_ENTRIES * sizeof(struct cache_entry) + ((size_t)512 << 10) + 21 * text_bytes_max;
+}
+
+struct tokenizer_scratch *tokenizer_scratch_create(struct arena *arena, size_t text_bytes_max) {
+    struct tokenizer_scratch *scratch = arena_take_zeroed(arena, sizeof *scratch);
+    if (!scratch) return NULL;
+    scratch->text_bytes_max = text_bytes_max;
+    scratch->pattern = pattern_scratch_create(arena);
+    scratch->repaired = arena_take(arena, text_bytes_max);
+    scratch->cache = arena_take_zeroed(arena, CACHE_ENTRIES * sizeof *scratch->cache);
+    bool complete = scratch->pattern && scratch->repaired && scratch->cache &&
+                    merges_scratch_open(&scratch->merges, arena, text_bytes_max);
+    return complete ? scratch : NULL;
+}
+
+struct encoding {
+    const struct tokenizer *tokenizer;
+    struct tokenizer_scratch *scratch;
+    uint32_t *ids;
+    size_t capacity, count;
+};
+
+static void put(struct encoding *encoding, const uint32_t *ids, size_t count) {
+    for (size_t i = 0; i < count && encoding->count + i < encoding->capacity; i++)
+        encoding->ids[encoding->count + i] = ids[i];
+    encoding->count += count;
+}
+
+static struct cache_entry *cache_place(struct tokenizer_scratch *scratch, struct bytes word) {
+    uint64_t hash = word.count;
+    for (size_t i = 0; i < word.count; i += 8) {
+        uint64_t part = 0;
+        memcpy(&part, word.data + i, word.count - i < 8 ? word.count - i : 8);
+        hash = (hash ^ part) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 32;
+    }
+    return &scratch->cache[hash % CACHE_ENTRIES];
+}
+
+static bool put_word(void *context, struct bytes word) {
+    struct encoding *encoding = context;
+    const struct tokenizer *tokenizer = encoding->tokenizer;
+    struct merges_scratch *merging = &encoding->scratch->merges;
+    struct cache_entry *entry = NULL;
+    if (word.count <= CACHE_WORD_BYTES) {
+        entry = cache_place(encoding->scratch, word);
+        if (entry->bytes == word.count && !memcmp(entry->word, word.data, word.count)) {
+            put(encoding, entry->ids, entry->id_count);
+            return true;
+        }
+    }
+    uint32_t whole =
+        tokenizer->ignore_merges ? vocabulary_find(&tokenizer->vocabulary, word) : VOCABULARY_NONE;
+    const uint32_t *ids = &whole;
+    size_t count = 1;
+    if (whole == VOCABULARY_NONE) {
+        count = merges_apply(&tokenizer->merges, merging, word);
+        ids = merging->ids;
+    }
+    put(encoding, ids, count);
+    if (entry && count <= CACHE_IDS) {
+        entry->bytes = (uint8_t)word.count;
+        entry->id_count = (uint8_t)count;
+        memcpy(entry->word, word.data, word.count);
+        memcpy(entry->ids, ids, count * sizeof *ids);
+    }
+    return true;
+}
+
+static bool encode_segment(struct encoding *encoding, struct bytes text) {
+    return splitter_split(&encoding->tokenizer->splitter, encoding->scratch->pattern, text,
+                          put_word, encoding);
+}
+
+/* Cuts the text at the added tokens of one group after the other. */
+static bool encode_around(struct encoding *encoding, struct bytes text, int group) {
+    if (group == ADDED_GROUP_COUNT) return encode_segment(encoding, text);
+    struct added_match match = {0};
+    size_t done = 0;
+    while (added_tokens_find(&encoding->tokenizer->added, (enum added_group)group, text, done,
+                             &match)) {
+        struct bytes before = {text.data + done, match.start - done};
+        if (!encode_around(encoding, before, group + 1)) return false;
+        put(encoding, &match.id, 1);
+        done = match.end;
+    }
+    return encode_around(encoding, (struct bytes){text.data + done, text.count - done}, group + 1);
+}
+
+enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
+                             struct bytes text, bool parse_special, uint32_t *ids, size_t capacity,
+                             size_t *count_out) {
+    size_t repaired = text.count;
+    if (utf8_valid_prefix(text) < text.count) {
+        if (utf8_repair(text, scratch->repaired, scratch->text_bytes_max, &repaired))
+            return STATUS_TOO_LARGE;
+        text = (struct bytes){scratch->repaired, repaired};
+    }
+    if (text.count > scratch->text_bytes_max) return STATUS_TOO_LARGE;
+    if (scratch->identity != tokenizer->identity) {
+        memset(scratch->cache, 0, CACHE_ENTRIES * sizeof *scratch->cache);
+        scratch->identity = tokenizer->identity;
+    }
+    struct encoding encoding = {tokenizer, scratch, ids, capacity, 0};
+    if (!encode_around(&encoding, text, parse_special ? 0 : ADDED_GROUP_COUNT))
+        return STATUS_TOO_LARGE;
+    *count_out = encoding.count;
+    return encoding.count <= capacity ? STATUS_OK : STATUS_FULL;
+}
+
+/* --- decoding --- */
+
+struct decoding {
+    char *out;
+    size_t capacity, count;
+};
+
+static void put_text(void *context, struct bytes text) {
+    struct decoding *decoding = context;
+    if (decoding->count <= decoding->capacity && text.count <= decoding->capacity - decoding->count)
+        memcpy(decoding->out + decoding->count, text.data, text.count);
+    decoding->count += text.count;
+}
+
+enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *ids,
+                             size_t id_count, bool skip_special, char *out, size_t capacity,
+                             size_t *count_out) {
+    struct decoding decoding = {out, capacity, 0};
+    struct utf8_joiner joiner = {0};
+    for (size_t i = 0; i < id_count; i++) {
+        if (skip_special && tokenizer_token_is_special(tokenizer, ids[i])) continue;
+        utf8_join(&joiner, tokenizer_token_bytes(tokenizer, ids[i]), put_text, &decoding);
+    }
+    utf8_join_end(&joiner, put_text, &decoding);
+    *count_out = decoding.count;
+    return decoding.count <= capacity ? STATUS_OK : STATUS_FULL;
+}

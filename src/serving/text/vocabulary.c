@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/text/vocabulary.h"
+
+#include "serving/text/byte_level.h"
+
+static uint32_t hash_of(struct bytes bytes) {
+    uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a, its high half folded in */
+    for (size_t i = 0; i < bytes.count; i++)
+        hash = (hash ^ (uint8_t)bytes.data[i]) * 0x100000001B3u;
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct bytes bytes) {
+    for (uint32_t at = hash_of(bytes);; at++) {
+        uint32_t id = vocabulary->slots[at & vocabulary->slot_mask];
+        if (id == VOCABULARY_NONE || bytes_equal(vocabulary_bytes(vocabulary, id), bytes))
+            return id;
+    }
+}
+
+static void enter(struct vocabulary *vocabulary, uint32_t id) {
+    uint32_t at = hash_of(vocabulary_bytes(vocabulary, id));
+    while (vocabulary->slots[at & vocabulary->slot_mask] != VOCABULARY_NONE)
+        at++;
+    vocabulary->slots[at & vocabulary->slot_mask] = id;
+}
+
+static enum status check_id(int64_t id, struct bytes token, const char *name, struct error *error) {
+    if (id >= 0 && id < LIMIT_VOCAB) return STATUS_OK;
+    return error_set(error, STATUS_TOO_LARGE, "%s: token '%.*s' has id %lld, expected 0 to %d",
+                     name, (int)(token.count < 64 ? token.count : 64), token.data, (long long)id,
+                     LIMIT_VOCAB - 1);
+}
+
+/* What one pass over vocab and added_tokens tells about the memory needed. */
+struct extent {
+    size_t ids, bytes, tokens;
+};
+
+static enum status measure(const struct tree *vocab, const struct tree *added, const char *name,
+                           struct extent *extent, struct error *error) {
+    struct tree_cursor cursor = {NULL};
+    struct bytes token;
+    const struct tree *value;
+    int64_t id;
+    while (tree_next_member(vocab, &cursor, &token, &value)) {
+        if (!tree_get_integer(value, &id))
+            return error_set(error, STATUS_INVALID,
+                             "%s: model.vocab: the id of '%.*s' is %s, expected an integer", name,
+                             (int)(token.count < 64 ? token.count : 64), token.data,
+                             tree_kind_name(tree_kind(value)));
+        enum status status = check_id(id, token, name, error);
+        if (status) return status;
+        if ((size_t)id >= extent->ids) extent->ids = (size_t)id + 1;
+        extent->bytes += token.count;
+        extent->tokens++;
+    }
+    for (size_t i = 0; i < tree_count(added); i++) {
+        const struct tree *entry = tree_at(added, i);
+        if (!tree_get_integer(tree_member(entry, "id"), &id) ||
+            !tree_get_string(tree_member(entry, "content"), &token))
+            return error_set(error, STATUS_INVALID,
+                             "%s: added_tokens[%zu]: expected an integer id and a string content",
+                             name, i);
+        enum status status = check_id(id, token, name, error);
+        if (status) return status;
+        if ((size_t)id >= extent->ids) extent->ids = (size_t)id + 1;
+        extent->bytes += token.count;
+    }
+    if (extent->bytes > UINT32_MAX)
+        return error_set(error, STATUS_TOO_LARGE, "%s: the vocabulary has %zu bytes of text", name,
+                         extent->bytes);
+    return STATUS_OK;
+}
+
+static enum status reserve(struct arena *arena, struct extent extent, const char *name,
+                           struct vocabulary *out, struct error *error) {
+    uint32_t slot_count = 16;
+    while (slot_count < 2 * extent.tokens)
+        slot_count *= 2;
+    *out = (struct vocabulary){
+        .count = (uint32_t)extent.ids,
+        .entries = arena_take_zeroed(arena, extent.ids * sizeof *out->entries),
+        .flags = arena_take_zeroed(arena, extent.ids),
+        .text = arena_take(arena, extent.bytes),
+        .slots = arena_take(arena, slot_count * sizeof *out->slots),
+        .slot_mask = slot_count - 1,
+    };
+    if (!out->entries || !out->flags || !out->text || !out->slots)
+        return error_set(error, STATUS_NO_MEMORY, "%s: no memory for %zu tokens", name, extent.ids);
+    memset(out->slots, 0xFF, slot_count * sizeof *out->slots);
+    return STATUS_OK;
+}
+
+/* Gives `id` its bytes: those it spells, or its own text if it spells none. True if it spells some.
+ */
+static bool spell(struct vocabulary *vocabulary, uint32_t id, struct bytes token, size_t *used) {
+    size_t count = 0;
+    char *text = vocabulary->text + *used;
+    bool spelled = byte_level_decode(token, text, &count);
+    if (!spelled) {
+        memcpy(text, token.data, token.count);
+        count = token.count;
+    }
+    vocabulary->entries[id] = (struct vocabulary_entry){(uint32_t)*used, (uint32_t)count};
+    vocabulary->flags[id] |= VOCABULARY_USED;
+    *used += count;
+    return spelled;
+}
+
+static enum status add(struct vocabulary *vocabulary, const struct tree *vocab,
+                       const struct tree *entry, const char *name, size_t *used,
+                       struct error *error) {
+    struct bytes content = {"", 0};
+    int64_t id = 0, model_id = 0;
+    bool special = false;
+    if (!tree_get_integer(tree_member(entry, "id"), &id) ||
+        !tree_get_string(tree_member(entry, "content"), &content))
+        return STATUS_INVALID; /* measure() has refused it already */
+    (void)tree_get_bool(tree_member(entry, "special"), &special);
+    int shown = (int)(content.count < 64 ? content.count : 64);
+    /* tree_member takes a terminated key; a content with U+0000 inside is simply not found. */
+    bool known = tree_get_integer(tree_member(vocab, content.data), &model_id) &&
+                 strlen(content.data) == content.count;
+    if (known ? model_id != id : vocabulary->flags[id] != 0)
+        return error_set(error, STATUS_INVALID,
+                         "%s: added token '%.*s' has id %lld, which belongs to another token", name,
+                         shown, content.data, (long long)id);
+    if (!known) (void)spell(vocabulary, (uint32_t)id, content, used);
+    vocabulary->flags[id] |= (uint8_t)(VOCABULARY_ADDED | (special ? VOCABULARY_SPECIAL : 0));
+    return STATUS_OK;
+}
+
+enum status vocabulary_read(struct arena *arena, const struct tree *vocab,
+                            const struct tree *added_tokens, const char *name,
+                            struct vocabulary *out, struct error *error) {
+    struct extent extent = {0};
+    enum status status = measure(vocab, added_tokens, name, &extent, error);
+    if (!status) status = reserve(arena, extent, name, out, error);
+    if (status) return status;
+    struct tree_cursor cursor = {NULL};
+    struct bytes token;
+    const struct tree *value;
+    size_t used = 0;
+    while (tree_next_member(vocab, &cursor, &token, &value)) {
+        int64_t id = 0;
+        if (!tree_get_integer(value, &id)) continue;
+        if (out->flags[id])
+            return error_set(error, STATUS_INVALID, "%s: model.vocab: two tokens have id %lld",
+                             name, (long long)id);
+        if (spell(out, (uint32_t)id, token, &used)) enter(out, (uint32_t)id);
+    }
+    for (size_t i = 0; i < tree_count(added_tokens) && !status; i++)
+        status = add(out, vocab, tree_at(added_tokens, i), name, &used, error);
+    return status;
+}

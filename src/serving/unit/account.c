@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/unit/account.h"
+
+#include "base/check.h"
+
+static uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+static uint32_t most(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static uint32_t length(uint32_t from, uint32_t end) {
+    return end > from ? end - from : 0;
+}
+
+/* How many of positions [from, end) are those of tokens that came with the request as its answer's
+ * first: their rows had been made elsewhere, but for the last one's, which was only chosen. */
+static uint32_t count_resumed(const struct unit_request *request, uint32_t from, uint32_t end) {
+    uint32_t first = request->prompt_count, behind = first + request->resumed_count;
+    return request->resumed_count ? length(most(from, first), least(end, behind - 1)) : 0;
+}
+
+void account_obtained(struct unit_request *request, enum account_source source, uint32_t from,
+                      uint32_t end) {
+    struct unit_work *work = &request->work;
+    uint32_t peak = request->computed_peak, fresh = most(from, peak);
+    uint32_t again = length(from, least(end, peak)) + count_resumed(request, fresh, end);
+    uint32_t prompt_end = least(end, request->prompt_count);
+    uint32_t first = length(fresh, prompt_end);
+    check(from <= peak); /* no token is passed over */
+    request->computed_peak = most(peak, end);
+    switch (source) {
+    case ACCOUNT_DEVICE:
+        work->device_tokens += first;
+        break;
+    case ACCOUNT_HOST:
+        work->host_tokens += first;
+        work->reloaded_tokens += again;
+        break;
+    case ACCOUNT_DISK:
+        work->disk_tokens += first;
+        work->reloaded_tokens += again;
+        break;
+    case ACCOUNT_TRANSFERRED:
+        work->transferred_tokens += first;
+        return;
+    case ACCOUNT_COMPUTED:
+        work->computed_tokens += first;
+        work->recomputed_tokens += again;
+        return;
+    }
+    work->prompt_hit_tokens += length(most(fresh, work->prompt_hit_tokens), prompt_end);
+}
+
+void account_found(struct unit_request *request, uint32_t token_count) {
+    uint32_t found = least(token_count, request->prompt_count);
+    if (request->output_count > request->resumed_count) return; /* it has been told */
+    request->work.prompt_hit_tokens = most(request->work.prompt_hit_tokens, found);
+}
+
+void account_missed(struct unit_request *request, uint32_t token_count) {
+    uint32_t whole = least(token_count, request->prompt_count);
+    request->work.prompt_hit_tokens = least(request->work.prompt_hit_tokens, whole);
+}
+
+void account_begins(struct unit_request *request, int64_t now_ns) {
+    struct unit_work *work = &request->work;
+    if (work->queue_ns >= 0) return;
+    int64_t queue_ns = now_ns - request->arrived_ns - work->load_ns - work->transfer_ns;
+    work->queue_ns = queue_ns > 0 ? queue_ns : 0; /* the storage has a clock of its own */
+    request->began_ns = now_ns;
+}
+
+struct unit_work account_work(const struct unit_request *request) {
+    struct unit_work work = request->work;
+    if (work.queue_ns < 0) work.prompt_hit_tokens = 0; /* it never ran */
+    work.prompt_miss_tokens = request->prompt_count - work.prompt_hit_tokens;
+    return work;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A request's account at its unit (struct unit_work): where each token's KV rows came from. All who
+ * obtain rows say so here, in the order in which they stand in the sequence, so the sums of
+ * contract/record.h hold whatever happens to the request. Decides nothing.
+ */
+#ifndef SERVING_UNIT_ACCOUNT_H
+#define SERVING_UNIT_ACCOUNT_H
+
+#include "serving/unit/state.h"
+
+enum account_source {
+    ACCOUNT_DEVICE, /* its pages still stood in the prefix cache */
+    ACCOUNT_HOST,
+    ACCOUNT_DISK,
+    ACCOUNT_TRANSFERRED,
+    ACCOUNT_COMPUTED
+};
+
+/* The rows of tokens [from, end) are there. Those below the peak have been before. */
+void account_obtained(struct unit_request *request, enum account_source source, uint32_t from,
+                      uint32_t end);
+
+/* The KV storage has so many leading tokens: hits, whether they are loaded or not. */
+void account_found(struct unit_request *request, uint32_t token_count);
+
+/* ... but it could not give more than so many: the others were no hits. */
+void account_missed(struct unit_request *request, uint32_t token_count);
+
+/* Its first step is near: what it had to wait for is over. Said again, it does nothing. */
+void account_begins(struct unit_request *request, int64_t now_ns);
+
+/* As it stands, for its gateway. */
+struct unit_work account_work(const struct unit_request *request);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/unit/handoff.h"
+
+#include "base/check.h"
+#include "serving/policy/kv_path.h"
+#include "serving/unit/account.h"
+#include "serving/unit/pages.h"
+#include "serving/unit/tiers.h"
+
+#define GIVE_UPS_MAX 8 /* at once */
+
+struct handoff {
+    uint32_t task; /* enum submit_task */
+    uint32_t first_block;
+    struct kv_route route;
+    struct page_id *sent; /* [prompt's blocks] named, each leased until the transfer ends */
+    uint32_t sent_count;
+    uint32_t whole_count;  /* of sent: the others are only being made */
+    struct page_id *twins; /* [prompt's blocks] leased likewise, see handoff_made */
+    uint32_t twin_count;
+    bool open;            /* EXPECT or PUSH was said, and no KV_DONE has come */
+    bool arrived, failed; /* it has */
+    bool continued;       /* the first tokens are here, since: */
+    int64_t continued_ns;
+    int64_t give_up_ns; /* while `open`: then it is asked whether to wait on; MACHINE_NEVER: no */
+    bool doubted;       /* it will probably take longer than doing without (serving/policy/kv_path) */
+    bool given_up;      /* it was waited for long enough, and cancelled */
+    bool leaving;       /* ends with `reason` when the transfer does */
+    enum finish_reason reason;
+};
+
+static uint32_t prompt_blocks(const struct unit_request *request) {
+    return (uint32_t)divide_up(request->prompt_count, KV_BLOCK_TOKENS);
+}
+
+size_t handoff_bytes_max(const struct unit_options *options) {
+    uint32_t pages = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+    return record_tail(kv_push_bytes(pages)) + record_tail(sizeof(struct record_reserved)) +
+           record_tail(sizeof(struct record_kv_cancel));
+}
+
+size_t handoff_plan_bytes_max(const struct unit_options *options) {
+    uint32_t pages = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+    return record_tail(kv_push_bytes(pages));
+}
+
+bool handoff_open(struct unit_request *request, const struct record_submit *submit) {
+    if (submit->task == SUBMIT_ANSWER) return true;
+    struct handoff *handoff = arena_take_zeroed(&request->arena, sizeof *handoff);
+    if (!handoff) return false;
+    handoff->task = submit->task;
+    handoff->first_block = submit->first_block;
+    handoff->route = submit->route;
+    request->handoff = handoff;
+    if (submit->task == SUBMIT_RESERVE) return true;
+    size_t blocks = divide_up(submit->prompt_count, KV_BLOCK_TOKENS);
+    handoff->sent = arena_take(&request->arena, 2 * blocks * sizeof *handoff->sent);
+    if (!handoff->sent) return false;
+    handoff->twins = handoff->sent + blocks;
+    return true;
+}
+
+bool handoff_is_over(const struct unit_request *request) {
+    const struct handoff *handoff = request->handoff;
+    return !handoff || (handoff->task == SUBMIT_RESERVE && !handoff->open);
+}
+
+/* ---- the side that decodes ------------------------------------------------------------------ */
+
+/* Expected first: blocks that come before that are sent away. */
+static void put_expect(struct unit *unit, struct unit_request *request) {
+    struct handoff *handoff = request->handoff;
+    uint32_t first = request->page_count ? request->shared_count : 0;
+    uint32_t count = prompt_blocks(request) - first;
+    struct record_kv_expect *expect = unit_put(unit, RECORD_KV_EXPECT, kv_expect_bytes(count));
+    expect->request = request->id;
+    memcpy(expect->ticket, handoff->route.ticket, sizeof expect->ticket);
+    expect->first_block = first;
+    expect->token_count = request->prompt_count;
+    expect->page_count = count;
+    memcpy(record_tail_at(expect, sizeof *expect), request->pages + first,
+           count * sizeof *request->pages);
+    struct record_reserved *reserved = unit_put(unit, RECORD_RESERVED, sizeof *reserved);
+    reserved->request = request->id;
+    reserved->first_block = first;
+    handoff->open = true;
+}
+
+bool handoff_reserve(struct unit *unit, struct unit_request *request) {
+    struct pages_hit hit = pages_look_up(unit, request);
+    if (!pages_park(unit, request, &hit, request->prompt_count + 1)) return false;
+    put_expect(unit, request);
+    return true;
+}
+
+/* Blocks and first tokens are here, or the blocks never will be. */
+static void go_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    struct handoff *handoff = request->handoff;
+    if (!handoff->continued || handoff->open) return;
+    unit->reserved_count--;
+    unit->plan_wanted = unit->load_changed = true;
+    request->work.transfer_ns = now_ns - request->arrived_ns;
+    if (!handoff->arrived) {
+        pages_release(unit, request);
+        request->state = REQUEST_WAITING;
+        request->waits_since_ns = now_ns;
+        unit->waiting_count++;
+        tiers_ask_while_written(unit, request);
+        return;
+    }
+    bool one = request_known(request) == request->computed_count + 1;
+    request->state = one ? REQUEST_DECODE : REQUEST_PREFILL;
+    request->fresh = true;
+    account_begins(request, now_ns);
+    unit->running_count++;
+}
+
+/* Nothing but its blocks is missing: for how long are they waited for? */
+static bool wait_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    struct handoff *handoff = request->handoff;
+    struct kv_path_ask ask = {.under_way = true,
+                              .doubted = handoff->doubted,
+                              .waited_ns = now_ns - handoff->continued_ns,
+                              .load = tiers_load_ask(unit, request, request->shared_count, 0)};
+    struct kv_path_choice choice = kv_path_choose(&ask);
+    if (choice.path != KV_PATH_WAIT) return false;
+    handoff->give_up_ns = now_ns + choice.wait_ns;
+    if (handoff->give_up_ns < unit->give_up_ns) unit->give_up_ns = handoff->give_up_ns;
+    return true;
+}
+
+static uint32_t expected_blocks(const struct unit_request *request) {
+    return prompt_blocks(request) - request->shared_count;
+}
+
+static void begin_wait(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    struct load_ask without = tiers_load_ask(unit, request, request->shared_count, 0);
+    request->handoff->doubted =
+        kv_path_doubts(&unit->transfers, expected_blocks(request), &without);
+    (void)wait_on(unit, request, now_ns);
+}
+
+void handoff_continue(struct unit *unit, struct unit_request *request,
+                      const struct record_continue *record, int64_t now_ns) {
+    struct handoff *handoff = request->handoff;
+    if (!handoff || handoff->task != SUBMIT_RESERVE || handoff->leaving || handoff->continued)
+        return; /* a repeat, or it is ending */
+    const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    bool fits = record->token_count < request->new_tokens_max;
+    for (uint32_t i = 0; fits && i < record->token_count; i++)
+        fits = tokens[i] < unit->options.vocab_count;
+    if (!fits) {
+        handoff_leave(unit, request, FINISH_FAILED);
+        return;
+    }
+    for (uint32_t i = 0; i < record->token_count; i++) {
+        history_add(&request->history, tokens[i]);
+        request->tokens[request_known(request)] = tokens[i];
+        request->output_count++;
+    }
+    request->resumed_count = record->token_count;
+    request->arrived_ns = now_ns;
+    handoff->continued = true;
+    handoff->continued_ns = now_ns;
+    if (handoff->open) begin_wait(unit, request, now_ns);
+    go_on(unit, request, now_ns);
+}
+
+/* ---- the side that computes the prompt ------------------------------------------------------ */
+
+static bool may_push(const struct unit_request *request) {
+    const struct handoff *handoff = request->handoff;
+    return handoff && handoff->task == SUBMIT_PREFILL && !handoff->failed;
+}
+
+/* Names blocks before `end` that have not been; those from `whole` on are being made by the step
+ * that was planned last. Those that the other unit has are leased with them: no block stays cached
+ * whose chain is broken. */
+static void put_push(struct unit *unit, struct unit_request *request, uint32_t whole, uint32_t end,
+                     bool last) {
+    struct handoff *handoff = request->handoff;
+    uint32_t first = handoff->sent_count;
+    if (first < handoff->first_block) first = handoff->first_block;
+    uint32_t count = end - first, reach = end * KV_BLOCK_TOKENS;
+    struct record_kv_push *push = unit_put(unit, RECORD_KV_PUSH, kv_push_bytes(count));
+    push->request = request->id;
+    push->route = handoff->route;
+    push->first_block = first;
+    push->token_count = reach < request->prompt_count ? reach : request->prompt_count;
+    push->page_count = count;
+    push->last = last;
+    push->first = !handoff->open;
+    push->making_count = end - (whole > first ? whole : first);
+    push->step = push->making_count ? unit->step : 0;
+    memcpy(record_tail_at(push, sizeof *push), request->pages + first,
+           count * sizeof *request->pages);
+    for (; handoff->sent_count < end; handoff->sent_count++) {
+        handoff->sent[handoff->sent_count] = request->pages[handoff->sent_count];
+        page_table_lease(&unit->pages, handoff->sent[handoff->sent_count]);
+    }
+    if (whole > handoff->whole_count) handoff->whole_count = whole;
+    handoff->open = true;
+}
+
+void handoff_push(struct unit *unit, struct unit_request *request) {
+    uint32_t reach = request->computed_count + request->row_tokens;
+    uint32_t end = reach < request->prompt_count ? reach / KV_BLOCK_TOKENS : prompt_blocks(request);
+    if (!may_push(request) || tiers_is_loading(request)) return; /* what comes may be damaged */
+    if (end > request->handoff->sent_count && end > request->handoff->first_block)
+        put_push(unit, request, request->computed_count / KV_BLOCK_TOKENS, end, false);
+}
+
+void handoff_made(struct unit *unit, struct unit_request *request) {
+    struct handoff *handoff = request->handoff;
+    if (!may_push(request)) return;
+    for (; handoff->whole_count < handoff->sent_count; handoff->whole_count++) {
+        struct page_id page = request->pages[handoff->whole_count];
+        if (page.index == handoff->sent[handoff->whole_count].index) continue;
+        page_table_lease(&unit->pages, page);
+        handoff->twins[handoff->twin_count++] = page;
+    }
+}
+
+void handoff_over(struct unit *unit, struct unit_request *request) {
+    uint32_t blocks = prompt_blocks(request);
+    if (may_push(request)) put_push(unit, request, blocks, blocks, true);
+    handoff_leave(unit, request, FINISH_HANDED_OVER);
+}
+
+uint32_t handoff_sent_count(const struct unit_request *request) {
+    const struct handoff *handoff = request->handoff;
+    return handoff ? handoff->sent_count + handoff->twin_count : 0;
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void put_cancel(struct unit *unit, const struct unit_request *request) {
+    struct record_kv_cancel *cancel = unit_put(unit, RECORD_KV_CANCEL, sizeof *cancel);
+    cancel->request = request->id;
+}
+
+static void park(struct unit *unit, struct unit_request *request) {
+    if (request->state == REQUEST_PARKED) {
+        unit->reserved_count--;
+        return;
+    }
+    if (request->state == REQUEST_WAITING)
+        unit->waiting_count--;
+    else
+        unit->running_count--;
+    request->state = REQUEST_PARKED;
+    unit->load_changed = true;
+}
+
+void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
+    struct handoff *handoff = request->handoff;
+    if (!handoff || !handoff->open) {
+        unit->reserved_count -= request->state == REQUEST_PARKED;
+        request_end(unit, request, reason);
+        return;
+    }
+    if (handoff->leaving && handoff->reason != FINISH_HANDED_OVER) return;
+    if (!handoff->leaving) park(unit, request);
+    if (reason != FINISH_HANDED_OVER) put_cancel(unit, request);
+    handoff->leaving = true;
+    handoff->reason = reason;
+}
+
+size_t handoff_give_up_bytes_max(void) {
+    return GIVE_UPS_MAX * record_tail(sizeof(struct record_kv_cancel));
+}
+
+void handoff_give_up(struct unit *unit, int64_t now_ns) {
+    if (now_ns < unit->give_up_ns) return;
+    uint32_t given_up = 0;
+    unit->give_up_ns = MACHINE_NEVER;
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        struct unit_request *request = &unit->requests[slot];
+        struct handoff *handoff = request->handoff;
+        if (!handoff || !handoff->open || !handoff->continued || handoff->leaving) continue;
+        bool due = handoff->give_up_ns <= now_ns;
+        if (due && given_up < GIVE_UPS_MAX && !wait_on(unit, request, now_ns)) {
+            put_cancel(unit, request);
+            handoff->given_up = true;
+            handoff->give_up_ns = MACHINE_NEVER;
+            given_up++;
+        }
+        if (handoff->give_up_ns < unit->give_up_ns) unit->give_up_ns = handoff->give_up_ns;
+    }
+}
+
+/* Blocks have come from the other unit, all or the first ones: they are known here. */
+static void take_blocks(struct unit *unit, struct unit_request *request,
+                        const struct record_kv_done *record) {
+    uint64_t tokens = ((uint64_t)request->shared_count + record->blocks) * KV_BLOCK_TOKENS;
+    if (record->arrived || tokens > request->prompt_count) tokens = request->prompt_count;
+    if (tokens < request->prompt_count && !unit->options.prefix_cache) return; /* no use */
+    account_obtained(request, ACCOUNT_TRANSFERRED, request->computed_count, (uint32_t)tokens);
+    request->computed_count = (uint32_t)tokens;
+    request->handoff->arrived = tokens == request->prompt_count;
+    pages_share(unit, request);
+}
+
+/* A transfer that was cut off tells nothing of the link. */
+static void observe(struct unit *unit, const struct unit_request *request, bool arrived,
+                    int64_t now_ns) {
+    const struct handoff *handoff = request->handoff;
+    if (!arrived && !handoff->given_up) return;
+    int64_t waited_ns = handoff->continued ? now_ns - handoff->continued_ns : 0;
+    kv_path_observe(&unit->transfers, expected_blocks(request), waited_ns, arrived,
+                    handoff->doubted);
+}
+
+void handoff_done(struct unit *unit, struct unit_request *request,
+                  const struct record_kv_done *record, int64_t now_ns) {
+    struct handoff *handoff = request->handoff;
+    check(handoff && handoff->open);
+    handoff->open = false;
+    handoff->failed = !record->arrived;
+    page_table_release(&unit->pages, handoff->sent, handoff->sent_count);
+    page_table_release(&unit->pages, handoff->twins, handoff->twin_count);
+    handoff->sent_count = handoff->whole_count = handoff->twin_count = 0;
+    unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
+    if (handoff->leaving) {
+        request_end(unit, request, handoff->reason);
+        return;
+    }
+    if (handoff->task != SUBMIT_RESERVE) return;
+    observe(unit, request, record->arrived, now_ns);
+    take_blocks(unit, request, record);
+    unit->transfers_arrived_total += handoff->arrived;
+    unit->transfers_failed_total += !handoff->arrived;
+    go_on(unit, request, now_ns);
+}

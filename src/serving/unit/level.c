@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/unit/level.h"
+
+#include "serving/policy/balance_prefill.h"
+#include "serving/unit/state.h"
+
+/* Prompts, and what is computed again, in turn. */
+static uint32_t view_prompts(const struct unit *unit, uint32_t *answers_out) {
+    uint32_t count = 0, answers = 0;
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        answers += request->state == REQUEST_DECODE;
+        if (request->state != REQUEST_WAITING && request->state != REQUEST_PREFILL) continue;
+        unit->items[count++] = (struct schedule_item){.slot = slot,
+                                                      .phase = SCHEDULE_PREFILL,
+                                                      .computed_tokens = request->computed_count,
+                                                      .known_tokens = request_known(request),
+                                                      .turn = request->turn,
+                                                      .arrival = request->arrival};
+    }
+    schedule_order(unit->items, count, unit->order);
+    *answers_out = answers;
+    return count;
+}
+
+static double answers_cost(const struct step_cost *cost, uint32_t answers) {
+    struct step_work work = {.answer_rows = answers};
+    return step_cost_ns(cost, &work);
+}
+
+/* The longest row of a prompt, up to `most` tokens: to its end, or to the end of a block. */
+static uint32_t row_tokens(const struct schedule_item *item, uint32_t most) {
+    uint32_t first = item->computed_tokens, wanted = item->known_tokens - first;
+    if (most >= wanted) return wanted;
+    uint32_t end = (first + most) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+    return end > first ? end - first : 0;
+}
+
+/* Tokens of the prompts in view that add at most `ns` to a step; what they add. */
+static uint32_t fill(const struct unit *unit, uint32_t count, uint32_t answers,
+                     const struct step_cost *cost, double ns, double *added_out) {
+    uint32_t room = unit->options.step_tokens_max - answers, taken = 0;
+    double added = 0;
+    for (uint32_t i = 0; i < count && taken < room; i++) {
+        const struct schedule_item *item = &unit->items[unit->order[i]];
+        uint32_t chunk = unit->options.chunk_tokens_max, left = room - taken;
+        uint32_t most = row_tokens(item, chunk < left ? chunk : left);
+        uint32_t tokens =
+            row_tokens(item, step_cost_afford(cost, item->computed_tokens, most, ns - added));
+        taken += tokens;
+        added += step_cost_run_ns(cost, item->computed_tokens, tokens);
+        if (tokens < most) break; /* as many tokens in all are then spent in this very way */
+    }
+    *added_out = added;
+    return taken;
+}
+
+/* Of the first in turn: what it is to get in any case. */
+static uint32_t chunk_min(const struct unit *unit, const struct step_cost *cost) {
+    const struct prefill_costs costs = {.attended_ns = step_cost_attended_ns(cost),
+                                        .read_ns = step_cost_context_ns(cost)};
+    uint32_t most = (unit->options.step_tokens_max - unit->options.step_rows_max) /
+                    KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+    if (2 * costs.read_ns >= costs.attended_ns * most) return most; /* or nothing is known */
+    uint32_t least = prefill_costs_chunk_min(&costs);
+    return least < most ? least : most;
+}
+
+struct level_view level_look(const struct unit *unit, const struct step_cost *cost) {
+    uint32_t answers, count = view_prompts(unit, &answers);
+    struct level_view view = {.answers_ns = answers_cost(cost, answers)};
+    double added;
+    view.least_ns = 2 * view.answers_ns;
+    if (count > 0) {
+        const struct schedule_item *first = &unit->items[unit->order[0]];
+        uint32_t tokens = row_tokens(first, chunk_min(unit, cost));
+        double ns = view.answers_ns + step_cost_run_ns(cost, first->computed_tokens, tokens);
+        if (ns > view.least_ns) view.least_ns = ns;
+    }
+    (void)fill(unit, count, answers, cost, SCHEDULE_UNBOUND, &added);
+    view.full_ns = view.answers_ns + added;
+    return view;
+}
+
+void level_bound(struct unit *unit, const struct step_cost *cost, double ns) {
+    uint32_t answers, count = view_prompts(unit, &answers), least = chunk_min(unit, cost);
+    double added;
+    uint32_t tokens = fill(unit, count, answers, cost, ns - answers_cost(cost, answers), &added);
+    unit->prompt_tokens_max = tokens > least ? tokens : least;
+}
+
+void level_free(struct unit *unit) {
+    unit->prompt_tokens_max = 0;
+}
+
+struct step_work level_work(const struct unit *unit) {
+    return unit->work;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a rank's next step would cost, and how much of it fits into less: for ranks that step
+ * together, so that one in the depths of a long context takes fewer tokens rather than making all
+ * others wait (serving/policy/balance_prefill, balance_prefill_level). Costs are by a model that all ranks
+ * share; a rank alone cannot tell its own time from the others'.
+ */
+#ifndef SERVING_UNIT_LEVEL_H
+#define SERVING_UNIT_LEVEL_H
+
+#include "serving/policy/step_cost.h"
+#include "serving/unit/unit.h"
+
+struct level_view {
+    double answers_ns; /* of the step with its answers alone; their drafts are not counted */
+    double full_ns;  /* with all prompt tokens that it may take; as answers_ns if there are none */
+    double least_ns; /* with the shortest chunk that is worth reading its context back for, and no
+                      * less with prompts than twice without */
+};
+
+/* What it would take if all that waits could start, with nothing of it cached. */
+struct level_view level_look(const struct unit *unit, const struct step_cost *cost);
+
+/* Its next step is to cost no more than `ns`, but gives its prompts that shortest chunk. */
+void level_bound(struct unit *unit, const struct step_cost *cost, double ns);
+
+/* Its next step is bound by nobody else. */
+void level_free(struct unit *unit);
+
+/* The step that was done last: what `cost` is to learn from, if this was the costliest rank. */
+struct step_work level_work(const struct unit *unit);
+
+#endif

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The order of work matters: growth first, because answers that run have the first claim on pages;
+ * then drafts, which their next tokens would need pages for anyway; then the cache is asked for the
+ * first few that wait; then the policy decides; then those that start lease what they hit, all of
+ * them before any claims a page, so that no eviction takes what another was promised.
+ */
+#include "serving/unit/plan.h"
+
+#include <math.h>
+
+#include "base/check.h"
+#include "serving/policy/preempt.h"
+#include "serving/unit/account.h"
+#include "serving/unit/handoff.h"
+#include "serving/unit/pages.h"
+#include "serving/unit/tiers.h"
+
+#define LOOK_UPS_MAX 4 /* requests that may start in one step */
+
+size_t plan_bytes_max(const struct unit_options *options) {
+    uint32_t pages = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+    if (pages > options->page_count) pages = options->page_count; /* shared ones count each time */
+    uint32_t context = options->context_tokens_max;
+    uint32_t history = context < LIMIT_HISTORY_TOKENS ? context : LIMIT_HISTORY_TOKENS;
+    return step_plan_bytes(options->step_rows_max, options->step_tokens_max,
+                           options->step_rows_max * pages) +
+           step_plan_extra_bytes(options->step_rows_max * history,
+                                 options->step_rows_max * LIMIT_ROW_BIASES);
+}
+
+/* ---- the view ------------------------------------------------------------------------------ */
+
+static bool is_generated(const struct unit_request *request, uint32_t position) {
+    return position % KV_BLOCK_TOKENS >= request->block_prompt[position / KV_BLOCK_TOKENS];
+}
+
+/* Where a row from `position` on ends at the latest: its tokens have one form, and are known. */
+static uint32_t row_end(const struct unit_request *request, uint32_t position) {
+    uint32_t known = request_known(request), end = position;
+    bool generated = is_generated(request, position);
+    while (end < known && is_generated(request, end) == generated) {
+        uint32_t block = end / KV_BLOCK_TOKENS, prompt = request->block_prompt[block];
+        end = block * KV_BLOCK_TOKENS + (generated ? KV_BLOCK_TOKENS : prompt);
+    }
+    return end < known ? end : known;
+}
+
+static struct schedule_item view_request(const struct unit *unit, uint32_t slot) {
+    const struct unit_request *request = &unit->requests[slot];
+    return (struct schedule_item){
+        .slot = slot,
+        .phase = request->state == REQUEST_WAITING   ? SCHEDULE_WAITING
+                 : request->state == REQUEST_PREFILL ? SCHEDULE_PREFILL
+                                                     : SCHEDULE_DECODE,
+        .priority = request->priority,
+        .computed_tokens = request->computed_count,
+        .row_end = row_end(request, request->computed_count),
+        .known_tokens = request_known(request),
+        .generated = is_generated(request, request->computed_count),
+        .unseen = request->state == REQUEST_WAITING,
+        .turn = request->turn,
+        .arrival = request->arrival,
+    };
+}
+
+static bool request_steps(const struct unit_request *request) {
+    return request->state != REQUEST_FREE && request->state != REQUEST_PARKED;
+}
+
+static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
+    uint32_t count = 0, asking = 0;
+    unit->tiers.answer_by_ns = MACHINE_NEVER;
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        struct unit_request *request = &unit->requests[slot];
+        if (!request_steps(request)) continue;
+        int64_t answer_by_ns = tiers_answer_by_ns(unit, request, now_ns);
+        if (answer_by_ns <= now_ns) {
+            unit->items[count++] = view_request(unit, slot);
+            continue;
+        }
+        asking++;
+        if (answer_by_ns < unit->tiers.answer_by_ns) unit->tiers.answer_by_ns = answer_by_ns;
+    }
+    check(count + asking == unit->waiting_count + unit->running_count);
+    schedule_order(unit->items, count, unit->order);
+    return count;
+}
+
+/* What the cache holds for the first that wait. */
+static void look_up_waiting(struct unit *unit, uint32_t count) {
+    if (unit->running_count + unit->reserved_count == unit->options.step_rows_max) return;
+    uint32_t looked_up = 0;
+    for (uint32_t i = 0; i < count && looked_up < LOOK_UPS_MAX; i++) {
+        struct schedule_item *item = &unit->items[unit->order[i]];
+        if (item->phase != SCHEDULE_WAITING) continue;
+        const struct unit_request *request = &unit->requests[item->slot];
+        struct pages_hit hit = pages_look_up(unit, request);
+        uint64_t pages = admit_start_pages(request_need(request), item->known_tokens);
+        item->computed_tokens = hit.block_count * KV_BLOCK_TOKENS;
+        item->row_end = row_end(request, item->computed_tokens);
+        item->generated = is_generated(request, item->computed_tokens);
+        item->pages_needed = (uint32_t)pages - hit.block_count + hit.unleased_count;
+        item->unseen = false;
+        looked_up++;
+    }
+}
+
+/* ---- pages for answers that grow ----------------------------------------------------------- */
+
+static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now_ns) {
+    struct unit_request *request = &unit->requests[item->slot];
+    check(request->state > REQUEST_PARKED && !request->in_step);
+    pages_release(unit, request);
+    request->state = REQUEST_WAITING;
+    request->waits_since_ns = now_ns;
+    tiers_ask_later(unit, request);
+    item->phase = SCHEDULE_WAITING;
+    request->work.preemptions++;
+    unit->running_count--;
+    unit->waiting_count++;
+    unit->preemptions_total++;
+    unit->load_changed = true;
+}
+
+/* True if somebody was interrupted. */
+static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
+    bool interrupted = false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t needy = unit->order[i];
+        struct schedule_item *item = &unit->items[needy];
+        uint32_t pages = (uint32_t)divide_up(item->known_tokens, KV_BLOCK_TOKENS);
+        while (item->phase != SCHEDULE_WAITING &&
+               !pages_claim(unit, &unit->requests[item->slot], pages)) {
+            struct preempt_choice choice = preempt_choose(unit->items, count, needy);
+            interrupt(unit, &unit->items[choice.item], now_ns);
+            interrupted = true;
+        }
+    }
+    return interrupted;
+}
+
+/* ---- drafts -------------------------------------------------------------------------------- */
+
+/* Stop tokens that may not be chosen at this place of the answer. */
+static uint32_t mask_count(const struct unit_request *request, uint32_t output_position) {
+    bool masks = output_position < request->sampling.min_tokens;
+    return masks ? request->stop_token_count : 0;
+}
+
+/* True if the answer may grow by two tokens: there is room for both, the same tokens may be chosen
+ * at both places, the first one's place may hold a draft, and the engine knows the sequence. */
+static bool may_draft(const struct unit_request *request) {
+    uint32_t next = request->output_count;
+    return !request->fresh && next + 2 <= request->new_tokens_max &&
+           step_drafts_fit(request_known(request), 1) &&
+           mask_count(request, next) == mask_count(request, next + 1);
+}
+
+/* A draft takes a free or cached page when it needs one, but nobody is interrupted for it. */
+static void choose_drafts(struct unit *unit, uint32_t count) {
+    uint32_t row_count = 0, able_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (unit->items[i].phase != SCHEDULE_DECODE) continue;
+        row_count++;
+        able_count += may_draft(&unit->requests[unit->items[i].slot]);
+    }
+    struct speculate_choice choice =
+        speculate_choose(&unit->speculate, unit->options.speculate, row_count, able_count,
+                         unit->options.step_tokens_max - KV_BLOCK_TOKENS);
+    for (uint32_t i = 0; i < count && choice.drafts; i++) {
+        struct schedule_item *item = &unit->items[i];
+        struct unit_request *request = &unit->requests[item->slot];
+        uint32_t pages = (uint32_t)divide_up((size_t)item->known_tokens + 1, KV_BLOCK_TOKENS);
+        item->draft_tokens = item->phase == SCHEDULE_DECODE && may_draft(request) &&
+                             pages_claim(unit, request, pages);
+    }
+}
+
+/* ---- the plan ------------------------------------------------------------------------------ */
+
+static void request_attach(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    check(request->state == REQUEST_WAITING);
+    pages_attach(unit, request);
+    request->fresh = true;
+    account_begins(request, now_ns);
+    request->state = REQUEST_PREFILL;
+    unit->waiting_count--;
+    unit->running_count++;
+    unit->load_changed = true;
+}
+
+static void start_requests(struct unit *unit, uint32_t row_count, int64_t now_ns) {
+    for (uint32_t i = 0; i < row_count; i++)
+        if (unit->choices[i].starts)
+            request_attach(unit, &unit->requests[unit->items[unit->choices[i].item].slot], now_ns);
+    for (uint32_t i = 0; i < row_count; i++) {
+        if (!unit->choices[i].starts) continue;
+        const struct schedule_item *item = &unit->items[unit->choices[i].item];
+        struct unit_request *request = &unit->requests[item->slot];
+        check(request->computed_count == item->computed_tokens);
+        bool claimed = pages_claim(
+            unit, request, (uint32_t)admit_start_pages(request_need(request), item->known_tokens));
+        check(claimed);
+    }
+}
+
+static uint32_t row_page_count(const struct unit_request *request, uint32_t token_count) {
+    return (uint32_t)divide_up(request->computed_count + token_count, KV_BLOCK_TOKENS);
+}
+
+static bool row_samples(const struct unit_request *request, uint32_t token_count) {
+    return request->computed_count + token_count == request_known(request);
+}
+
+struct extras { /* counts, of rows so far or of all */
+    uint32_t history, biases;
+};
+
+/* What a row that samples brings beyond its sampling: past tokens, biases, masked stop tokens. */
+static struct extras row_extras(const struct unit_request *request, uint32_t token_count) {
+    if (!row_samples(request, token_count)) return (struct extras){0, 0};
+    return (struct extras){request->history.count,
+                           request->bias_count + mask_count(request, request->output_count)};
+}
+
+static void put_extras(struct step_plan *plan, struct step_row *row,
+                       const struct unit_request *request, struct extras *used) {
+    const struct history *history = &request->history;
+    struct token_bias *biases = step_plan_biases(plan) + used->biases;
+    uint32_t masked = mask_count(request, request->output_count);
+    row->history_index = used->history;
+    row->history_count = history->count;
+    row->history_prompt_count = history->prompt_count;
+    row->bias_index = used->biases;
+    row->bias_count = request->bias_count + masked;
+    if (history->count)
+        memcpy(step_plan_history(plan) + used->history, history->tokens,
+               history->count * sizeof *history->tokens);
+    if (request->bias_count) memcpy(biases, request->biases, request->bias_count * sizeof *biases);
+    for (uint32_t i = 0; i < masked; i++)
+        biases[request->bias_count + i] = (struct token_bias){request->stop_tokens[i], -INFINITY};
+    used->history += row->history_count;
+    used->biases += row->bias_count;
+}
+
+/* The prompt's tokens that have no score yet, as far as the row goes: it may repeat what was done
+ * before an interruption. */
+static void put_scores(struct step_row *row, const struct unit_request *request) {
+    uint32_t end = row->first_position + row->token_count;
+    bool ends = end >= request->prompt_count;
+    uint32_t scored_end = ends ? request->prompt_count : end + 1;
+    if (!request_scores(request) || scored_end <= request->scored_count) return;
+    check(row->first_position < request->scored_count); /* no token is passed over */
+    row->next_token = ends ? STEP_NO_TOKEN : request->tokens[end];
+    row->scored_count = scored_end - request->scored_count;
+}
+
+/* Writes one row behind those already written (tokens and pages so far). */
+static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
+                    const struct schedule_choice *choice, uint32_t *tokens_used,
+                    uint32_t *pages_used, struct extras *extras_used) {
+    const struct schedule_item *item = &unit->items[choice->item];
+    struct unit_request *request = &unit->requests[item->slot];
+    uint32_t token_count = choice->token_count, first = request->computed_count;
+    bool samples = row_samples(request, token_count);
+    uint32_t page_count = row_page_count(request, token_count + item->draft_tokens);
+    check(first >= request->shared_count * KV_BLOCK_TOKENS); /* shared pages are read-only */
+    check(page_count <= request->page_count);
+    step_plan_rows(plan)[row] = (struct step_row){
+        .slot = item->slot,
+        .form = item->generated ? TOKEN_GENERATED : TOKEN_PROMPT,
+        .first_position = first,
+        .token_count = token_count,
+        .token_index = *tokens_used,
+        .page_index = *pages_used,
+        .page_count = page_count,
+        .logits_count = samples,
+        .sample = samples,
+        .output_position = request->output_count,
+        .draft_count = item->draft_tokens,
+        .fresh = request->fresh,
+        .loads = tiers_load_number(request),
+        .sampling = request->sampling,
+    };
+    memcpy(step_plan_tokens(plan) + *tokens_used, request->tokens + first,
+           token_count * sizeof *request->tokens);
+    memcpy(step_plan_pages(plan) + *pages_used, request->pages,
+           page_count * sizeof *request->pages);
+    *tokens_used += token_count;
+    *pages_used += page_count;
+    put_scores(&step_plan_rows(plan)[row], request);
+    if (samples) put_extras(plan, &step_plan_rows(plan)[row], request, extras_used);
+    request->in_step = true;
+    request->fresh = false;
+    request->row_tokens = token_count;
+    unit->step_slots[row] = item->slot;
+}
+
+/* What the first choices, those that run, come to. */
+static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
+    struct step_work work = {0};
+    for (uint32_t i = 0; i < row_count; i++) {
+        const struct schedule_choice *choice = &unit->choices[i];
+        const struct schedule_item *item = &unit->items[choice->item];
+        work.drafts += item->draft_tokens;
+        if (item->phase == SCHEDULE_DECODE)
+            work.answer_rows++;
+        else
+            step_work_add(&work, item->computed_tokens, choice->token_count);
+    }
+    return work;
+}
+
+static void put_plan(struct unit *unit, uint32_t row_count) {
+    uint32_t token_count = 0, draft_count = 0, page_count = 0;
+    struct extras extras = {0, 0}, used = {0, 0};
+    for (uint32_t i = 0; i < row_count; i++) {
+        const struct schedule_choice *choice = &unit->choices[i];
+        const struct schedule_item *item = &unit->items[choice->item];
+        const struct unit_request *request = &unit->requests[item->slot];
+        token_count += choice->token_count;
+        draft_count += item->draft_tokens;
+        page_count += row_page_count(request, choice->token_count + item->draft_tokens);
+        extras.history += row_extras(request, choice->token_count).history;
+        extras.biases += row_extras(request, choice->token_count).biases;
+    }
+    struct step_plan *plan = unit_put(unit, RECORD_RUN_STEP,
+                                      step_plan_bytes(row_count, token_count, page_count) +
+                                          step_plan_extra_bytes(extras.history, extras.biases));
+    plan->step = ++unit->step;
+    plan->row_count = row_count;
+    plan->token_count = token_count;
+    plan->page_count = page_count;
+    plan->history_count = extras.history;
+    plan->bias_count = extras.biases;
+    uint32_t tokens_used = 0, pages_used = 0;
+    unit->work = work_of(unit, row_count);
+    for (uint32_t i = 0; i < row_count; i++)
+        put_row(unit, plan, i, &unit->choices[i], &tokens_used, &pages_used, &used);
+    check(tokens_used == token_count && pages_used == page_count);
+    check(used.history == extras.history && used.biases == extras.biases);
+    unit->step_row_count = unit->last_step_rows = row_count;
+    unit->last_step_tokens = token_count + draft_count;
+}
+
+/* What prompts may add to the next step: nothing until the next portion of the first in turn is
+ * earned (schedule_earn); unbound where no answer would wait. */
+static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
+    struct step_work answers = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        answers.answer_rows += unit->items[i].phase == SCHEDULE_DECODE;
+        answers.drafts += unit->items[i].draft_tokens;
+    }
+    if (answers.answer_rows == 0) {
+        unit->prompt_saved_ns = 0;
+        return SCHEDULE_UNBOUND;
+    }
+    double tokens_each = 1 + (answers.drafts ? unit->speculate.right : 0);
+    double answers_ns = step_cost_ns(&unit->cost, &answers), first_ns = 0, dearest_ns = 0;
+    int64_t waited_ns = 0;
+    for (uint32_t i = count; i-- > 0;) {
+        const struct schedule_item *item = &unit->items[unit->order[i]];
+        if (item->phase == SCHEDULE_DECODE || item->unseen) continue;
+        uint32_t tokens = schedule_portion(&unit->cost, item, answers_ns);
+        first_ns = step_cost_run_ns(&unit->cost, item->computed_tokens, tokens);
+        if (first_ns > dearest_ns) dearest_ns = first_ns;
+        int64_t since_ns = unit->requests[item->slot].waits_since_ns;
+        if (now_ns - since_ns > waited_ns) waited_ns = now_ns - since_ns;
+    }
+    struct schedule_pace pace = {.target_ns =
+                                     (int64_t)((double)unit->options.tpot_target_ns * tokens_each),
+                                 .stretch_percent = unit->options.tpot_stretch_percent,
+                                 .patience_ns = unit->options.prompt_patience_ns};
+    unit->prompt_saved_ns =
+        schedule_earn(&pace, unit->prompt_saved_ns, answers_ns, dearest_ns, waited_ns);
+    return unit->prompt_saved_ns < first_ns ? 0 : unit->prompt_saved_ns;
+}
+
+static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {
+    for (uint32_t i = 0; i < row_count; i++) {
+        const struct schedule_item *item = &unit->items[unit->choices[i].item];
+        if (item->phase != SCHEDULE_DECODE)
+            unit->prompt_saved_ns -=
+                step_cost_run_ns(&unit->cost, item->computed_tokens, unit->choices[i].token_count);
+    }
+    if (unit->prompt_saved_ns < 0) unit->prompt_saved_ns = 0;
+}
+
+/* Who has a row: the choices' first so many. */
+static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
+    choose_drafts(unit, count);
+    look_up_waiting(unit, count);
+    struct schedule_limits limits = {
+        .rows_max = unit->options.step_rows_max - unit->reserved_count,
+        .tokens_max = unit->options.step_tokens_max,
+        .chunk_tokens_max = unit->options.chunk_tokens_max,
+        .prompt_tokens_max = unit->prompt_tokens_max,
+        .pages_available = unit->pages.free_count + unit->pages.cached_count,
+        .cost = &unit->cost,
+        .prompt_ns_max = prompt_ns_max(unit, count, now_ns),
+    };
+    return schedule_step(unit->items, count, &limits, unit->order, unit->choices);
+}
+
+/* It has a row, and the step may wait for what is loaded before it. */
+static bool may_stay(const struct unit *unit, const struct unit_request *loading,
+                     uint32_t row_count) {
+    uint32_t row = 0;
+    while (row < row_count && &unit->requests[unit->items[unit->choices[row].item].slot] != loading)
+        row++;
+    struct step_work work = work_of(unit, row_count);
+    return row < row_count && tiers_may_wait(unit, loading, step_cost_ns(&unit->cost, &work));
+}
+
+void plan_step(struct unit *unit, int64_t now_ns) {
+    unit->plan_wanted = false;
+    struct unit_request *loading = NULL;
+    uint32_t count = view_requests(unit, now_ns);
+    if (grow_answers(unit, count, now_ns)) count = view_requests(unit, now_ns);
+    if (tiers_load(unit, count, &loading)) count = view_requests(unit, now_ns);
+    double saved_ns = unit->prompt_saved_ns;
+    uint32_t row_count = choose_rows(unit, count, now_ns);
+    if (loading && !may_stay(unit, loading, row_count)) { /* once more, without it */
+        tiers_leave_step(unit, loading);
+        loading = NULL;
+        unit->prompt_saved_ns = saved_ns;
+        count = view_requests(unit, now_ns);
+        row_count = choose_rows(unit, count, now_ns);
+    }
+    /* Who runs has a row or waits for one that has; who waits starts where nobody runs, or parked
+     * ones, or blocks that are being copied, hold the pages. */
+    check(row_count > 0 || count == 0 || unit_parked_count(unit) + unit->tiers.keeping_count > 0);
+    if (row_count == 0) return;
+    spend_prompt_ns(unit, row_count);
+    start_requests(unit, row_count, now_ns);
+    put_plan(unit, row_count);
+    if (loading) account_begins(loading, now_ns);
+    for (uint32_t i = 0; i < row_count; i++)
+        handoff_push(unit, &unit->requests[unit->step_slots[i]]);
+}

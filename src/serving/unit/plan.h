@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Forms the next step: pages for answers that grow (interrupting others when there are none left),
+ * what each request computes, who starts; and writes it down as a RUN_STEP.
+ */
+#ifndef SERVING_UNIT_PLAN_H
+#define SERVING_UNIT_PLAN_H
+
+#include "serving/unit/state.h"
+
+/* Bytes of the largest plan. */
+size_t plan_bytes_max(const struct unit_options *options);
+
+/* Puts a RUN_STEP if any request is held. No step may be in flight; room has been checked. */
+void plan_step(struct unit *unit, int64_t now_ns);
+
+#endif

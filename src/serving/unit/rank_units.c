@@ -1,0 +1,826 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Every call into a unit is followed by emptying its outbox into ours, so a unit never has to wait
+ * for room: a call is made only while ours has room for all that one unit can say.
+ */
+#include "serving/unit/rank_units.h"
+
+#include "base/check.h"
+#include "base/map.h"
+#include "serving/cache/recent_blocks.h"
+#include "contract/step_plan.h"
+#include "serving/policy/admit.h"
+#include "serving/policy/balance_decode.h"
+#include "serving/policy/balance_prefill.h"
+#include "serving/unit/level.h"
+#include "serving/unit/waiting_line.h"
+
+#include <string.h>
+
+#define REQUEST_TOKENS 64 /* of a prompt: as much as a request's steps to come weigh */
+#define REQUEST_PAGES 4   /* of a step's answers: as much as one's rows weigh beside its context */
+#define PATIENCE_NS 1000000000
+#define LOOKS_OF_RANK                                                                              \
+    16 /* at those that wait, for one step: twice as many as a gateway lets wait */
+#define MEMORY_BLOCKS_MAX (1u << 20) /* of all ranks' storages that are remembered: 90 MB */
+#define IN_LINE LIMIT_RANKS          /* instead of a rank: it has none yet */
+
+_Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
+                   LOAD_DECODE_REASONS == DECODE_REASON_COUNT,
+               "a load report counts all reasons");
+
+struct rank_unit {
+    struct unit *unit;
+    struct machine machine;
+    struct unit_rank hello;
+    struct record_unit_load load;
+    struct unit_rank_load own_load; /* its tail */
+    struct recent_blocks memory;    /* what its storage keeps there, as far as is known */
+    struct step_work work;          /* of the step in flight, when it is done */
+    bool planned, has_load;
+    bool masked; /* takes no new request */
+};
+
+struct rank_units {
+    struct rank_unit *ranks; /* [rank_count] */
+    /* What the choice of a rank looks at: [rank_count] each. */
+    struct balance_rank *loads;
+    struct prefill_rank *prefills;
+    struct prefill_hit *hits;
+    struct decode_rank *decodes;
+    struct unit_offer *offers;   /* view_offers */
+    struct prompt_blocks blocks; /* scratch, of the SUBMIT that has come */
+    uint32_t near_count;         /* of blocks: rank_count or 0 */
+    struct waiting_line line;
+    struct predict_length lengths;
+    struct admit_house house; /* of a rank: its limits; of all: what is held */
+    uint64_t prefill_choices[PREFILL_REASON_COUNT], decode_choices[DECODE_REASON_COUNT];
+    int64_t patience_ns, retry_ns; /* the first one's in the line that ends */
+    bool line_wanted;              /* something has changed since the line was walked */
+    enum balance_method method;
+    struct step_cost cost; /* of a step of all: learnt from its costliest rank */
+    double *full_ns;       /* [rank_count] scratch */
+    int64_t step_ns;       /* of this step, the longest that a rank has told */
+    bool step_failed;
+    bool on_arrival, levels;
+    uint64_t choices;
+    uint32_t rank_count;
+    uint32_t missing;   /* STEP_DONEs that have not come back */
+    struct map rank_of; /* request id -> rank, or IN_LINE */
+    struct outbox outbox;
+    struct record_unit_hello hello;
+    uint32_t hellos; /* units that have said hello */
+    uint32_t role;   /* enum unit_role */
+    bool load_changed;
+    struct record_experts experts; /* at first; zeros: nothing is to be told */
+};
+
+static struct map_key key_of(struct request_id id) {
+    return (struct map_key){id.high, id.low, id.attempt};
+}
+
+/* --- what units say ------------------------------------------------------------------------------
+ */
+
+static void *put_kind(struct rank_units *units, enum record_kind kind, size_t bytes) {
+    void *record = outbox_put(&units->outbox, kind, bytes);
+    check(record);
+    return record;
+}
+
+static void *put(struct rank_units *units, const struct record *record) {
+    struct record *copy = put_kind(units, (enum record_kind)record->kind, record->bytes);
+    memcpy(copy, record, record->bytes);
+    return copy;
+}
+
+static void put_hello(struct rank_units *units) {
+    size_t bytes = hello_bytes(units->rank_count);
+    struct record_unit_hello *hello = put_kind(units, RECORD_UNIT_HELLO, bytes);
+    struct record head = hello->record;
+    *hello = units->hello;
+    hello->record = head;
+    hello->role = units->role;
+    hello->rank_count = units->rank_count;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        hello_ranks(hello)[rank] = units->ranks[rank].hello;
+}
+
+static void take_hello(struct rank_units *units, uint32_t rank,
+                       const struct record_unit_hello *hello) {
+    units->ranks[rank].hello = *hello_ranks(hello);
+    if (units->hellos++ == 0) {
+        units->hello = *hello;
+    } else {
+        units->hello.page_count += hello->page_count;
+        units->hello.requests_max += hello->requests_max;
+    }
+    if (units->hellos < units->rank_count) return;
+    put_hello(units);
+    if (units->experts.ranks) put(units, &units->experts.record);
+}
+
+static void learn_length(struct rank_units *units, const struct record_finished *finished) {
+    if (finished->reason == FINISH_STOP_TOKEN || finished->reason == FINISH_LENGTH)
+        predict_length_learn(&units->lengths, finished->output_tokens);
+}
+
+/* What is stored, and what is loaded, passes through the storage's memory and stays there for a
+ * while. */
+static void note_memory(struct recent_blocks *memory, const struct record *record) {
+    if (record->kind == RECORD_KV_KEEP) {
+        const struct record_kv_keep *keep = (const struct record_kv_keep *)record;
+        const struct block_key *keys = record_tail_at(keep, sizeof *keep);
+        recent_blocks_note(memory, keys + 1, keep->block_count);
+    } else if (record->kind == RECORD_KV_LOAD) {
+        const struct record_kv_load *load = (const struct record_kv_load *)record;
+        recent_blocks_note(memory, record_tail_at(load, sizeof *load), load->block_count);
+    }
+}
+
+static void take_record(struct rank_units *units, uint32_t rank, const struct record *record) {
+    switch ((enum record_kind)record->kind) {
+    case RECORD_UNIT_HELLO:
+        take_hello(units, rank, (const struct record_unit_hello *)record);
+        return;
+    case RECORD_UNIT_LOAD:
+        units->ranks[rank].load = *(const struct record_unit_load *)record;
+        units->ranks[rank].own_load = *load_ranks((const struct record_unit_load *)record);
+        units->ranks[rank].has_load = units->load_changed = true;
+        return;
+    case RECORD_RUN_STEP: {
+        struct step_plan *plan = put(units, record);
+        plan->rank = (uint16_t)rank;
+        units->ranks[rank].planned = true;
+        return;
+    }
+    case RECORD_FINISHED:
+        learn_length(units, (const struct record_finished *)record);
+        map_remove(&units->rank_of, key_of(((const struct record_finished *)record)->request));
+        ((struct record_finished *)put(units, record))->work.rank = rank;
+        return;
+    case RECORD_TOKENS:
+        ((struct record_tokens *)put(units, record))->work.rank = rank;
+        return;
+    case RECORD_RESERVED:
+        ((struct record_reserved *)put(units, record))->rank = rank;
+        return;
+    default:
+        note_memory(&units->ranks[rank].memory, record);
+        if (record_is_kv(record))
+            ((struct record_kv *)put(units, record))->rank = rank;
+        else
+            put(units, record);
+    }
+}
+
+static void drain(struct rank_units *units, uint32_t rank) {
+    struct outbox *outbox = units->ranks[rank].machine.outbox;
+    for (const struct record *record = NULL; (record = outbox_next(outbox, record));)
+        take_record(units, rank, record);
+    outbox_clear(outbox);
+}
+
+static void put_load(struct rank_units *units) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        if (!units->ranks[rank].has_load) return; /* the first ones come together */
+    struct record_unit_load *all = put_kind(units, RECORD_UNIT_LOAD, load_bytes(units->rank_count));
+    all->rank_count = units->rank_count;
+    all->requests_waiting = units->line.count;
+    memcpy(all->prefill_choices_total, units->prefill_choices, sizeof units->prefill_choices);
+    memcpy(all->decode_choices_total, units->decode_choices, sizeof units->decode_choices);
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        const struct record_unit_load *load = &units->ranks[rank].load;
+        all->requests_waiting += load->requests_waiting;
+        all->requests_running += load->requests_running;
+        all->pages_free += load->pages_free;
+        all->pages_held += load->pages_held;
+        all->pages_cached += load->pages_cached;
+        all->last_step_rows += load->last_step_rows;
+        all->last_step_tokens += load->last_step_tokens;
+        if (load->last_step_ns > all->last_step_ns) all->last_step_ns = load->last_step_ns;
+        if (load->steps_total > all->steps_total) all->steps_total = load->steps_total;
+        all->prompt_tokens_total += load->prompt_tokens_total;
+        all->output_tokens_total += load->output_tokens_total;
+        all->recomputed_tokens_total += load->recomputed_tokens_total;
+        all->preemptions_total += load->preemptions_total;
+        all->evicted_pages_total += load->evicted_pages_total;
+        all->drafts_total += load->drafts_total;
+        all->drafts_right_total += load->drafts_right_total;
+        all->loaded_disk_tokens_total += load->loaded_disk_tokens_total;
+        all->loaded_host_tokens_total += load->loaded_host_tokens_total;
+        all->kept_blocks_total += load->kept_blocks_total;
+        all->dropped_blocks_total += load->dropped_blocks_total;
+        all->loads_in_step_total += load->loads_in_step_total;
+        all->loads_in_step_lost_total += load->loads_in_step_lost_total;
+        all->transfers_arrived_total += load->transfers_arrived_total;
+        all->transfers_failed_total += load->transfers_failed_total;
+        if (load->kv_storage > all->kv_storage) all->kv_storage = load->kv_storage;
+        load_ranks(all)[rank] = units->ranks[rank].own_load;
+    }
+    units->load_changed = false;
+}
+
+/* --- what they hear ------------------------------------------------------------------------------
+ */
+
+static bool has_room(const struct rank_units *units) {
+    return outbox_room(&units->outbox) >=
+           units->ranks[0].machine.outbox->capacity + load_bytes(units->rank_count) +
+               hello_bytes(units->rank_count) + sizeof(struct record_experts);
+}
+
+static void view_offer(struct rank_units *units, uint32_t rank) {
+    units->offers[rank] = unit_offer(units->ranks[rank].unit, &units->lengths);
+}
+
+/* Before a choice: what the ranks have to offer is as it was until one takes a record or steps. */
+static void view_offers(struct rank_units *units) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        view_offer(units, rank);
+}
+
+/* To a prompt of that turn; true if any has room. */
+static bool view_prefills(struct rank_units *units, int64_t turn) {
+    bool any = false;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        const struct unit_offer *offer = &units->offers[rank];
+        bool masked = units->ranks[rank].masked;
+        bool takes = offer->requests < units->house.requests_max && !masked;
+        bool room = offer->rows < units->house.rows_max &&
+                    (turn < offer->full_turn || offer->full_turn == INT64_MAX);
+        if (units->on_arrival) room = true;
+        units->prefills[rank] = (struct prefill_rank){
+            .takes = takes && room,
+            .pages_free = offer->pages_available,
+            .bound_ns =
+                masked ? 1e300 /* nobody is to wait for it */
+                       : (double)offer->tokens_ahead + REQUEST_TOKENS * (double)offer->requests};
+        any |= units->prefills[rank].takes;
+    }
+    return any;
+}
+
+/* Once, when a prompt comes. */
+static void view_blocks(struct rank_units *units, const struct record_submit *submit) {
+    struct prompt_blocks *blocks = &units->blocks;
+    blocks->key_count = 0;
+    if (units->rank_count == 1) return; /* it gets the prompt, whatever it has of it */
+    blocks->key_count = unit_keys(units->ranks[0].unit, submit, blocks->keys); /* to all the same */
+    blocks->near_count = units->near_count;
+    for (uint32_t rank = 0; rank < blocks->near_count; rank++) {
+        const struct rank_unit *of = &units->ranks[rank];
+        uint32_t cached =
+            unit_hit_tokens(of->unit, blocks->keys, blocks->key_count) / KV_BLOCK_TOKENS;
+        blocks->near[rank] = cached + recent_blocks_count(&of->memory, blocks->keys + cached,
+                                                          blocks->key_count - cached);
+    }
+}
+
+/* What is to be had of a prompt at a rank: from its storage's memory, then from the disk that all
+ * share, as far as that is faster than computing. */
+static struct prefill_hit hit_of(const struct unit *unit, uint32_t cached, uint32_t near,
+                                 uint32_t most) {
+    const uint32_t ends[] = {most, near}; /* of the disk, of the memory */
+    struct prefill_hit hit = {.cached_tokens = cached};
+    for (int memory = 1; memory >= 0; memory--) {
+        uint32_t first = hit.cached_tokens, end = ends[memory];
+        if (end <= first) continue;
+        double fetch = unit_fetch_tokens(unit, memory, first, end - first);
+        if (fetch >= end - first) continue;
+        hit.cached_tokens = end;
+        hit.fetch_ns += fetch;
+    }
+    return hit;
+}
+
+/* ... and what they have of the prompt: in their pages; in their storage's memory; and what another
+ * rank has in either lies on the disk as well, which all share. */
+static void view_hits(struct rank_units *units, const struct prompt_blocks *blocks) {
+    uint32_t most = 0;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        uint32_t cached = unit_hit_tokens(units->ranks[rank].unit, blocks->keys, blocks->key_count);
+        uint32_t near = blocks->near_count ? blocks->near[rank] * KV_BLOCK_TOKENS : 0;
+        units->hits[rank] = (struct prefill_hit){.cached_tokens = cached};
+        units->prefills[rank].pages_free += cached / KV_BLOCK_TOKENS;
+        if (cached > most) most = cached;
+        if (near > most) most = near;
+    }
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        uint32_t near = blocks->near_count ? blocks->near[rank] * KV_BLOCK_TOKENS : 0;
+        units->hits[rank] =
+            hit_of(units->ranks[rank].unit, units->hits[rank].cached_tokens, near, most);
+    }
+}
+
+/* Where the prompt would be done first: what waits there is ahead of it, what the rank's cache
+ * holds need not be computed. In tokens rather than times, which do not exist before the first
+ * step. */
+static struct prefill_choice choose_by_work(struct rank_units *units,
+                                            const struct record_submit *submit,
+                                            const struct prompt_blocks *blocks, int64_t turn,
+                                            bool patient) {
+    static const struct prefill_costs costs = {.token_ns = 1, .attended_ns = 1.0 / 8192};
+    uint32_t known = submit->prompt_count + submit->resumed_count;
+    struct prefill_need need = {.prompt_tokens = known,
+                                .page_count =
+                                    (uint32_t)admit_start_pages(admit_need_of(submit), known),
+                                .patient = patient};
+    if (!view_prefills(units, turn))
+        return (struct prefill_choice){BALANCE_NO_RANK, PREFILL_WAITS_ROOM, 0};
+    view_hits(units, blocks);
+    struct prefill_choice choice =
+        balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
+    if (!units->on_arrival || choice.reason != PREFILL_WAITS_PAGES) return choice;
+    need.page_count = 0; /* then it waits for pages there */
+    return balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
+}
+
+static uint32_t choose_simply(struct rank_units *units) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        const struct unit_offer *offer = &units->offers[rank];
+        bool takes = offer->requests < units->house.requests_max && !units->ranks[rank].masked;
+        units->loads[rank] = (struct balance_rank){offer->requests, offer->tokens_ahead, takes};
+    }
+    return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
+}
+
+/* Who makes an answer from here on; not the rank `but`. */
+static struct decode_choice choose_to_decode(struct rank_units *units,
+                                             const struct decode_need *need, uint32_t but) {
+    static const struct decode_costs costs = {.request_ns = REQUEST_PAGES, .page_ns = 1};
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        const struct unit_offer *offer = &units->offers[rank];
+        bool takes = rank != but && !units->ranks[rank].masked &&
+                     offer->requests < units->house.requests_max;
+        units->decodes[rank] = (struct decode_rank){
+            .requests = offer->rows,
+            .requests_max = takes ? units->house.rows_max : 0,
+            .pages_total = units->house.page_count,
+            .pages_held = offer->pages_held,
+            .pages_reserved = units->house.page_count - offer->pages_held - offer->pages_available,
+            .pages_expected = offer->pages_expected};
+    }
+    return balance_decode(&costs, need, units->decodes, units->rank_count);
+}
+
+/* Who will make the answer to a prompt that is computed elsewhere. */
+static uint32_t choose_to_reserve(struct rank_units *units, const struct record_submit *submit) {
+    uint32_t grows = predict_length_left(&units->lengths, 1, submit->new_tokens_max);
+    struct decode_need need = {
+        .page_count = (uint32_t)admit_start_pages(admit_need_of(submit), submit->prompt_count + 1),
+        .pages_expected = grows / KV_BLOCK_TOKENS};
+    if (units->method != BALANCE_WORK) return choose_simply(units);
+    struct decode_choice choice = choose_to_decode(units, &need, BALANCE_NO_RANK);
+    units->decode_choices[choice.reason]++;
+    return choice.rank;
+}
+
+static uint32_t choose_on_arrival(struct rank_units *units, const struct record_submit *submit) {
+    if (units->method != BALANCE_WORK) return choose_simply(units);
+    view_blocks(units, submit);
+    struct prefill_choice choice = choose_by_work(units, submit, &units->blocks, INT64_MAX, false);
+    units->prefill_choices[choice.reason]++;
+    return choice.rank;
+}
+
+static void pass_on(struct rank_units *units, uint32_t rank, const struct record *record,
+                    int64_t now_ns) {
+    struct machine *machine = &units->ranks[rank].machine;
+    enum status status = machine->receive(machine->self, record, now_ns);
+    check(status == STATUS_OK); /* its outbox is empty */
+    drain(units, rank);
+}
+
+/* ---- those that belong to no rank yet -------------------------------------------------------- */
+
+static void put_end(struct rank_units *units, const struct record_submit *submit,
+                    enum finish_reason reason) {
+    struct record_finished *finished = put_kind(units, RECORD_FINISHED, sizeof *finished);
+    finished->request = submit->request;
+    finished->reason = reason;
+    finished->output_tokens = submit->resumed_count;
+    finished->work.prompt_miss_tokens = submit->prompt_count;
+    finished->work.queue_ns = -1;
+}
+
+static void leave_line(struct rank_units *units, uint32_t place, enum finish_reason reason) {
+    struct request_id id = waiting_line_at(&units->line, place)->submit->request;
+    put_end(units, waiting_line_at(&units->line, place)->submit, reason);
+    waiting_line_remove(&units->line, place);
+    map_remove(&units->rank_of, key_of(id));
+    units->load_changed = true;
+}
+
+static bool any_takes(const struct rank_units *units) {
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        if (!units->ranks[rank].masked) return true;
+    return false;
+}
+
+/* May it come in? The limits are those of a rank, the places those of all that take. */
+static enum admit judge(const struct rank_units *units, const struct record_submit *submit) {
+    struct admit_house house = units->house;
+    house.requests_held = units->line.count;
+    house.requests_max = 0;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        if (units->ranks[rank].masked) continue;
+        house.requests_held += unit_request_count(units->ranks[rank].unit);
+        house.requests_max += units->house.requests_max;
+    }
+    house.pages_available = house.page_count;
+    house.draining |= !any_takes(units);
+    return admit_arrival(admit_need_of(submit), &house);
+}
+
+/* The unit counts from the request's arrival. */
+static void bind(struct rank_units *units, uint32_t place, uint32_t rank) {
+    struct waiting_request *request = waiting_line_at(&units->line, place);
+    map_remove(&units->rank_of, key_of(request->submit->request));
+    map_add(&units->rank_of, key_of(request->submit->request), rank);
+    pass_on(units, rank, &request->submit->record, request->arrived_ns);
+    waiting_line_remove(&units->line, place);
+    units->load_changed = true;
+}
+
+/* Those whose turn it is, to ranks whose next step has room for them. Who waits for a rank that
+ * caches its prompt, or for pages, lets others pass for as long as it is patient. */
+static void walk_line(struct rank_units *units, int64_t now_ns) {
+    uint32_t place = 0;
+    units->line_wanted = false;
+    units->retry_ns = MACHINE_NEVER;
+    if (units->line.count > 0) view_offers(units);
+    for (uint32_t looks = 0; place < units->line.count && looks < LOOKS_OF_RANK * units->rank_count;
+         looks++) {
+        struct waiting_request *request = waiting_line_at(&units->line, place);
+        int64_t patient_until_ns = request->arrived_ns + units->patience_ns;
+        bool patient = now_ns < patient_until_ns;
+        if (!has_room(units)) break;
+        if (!any_takes(units)) {
+            leave_line(units, place, FINISH_REFUSED_DRAINING);
+            continue;
+        }
+        struct prefill_choice choice =
+            choose_by_work(units, request->submit, &request->blocks, request->turn, patient);
+        if (choice.reason != request->reason) units->prefill_choices[choice.reason]++;
+        request->reason = choice.reason;
+        if (choice.rank != BALANCE_NO_RANK) {
+            bind(units, place, choice.rank);
+            view_offer(units, choice.rank);
+            continue;
+        }
+        if (choice.reason == PREFILL_WAITS_PAGES && !patient) break;
+        if (patient && patient_until_ns < units->retry_ns) units->retry_ns = patient_until_ns;
+        place++;
+    }
+    units->line_wanted = units->outbox.used > 0 && units->line.count > 0;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static bool enter_line(struct rank_units *units, const struct record_submit *submit,
+                       int64_t now_ns) {
+    int64_t turn = unit_turn(units->ranks[0].unit, submit, now_ns);
+    view_blocks(units, submit);
+    return waiting_line_add(&units->line, submit, &units->blocks, turn, now_ns);
+}
+
+static void take_submit(struct rank_units *units, const struct record_submit *submit,
+                        int64_t now_ns) {
+    uint32_t rank = map_find(&units->rank_of, key_of(submit->request));
+    if (rank != MAP_NONE) return; /* a repeat */
+    enum admit admit = judge(units, submit);
+    if (admit_refuses(admit)) {
+        put_end(units, submit, admit_finish_reason(admit));
+        return;
+    }
+    bool binds = submit->task == SUBMIT_RESERVE || units->on_arrival;
+    if (binds) {
+        view_offers(units);
+        rank = submit->task == SUBMIT_RESERVE ? choose_to_reserve(units, submit)
+                                              : choose_on_arrival(units, submit);
+    }
+    if (binds && rank != BALANCE_NO_RANK) {
+        map_add(&units->rank_of, key_of(submit->request), rank);
+        pass_on(units, rank, &submit->record, now_ns);
+    } else if (!binds && enter_line(units, submit, now_ns)) {
+        map_add(&units->rank_of, key_of(submit->request), IN_LINE);
+        units->load_changed = true;
+    } else {
+        put_end(units, submit, FINISH_REFUSED_QUEUE);
+    }
+}
+
+/* Of one request that is held; it may be in the line still. */
+static void take_about(struct rank_units *units, const struct record *record, int64_t now_ns) {
+    struct request_id id = record_request(record);
+    uint32_t rank = map_find(&units->rank_of, key_of(id));
+    if (rank < units->rank_count) pass_on(units, rank, record, now_ns);
+    if (rank == IN_LINE && record->kind == RECORD_CANCEL)
+        leave_line(units, waiting_line_find(&units->line, id), FINISH_CANCELLED);
+}
+
+static bool is_dearer(const struct step_cost *cost, const struct step_work *a,
+                      const struct step_work *b) {
+    double a_ns = step_cost_ns(cost, a), b_ns = step_cost_ns(cost, b);
+    if (a_ns != b_ns) return a_ns > b_ns;
+    return a->prompt_tokens + a->answer_rows > b->prompt_tokens + b->answer_rows;
+}
+
+/* All ranks have waited for the costliest one. */
+static void learn_cost(struct rank_units *units) {
+    const struct step_work *dearest = &units->ranks[0].work;
+    for (uint32_t rank = 1; rank < units->rank_count; rank++)
+        if (is_dearer(&units->cost, &units->ranks[rank].work, dearest))
+            dearest = &units->ranks[rank].work;
+    step_cost_observe(&units->cost, dearest, units->step_ns);
+}
+
+static void take_result(struct rank_units *units, const struct step_result *result,
+                        int64_t now_ns) {
+    check(units->missing > 0 && result->rank < units->rank_count);
+    struct rank_unit *rank = &units->ranks[result->rank];
+    units->missing--;
+    rank->work = rank->planned ? level_work(rank->unit) : (struct step_work){0};
+    if (result->compute_ns > units->step_ns) units->step_ns = result->compute_ns;
+    units->step_failed |= result->failed;
+    if (units->levels && units->missing == 0 && !units->step_failed) learn_cost(units);
+    if (!rank->planned) return;
+    rank->planned = false;
+    pass_on(units, result->rank, &result->record, now_ns);
+}
+
+static void take_role(struct rank_units *units, const struct record_role *record) {
+    units->role = record->role;
+    if (units->hellos == units->rank_count) put_hello(units);
+}
+
+/* Its experts are the engine's business. */
+static void mask(struct rank_units *units, const struct record_drain *record) {
+    if (record->rank >= units->rank_count) return;
+    units->ranks[record->rank].masked = !record->back;
+    if (record->dead) unit_abandon(units->ranks[record->rank].unit);
+    put(units, &record->record);
+}
+
+static enum status units_receive(void *self, const struct record *record, int64_t now_ns) {
+    struct rank_units *units = self;
+    uint32_t rank;
+    if (!has_room(units)) return STATUS_FULL;
+    units->line_wanted = units->line.count > 0 || record->kind == RECORD_SUBMIT;
+    switch ((enum record_kind)record->kind) {
+    case RECORD_SUBMIT:
+        take_submit(units, (const struct record_submit *)record, now_ns);
+        break;
+    case RECORD_CANCEL:
+    case RECORD_CONTINUE:
+    case RECORD_KV_DONE:
+    case RECORD_KV_FOUND:
+    case RECORD_KV_LOADED:
+        take_about(units, record, now_ns);
+        break;
+    case RECORD_KV_KEPT:
+        rank = record_kv_rank(record);
+        check(rank < units->rank_count);
+        pass_on(units, rank, record, now_ns);
+        break;
+    case RECORD_STEP_DONE:
+        take_result(units, (const struct step_result *)record, now_ns);
+        break;
+    case RECORD_EXPERTS:
+        put(units, record);
+        break;
+    case RECORD_ROLE:
+        take_role(units, (const struct record_role *)record);
+        break;
+    case RECORD_DRAIN:
+        if (((const struct record_drain *)record)->one_rank) {
+            mask(units, (const struct record_drain *)record);
+            break;
+        }
+        units->house.draining = true; /* who is in the line still goes to a rank */
+        break;
+    default:
+        check(!"a kind that units take");
+    }
+    if (units->load_changed) put_load(units);
+    return STATUS_OK;
+}
+
+/* What all ranks must know of one another's plans: whether any has drafts, and one schedule. */
+static void agree(struct step_plan *plan, bool drafts, uint32_t overlap) {
+    plan->others_draft = drafts;
+    if (plan->overlap == overlap) return;
+    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
+        plan->cuts[i].row = UINT32_MAX; /* one lane is enough */
+    plan->overlap = overlap;
+}
+
+/* Plans without rows for the ranks that have none, and agreement among all. */
+static void complete_step(struct rank_units *units) {
+    bool drafts = false;
+    uint32_t overlap = OVERLAP_SEQUENTIAL;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        if (units->ranks[rank].planned) continue;
+        struct step_plan *plan = put_kind(units, RECORD_RUN_STEP, step_plan_bytes(0, 0, 0));
+        plan->rank = (uint16_t)rank;
+    }
+    for (int again = 0; again < 2; again++)
+        for (const struct record *record = NULL; (record = outbox_next(&units->outbox, record));) {
+            struct step_plan *plan = (struct step_plan *)(uintptr_t)record;
+            if (record->kind != RECORD_RUN_STEP) continue;
+            for (uint32_t i = 0; i < plan->row_count; i++)
+                drafts |= step_plan_rows(plan)[i].draft_count > 0;
+            if (plan->overlap > overlap) overlap = plan->overlap;
+            if (again) agree(plan, drafts, overlap);
+        }
+    units->missing = units->rank_count;
+    units->step_ns = 0;
+    units->step_failed = false;
+}
+
+/* Who would take longer than the ranks with prompts on average takes fewer of their tokens. */
+static void level_steps(struct rank_units *units) {
+    double least_ns = 0;
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        struct level_view view = level_look(units->ranks[rank].unit, &units->cost);
+        level_free(units->ranks[rank].unit);
+        units->full_ns[rank] = view.full_ns > view.answers_ns ? view.full_ns : 0;
+        if (view.least_ns > least_ns) least_ns = view.least_ns;
+    }
+    double level_ns = balance_prefill_level(units->full_ns, units->rank_count, least_ns);
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        if (units->full_ns[rank] > level_ns)
+            level_bound(units->ranks[rank].unit, &units->cost, level_ns);
+}
+
+/* Before a rank's unit would interrupt a request for pages, the cheapest to move leaves for a rank
+ * that has room for it and for all growth it can expect: one that is tight would send it on. If
+ * there is none, the unit interrupts whom it will. */
+static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
+    struct unit *unit = units->ranks[rank].unit;
+    struct unit_leaver leaver;
+    if (units->method != BALANCE_WORK || units->rank_count == 1) return;
+    while (unit_relieve(unit, &units->lengths, &leaver)) {
+        view_offers(units);
+        struct decode_need need = {leaver.page_count, leaver.pages_expected};
+        struct decode_choice choice = choose_to_decode(units, &need, rank);
+        if (choice.reason == DECODE_BOUND_TIGHT)
+            choice = (struct decode_choice){BALANCE_NO_RANK, DECODE_WAITS_PAGES};
+        units->decode_choices[choice.reason]++;
+        if (choice.rank == BALANCE_NO_RANK ||
+            !unit_move(unit, leaver.request, units->ranks[choice.rank].unit, now_ns))
+            return;
+        map_remove(&units->rank_of, key_of(leaver.request));
+        map_add(&units->rank_of, key_of(leaver.request), choice.rank);
+    }
+}
+
+static void units_step(void *self, int64_t now_ns) {
+    struct rank_units *units = self;
+    bool any = false;
+    uint32_t busy = 0;                                /* ranks that may have rows in the step */
+    if (units->outbox.used || units->missing) return; /* all plans of a step go out together */
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        relieve(units, rank, now_ns);
+    walk_line(units, now_ns);
+    if (units->outbox.used) return; /* what binding brought goes out first */
+    if (units->levels) level_steps(units);
+    for (uint32_t rank = 0; rank < units->rank_count; rank++)
+        busy += unit_could_run(units->ranks[rank].unit);
+    for (uint32_t rank = 0; rank < units->rank_count; rank++) {
+        struct machine *machine = &units->ranks[rank].machine;
+        busy -= unit_could_run(units->ranks[rank].unit);
+        unit_set_others(units->ranks[rank].unit, busy + units->line.count > 0);
+        machine->step(machine->self, now_ns);
+        drain(units, rank);
+        busy += unit_could_run(units->ranks[rank].unit);
+        any |= units->ranks[rank].planned;
+    }
+    if (any) complete_step(units);
+    if (units->load_changed) put_load(units);
+}
+
+static int64_t units_next_wake_ns(const void *self) {
+    const struct rank_units *units = self;
+    int64_t earliest = units->missing ? MACHINE_NEVER : units->retry_ns;
+    if (units->line_wanted && !units->missing) return 0;
+    for (uint32_t rank = 0; rank < units->rank_count && !units->missing; rank++) {
+        const struct machine *machine = &units->ranks[rank].machine;
+        int64_t wake_ns = machine->next_wake_ns(machine->self);
+        if (wake_ns < earliest) earliest = wake_ns;
+    }
+    return earliest;
+}
+
+/* --- creation ------------------------------------------------------------------------------------
+ */
+
+/* What speaks for all ranks. */
+static size_t own_bytes(uint32_t ranks) {
+    return hello_bytes(ranks) + 2 * load_bytes(ranks) + sizeof(struct record_experts);
+}
+
+static size_t outbox_bytes(const struct rank_units *units) {
+    size_t one = units->ranks[0].machine.outbox->capacity + sizeof(struct step_plan);
+    return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
+}
+
+/* That are remembered of each rank's storage. */
+static uint32_t memory_blocks(const struct unit_options *options, uint32_t ranks) {
+    uint32_t most = MEMORY_BLOCKS_MAX / ranks;
+    if (!options->kv_storage || ranks == 1) return 0;
+    return options->kv_memory_blocks < most ? options->kv_memory_blocks : most;
+}
+
+static size_t keys_bytes(const struct unit_options *options) {
+    return options->context_tokens_max / KV_BLOCK_TOKENS * sizeof(struct block_key);
+}
+
+size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t ranks) {
+    size_t one = unit_memory_bytes(options) + 64;
+    size_t outbox =
+        ranks * (unit_outbox_bytes(options) + sizeof(struct step_plan)) + own_bytes(ranks) + 16;
+    return ranks * (one + sizeof(struct rank_unit) + sizeof(struct balance_rank) +
+                    sizeof(struct prefill_rank) + sizeof(struct prefill_hit) +
+                    sizeof(struct decode_rank) + sizeof(struct unit_offer) + sizeof(double)) +
+           ranks * (recent_blocks_bytes(memory_blocks(options, ranks)) + sizeof(uint32_t)) +
+           keys_bytes(options) + waiting_line_bytes(options, ranks) + sizeof(struct rank_units) +
+           map_bytes(ranks * options->requests_max + 1) + outbox + 256;
+}
+
+static void set_rules(struct rank_units *units, const struct unit_options *options,
+                      uint32_t ranks) {
+    units->rank_count = ranks;
+    units->house = (struct admit_house){.context_tokens_max = options->context_tokens_max,
+                                        .page_count = options->page_count,
+                                        .requests_max = options->requests_max,
+                                        .rows_max = options->step_rows_max};
+    units->patience_ns = options->prompt_patience_ns ? options->prompt_patience_ns : PATIENCE_NS;
+    units->retry_ns = MACHINE_NEVER;
+    units->on_arrival =
+        ranks == 1 || options->bind_on_arrival || options->rank_balance != BALANCE_WORK;
+    units->levels = options->level_steps && ranks > 1;
+    units->role = options->role;
+    if (options->experts) units->experts = *options->experts;
+    units->method = (enum balance_method)options->rank_balance;
+    units->near_count = memory_blocks(options, ranks) ? ranks : 0;
+}
+
+/* All but the units and the outbox. */
+static bool take_tables(struct rank_units *units, struct arena *arena,
+                        const struct unit_options *options, uint32_t ranks) {
+    units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);
+    units->loads = arena_take_zeroed(arena, ranks * sizeof *units->loads);
+    units->prefills = arena_take_zeroed(arena, ranks * sizeof *units->prefills);
+    units->hits = arena_take_zeroed(arena, ranks * sizeof *units->hits);
+    units->decodes = arena_take_zeroed(arena, ranks * sizeof *units->decodes);
+    units->offers = arena_take_zeroed(arena, ranks * sizeof *units->offers);
+    units->full_ns = arena_take_zeroed(arena, ranks * sizeof *units->full_ns);
+    units->blocks.keys = arena_take(arena, keys_bytes(options));
+    units->blocks.near = arena_take(arena, ranks * sizeof *units->blocks.near);
+    if (!units->ranks || !units->loads || !units->prefills || !units->hits || !units->decodes ||
+        !units->offers || !units->full_ns || !units->blocks.keys || !units->blocks.near ||
+        waiting_line_open(&units->line, arena, options, ranks) ||
+        map_open(&units->rank_of, arena, ranks * options->requests_max + 1))
+        return false;
+    for (uint32_t i = 0; i < ranks; i++)
+        if (recent_blocks_open(&units->ranks[i].memory, arena, memory_blocks(options, ranks)))
+            return false;
+    return true;
+}
+
+enum status rank_units_create(struct arena *arena, const struct unit_options *options,
+                              uint32_t ranks, struct rank_units **units_out, struct error *error) {
+    check(ranks > 0 && ranks <= LIMIT_RANKS);
+    struct rank_units *units = arena_take_zeroed(arena, sizeof *units);
+    if (!units || !take_tables(units, arena, options, ranks))
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the units of %u ranks", ranks);
+    set_rules(units, options, ranks);
+    for (uint32_t i = 0; i < ranks; i++) {
+        struct unit_options own = *options;
+        if (own.pids) own.pids += i;
+        if (own.kv_addresses) own.kv_addresses += i;
+        enum status status = unit_create(arena, &own, &units->ranks[i].unit, error);
+        if (status) return status;
+        units->ranks[i].machine = unit_machine(units->ranks[i].unit);
+    }
+    units->outbox.capacity = (uint32_t)outbox_bytes(units);
+    units->outbox.memory = arena_take(arena, units->outbox.capacity);
+    if (!units->outbox.memory)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the units of %u ranks", ranks);
+    *units_out = units;
+    return STATUS_OK;
+}
+
+struct machine rank_units_machine(struct rank_units *units) {
+    return (struct machine){.self = units,
+                            .outbox = &units->outbox,
+                            .receive = units_receive,
+                            .step = units_step,
+                            .next_wake_ns = units_next_wake_ns};
+}
+
+struct unit *rank_units_unit(const struct rank_units *units, uint32_t rank) {
+    check(rank < units->rank_count);
+    return units->ranks[rank].unit;
+}

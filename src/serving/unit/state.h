@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the unit's files share: a request, the unit, and the few questions that all of them ask.
+ */
+#ifndef SERVING_UNIT_STATE_H
+#define SERVING_UNIT_STATE_H
+
+#include "base/map.h"
+#include "serving/cache/page_table.h"
+#include "serving/cache/prefix_tree.h"
+#include "contract/step_plan.h"
+#include "serving/policy/admit.h"
+#include "serving/policy/balance_decode.h"
+#include "serving/policy/evict_pages.h"
+#include "serving/policy/kv_path.h"
+#include "serving/policy/schedule.h"
+#include "serving/policy/speculate.h"
+#include "serving/unit/history.h"
+#include "serving/unit/unit.h"
+
+/* PARKED: takes no part in steps while its KV blocks are on the way to or from another unit
+ * (serving/unit/handoff.c). From PREFILL on it runs. */
+enum request_state {
+    REQUEST_FREE,
+    REQUEST_WAITING,
+    REQUEST_PARKED,
+    REQUEST_PREFILL,
+    REQUEST_DECODE
+};
+
+struct unit_request {
+    struct request_id id;
+    uint8_t state; /* enum request_state */
+    bool in_step;  /* a row of the step in flight; row_tokens is its length */
+    bool cancelled;
+    bool fresh; /* no row since it started or came back */
+    uint32_t row_tokens;
+    struct sampling sampling;
+    int32_t priority;
+    struct tenant_salt tenant;
+    uint32_t prompt_count;
+    uint32_t new_tokens_max;
+    uint32_t tokens_here_max; /* of them, what this unit has to have room for */
+    uint32_t resumed_count;   /* the answer's first tokens that came with the request */
+    uint32_t output_count;    /* known tokens of the answer; the last of them is not computed yet */
+    uint32_t computed_count;  /* leading tokens whose KV rows stand in its pages */
+    uint32_t scored_count; /* leading tokens of the prompt whose scores are not asked for or told */
+    uint32_t computed_peak; /* the most ever; below, tokens are obtained once more */
+    bool started;           /* it has looked for its prompt in the unit's pages */
+    uint32_t stop_token_count;
+    uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
+    uint32_t bias_count;
+    struct token_bias *biases; /* [bias_count] in arena */
+    struct history history;    /* empty unless the sampling needs it */
+    uint32_t *tokens;          /* [prompt_count + new_tokens_max] in arena: prompt, then answer */
+    uint8_t *block_prompt;   /* [pages at most] in arena: of each block's tokens, the first so many
+                              * are computed in the form PROMPT, the others as GENERATED */
+    struct page_id *pages;   /* [pages at most] in arena */
+    uint32_t page_count;     /* leased now; the first shared_count are cached blocks */
+    uint32_t shared_count;   /* read-only: whole, in the prefix tree */
+    uint32_t node;           /* of the last shared block; PREFIX_NONE: none */
+    struct unit_work work;   /* serving/unit/account.h keeps it */
+    struct handoff *handoff; /* in arena; NULL: the whole answer is made here */
+    struct tier_hit *tier;   /* in arena; NULL: nothing can come from the KV storage */
+    int64_t turn;
+    uint64_t arrival;
+    int64_t arrived_ns;
+    int64_t waits_since_ns; /* its arrival, or its last interruption */
+    int64_t began_ns;       /* its first step; set with work.queue_ns */
+    struct arena arena;
+};
+
+struct tiers {                       /* of the KV storage (serving/unit/tiers.c) */
+    struct load_rate rates[2];       /* disk, host memory */
+    uint64_t keep_leases;            /* of pages that are being copied */
+    uint32_t keeping_count;          /* KEEPs without their KEPT */
+    uint32_t computed_instead;       /* choices in a row that loaded nothing */
+    uint32_t load_number;            /* of the last KV_LOAD */
+    uint32_t loading_blocks;         /* of all that are under way */
+    uint64_t loaded_tokens_total[2]; /* as rates */
+    uint64_t kept_blocks_total, dropped_blocks_total;
+    uint64_t in_step_total, in_step_lost_total; /* rows that waited in a step: whole, in vain */
+    int64_t answer_by_ns; /* the first that waits for KV_FOUND starts without it */
+    bool read_only;
+};
+
+struct unit {
+    struct unit_options options;
+    char numerics_id[32];
+    uint8_t model_id[32];
+    int64_t pid;
+    char kv_address[KV_ADDRESS_BYTES];
+    struct outbox outbox;
+    struct page_table pages;
+    struct prefix_tree tree;
+    struct evict_candidate *candidates; /* [page_count] scratch of one eviction */
+    struct pool pool;
+    struct map slots;                /* request id -> slot */
+    struct unit_request *requests;   /* [requests_max] */
+    uint32_t *free_slots;            /* [requests_max - held] stack */
+    uint32_t *step_slots;            /* [step_row_count] of the step in flight, in row order */
+    struct schedule_item *items;     /* [requests_max] scratch of one plan */
+    struct schedule_choice *choices; /* [requests_max] scratch */
+    uint32_t *order;                 /* [requests_max] scratch */
+    struct decode_running *leavers;  /* [requests_max] scratch of a rank's relief */
+    uint32_t held_count, waiting_count, running_count; /* the others of those held are parked */
+    uint32_t reserved_count;                           /* parked ones that will yet need a row */
+    uint32_t step_row_count;                           /* of the step in flight; 0: none */
+    uint32_t last_step_rows, last_step_tokens;
+    int64_t last_step_ns;
+    struct step_cost cost;      /* learnt from the steps so far */
+    struct speculate speculate; /* likewise */
+    struct step_work work;      /* of the step in flight */
+    double prompt_saved_ns;     /* schedule_earn */
+    uint32_t prompt_tokens_max; /* of the next step, for the other ranks' sake; 0: no bound */
+    uint64_t step;              /* number of the last step planned */
+    uint64_t steps_total, prompt_tokens_total, output_tokens_total;
+    uint64_t drafts_total, drafts_right_total;
+    uint64_t preemptions_total, recomputed_tokens_total, evicted_pages_total;
+    uint64_t transfers_arrived_total, transfers_failed_total;
+    uint64_t arrivals;
+    struct tiers tiers;
+    struct kv_transfers transfers; /* to here, of prompts that other units computed */
+    int64_t give_up_ns; /* when a transfer may have been waited for long enough (serving/unit/handoff.c) */
+    bool hello_sent, load_changed, plan_wanted, draining, abandoned;
+    bool others; /* at other ranks, or in line before them, who would wait for a step to end */
+};
+
+static inline uint32_t request_known(const struct unit_request *request) {
+    return request->prompt_count + request->output_count;
+}
+
+/* Scores are missing: every token of its prompt has to go through a step here, in its own form. */
+static inline bool request_scores(const struct unit_request *request) {
+    return request->scored_count < request->prompt_count;
+}
+
+static inline struct admit_need request_need(const struct unit_request *request) {
+    return (struct admit_need){request->prompt_count, request->tokens_here_max};
+}
+
+/* For a request that could start now. */
+static inline struct admit_house unit_rows_and_pages(const struct unit *unit) {
+    return (struct admit_house){
+        .pages_available = unit->pages.free_count + unit->pages.cached_count,
+        .rows_max = unit->options.step_rows_max,
+        .rows_running = unit->running_count + unit->reserved_count,
+    };
+}
+
+static inline bool unit_can_put(const struct unit *unit, size_t bytes) {
+    return outbox_room(&unit->outbox) >= bytes;
+}
+
+static inline uint32_t unit_parked_count(const struct unit *unit) {
+    return unit->held_count - unit->waiting_count - unit->running_count;
+}
+
+/* Room has been checked before. */
+void *unit_put(struct unit *unit, enum record_kind kind, size_t bytes);
+
+/* The one place where a request leaves: last word, pages, memory, slot. */
+void request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason);
+
+#endif

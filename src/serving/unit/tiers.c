@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/unit/tiers.h"
+
+#include "base/check.h"
+#include "serving/policy/kv_path.h"
+#include "serving/policy/load_in_step.h"
+#include "serving/unit/account.h"
+#include "serving/unit/pages.h"
+
+#define LOADS_MAX 4      /* that begin with one plan */
+#define ASKS_MAX 4       /* of those that were interrupted, likewise */
+#define COMPUTED_MAX 63  /* choices in a row; then one load, to see whether it has become faster */
+#define KEEPS_OF_A_ROW 2 /* its tokens, and a draft that was right */
+#define FOUND_NS_MAX 1000000000 /* another rank's storage answers in less than one of them */
+
+enum { DISK, HOST };
+
+struct tier_hit {
+    struct block_key *keys; /* [pages at most] of the blocks before the last known token */
+    uint32_t key_count;
+    uint32_t finds;       /* FINDs without their FOUND: the last one counts */
+    int64_t answer_by_ns; /* ... is waited for so long; 0: nobody has, yet */
+    uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
+    uint32_t first_block; /* of those being loaded */
+    uint32_t asked;
+    uint32_t number;      /* of the KV_LOAD that is under way */
+    uint32_t ahead;       /* blocks of others that were, when it began */
+    uint32_t tried_hit;   /* the choice was made when pages had so many; again, if fewer have */
+    bool being_written;   /* by who computed the prompt; then, while some are missing: */
+    int64_t ask_again_ns; /* not looked at before */
+    bool ask_due, loading;
+    bool first_start; /* the load's: what it brings was there before the request came */
+    bool in_step;     /* a row of it waits for the load, as if that had come */
+    bool come;        /* KV_LOADED has, before the step's end: */
+    struct record_kv_loaded loaded;
+};
+
+_Static_assert(sizeof(struct kv_key) == sizeof(struct block_key), "one name in two rooms");
+
+static uint32_t blocks_max(const struct unit_options *options) {
+    return (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+}
+
+size_t tiers_submit_bytes_max(const struct unit_options *options) {
+    return options->kv_storage ? record_tail(kv_find_bytes(blocks_max(options))) : 0;
+}
+
+size_t tiers_plan_bytes_max(const struct unit_options *options) {
+    size_t find = record_tail(kv_find_bytes(blocks_max(options)));
+    size_t load = record_tail(kv_load_bytes(blocks_max(options)));
+    return options->kv_storage ? ASKS_MAX * find + LOADS_MAX * load : 0;
+}
+
+size_t tiers_step_bytes_max(const struct unit_options *options) {
+    size_t keeps = KEEPS_OF_A_ROW * options->step_rows_max;
+    size_t blocks = options->step_tokens_max / KV_BLOCK_TOKENS + keeps;
+    size_t each = sizeof(struct kv_key) + sizeof(struct page_id);
+    return options->kv_storage ? keeps * (record_tail(kv_keep_bytes(0)) + 16) + blocks * each : 0;
+}
+
+size_t tiers_request_bytes_max(const struct unit_options *options) {
+    if (!options->kv_storage) return 0;
+    return sizeof(struct tier_hit) + blocks_max(options) * sizeof(struct block_key) + 32;
+}
+
+/* ---- asking -----------------------------------------------------------------------------------
+ */
+
+static struct block_key root_of(const struct unit *unit, const struct unit_request *request) {
+    return pages_root(unit, request).key;
+}
+
+static void set_forms(uint8_t forms[KV_BLOCK_TOKENS], uint32_t prompt_tokens) {
+    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
+        forms[i] = i < prompt_tokens ? TOKEN_PROMPT : TOKEN_GENERATED;
+}
+
+/* NULL: nothing can come from the storage. */
+static struct tier_hit *open_tier(struct unit *unit, struct unit_request *request) {
+    if (!unit->options.kv_storage || !unit->options.prefix_cache) return NULL;
+    if (request->tier || request_scores(request)) return request->tier;
+    uint64_t blocks = admit_pages(request_need(request));
+    struct tier_hit *tier = arena_take_zeroed(&request->arena, sizeof *tier);
+    struct block_key *keys = arena_take(&request->arena, blocks * sizeof *keys);
+    if (!tier || !keys) return NULL; /* then without */
+    tier->keys = keys;
+    return request->tier = tier;
+}
+
+static void set_keys(const struct unit *unit, const struct unit_request *request) {
+    struct tier_hit *tier = request->tier;
+    struct block_key key = root_of(unit, request);
+    tier->key_count = (request_known(request) - 1) / KV_BLOCK_TOKENS;
+    for (uint32_t i = 0; i < tier->key_count; i++) {
+        uint8_t forms[KV_BLOCK_TOKENS];
+        set_forms(forms, request->block_prompt[i]);
+        key = block_key_next(BLOCK_KEY_TRUE, &key, request->tokens + (size_t)i * KV_BLOCK_TOKENS,
+                             forms);
+        tier->keys[i] = key;
+    }
+}
+
+void tiers_ask(struct unit *unit, struct unit_request *request) {
+    struct tier_hit *tier = open_tier(unit, request);
+    if (!tier) return;
+    set_keys(unit, request);
+    tier->found = tier->host = 0;
+    tier->tried_hit = UINT32_MAX;
+    tier->ask_due = false;
+    tier->answer_by_ns = 0;
+    if (tier->key_count == 0) return;
+    struct record_kv_find *find = unit_put(unit, RECORD_KV_FIND, kv_find_bytes(tier->key_count));
+    find->request = request->id;
+    find->key_count = tier->key_count;
+    find->fresh = request->resumed_count > 0; /* it comes from a unit that ran a moment ago */
+    memcpy(record_tail_at(find, sizeof *find), tier->keys, tier->key_count * sizeof *tier->keys);
+    tier->finds++;
+}
+
+void tiers_ask_while_written(struct unit *unit, struct unit_request *request) {
+    tiers_ask(unit, request);
+    if (request->tier) request->tier->being_written = true;
+}
+
+void tiers_ask_later(struct unit *unit, struct unit_request *request) {
+    struct tier_hit *tier = open_tier(unit, request);
+    if (!tier) return;
+    tier->found = tier->host = 0;
+    tier->ask_due = true;
+}
+
+double tiers_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
+                          uint32_t token_count) {
+    const struct load_rate *rate = &unit->tiers.rates[memory ? HOST : DISK];
+    uint64_t bytes = (uint64_t)(token_count / KV_BLOCK_TOKENS) * unit->options.page_bytes;
+    double compute_ns = step_cost_run_ns(&unit->cost, first, token_count);
+    bool loads = unit->options.kv_storage && unit->options.kv_choice != KV_CHOICE_COMPUTE;
+    double load_ns = load_rate_ns(rate, bytes);
+    if (!loads || rate->count == 0 || load_ns >= compute_ns) return token_count;
+    return token_count * load_ns / compute_ns;
+}
+
+/* Its prompt was computed elsewhere when it arrived: what of that is neither here nor stored? */
+static void ask_again_for_rest(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    struct tier_hit *tier = request->tier;
+    uint32_t whole = request->prompt_count / KV_BLOCK_TOKENS;
+    uint32_t hit = pages_look_up(unit, request).block_count;
+    uint32_t end = tier->found > hit ? tier->found : hit;
+    if (whole <= end) return;
+    struct kv_path_rest rest = {.waited_ns = now_ns - request->arrived_ns,
+                                .rest_blocks = whole - end,
+                                .load = tiers_load_ask(unit, request, hit, end - hit)};
+    int64_t pause_ns = kv_path_ask_again_ns(&rest);
+    tier->ask_due = pause_ns > 0;
+    tier->ask_again_ns = now_ns + pause_ns;
+}
+
+void tiers_found(struct unit *unit, struct unit_request *request,
+                 const struct record_kv_found *record, int64_t now_ns) {
+    struct tier_hit *tier = request->tier;
+    if (!tier || tier->finds == 0 || --tier->finds > 0) return;
+    uint32_t found = record->blocks < tier->key_count ? record->blocks : tier->key_count;
+    if (!request->started) account_found(request, found * KV_BLOCK_TOKENS);
+    if (request->state != REQUEST_WAITING) return;
+    unit->plan_wanted = true; /* it waited for this */
+    if (tier->ask_due) return;
+    tier->found = found;
+    tier->host = record->host_blocks;
+    if (tier->being_written && unit->options.kv_choice != KV_CHOICE_COMPUTE)
+        ask_again_for_rest(unit, request, now_ns);
+}
+
+int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    struct tier_hit *tier = request->tier;
+    if (!tier || request->state != REQUEST_WAITING || unit->options.kv_choice == KV_CHOICE_COMPUTE)
+        return 0;
+    if (tier->finds == 0) return tier->ask_due ? tier->ask_again_ns : 0;
+    if (unit->options.kv_choice == KV_CHOICE_LOAD) return MACHINE_NEVER;
+    if (!tier->answer_by_ns) tier->answer_by_ns = now_ns + FOUND_NS_MAX;
+    return tier->answer_by_ns;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------
+ */
+
+static int tier_of(uint32_t blocks, uint32_t host_blocks) {
+    return 2 * host_blocks > blocks ? HOST : DISK;
+}
+
+struct load_ask tiers_load_ask(const struct unit *unit, const struct unit_request *request,
+                               uint32_t first_block, uint32_t stored_blocks) {
+    const struct unit_options *options = &unit->options;
+    const struct tier_hit *tier = request->tier;
+    return (struct load_ask){
+        .rate = &unit->tiers.rates[tier ? tier_of(tier->found, tier->host) : DISK],
+        .cost = &unit->cost,
+        .first_block = first_block,
+        .block_count = stored_blocks,
+        .prompt_tokens = request_known(request),
+        .chunk_tokens_max = options->chunk_tokens_max < options->step_tokens_max
+                                ? options->chunk_tokens_max
+                                : options->step_tokens_max,
+        .block_bytes = options->page_bytes,
+    };
+}
+
+/* How many blocks behind the hit are to be loaded. */
+static uint32_t choose_blocks(struct unit *unit, const struct unit_request *request,
+                              const struct pages_hit *hit) {
+    const struct tier_hit *tier = request->tier;
+    uint32_t count = tier->found > hit->block_count ? tier->found - hit->block_count : 0;
+    bool another =
+        hit->block_count > 0 && /* found by its text, in other forms */
+        !block_key_equal(&unit->tree.nodes[hit->node].key, &tier->keys[hit->block_count - 1]);
+    if (count == 0 || another || unit->options.kv_choice == KV_CHOICE_COMPUTE) return 0;
+    if (unit->options.kv_choice == KV_CHOICE_LOAD) return count;
+    struct kv_path_ask ask = {.load = tiers_load_ask(unit, request, hit->block_count, count)};
+    if (unit->running_count == 0 && unit->waiting_count == 1 && !unit->others)
+        ask.load.layers = unit->options.kv_load_parts;
+    struct kv_path_choice choice = kv_path_choose(&ask);
+    if (choice.path == KV_PATH_LOAD) {
+        unit->tiers.computed_instead = 0;
+        return choice.load.load_blocks;
+    }
+    if (++unit->tiers.computed_instead <= COMPUTED_MAX) return 0;
+    unit->tiers.computed_instead = 0;
+    return count;
+}
+
+static void put_load(struct unit *unit, struct unit_request *request, uint32_t first,
+                     uint32_t count) {
+    struct record_kv_load *load = unit_put(unit, RECORD_KV_LOAD, kv_load_bytes(count));
+    load->request = request->id;
+    load->first_block = first;
+    load->block_count = count;
+    load->slot = (uint32_t)(request - unit->requests);
+    if (++unit->tiers.load_number == 0) unit->tiers.load_number = 1; /* after four billion */
+    load->number = unit->tiers.load_number;
+    memcpy(record_tail_at(load, sizeof *load), request->tier->keys + first,
+           count * sizeof *request->tier->keys);
+    memcpy((char *)load + kv_load_pages_at(count), request->pages + first,
+           count * sizeof *request->pages);
+    request->tier->first_block = first;
+    request->tier->asked = count;
+    request->tier->number = load->number;
+    request->tier->ahead = unit->tiers.loading_blocks;
+    request->tier->loading = true;
+    unit->tiers.loading_blocks += count;
+}
+
+/* Parks it with all its pages; false: not now, and so none behind it either. */
+static bool begin_load(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
+                       uint32_t count) {
+    bool first_start = !request->started;
+    if (!pages_park(unit, request, hit, request_known(request))) return false;
+    request->tier->first_start = first_start;
+    put_load(unit, request, hit->block_count, count);
+    return true;
+}
+
+static bool ask_again(struct unit *unit, uint32_t count) {
+    uint32_t asked = 0;
+    for (uint32_t i = 0; i < count && asked < ASKS_MAX; i++) {
+        const struct schedule_item *item = &unit->items[unit->order[i]];
+        struct unit_request *request = &unit->requests[item->slot];
+        if (item->phase != SCHEDULE_WAITING || !request->tier || !request->tier->ask_due) continue;
+        tiers_ask(unit, request);
+        asked++;
+    }
+    return asked > 0;
+}
+
+/* Its row may run while the load does, and wait in the engine for each layer. */
+static void join_step(struct unit *unit, struct unit_request *request) {
+    request->tier->in_step = true;
+    request->computed_count += request->tier->asked * KV_BLOCK_TOKENS;
+    request->state = REQUEST_PREFILL;
+    request->fresh = true;
+    unit->reserved_count--;
+    unit->running_count++;
+}
+
+bool tiers_may_wait(const struct unit *unit, const struct unit_request *request, double step_ns) {
+    const struct tier_hit *tier = request->tier;
+    const struct load_rate *rate = &unit->tiers.rates[tier_of(tier->found, tier->host)];
+    struct load_in_step_ask ask = {
+        .measured = rate->count > 0,
+        .latency_ns = rate->latency_ns,
+        .load_ns = load_rate_ns(rate, (tier->ahead + tier->asked) * unit->options.page_bytes),
+        .parts = unit->options.kv_load_parts,
+        .step_ns = step_ns,
+        .others = unit->others || unit->running_count + unit->waiting_count > 1,
+    };
+    return load_in_step(&ask).joins;
+}
+
+void tiers_leave_step(struct unit *unit, struct unit_request *request) {
+    request->tier->in_step = false;
+    request->computed_count -= request->tier->asked * KV_BLOCK_TOKENS;
+    request->state = REQUEST_PARKED;
+    unit->running_count--;
+    unit->reserved_count++;
+}
+
+bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step_out) {
+    struct unit_request *first = NULL;
+    uint32_t looked_up = 0;
+    bool asked = ask_again(unit, count);
+    for (uint32_t i = 0; i < count && looked_up < LOADS_MAX; i++) {
+        const struct schedule_item *item = &unit->items[unit->order[i]];
+        struct unit_request *request = &unit->requests[item->slot];
+        struct tier_hit *tier = request->tier;
+        if (item->phase != SCHEDULE_WAITING || !tier || tier->found == 0) continue;
+        looked_up++;
+        struct pages_hit hit = pages_look_up(unit, request);
+        if (hit.block_count >= tier->tried_hit) continue; /* asked once: the choice is counted */
+        uint32_t blocks = choose_blocks(unit, request, &hit);
+        if (blocks && !begin_load(unit, request, &hit, blocks)) break;
+        tier->tried_hit = hit.block_count;
+        if (blocks && !first) first = request;
+    }
+    if (first && unit->options.kv_load_parts > 1) {
+        join_step(unit, first);
+        *in_step_out = first;
+    }
+    return first || asked;
+}
+
+bool tiers_is_loading(const struct unit_request *request) {
+    return request->tier && request->tier->loading;
+}
+
+uint32_t tiers_load_number(const struct unit_request *request) {
+    return tiers_is_loading(request) ? request->tier->number : 0;
+}
+
+bool tiers_is_asked(const struct unit_request *request) {
+    return tiers_is_loading(request) || (request->tier && request->tier->finds > 0);
+}
+
+static void take_loaded(struct unit *unit, struct unit_request *request,
+                        const struct record_kv_loaded *record) {
+    struct tier_hit *tier = request->tier;
+    int from = tier_of(record->blocks, record->host_blocks);
+    uint32_t host_tokens = record->host_blocks * KV_BLOCK_TOKENS;
+    uint32_t tokens = record->blocks * KV_BLOCK_TOKENS;
+    tier->loading = false;
+    unit->tiers.loading_blocks -= tier->asked;
+    load_rate_observe(&unit->tiers.rates[from], record->blocks * unit->options.page_bytes,
+                      record->ns);
+    unit->tiers.loaded_tokens_total[HOST] += host_tokens;
+    unit->tiers.loaded_tokens_total[DISK] += tokens - host_tokens;
+    uint32_t from_disk = request->computed_count, end = from_disk + tokens;
+    if (tier->first_start && record->blocks < tier->asked) account_missed(request, end);
+    /* Which of them came from memory the record does not say. */
+    account_obtained(request, ACCOUNT_DISK, from_disk, end - host_tokens);
+    account_obtained(request, ACCOUNT_HOST, end - host_tokens, end);
+    if (request->work.queue_ns < 0) request->work.load_ns += record->ns;
+    request->computed_count = end;
+    if (tokens) pages_share(unit, request);
+    request->fresh = true;
+}
+
+void tiers_loaded(struct unit *unit, struct unit_request *request,
+                  const struct record_kv_loaded *record, int64_t now_ns) {
+    struct tier_hit *tier = request->tier;
+    check(tier && tier->loading && !tier->come && record->blocks <= tier->asked);
+    check(record->number == tier->number);
+    if (tier->in_step) {
+        check(request->in_step);
+        tier->come = true;
+        tier->loaded = *record;
+        return;
+    }
+    take_loaded(unit, request, record);
+    unit->plan_wanted = unit->load_changed = true;
+    unit->reserved_count--;
+    unit->running_count++;
+    request->state = REQUEST_PREFILL;
+    if (!request->cancelled) account_begins(request, now_ns);
+}
+
+bool tiers_step_done(struct unit *unit, struct unit_request *request, bool lost) {
+    struct tier_hit *tier = request->tier;
+    check(tier->in_step && (tier->come || lost));
+    bool counts = !lost && tier->loaded.blocks == tier->asked;
+    if (counts)
+        unit->tiers.in_step_total++;
+    else
+        unit->tiers.in_step_lost_total++;
+    if (!tier->come) {
+        tiers_leave_step(unit, request);
+        return false;
+    }
+    tier->in_step = tier->come = false;
+    request->computed_count -= tier->asked * KV_BLOCK_TOKENS;
+    take_loaded(unit, request, &tier->loaded);
+    if (counts) request->fresh = false; /* its row has run */
+    return counts;
+}
+
+/* ---- keeping ----------------------------------------------------------------------------------
+ */
+
+/* From a page up to its root: whoever leases a block leases those before it. */
+static void lease_chain(struct unit *unit, uint32_t node, bool lease) {
+    while (node != PREFIX_NONE) {
+        uint32_t parent = unit->tree.nodes[node].parent;
+        struct page_id page = {node};
+        if (lease)
+            page_table_lease(&unit->pages, page);
+        else
+            page_table_release(&unit->pages, &page, 1);
+        unit->tiers.keep_leases += lease ? 1 : (uint64_t)-1;
+        node = parent;
+    }
+}
+
+void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t first_block) {
+    uint32_t count = request->shared_count - first_block;
+    if (!unit->options.kv_storage || count == 0) return;
+    const struct prefix_node *nodes = unit->tree.nodes;
+    struct record_kv_keep *keep = unit_put(unit, RECORD_KV_KEEP, kv_keep_bytes(count));
+    struct kv_key *keys = record_tail_at(keep, sizeof *keep);
+    struct page_id *pages = (struct page_id *)(void *)((char *)keep + kv_keep_pages_at(count));
+    keep->first_block = first_block;
+    keep->block_count = count;
+    keep->last_page = request->node;
+    if (first_block)
+        memcpy(&keys[0], &nodes[request->pages[first_block - 1].index].key, sizeof keys[0]);
+    for (uint32_t i = 0; i < count; i++) {
+        pages[i] = request->pages[first_block + i];
+        memcpy(&keys[1 + i], &nodes[pages[i].index].key, sizeof keys[0]);
+    }
+    lease_chain(unit, request->node, true);
+    unit->tiers.keeping_count++;
+    unit->tiers.kept_blocks_total += count;
+}
+
+void tiers_kept(struct unit *unit, const struct record_kv_kept *record) {
+    check(unit->tiers.keeping_count > 0);
+    unit->tiers.keeping_count--;
+    unit->tiers.kept_blocks_total -= record->dropped;
+    unit->tiers.dropped_blocks_total += record->dropped;
+    unit->tiers.read_only = !record->writable;
+    lease_chain(unit, record->last_page, false);
+    unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
+}
+
+void tiers_report(const struct unit *unit, struct record_unit_load *load) {
+    const struct tiers *tiers = &unit->tiers;
+    load->loaded_disk_tokens_total = tiers->loaded_tokens_total[DISK];
+    load->loaded_host_tokens_total = tiers->loaded_tokens_total[HOST];
+    load->kept_blocks_total = tiers->kept_blocks_total;
+    load->dropped_blocks_total = tiers->dropped_blocks_total;
+    load->loads_in_step_total = tiers->in_step_total;
+    load->loads_in_step_lost_total = tiers->in_step_lost_total;
+    if (unit->options.kv_storage)
+        load->kv_storage = tiers->read_only ? KV_STORAGE_READ_ONLY : KV_STORAGE_ON;
+}

@@ -1,0 +1,930 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A request's way through the unit: SUBMIT -> waiting -> (pages taken) prefill -> decode ->
+ * ends; from prefill and decode it may go back to waiting when pages run out (serving/unit/plan.c); it may
+ * be parked while its KV blocks travel (serving/unit/handoff.c). While a
+ * step is in flight its requests are not touched: a cancellation is noted and takes effect when the
+ * step is done, because the engine still writes to the request's pages. Its pages are the business
+ * of serving/unit/pages.c; it leaves in one place, request_end, whatever the reason.
+ */
+#include "serving/unit/unit.h"
+
+#include "base/check.h"
+#include "contract/kv_block.h"
+#include "serving/policy/balance.h"
+#include "serving/unit/account.h"
+#include "serving/unit/handoff.h"
+#include "serving/unit/pages.h"
+#include "serving/unit/plan.h"
+#include "serving/unit/state.h"
+#include "serving/unit/tiers.h"
+
+/* ---- creation ------------------------------------------------------------------------------- */
+
+/* Scores of a step's tokens, in records of at most so many of one row. */
+static size_t scores_bytes_max(const struct unit_options *options) {
+    size_t records = options->step_tokens_max / SCORES_TOKENS_MAX + options->step_rows_max;
+    return records * record_tail(sizeof(struct record_scores)) +
+           options->step_tokens_max * STEP_ROW_LOGPROBS_MAX * sizeof(struct token_logprob);
+}
+
+/* What one STEP_DONE may put out at once: scores, tokens and an end for each row, and a load
+ * report. */
+static size_t reaction_bytes(const struct unit_options *options) {
+    size_t row = record_tail(tokens_bytes(1 + LIMIT_DRAFTS, STEP_ROW_LOGPROBS_MAX)) +
+                 record_tail(sizeof(struct record_finished));
+    return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes(1) +
+           scores_bytes_max(options) + tiers_step_bytes_max(options);
+}
+
+static size_t outbox_bytes_min(const struct unit_options *options) {
+    size_t step = plan_bytes_max(options) + hello_bytes(1) + load_bytes(1) +
+                  tiers_plan_bytes_max(options) + handoff_give_up_bytes_max() +
+                  options->step_rows_max * handoff_plan_bytes_max(options);
+    size_t reaction = reaction_bytes(options);
+    return round_up(step > reaction ? step : reaction, 16);
+}
+
+static size_t outbox_bytes(const struct unit_options *options) {
+    return options->outbox_bytes ? options->outbox_bytes / 16 * 16 : outbox_bytes_min(options);
+}
+
+size_t unit_outbox_bytes(const struct unit_options *options) {
+    return outbox_bytes(options);
+}
+
+/* Default: for each request the longest prompt and answer, with biases and all that penalties look
+ * at; at most 1 GiB (touched when used). */
+static size_t prompt_bytes(const struct unit_options *options) {
+    size_t pages = divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
+    size_t context =
+        round_up(options->context_tokens_max * sizeof(uint32_t) + tiers_request_bytes_max(options) +
+                     LIMIT_HISTORY_TOKENS * sizeof(uint32_t) +
+                     LIMIT_LOGIT_BIASES * sizeof(struct token_bias) +
+                     pages * (sizeof(struct page_id) + 1) + 64,
+                 POOL_CHUNK_BYTES);
+    size_t bytes = options->prompt_bytes;
+    if (!bytes) bytes = (options->requests_max + (size_t)1) * context;
+    if (!options->prompt_bytes && bytes > (size_t)1 << 30) bytes = (size_t)1 << 30;
+    return round_up(bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
+}
+
+size_t unit_memory_bytes(const struct unit_options *options) {
+    size_t per_request = sizeof(struct unit_request) + 2 * sizeof(uint32_t) +
+                         sizeof(struct schedule_item) + sizeof(struct schedule_choice) +
+                         sizeof(struct decode_running);
+    return sizeof(struct unit) + outbox_bytes(options) + page_table_bytes(options->page_count) +
+           prefix_tree_bytes(options->page_count) +
+           options->page_count * sizeof(struct evict_candidate) + prompt_bytes(options) +
+           map_bytes(options->requests_max) + options->requests_max * per_request +
+           options->step_rows_max * sizeof(uint32_t) + 256;
+}
+
+static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
+                                uint64_t high) {
+    return error_set(error, STATUS_INVALID, "unit: %s is %llu, must be %llu to %llu", name,
+                     (unsigned long long)value, (unsigned long long)low, (unsigned long long)high);
+}
+
+static enum status options_check(const struct unit_options *o, struct error *error) {
+    const struct {
+        const char *name;
+        uint64_t value, low, high;
+    } ranges[] = {
+        {"requests_max", o->requests_max, 1, LIMIT_UNIT_REQUESTS},
+        {"page_count", o->page_count, 1, UINT32_MAX / KV_BLOCK_TOKENS},
+        {"context_tokens_max", o->context_tokens_max, 2, LIMIT_CONTEXT},
+        {"step_rows_max", o->step_rows_max, 1, LIMIT_STEP_ROWS},
+        {"step_tokens_max", o->step_tokens_max, (uint64_t)o->step_rows_max + KV_BLOCK_TOKENS,
+         LIMIT_STEP_TOKENS},
+        {"chunk_tokens_max", o->chunk_tokens_max ? o->chunk_tokens_max : KV_BLOCK_TOKENS,
+         KV_BLOCK_TOKENS, UINT32_MAX},
+        {"vocab_count", o->vocab_count, 1, LIMIT_VOCAB},
+        {"tpot_stretch_percent", o->tpot_stretch_percent ? o->tpot_stretch_percent : 100, 100,
+         UINT32_MAX},
+        {"evict_rule", o->evict_rule, 0, EVICT_RULE_COUNT - 1},
+        {"speculate", o->speculate, 0, SPECULATE_MODE_COUNT - 1},
+        {"role", o->role, 0, UNIT_ROLE_COUNT - 1},
+        {"rank_balance", o->rank_balance, 0, BALANCE_METHOD_COUNT - 1},
+        {"kv_choice", o->kv_choice, 0, KV_CHOICE_COUNT - 1},
+        {"page_bytes", o->kv_storage ? o->page_bytes : 1, 1, UINT64_MAX},
+        {"outbox_bytes", outbox_bytes(o), outbox_bytes_min(o), RECORD_BYTES_MAX},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
+        if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
+            return out_of_range(error, ranges[i].name, ranges[i].value, ranges[i].low,
+                                ranges[i].high);
+    return STATUS_OK;
+}
+
+static enum status take_tables(struct unit *unit, struct arena *arena) {
+    const struct unit_options *o = &unit->options;
+    size_t pool_bytes = prompt_bytes(o);
+    void *pool = arena_take(arena, pool_bytes);
+    unit->outbox = (struct outbox){.memory = arena_take(arena, outbox_bytes(o)),
+                                   .capacity = (uint32_t)outbox_bytes(o)};
+    unit->requests = arena_take_zeroed(arena, o->requests_max * sizeof *unit->requests);
+    unit->free_slots = arena_take(arena, o->requests_max * sizeof *unit->free_slots);
+    unit->step_slots = arena_take(arena, o->step_rows_max * sizeof *unit->step_slots);
+    unit->items = arena_take(arena, o->requests_max * sizeof *unit->items);
+    unit->choices = arena_take(arena, o->requests_max * sizeof *unit->choices);
+    unit->order = arena_take(arena, o->requests_max * sizeof *unit->order);
+    unit->leavers = arena_take(arena, o->requests_max * sizeof *unit->leavers);
+    unit->candidates = arena_take(arena, o->page_count * sizeof *unit->candidates);
+    if (!pool || !unit->outbox.memory || !unit->requests || !unit->free_slots ||
+        !unit->step_slots || !unit->items || !unit->choices || !unit->order || !unit->leavers ||
+        !unit->candidates)
+        return STATUS_NO_MEMORY;
+    pool_open(&unit->pool, pool, pool_bytes);
+    for (uint32_t i = 0; i < o->requests_max; i++) {
+        unit->free_slots[i] = o->requests_max - 1 - i;
+        arena_open(&unit->requests[i].arena, &unit->pool);
+    }
+    enum status status = map_open(&unit->slots, arena, o->requests_max);
+    if (!status) status = prefix_tree_open(&unit->tree, arena, o->page_count);
+    return status ? status : page_table_open(&unit->pages, arena, o->page_count);
+}
+
+enum status unit_create(struct arena *arena, const struct unit_options *options,
+                        struct unit **unit_out, struct error *error) {
+    enum status status = options_check(options, error);
+    if (status) return status;
+    struct unit *unit = arena_take_zeroed(arena, sizeof *unit);
+    if (!unit) return error_set(error, STATUS_NO_MEMORY, "unit: not enough memory");
+    unit->options = *options;
+    unit->give_up_ns = MACHINE_NEVER;
+    unit->tiers.answer_by_ns = MACHINE_NEVER;
+    if (!unit->options.chunk_tokens_max) unit->options.chunk_tokens_max = UINT32_MAX;
+    if (!unit->options.tpot_stretch_percent) unit->options.tpot_stretch_percent = 150;
+    if (!unit->options.prompt_patience_ns) unit->options.prompt_patience_ns = 1000000000;
+    if (!unit->options.priority_ns) unit->options.priority_ns = 10000000000;
+    memcpy(unit->model_id, options->model_id, sizeof unit->model_id);
+    size_t id_bytes = strlen(options->numerics_id);
+    if (id_bytes >= sizeof unit->numerics_id) id_bytes = sizeof unit->numerics_id - 1;
+    memcpy(unit->numerics_id, options->numerics_id, id_bytes);
+    if (options->pids) unit->pid = options->pids[0];
+    if (options->kv_addresses)
+        memcpy(unit->kv_address, options->kv_addresses[0], sizeof unit->kv_address);
+    unit->options.pids = NULL;
+    unit->options.kv_addresses = NULL;
+    unit->options.model_id = unit->model_id;
+    unit->options.numerics_id = unit->numerics_id;
+    if (take_tables(unit, arena))
+        return error_set(error, STATUS_NO_MEMORY, "unit: %zu bytes of memory are not enough",
+                         unit_memory_bytes(options));
+    *unit_out = unit;
+    return STATUS_OK;
+}
+
+/* ---- a request's beginning and end -------------------------------------------------------- */
+
+static struct map_key key_of(struct request_id id) {
+    return (struct map_key){id.high, id.low, id.attempt};
+}
+
+void *unit_put(struct unit *unit, enum record_kind kind, size_t bytes) {
+    void *record = outbox_put(&unit->outbox, kind, bytes);
+    check(record);
+    return record;
+}
+
+static void put_refused(struct unit *unit, const struct record_submit *submit, enum admit refusal) {
+    struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
+    finished->request = submit->request;
+    finished->reason = admit_finish_reason(refusal);
+    finished->work.prompt_miss_tokens = submit->prompt_count;
+    finished->work.queue_ns = -1;
+}
+
+static uint32_t slot_of(const struct unit *unit, const struct unit_request *request) {
+    return (uint32_t)(request - unit->requests);
+}
+
+static void request_clear(struct unit_request *request) {
+    arena_clear(&request->arena);
+    struct arena arena = request->arena;
+    *request = (struct unit_request){.arena = arena};
+}
+
+/* Pages, memory, slot. */
+static void request_leave(struct unit *unit, struct unit_request *request) {
+    if (request->state == REQUEST_WAITING)
+        unit->waiting_count--;
+    else if (request->state != REQUEST_PARKED)
+        unit->running_count--;
+    pages_release(unit, request);
+    map_remove(&unit->slots, key_of(request->id));
+    request_clear(request);
+    unit->held_count--;
+    unit->free_slots[unit->options.requests_max - unit->held_count - 1] = slot_of(unit, request);
+    unit->load_changed = true;
+}
+
+void request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
+    check(request->state != REQUEST_FREE && !request->in_step);
+    check(handoff_sent_count(request) == 0);
+    struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
+    finished->request = request->id;
+    finished->reason = reason;
+    finished->output_tokens = request->output_count;
+    finished->work = account_work(request);
+    request_leave(unit, request);
+}
+
+static struct admit_house house_of(const struct unit *unit) {
+    return (struct admit_house){
+        .context_tokens_max = unit->options.context_tokens_max,
+        .page_count = unit->pages.page_count,
+        .pages_available = unit->pages.free_count + unit->pages.cached_count,
+        .requests_max = unit->options.requests_max,
+        .requests_held = unit->held_count,
+        .rows_max = unit->options.step_rows_max,
+        .rows_running = unit->running_count + unit->reserved_count,
+        .waits = unit->waiting_count > 0,
+        .draining = unit->draining,
+    };
+}
+
+/* How the request's tokens are to be chosen; false when memory is out. */
+static bool take_sampling(struct unit_request *request, const struct record_submit *submit) {
+    uint32_t token_count = submit->prompt_count + submit->resumed_count;
+    const char *stops = (const char *)submit + submit_stops_at(token_count);
+    const char *biases =
+        (const char *)submit + submit_biases_at(token_count, submit->stop_token_count);
+    size_t bias_bytes = submit->bias_count * sizeof *request->biases;
+    request->sampling = submit->sampling;
+    request->stop_token_count = submit->stop_token_count;
+    memcpy(request->stop_tokens, stops, submit->stop_token_count * sizeof *request->stop_tokens);
+    if (submit->bias_count) {
+        request->biases = arena_take(&request->arena, bias_bytes);
+        if (!request->biases) return false;
+        memcpy(request->biases, biases, bias_bytes);
+        request->bias_count = submit->bias_count;
+    }
+    if (!sampling_needs_history(&submit->sampling)) return true;
+    return history_open(&request->history, &request->arena, record_tail_at(submit, sizeof *submit),
+                        submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
+}
+
+/* Memory for its sequence; false when there is too little. */
+static bool take_sequence(struct unit_request *request, struct admit_need need) {
+    uint64_t page_count = admit_pages(need);
+    request->tokens = arena_take(
+        &request->arena, ((size_t)need.prompt_tokens + need.new_tokens_max) * sizeof(uint32_t));
+    request->pages = arena_take(&request->arena, page_count * sizeof *request->pages);
+    request->block_prompt = arena_take(&request->arena, page_count);
+    return request->tokens && request->pages && request->block_prompt;
+}
+
+static struct unit_request *free_request(const struct unit *unit) {
+    uint32_t slot = unit->free_slots[unit->options.requests_max - unit->held_count - 1];
+    check(unit->requests[slot].state == REQUEST_FREE);
+    return &unit->requests[slot];
+}
+
+/* It has come, and waits. */
+static void request_enter(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    request->state = REQUEST_WAITING;
+    request->arrival = unit->arrivals++;
+    request->waits_since_ns = now_ns;
+    map_add(&unit->slots, key_of(request->id), slot_of(unit, request));
+    unit->held_count++;
+    unit->waiting_count++;
+    unit->load_changed = unit->plan_wanted = true;
+}
+
+/* Copies the submission into a free slot; false when the prompts' memory is out. */
+static bool request_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
+    struct unit_request *request = free_request(unit);
+    struct admit_need need = admit_need_of(submit);
+    uint64_t page_count = admit_pages(need);
+    uint32_t known_count = submit->prompt_count + submit->resumed_count;
+    if (!take_sequence(request, need) || !take_sampling(request, submit) ||
+        !handoff_open(request, submit)) {
+        request_clear(request);
+        return false;
+    }
+    for (uint32_t i = 0; i < page_count; i++)
+        request->block_prompt[i] = (uint8_t)kv_block_rows(submit->prompt_count, i);
+    memcpy(request->tokens, record_tail_at(submit, sizeof *submit), known_count * sizeof(uint32_t));
+    request->id = submit->request;
+    request->priority = submit->priority;
+    request->prompt_count = submit->prompt_count;
+    request->resumed_count = request->output_count = submit->resumed_count;
+    request->new_tokens_max = submit->new_tokens_max;
+    request->tokens_here_max = need.new_tokens_max;
+    request->scored_count = submit->sampling.flags & SAMPLING_SCORES ? 1 : submit->prompt_count;
+    request->tenant = submit->tenant;
+    request->node = PREFIX_NONE;
+    request->turn = unit_turn(unit, submit, now_ns);
+    request->arrived_ns = now_ns;
+    request->work.queue_ns = -1;
+    request_enter(unit, request, now_ns);
+    return true;
+}
+
+static struct unit_request *request_of(struct unit *unit, struct request_id id) {
+    uint32_t slot = map_find(&unit->slots, key_of(id));
+    return slot == MAP_NONE ? NULL : &unit->requests[slot];
+}
+
+/* What a request that runs, or will, has yet to grow by. */
+static uint32_t pages_expected(const struct unit_request *request,
+                               const struct predict_length *lengths) {
+    uint32_t left = request->tokens_here_max - request->output_count;
+    return predict_length_left(lengths, request->output_count, left) / KV_BLOCK_TOKENS;
+}
+
+/* ---- a request goes on at another rank ------------------------------------------------------ */
+
+/* Pages that the answers need for their next tokens, and that are not there. None needs more than
+ * one: it has had those for all tokens before, and a step brings fewer than a page holds. */
+static uint32_t pages_short(const struct unit *unit) {
+    uint64_t wanted = 0, available = unit->pages.free_count + unit->pages.cached_count;
+    if (available >= unit->running_count) return 0; /* nearly always, without a look at them */
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        uint32_t pages = (uint32_t)divide_up(request_known(request), KV_BLOCK_TOKENS);
+        if (request->state > REQUEST_PARKED && pages > request->page_count)
+            wanted += pages - request->page_count;
+    }
+    return wanted > available ? (uint32_t)(wanted - available) : 0;
+}
+
+static bool may_move(const struct unit_request *request) {
+    return request->state > REQUEST_PARKED && !request->in_step && !request->cancelled &&
+           handoff_is_over(request) && !tiers_is_asked(request);
+}
+
+bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
+                  struct unit_leaver *leaver_out) {
+    uint32_t wanted = unit->abandoned ? 0 : pages_short(unit);
+    if (wanted == 0) return false;
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        uint32_t pages = may_move(request) ? request->page_count : 0;
+        unit->leavers[slot] = (struct decode_running){pages, request->turn};
+    }
+    uint32_t slot = balance_decode_relieve(unit->leavers, unit->options.requests_max, wanted);
+    const struct unit_request *request = &unit->requests[slot];
+    if (unit->leavers[slot].pages == 0) return false; /* who may move has none */
+    *leaver_out = (struct unit_leaver){
+        .request = request->id,
+        .page_count = (uint32_t)admit_start_pages(request_need(request), request_known(request)),
+        .pages_expected = pages_expected(request, lengths)};
+    return true;
+}
+
+/* All that it is, but for its pages. */
+static bool copy_request(struct unit_request *copy, const struct unit_request *request) {
+    struct admit_need need = request_need(request);
+    struct arena arena = copy->arena;
+    size_t bias_bytes = request->bias_count * sizeof *request->biases;
+    const struct history *history = &request->history;
+    *copy = *request;
+    copy->arena = arena;
+    if (!take_sequence(copy, need)) return false;
+    memcpy(copy->tokens, request->tokens, request_known(request) * sizeof *request->tokens);
+    memcpy(copy->block_prompt, request->block_prompt, admit_pages(need));
+    if (bias_bytes) {
+        copy->biases = arena_take(&copy->arena, bias_bytes);
+        if (!copy->biases) return false;
+        memcpy(copy->biases, request->biases, bias_bytes);
+    }
+    if (history->capacity) {
+        copy->history.tokens =
+            arena_take(&copy->arena, history->capacity * sizeof *history->tokens);
+        if (!copy->history.tokens) return false;
+        memcpy(copy->history.tokens, history->tokens, history->count * sizeof *history->tokens);
+    }
+    copy->node = PREFIX_NONE;
+    copy->page_count = copy->shared_count = copy->computed_count = 0;
+    copy->handoff = NULL;
+    copy->tier = NULL;
+    return true;
+}
+
+bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t now_ns) {
+    struct unit_request *request = request_of(from, id), *moved = free_request(to);
+    check(request && may_move(request));
+    if (!copy_request(moved, request)) {
+        request_clear(moved);
+        return false;
+    }
+    moved->work.preemptions++;
+    request_enter(to, moved, now_ns);
+    tiers_ask_later(to, moved);
+    from->preemptions_total++;
+    request_leave(from, request);
+    return true;
+}
+
+/* What a record about one request may put out at once. */
+static size_t answer_bytes(const struct unit_options *options) {
+    return record_tail(sizeof(struct record_finished)) + handoff_bytes_max(options) +
+           tiers_submit_bytes_max(options);
+}
+
+static enum status receive_submit(struct unit *unit, const struct record_submit *submit,
+                                  int64_t now_ns) {
+    if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
+    if (map_find(&unit->slots, key_of(submit->request)) != MAP_NONE)
+        return STATUS_OK; /* a repeat */
+    struct admit_house house = house_of(unit);
+    enum admit admit = admit_arrival(admit_need_of(submit), &house);
+    if (submit->task == SUBMIT_RESERVE && admit == ADMIT_WAIT_TURN) admit = ADMIT_REFUSE_QUEUE;
+    if (!admit_refuses(admit) && !request_begin(unit, submit, now_ns)) admit = ADMIT_REFUSE_QUEUE;
+    if (admit_refuses(admit)) {
+        put_refused(unit, submit, admit);
+    } else if (submit->task == SUBMIT_RESERVE) {
+        struct unit_request *request = request_of(unit, submit->request);
+        if (!handoff_reserve(unit, request)) request_end(unit, request, FINISH_REFUSED_QUEUE);
+    } else {
+        tiers_ask(unit, request_of(unit, submit->request));
+    }
+    return STATUS_OK;
+}
+
+static enum status receive_cancel(struct unit *unit, const struct record_cancel *cancel) {
+    if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
+    struct unit_request *request = request_of(unit, cancel->request);
+    if (!request) return STATUS_OK; /* it has ended meanwhile */
+    if (request->in_step || tiers_is_loading(request))
+        request->cancelled = true;
+    else
+        handoff_leave(unit, request, FINISH_CANCELLED);
+    unit->plan_wanted = true; /* its pages may let a waiting one start */
+    return STATUS_OK;
+}
+
+static enum status receive_continue(struct unit *unit, const struct record_continue *record,
+                                    int64_t now_ns) {
+    if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
+    struct unit_request *request = request_of(unit, record->request);
+    if (request) handoff_continue(unit, request, record, now_ns);
+    return STATUS_OK;
+}
+
+static enum status receive_kv_done(struct unit *unit, const struct record_kv_done *record,
+                                   int64_t now_ns) {
+    if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
+    struct unit_request *request = request_of(unit, record->request);
+    check(request); /* it stays for as long as its transfer does */
+    handoff_done(unit, request, record, now_ns);
+    return STATUS_OK;
+}
+
+static enum status receive_kv_found(struct unit *unit, const struct record_kv_found *record,
+                                    int64_t now_ns) {
+    struct unit_request *request = request_of(unit, record->request);
+    if (request) tiers_found(unit, request, record, now_ns);
+    return STATUS_OK;
+}
+
+static enum status receive_kv_loaded(struct unit *unit, const struct record_kv_loaded *record,
+                                     int64_t now_ns) {
+    if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
+    struct unit_request *request = request_of(unit, record->request);
+    check(request); /* it stays for as long as its pages are written to */
+    tiers_loaded(unit, request, record, now_ns);
+    if (request->cancelled && !request->in_step) handoff_leave(unit, request, FINISH_CANCELLED);
+    return STATUS_OK;
+}
+
+/* ---- a step comes back --------------------------------------------------------------------- */
+
+static bool is_stop_token(const struct unit_request *request, uint32_t token) {
+    for (uint32_t i = 0; i < request->stop_token_count; i++)
+        if (request->stop_tokens[i] == token) return true;
+    return false;
+}
+
+/* How many of the chosen tokens belong to the answer: it may end before the last of them. */
+static uint32_t count_wanted(const struct unit_request *request,
+                             const struct step_result_row *row) {
+    uint32_t left = request->new_tokens_max - request->output_count;
+    uint32_t most = row->token_count < left ? row->token_count : left;
+    for (uint32_t i = 0; i < most; i++)
+        if (is_stop_token(request, row->tokens[i])) return i + 1;
+    return most;
+}
+
+static void put_tokens(struct unit *unit, struct unit_request *request,
+                       const struct step_result *result, const struct step_result_row *row,
+                       int64_t now_ns) {
+    uint32_t count = count_wanted(request, row), each = row->logprobs_each;
+    if (request->output_count == request->resumed_count)
+        request->work.prefill_ns = now_ns - request->began_ns;
+    struct record_tokens *tokens = unit_put(unit, RECORD_TOKENS, tokens_bytes(count, each));
+    tokens->request = request->id;
+    tokens->first_output_position = request->output_count;
+    tokens->token_count = count;
+    tokens->logprobs_each = each;
+    tokens->work = account_work(request);
+    memcpy(record_tail_at(tokens, sizeof *tokens), row->tokens, count * sizeof *row->tokens);
+    memcpy((char *)tokens + tokens_logprobs_at(count),
+           step_result_logprobs(result) + row->logprob_index,
+           (size_t)count * each * sizeof(struct token_logprob));
+    for (uint32_t i = 0; i < count; i++) {
+        check(row->tokens[i] < unit->options.vocab_count);
+        history_add(&request->history, row->tokens[i]);
+        request->tokens[request_known(request)] = row->tokens[i];
+        request->output_count++;
+    }
+    unit->output_tokens_total += count;
+}
+
+static void put_scores(struct unit *unit, struct unit_request *request,
+                       const struct step_result *result, const struct step_result_row *row) {
+    uint32_t each = row->logprobs_each, end = request->scored_count + row->scored_count;
+    const struct token_logprob *logprobs = step_result_logprobs(result) + row->score_index;
+    check(end <= request->prompt_count);
+    while (request->scored_count < end) {
+        uint32_t left = end - request->scored_count;
+        uint32_t count = left < SCORES_TOKENS_MAX ? left : SCORES_TOKENS_MAX;
+        struct record_scores *scores = unit_put(unit, RECORD_SCORES, scores_bytes(count, each));
+        scores->request = request->id;
+        scores->first_position = request->scored_count;
+        scores->token_count = count;
+        scores->logprobs_each = each;
+        memcpy(record_tail_at(scores, sizeof *scores), logprobs,
+               (size_t)count * each * sizeof *logprobs);
+        logprobs += (size_t)count * each;
+        request->scored_count += count;
+    }
+}
+
+static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
+    uint32_t end = request->computed_count + count;
+    struct unit_work before = request->work;
+    account_obtained(request, ACCOUNT_COMPUTED, request->computed_count, end);
+    unit->prompt_tokens_total += request->work.computed_tokens - before.computed_tokens;
+    unit->recomputed_tokens_total += request->work.recomputed_tokens - before.recomputed_tokens;
+    uint32_t known_blocks = request->shared_count;
+    request->computed_count = end;
+    pages_share(unit, request);
+    tiers_keep(unit, request, known_blocks);
+}
+
+static void row_done(struct unit *unit, struct unit_request *request,
+                     const struct step_result *result, const struct step_result_row *row,
+                     int64_t now_ns) {
+    uint32_t right = row->token_count ? row->token_count - 1 : 0;
+    if (tiers_is_loading(request) && !tiers_step_done(unit, request, row->lost)) {
+        if (request->cancelled && !tiers_is_loading(request))
+            handoff_leave(unit, request, FINISH_CANCELLED);
+        return;
+    }
+    request->work.drafts_made += row->draft_count;
+    request->work.drafts_right += right;
+    unit->drafts_total += row->draft_count;
+    unit->drafts_right_total += right;
+    tokens_computed(unit, request, request->row_tokens);
+    handoff_made(unit, request);
+    if (request->cancelled) {
+        handoff_leave(unit, request, FINISH_CANCELLED);
+        return;
+    }
+    put_scores(unit, request, result, row);
+    if (request->computed_count < request_known(request)) return;
+    check(row->token_count > 0 && !request_scores(request));
+    request->state = REQUEST_DECODE;
+    put_tokens(unit, request, result, row, now_ns);
+    if (is_stop_token(request, request->tokens[request_known(request) - 1]))
+        handoff_leave(unit, request, FINISH_STOP_TOKEN);
+    else if (request->output_count == request->new_tokens_max)
+        handoff_leave(unit, request, FINISH_LENGTH);
+    else if (request->output_count == request->tokens_here_max)
+        handoff_over(unit, request);
+    else
+        tokens_computed(unit, request, right);
+}
+
+static void put_load(struct unit *unit) {
+    struct record_unit_load *load = unit_put(unit, RECORD_UNIT_LOAD, load_bytes(1));
+    load->requests_waiting = unit->waiting_count;
+    load->requests_running = unit->running_count;
+    load->pages_free = unit->pages.free_count;
+    load->pages_held = unit->pages.held_count;
+    load->pages_cached = unit->pages.cached_count;
+    check(load->pages_free + load->pages_held + load->pages_cached == unit->options.page_count);
+    load->last_step_rows = unit->last_step_rows;
+    load->last_step_tokens = unit->last_step_tokens;
+    load->last_step_ns = unit->last_step_ns;
+    load->steps_total = unit->steps_total;
+    load->prompt_tokens_total = unit->prompt_tokens_total;
+    load->output_tokens_total = unit->output_tokens_total;
+    load->recomputed_tokens_total = unit->recomputed_tokens_total;
+    load->preemptions_total = unit->preemptions_total;
+    load->evicted_pages_total = unit->evicted_pages_total;
+    load->drafts_total = unit->drafts_total;
+    load->drafts_right_total = unit->drafts_right_total;
+    load->transfers_arrived_total = unit->transfers_arrived_total;
+    load->transfers_failed_total = unit->transfers_failed_total;
+    tiers_report(unit, load);
+    load->rank_count = 1;
+    *load_ranks(load) = (struct unit_rank_load){.requests_waiting = load->requests_waiting,
+                                                .requests_running = load->requests_running,
+                                                .pages_free = load->pages_free,
+                                                .pages_held = load->pages_held,
+                                                .pages_cached = load->pages_cached,
+                                                .requests_parked = unit_parked_count(unit),
+                                                .kv_storage = load->kv_storage};
+    unit->load_changed = false;
+}
+
+/* What the step cost and brought, before its rows are taken. */
+static void observe_step(struct unit *unit, const struct step_result *result,
+                         const struct step_result_row *rows) {
+    uint32_t made = 0, right = 0;
+    for (uint32_t i = 0; i < result->row_count; i++) {
+        made += rows[i].draft_count;
+        right += rows[i].draft_count ? rows[i].token_count - 1 : 0;
+    }
+    int64_t alone_ns = unit->work.prompt_tokens ? 0 : result->compute_ns;
+    step_cost_observe(&unit->cost, &unit->work, result->compute_ns);
+    speculate_observe(&unit->speculate, unit->work.answer_rows, made, right, alone_ns);
+}
+
+static enum status receive_step_done(struct unit *unit, const struct step_result *result,
+                                     int64_t now_ns) {
+    if (!unit_can_put(unit, reaction_bytes(&unit->options))) return STATUS_FULL;
+    check(unit->step_row_count > 0 && result->step == unit->step);
+    check(result->failed || result->row_count == unit->step_row_count);
+    const struct step_result_row *rows = record_tail_at(result, sizeof *result);
+    uint32_t row_count = unit->step_row_count;
+    unit->step_row_count = 0;
+    unit->last_step_ns = result->compute_ns;
+    unit->steps_total++;
+    if (!result->failed) observe_step(unit, result, rows);
+    for (uint32_t i = 0; i < row_count; i++) {
+        struct unit_request *request = &unit->requests[unit->step_slots[i]];
+        check(request->in_step);
+        request->in_step = false;
+        if (result->failed) {
+            if (tiers_is_loading(request)) (void)tiers_step_done(unit, request, true);
+            if (tiers_is_loading(request)) continue; /* its pages are being written to */
+            handoff_leave(unit, request, request->cancelled ? FINISH_CANCELLED : FINISH_FAILED);
+            continue;
+        }
+        check(rows[i].slot == unit->step_slots[i]);
+        row_done(unit, request, result, &rows[i], now_ns);
+    }
+    unit->plan_wanted = unit->waiting_count + unit->running_count > 0;
+    put_load(unit);
+    return STATUS_OK;
+}
+
+/* ---- the machine --------------------------------------------------------------------------- */
+
+static void put_hello(struct unit *unit) {
+    struct record_unit_hello *hello = unit_put(unit, RECORD_UNIT_HELLO, hello_bytes(1));
+    hello->vocab_count = unit->options.vocab_count;
+    hello->context_tokens_max = unit->options.context_tokens_max;
+    hello->page_count = unit->options.page_count;
+    hello->page_tokens = KV_BLOCK_TOKENS;
+    hello->requests_max = unit->options.requests_max;
+    hello->role = unit->options.role;
+    hello->rank_count = 1;
+    struct unit_rank *rank = hello_ranks(hello);
+    rank->pid = unit->pid;
+    rank->page_count = hello->page_count;
+    rank->requests_max = hello->requests_max;
+    memcpy(rank->kv_address, unit->kv_address, sizeof rank->kv_address);
+    memcpy(hello->model_id, unit->model_id, sizeof hello->model_id);
+    memcpy(hello->numerics_id, unit->numerics_id, sizeof hello->numerics_id);
+    unit->hello_sent = true;
+    unit->load_changed = true;
+}
+
+void unit_abandon(struct unit *unit) {
+    unit->abandoned = unit->draining = true;
+}
+
+/* As many as there is room for; those in a step when it is done. */
+static void end_all(struct unit *unit) {
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        struct unit_request *request = &unit->requests[slot];
+        if (request->state == REQUEST_FREE || request->in_step || tiers_is_loading(request))
+            continue;
+        if (!unit_can_put(unit, answer_bytes(&unit->options))) return;
+        handoff_leave(unit, request, FINISH_FAILED);
+    }
+}
+
+static bool has_work(const struct unit *unit) {
+    bool ends = unit->abandoned && unit->waiting_count + unit->running_count > 0;
+    return ends || !unit->hello_sent || unit->load_changed ||
+           (unit->plan_wanted && !unit->abandoned && unit->step_row_count == 0);
+}
+
+static void unit_step(void *self, int64_t now_ns) {
+    struct unit *unit = self;
+    if (now_ns >= unit->tiers.answer_by_ns) unit->plan_wanted = true;
+    if (!has_work(unit) && now_ns < unit->give_up_ns) return;
+    if (!unit_can_put(unit, outbox_bytes_min(&unit->options))) return;
+    handoff_give_up(unit, now_ns);
+    if (!unit->hello_sent) put_hello(unit);
+    if (unit->abandoned)
+        end_all(unit);
+    else if (unit->plan_wanted && unit->step_row_count == 0)
+        plan_step(unit, now_ns);
+    if (unit->load_changed) put_load(unit);
+}
+
+static enum status unit_receive(void *self, const struct record *record, int64_t now_ns) {
+    struct unit *unit = self;
+    switch ((enum record_kind)record->kind) {
+    case RECORD_SUBMIT:
+        return receive_submit(unit, (const struct record_submit *)record, now_ns);
+    case RECORD_CANCEL:
+        return receive_cancel(unit, (const struct record_cancel *)record);
+    case RECORD_CONTINUE:
+        return receive_continue(unit, (const struct record_continue *)record, now_ns);
+    case RECORD_KV_DONE:
+        return receive_kv_done(unit, (const struct record_kv_done *)record, now_ns);
+    case RECORD_KV_FOUND:
+        return receive_kv_found(unit, (const struct record_kv_found *)record, now_ns);
+    case RECORD_KV_LOADED:
+        return receive_kv_loaded(unit, (const struct record_kv_loaded *)record, now_ns);
+    case RECORD_KV_KEPT:
+        tiers_kept(unit, (const struct record_kv_kept *)record);
+        return STATUS_OK;
+    case RECORD_STEP_DONE:
+        return receive_step_done(unit, (const struct step_result *)record, now_ns);
+    case RECORD_DRAIN:
+        unit->draining = true;
+        return STATUS_OK;
+    case RECORD_ROLE:
+        unit->options.role = ((const struct record_role *)record)->role;
+        unit->hello_sent = false;
+        return STATUS_OK;
+    default:
+        check(!"a kind that units take");
+        return STATUS_INVALID;
+    }
+}
+
+/* Either there is work now, or a record must come first, unless a transfer or the word of what the
+ * storage has takes too long. */
+static int64_t unit_next_wake_ns(const void *self) {
+    const struct unit *unit = self;
+    if (has_work(unit)) return 0;
+    bool plans = unit->step_row_count == 0 && !unit->abandoned;
+    int64_t found_ns = plans ? unit->tiers.answer_by_ns : MACHINE_NEVER;
+    return found_ns < unit->give_up_ns ? found_ns : unit->give_up_ns;
+}
+
+struct machine unit_machine(struct unit *unit) {
+    return (struct machine){.self = unit,
+                            .outbox = &unit->outbox,
+                            .receive = unit_receive,
+                            .step = unit_step,
+                            .next_wake_ns = unit_next_wake_ns};
+}
+
+uint32_t unit_request_count(const struct unit *unit) {
+    return unit->held_count;
+}
+
+/* Tokens of the next step that a request takes while others wait, if it waits or computes. */
+static uint32_t step_share(const struct unit *unit, const struct unit_request *request) {
+    uint32_t left = request_known(request) - request->computed_count;
+    uint32_t share = unit->options.step_tokens_max / 4 * 3;
+    if (request->state != REQUEST_WAITING && request->state != REQUEST_PREFILL) return 0;
+    return left < share ? left : share;
+}
+
+/* The turn of the one, in turn, that takes the last of so many tokens; they take them all. */
+static int64_t turn_of_last(const struct unit *unit, uint64_t tokens) {
+    int64_t turn = INT64_MIN; /* all up to here are counted */
+    for (uint64_t taken = 0; taken < tokens;) {
+        int64_t next = INT64_MAX;
+        uint64_t takes = 0; /* those whose turn is `next` */
+        for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+            const struct unit_request *request = &unit->requests[slot];
+            uint32_t share = step_share(unit, request);
+            if (share == 0 || request->turn > next || (taken && request->turn <= turn)) continue;
+            takes = request->turn < next ? share : takes + share;
+            next = request->turn;
+        }
+        check(takes > 0);
+        taken += takes;
+        turn = next;
+    }
+    return turn;
+}
+
+struct unit_offer unit_offer(const struct unit *unit, const struct predict_length *lengths) {
+    uint32_t most = unit->options.step_tokens_max, answers = 0;
+    uint64_t taken = 0, promised = 0;
+    struct unit_offer offer = {.requests = unit->held_count,
+                               .pages_held = unit->pages.held_count,
+                               .rows =
+                                   unit->running_count + unit->reserved_count + unit->waiting_count,
+                               .full_turn = INT64_MAX};
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        if (request->state == REQUEST_FREE) continue;
+        offer.pages_expected += pages_expected(request, lengths);
+        answers += request->state == REQUEST_DECODE;
+        if (request->state == REQUEST_WAITING)
+            promised += admit_start_pages(request_need(request), request_known(request));
+        if (request->state != REQUEST_WAITING && request->state != REQUEST_PREFILL) continue;
+        offer.tokens_ahead += request_known(request) - request->computed_count;
+        taken += step_share(unit, request);
+    }
+    uint64_t available = unit->pages.free_count + unit->pages.cached_count;
+    offer.pages_available = available > promised ? (uint32_t)(available - promised) : 0;
+    if (answers + taken >= most)
+        offer.full_turn = answers >= most ? INT64_MIN : turn_of_last(unit, most - answers);
+    return offer;
+}
+
+uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
+                   struct block_key *keys_out) {
+    return pages_keys(unit, submit, keys_out);
+}
+
+uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys,
+                         uint32_t key_count) {
+    return prefix_tree_count(&unit->tree, keys, key_count) * KV_BLOCK_TOKENS;
+}
+
+double unit_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
+                         uint32_t token_count) {
+    return tiers_fetch_tokens(unit, memory, first, token_count);
+}
+
+int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
+    double work_ns = step_cost_run_ns(&unit->cost, 0, submit->prompt_count + submit->resumed_count);
+    return schedule_turn(now_ns, (int64_t)work_ns, submit->priority, unit->options.priority_ns);
+}
+
+bool unit_could_run(const struct unit *unit) {
+    return unit->waiting_count + unit->running_count > 0;
+}
+
+void unit_set_others(struct unit *unit, bool others) {
+    unit->others = others;
+}
+
+bool unit_step_in_flight(const struct unit *unit) {
+    return unit->step_row_count > 0;
+}
+
+static void audit_request(const struct unit *unit, uint32_t slot) {
+    const struct unit_request *request = &unit->requests[slot];
+    check(map_find(&unit->slots, key_of(request->id)) == slot);
+    check(request->page_count == 0 || request->state > REQUEST_WAITING);
+    check(request->shared_count * KV_BLOCK_TOKENS <= request->computed_count);
+    if (request->state > REQUEST_PARKED) /* pages_short */
+        check(divide_up(request_known(request), KV_BLOCK_TOKENS) <= request->page_count + 1);
+    uint32_t here = request->state == REQUEST_PARKED; /* the prompt's blocks, not yet the answer */
+    check(request->computed_count < request_known(request) + here);
+    uint32_t node = request->node;
+    for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
+        check(node == request->pages[i].index && unit->tree.nodes[node].present);
+    check(node == PREFIX_NONE);
+    for (uint32_t i = request->shared_count; i < request->page_count; i++) {
+        const struct page *page = &unit->pages.pages[request->pages[i].index];
+        check(!page->kept && page->leases >= 1);
+        check(page->leases == 1 || (page->leases == 2 && handoff_sent_count(request) > 0));
+    }
+}
+
+static void audit_tree(const struct unit *unit) {
+    prefix_tree_audit(&unit->tree);
+    for (uint32_t i = 0; i < unit->options.page_count; i++) {
+        const struct prefix_node *node = &unit->tree.nodes[i];
+        const struct page *page = &unit->pages.pages[i];
+        check(node->present == page->kept);
+        if (!node->present || node->parent == PREFIX_NONE) continue;
+        check(unit->pages.pages[node->parent].leases >= page->leases);
+        if (page->leases == 0) check(unit->tree.nodes[node->parent].last_use >= node->last_use);
+    }
+}
+
+void unit_audit(const struct unit *unit) {
+    page_table_audit(&unit->pages);
+    audit_tree(unit);
+    uint32_t waiting = 0, parked = 0, running = 0, in_step = 0;
+    uint64_t leases = 0;
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        waiting += request->state == REQUEST_WAITING;
+        running += request->state > REQUEST_PARKED;
+        parked += request->state == REQUEST_PARKED;
+        in_step += request->in_step;
+        leases += request->page_count + handoff_sent_count(request);
+        if (request->state != REQUEST_FREE)
+            audit_request(unit, slot);
+        else
+            check(request->arena.run_count == 0 && request->page_count == 0);
+    }
+    check(waiting == unit->waiting_count && running == unit->running_count);
+    check(parked == unit_parked_count(unit) && unit->slots.count == unit->held_count);
+    check(unit->reserved_count <= parked);
+    check(in_step == unit->step_row_count);
+    check(leases + unit->tiers.keep_leases == unit->pages.leases);
+    if (unit->held_count == 0) check(unit->pool.free_count == unit->pool.chunk_count);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the counts that `fathom bench layer` divides by: operations and bytes of each part,
+ * against figures worked out by hand for DeepSeek-V3, and that the parts of a layer are whole.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "compute/weights/random_checkpoint.h"
+#include "bench/layer_work.h"
+
+static struct shape shape_of(const char *name) {
+    char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
+    size_t bytes = random_checkpoint_config(name, true, false, config);
+    struct error error = {""};
+    struct shape shape;
+    if (shape_parse((struct bytes){config, bytes}, name, &shape, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+    return shape;
+}
+
+/* DeepSeek's decode micro-batch. */
+static struct layer_case decode_of(const struct shape *shape) {
+    return (struct layer_case){.shape = shape,
+                               .activations = ACTIVATIONS_FP8,
+                               .tokens = 128,
+                               .context = 4095,
+                               .experts = 2,
+                               .expert_rows = 512};
+}
+
+static void flop_is(const struct layer_case *layer, enum stage_part part, double flop) {
+    assert_true(layer_work_of(layer, part).flop == flop);
+}
+
+static void products_are_counted(void **state) {
+    struct shape shape = shape_of("v3");
+    struct layer_case layer = decode_of(&shape);
+    flop_is(&layer, PART_DOWN, 2.0 * 128 * 2112 * 7168);
+    flop_is(&layer, PART_QUERY, 2.0 * 128 * 24576 * 1536);
+    flop_is(&layer, PART_ABSORB_QUERY, 2.0 * 128 * 128 * 128 * 512);
+    flop_is(&layer, PART_CORE, 2.0 * 128 * 128 * 4096 * (576 + 512));
+    flop_is(&layer, PART_ABSORB_VALUE, 2.0 * 128 * 128 * 128 * 512);
+    flop_is(&layer, PART_OUTPUT, 2.0 * 128 * 7168 * 16384);
+    flop_is(&layer, PART_GATE, 2.0 * 128 * 256 * 7168);
+    flop_is(&layer, PART_SHARED_UP, 2.0 * 128 * 4096 * 7168);
+    flop_is(&layer, PART_SHARED_DOWN, 2.0 * 128 * 7168 * 2048);
+    flop_is(&layer, PART_EXPERT_UP, 2.0 * 1024 * 4096 * 7168);
+    flop_is(&layer, PART_EXPERT_DOWN, 2.0 * 1024 * 7168 * 2048);
+    flop_is(&layer, PART_TOP_K, 0);
+    layer.prompt = true;
+    layer.tokens = 64;
+    layer.context = 128;
+    double attended = 64.0 * 128 + 64.0 * 65 / 2;
+    flop_is(&layer, PART_CORE_PROMPT, 2 * attended * 128 * (192 + 128) + 2.0 * 192 * 32768 * 512);
+}
+
+static void kinds_of_products_are_told_apart(void **state) {
+    struct shape shape = shape_of("v3");
+    struct layer_case layer = decode_of(&shape);
+    assert_true(layer_work_of(&layer, PART_QUERY).flop_float == 0);
+    assert_true(layer_work_of(&layer, PART_CORE).flop_float ==
+                layer_work_of(&layer, PART_CORE).flop);
+    assert_true(layer_work_of(&layer, PART_GATE).flop_float ==
+                layer_work_of(&layer, PART_GATE).flop);
+    layer.prompt = true;
+    struct layer_work core = layer_work_of(&layer, PART_CORE_PROMPT);
+    assert_true(core.flop_float < core.flop && core.flop_float > 0);
+    layer.activations = ACTIVATIONS_F32;
+    core = layer_work_of(&layer, PART_CORE_PROMPT);
+    assert_true(core.flop_float == core.flop);
+}
+
+/* FP8 weights with a float scale a block of 128 x 128, rows of floats, BF16 latents. */
+static void bytes_are_counted_once(void **state) {
+    struct shape shape = shape_of("v3");
+    struct layer_case layer = decode_of(&shape);
+    double weights = 24576.0 * 1536 + 4.0 * 192 * 12;
+    assert_true(layer_work_of(&layer, PART_QUERY).bytes == weights + 4.0 * 128 * (1536 + 24576));
+    weights = 2112.0 * 7168 + 4.0 * (12 + 5) * 56;
+    assert_true(layer_work_of(&layer, PART_DOWN).bytes == weights + 4.0 * 128 * (7168 + 2112));
+    weights = 2 * (4096.0 * 7168 + 4.0 * 32 * 56);
+    assert_true(layer_work_of(&layer, PART_EXPERT_UP).bytes ==
+                weights + 4.0 * 1024 * (7168 + 4096));
+    assert_true(layer_work_of(&layer, PART_CORE).bytes ==
+                128.0 * 4096 * 1152 + 4.0 * 128 * 128 * (576 + 512));
+    assert_true(layer_work_of(&layer, PART_SEND).bytes == 128 * (4.0 * 7168 + 7168 + 4.0 * 56));
+    assert_true(layer_work_of(&layer, PART_COMBINE).bytes ==
+                128.0 * 8 * 2 * 7168 + 4.0 * 128 * 7168);
+    layer.activations = ACTIVATIONS_F32;
+    assert_true(layer_work_of(&layer, PART_COMBINE).bytes ==
+                128.0 * 8 * 4 * 7168 + 4.0 * 128 * 7168);
+}
+
+static void parts_run_where_the_engine_runs_them(void **state) {
+    struct shape v3 = shape_of("v3"), lite = shape_of("v2-lite");
+    struct layer_case layer = decode_of(&v3);
+    assert_true(layer_work_runs(&layer, PART_CORE) && layer_work_runs(&layer, PART_QUERY));
+    assert_false(layer_work_runs(&layer, PART_CORE_PROMPT) || layer_work_runs(&layer, PART_DENSE));
+    layer.prompt = true;
+    assert_false(layer_work_runs(&layer, PART_CORE) || layer_work_runs(&layer, PART_ABSORB_QUERY));
+    layer.shape = &lite; /* q_proj stands where q_a would */
+    assert_false(layer_work_runs(&layer, PART_QUERY));
+    assert_true(layer_work_of(&layer, PART_QUERY).bytes == 0);
+    flop_is(&layer, PART_DOWN, 2.0 * 128 * (16 * 192 + 576) * 2048);
+    for (int part = 0; part < STAGE_PART_COUNT; part++)
+        if (layer_work_runs(&layer, (enum stage_part)part))
+            assert_true(layer_work_of(&layer, (enum stage_part)part).bytes > 0);
+}
+
+/* The trace's kernels add up to what was published for a micro-batch without its communication. */
+static void published_parts_add_up(void **state) {
+    double decode = 0, sums = 0;
+    for (int part = 0; part < STAGE_PART_COUNT; part++)
+        decode += layer_work_published(false, (enum stage_part)part);
+    for (const struct layer_sum *sum = layer_sums; sum->name[0]; sum++) {
+        double parts = 0;
+        for (int part = (int)sum->first; part <= (int)sum->last; part++)
+            parts += layer_work_published(false, (enum stage_part)part);
+        assert_true(parts == sum->decode_us);
+        sums += parts;
+    }
+    assert_true(decode == sums);
+    assert_true(decode == 388 + 19 + 128 + 34); /* attention, gate, routed, shared */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_counted),
+        cmocka_unit_test(kinds_of_products_are_told_apart),
+        cmocka_unit_test(bytes_are_counted_once),
+        cmocka_unit_test(parts_run_where_the_engine_runs_them),
+        cmocka_unit_test(published_parts_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/load_stats.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void assert_near(double found, double wanted) {
+    if (fabs(found - wanted) > 1e-9) fail_msg("found %.12g, wanted %.12g", found, wanted);
+}
+
+/* The same figures as numpy.percentile gives for these values. */
+static void percentiles_agree_with_numpy(void **state) {
+    (void)state;
+    double values[] = {15, 20, 35, 40, 50, 3, 8};
+    struct load_stats stats = load_stats_of(values, 7);
+    assert_int_equal(stats.count, 7);
+    assert_near(stats.mean, 171.0 / 7);
+    assert_near(stats.p50, 20);
+    assert_near(stats.p90, 44);
+    assert_near(stats.p95, 47);
+    assert_near(stats.p99, 49.4);
+    assert_near(stats.max, 50);
+}
+
+static void few_values_are_no_trouble(void **state) {
+    (void)state;
+    double one[] = {7}, two[] = {3, 1};
+    struct load_stats none = load_stats_of(NULL, 0);
+    assert_int_equal(none.count, 0);
+    assert_near(none.p99, 0);
+    struct load_stats single = load_stats_of(one, 1);
+    assert_near(single.p50, 7);
+    assert_near(single.p99, 7);
+    struct load_stats pair = load_stats_of(two, 2);
+    assert_near(pair.p50, 2);
+    assert_near(pair.max, 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(percentiles_agree_with_numpy),
+        cmocka_unit_test(few_values_are_no_trouble),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

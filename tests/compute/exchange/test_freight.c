@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects freight among ranks, under mpirun: pieces of many sizes between all pairs of ranks in
+ * one order arrive as they were given, neither side ever waits in a call, a damaged one is noticed
+ * and the next one is whole again, and the rate is kept.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "compute/exchange/freight.h"
+#include "compute/exchange/ranks.h"
+#include "on_ranks.h"
+
+#define PIECES 60
+#define BYTES_MAX (5 * FREIGHT_CHUNK_BYTES)
+
+struct piece {
+    uint32_t from, to;
+    size_t bytes;
+};
+
+static struct piece pieces[PIECES];
+static char *given[PIECES], *taken[PIECES];
+
+static double uniform(uint32_t i, uint32_t what) {
+    return random_uniform(5, i, what);
+}
+
+static void fill(char *data, size_t bytes, uint32_t seed) {
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (char)(i * 31 + seed * 7 + i / 251);
+}
+
+static void open_pieces(void) {
+    static const size_t sizes[] = {1, 31, FREIGHT_CHUNK_BYTES, FREIGHT_CHUNK_BYTES + 8};
+    for (uint32_t i = 0; i < PIECES; i++) {
+        struct piece *piece = &pieces[i];
+        piece->from = (uint32_t)(uniform(i, 0) * ranks_count());
+        piece->to =
+            (piece->from + 1 + (uint32_t)(uniform(i, 1) * (ranks_count() - 1))) % ranks_count();
+        piece->bytes = i < 4 ? sizes[i] : 1 + (size_t)(uniform(i, 2) * (BYTES_MAX - 1));
+        given[i] = malloc(piece->bytes);
+        taken[i] = calloc(1, piece->bytes);
+        check(given[i] && taken[i]);
+        fill(given[i], piece->bytes, i);
+    }
+}
+
+static uint32_t next_piece(uint32_t at, bool mine_to_give) {
+    while (at < PIECES && (mine_to_give ? pieces[at].from : pieces[at].to) != ranks_rank())
+        at++;
+    return at;
+}
+
+/* Carries the list out; returns how many pieces came damaged. */
+static uint32_t carry(struct freight *freight) {
+    uint32_t giving = next_piece(0, true), taking = next_piece(0, false), damaged = 0;
+    bool gives = false, takes = false;
+    while (giving < PIECES || taking < PIECES) {
+        freight_progress(freight);
+        if (gives && freight_given(freight) != FREIGHT_UNDER_WAY) {
+            gives = false;
+            giving = next_piece(giving + 1, true);
+        }
+        if (takes && freight_taken(freight) != FREIGHT_UNDER_WAY) {
+            takes = false;
+            damaged += freight_taken(freight) == FREIGHT_DAMAGED;
+            taking = next_piece(taking + 1, false);
+        }
+        if (!gives && giving < PIECES) {
+            freight_give(freight, pieces[giving].to, given[giving], pieces[giving].bytes);
+            gives = true;
+        }
+        if (!takes && taking < PIECES) {
+            freight_take(freight, pieces[taking].from, taken[taking], pieces[taking].bytes);
+            takes = true;
+        }
+    }
+    return damaged;
+}
+
+static uint32_t count_wrong(void) {
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < PIECES; i++)
+        if (pieces[i].to == ranks_rank()) wrong += memcmp(taken[i], given[i], pieces[i].bytes) != 0;
+    return wrong;
+}
+
+static void test_pieces(void **state) {
+    struct freight *freight;
+    struct error error;
+    open_pieces();
+    if (freight_open(&freight, &error) != STATUS_OK) fail_msg("%s", error.text);
+    assert_int_equal(freight_given(freight), FREIGHT_WHOLE);
+    assert_int_equal(carry(freight), 0);
+    assert_int_equal(count_wrong(), 0);
+    freight_damage_next(freight);
+    assert_int_equal(carry(freight), next_piece(0, false) < PIECES);
+    assert_int_equal(count_wrong(), next_piece(0, false) < PIECES);
+    assert_int_equal(carry(freight), 0);
+    assert_int_equal(count_wrong(), 0);
+    freight_close(freight);
+    for (uint32_t i = 0; i < PIECES; i++) {
+        free(given[i]);
+        free(taken[i]);
+    }
+}
+
+static void test_rate(void **state) {
+    struct freight *freight;
+    struct error error;
+    size_t through = 0;
+    assert_int_equal(freight_open(&freight, &error), STATUS_OK);
+    assert_true(freight_may(freight, SIZE_MAX)); /* no limit */
+    int64_t begin_ns = clock_now_ns();
+    freight_limit(freight, 4 << 20);
+    assert_false(freight_may(freight, FREIGHT_CHUNK_BYTES)); /* nothing is saved up */
+    while (through < (1 << 18))
+        if (freight_may(freight, 4096)) through += 4096;
+    assert_true(clock_now_ns() - begin_ns > 62400000); /* 1/16 s */
+    freight_close(freight);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_rate)};
+    return on_ranks("freight", tests, ARRAY_COUNT(tests));
+}

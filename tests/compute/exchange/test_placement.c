@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the map of expert slots: every expert has a slot, both directions agree, all ranks have
+ * as many slots, replicas are spread, and a map with a hole is refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compute/exchange/placement.h"
+
+static void check_map(uint32_t experts, uint32_t ranks, uint32_t redundant, uint64_t seed) {
+    struct placement placement;
+    struct error error;
+    uint32_t slots_per_rank = placement_slots_per_rank(experts, ranks, redundant);
+    uint32_t slots = ranks * slots_per_rank;
+    assert_true(slots >= experts + redundant && slots < experts + redundant + ranks);
+    assert_int_equal(placement_open(&placement, 3, experts, ranks, slots_per_rank, &error), 0);
+    placement_spread(&placement, seed);
+    if (placement_index(&placement, &error) != STATUS_OK) fail_msg("%s", error.text);
+    for (uint32_t layer = 0; layer < 3; layer++) {
+        uint32_t seen = 0;
+        for (uint32_t expert = 0; expert < experts; expert++) {
+            uint32_t count;
+            const uint32_t *replicas = placement_replicas(&placement, layer, expert, &count);
+            assert_in_range(count, slots / experts, (slots + experts - 1) / experts);
+            for (uint32_t i = 0; i < count; i++, seen++) {
+                if (i) assert_true(replicas[i] > replicas[i - 1]);
+                uint32_t rank = replicas[i] / slots_per_rank;
+                assert_int_equal(
+                    placement_of_rank(&placement, layer, rank)[replicas[i] % slots_per_rank],
+                    expert);
+            }
+        }
+        assert_int_equal(seen, slots);
+    }
+    placement_close(&placement);
+}
+
+static void test_maps(void **state) {
+    check_map(64, 1, 0, 0);
+    check_map(64, 2, 0, 7);
+    check_map(64, 8, 3, 0);
+    check_map(12, 144, 0, 5);
+    check_map(256, 144, 32, 0);
+    check_map(256, 32, 32, 9);
+}
+
+/* A rank without experts, and a layer that changed. */
+static void test_empty(void **state) {
+    struct placement placement;
+    struct error error;
+    uint32_t count;
+    static const uint32_t slots[2][6] = {{0, 1, PLACEMENT_EMPTY, PLACEMENT_EMPTY, 2, 1},
+                                         {2, 1, 0, 1, PLACEMENT_EMPTY, PLACEMENT_EMPTY}};
+    assert_int_equal(placement_open(&placement, 2, 3, 3, 2, &error), STATUS_OK);
+    memcpy(placement.slot_expert, slots, sizeof slots);
+    assert_int_equal(placement_index(&placement, &error), STATUS_OK);
+    const uint32_t *replicas = placement_replicas(&placement, 0, 1, &count);
+    assert_true(count == 2 && replicas[0] == 1 && replicas[1] == 5);
+    replicas = placement_replicas(&placement, 1, 2, &count);
+    assert_true(count == 1 && replicas[0] == 0);
+    memcpy(placement.slot_expert + 6, slots[0], sizeof slots[0]);
+    assert_int_equal(placement_index_layer(&placement, 1, &error), STATUS_OK);
+    replicas = placement_replicas(&placement, 1, 2, &count);
+    assert_true(count == 1 && replicas[0] == 4);
+    placement.slot_expert[6] = PLACEMENT_EMPTY;
+    assert_int_equal(placement_index_layer(&placement, 1, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "layer 1: expert 0"));
+    placement_close(&placement);
+}
+
+static void test_holes(void **state) {
+    struct placement placement;
+    struct error error;
+    assert_int_equal(placement_open(&placement, 1, 4, 2, 2, &error), STATUS_OK);
+    static const uint32_t hole[4] = {0, 1, 1, 3}, outside[4] = {0, 1, 2, 4};
+    memcpy(placement.slot_expert, hole, sizeof hole);
+    assert_int_equal(placement_index(&placement, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "expert 2"));
+    memcpy(placement.slot_expert, outside, sizeof outside);
+    assert_int_equal(placement_index(&placement, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "slot 3"));
+    placement_close(&placement);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_maps), cmocka_unit_test(test_holes),
+                                       cmocka_unit_test(test_empty)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Run under mpirun, all ranks alike: random tokens and experts through the exchange, with random
+ * placements and replicas, against what every (token, expert) pair has to be. An "expert" here
+ * writes who it is and what it got, so a row at the wrong place, or bytes of another token, show.
+ * Also the steering messages. Rank 0 speaks for all.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "compute/exchange/exchange.h"
+#include "compute/exchange/ranks.h"
+#include "on_ranks.h"
+
+#define TOKENS_MAX 40
+#define LAYERS 3
+#define ROW_BYTES 48
+#define RESULT_BYTES 32
+#define ROUNDS 30
+
+struct activation {
+    uint32_t rank, round, token, filler[9];
+};
+struct answer {
+    uint32_t rank, round, token, expert, layer, filler[3];
+};
+_Static_assert(sizeof(struct activation) == ROW_BYTES && sizeof(struct answer) == RESULT_BYTES,
+               "rows are whole");
+
+struct round {
+    uint32_t number, layer, tokens, experts, per_token;
+    uint32_t chosen[TOKENS_MAX * 8];
+    struct activation rows[TOKENS_MAX];
+};
+
+static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b, uint32_t below) {
+    return (uint32_t)(random_uniform(seed, a, b) * below);
+}
+
+static void draw_round(struct round *round, uint32_t number, uint32_t experts, uint32_t per_token) {
+    uint32_t rank = ranks_rank(), at = 0;
+    *round = (struct round){
+        .number = number, .layer = number % LAYERS, .experts = experts, .per_token = per_token};
+    round->tokens = number % 4 == 1 ? 0 : draw(number, rank, 0, TOKENS_MAX + 1);
+    if (number % 5 == 2 && rank) round->tokens = 0; /* one rank works, all step */
+    for (uint32_t token = 0; token < round->tokens; token++) {
+        round->rows[token] = (struct activation){.rank = rank, .round = number, .token = token};
+        uint32_t wanted = per_token;
+        for (uint32_t expert = 0; expert < experts; expert++) /* ascending, each set as likely */
+            if (draw(number + 1000, rank * TOKENS_MAX + token, expert, experts - expert) < wanted) {
+                round->chosen[at++] = expert;
+                wanted--;
+            }
+    }
+    check(at == round->tokens * per_token);
+}
+
+static void compute(struct exchange *exchange, const struct round *round,
+                    const struct placement *placement, const struct exchange_received *received) {
+    const uint32_t *experts = placement_of_rank(placement, round->layer, ranks_rank());
+    uint32_t rows = 0, previous = 0, half;
+    for (uint32_t g = 0; g < received->group_count; g++) {
+        const struct exchange_group *group = &received->groups[g];
+        check(group->first_row == rows && group->row_count && (g == 0 || group->slot > previous));
+        previous = group->slot;
+        for (uint32_t i = 0; i < group->row_count; i++, rows++) {
+            struct activation given;
+            memcpy(&given, received->token_data[received->row_token[rows]], sizeof given);
+            check(given.round == round->number);
+            struct answer answer = {.rank = given.rank,
+                                    .round = given.round,
+                                    .token = given.token,
+                                    .expert = experts[group->slot],
+                                    .layer = round->layer};
+            memcpy(exchange_result(exchange, rows), &answer, sizeof answer);
+        }
+        exchange_progress(exchange);
+    }
+    check(rows == received->row_count);
+    half = rows / 2; /* in two shares, as waves do */
+    if (half) exchange_combine_begin(exchange, 0, half);
+    if (rows - half) exchange_combine_begin(exchange, half, rows - half);
+}
+
+static void check_returned(const struct round *round, const struct exchange_returned *returned) {
+    for (uint32_t pair = 0; pair < round->tokens * round->per_token; pair++) {
+        struct answer answer;
+        memcpy(&answer, returned->results + (size_t)returned->token_rows[pair] * RESULT_BYTES,
+               sizeof answer);
+        check(answer.rank == ranks_rank() && answer.round == round->number);
+        check(answer.token == pair / round->per_token && answer.layer == round->layer);
+        check(answer.expert == round->chosen[pair]);
+    }
+}
+
+/* Of all ranks' pairs: told by each to rank 0, and back. */
+static uint32_t most_pairs(uint32_t own) {
+    uint32_t most = own, of;
+    for (uint32_t rank = 1; rank < ranks_count() && ranks_rank() == 0; rank++) {
+        ranks_receive(rank, &of, sizeof of);
+        if (of > most) most = of;
+    }
+    for (uint32_t rank = 1; rank < ranks_count() && ranks_rank() == 0; rank++)
+        ranks_send(rank, &most, sizeof most);
+    if (ranks_rank()) ranks_send(0, &own, sizeof own);
+    if (ranks_rank()) ranks_receive(0, &most, sizeof most);
+    return most;
+}
+
+static void open_placement(struct placement *placement, uint32_t experts, uint32_t redundant,
+                           uint64_t seed) {
+    struct error error;
+    uint32_t ranks = ranks_count();
+    uint32_t slots = placement_slots_per_rank(experts, ranks, redundant);
+    if (placement_open(placement, LAYERS, experts, ranks, slots, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+    placement_spread(placement, seed);
+    if (placement_index(placement, &error) != STATUS_OK) fail_msg("%s", error.text);
+}
+
+static struct exchange *open_exchange(const struct placement *placement, uint32_t per_token,
+                                      uint32_t channel, struct exchange_link *link) {
+    struct exchange *exchange;
+    struct error error;
+    struct exchange_options options = {.tokens_max = TOKENS_MAX,
+                                       .experts = placement->experts,
+                                       .experts_per_token = per_token,
+                                       .placement = placement,
+                                       .rank = ranks_rank(),
+                                       .dispatch_bytes = ROW_BYTES,
+                                       .combine_bytes = RESULT_BYTES,
+                                       .channel = channel,
+                                       .link = link};
+    if (exchange_open_ranks(&options, &exchange, &error) != STATUS_OK) fail_msg("%s", error.text);
+    assert_true(exchange_carries(exchange));
+    return exchange;
+}
+
+static void begin_round(struct exchange *exchange, struct round *round, uint32_t number,
+                        uint32_t experts, uint32_t per_token) {
+    draw_round(round, number, experts, per_token);
+    exchange_dispatch_begin(exchange, round->layer, round->chosen, round->tokens,
+                            (const char *)round->rows);
+}
+
+static void run_case(uint32_t experts, uint32_t per_token, uint32_t redundant, uint64_t seed) {
+    struct placement placement;
+    static struct round round;
+    uint32_t better = 0;
+    open_placement(&placement, experts, redundant, seed);
+    struct exchange *exchange = open_exchange(&placement, per_token, 0, NULL);
+    for (uint32_t number = 0; number < ROUNDS; number++) {
+        struct exchange_received received;
+        struct exchange_returned returned;
+        uint32_t most[2];
+        for (int splits = 0; splits < 2; splits++) { /* by turns, then by flow: never worse */
+            exchange_split_replicas(exchange, splits);
+            begin_round(exchange, &round, number, experts, per_token);
+            exchange_dispatch_finish(exchange, &received);
+            most[splits] = most_pairs(received.row_count);
+            compute(exchange, &round, &placement, &received);
+            exchange_combine_finish(exchange, &returned);
+            check_returned(&round, &returned);
+        }
+        assert_true(most[1] <= most[0]);
+        better += most[1] < most[0];
+    }
+    assert_true(better > 0 || !redundant);
+    struct exchange_counts counts = exchange_counts(exchange);
+    assert_true(counts.tokens_dispatched > 0 && counts.pairs >= counts.tokens_dispatched);
+    exchange_close(exchange);
+    placement_close(&placement);
+}
+
+static void test_random_rounds(void **state) {
+    run_case(12, 3, 0, 0);
+    run_case(12, 3, 5, 3);
+    run_case(7, 7, 20, 1);
+    run_case(64, 8, 1, 2);
+    run_case(1, 1, 0, 0);
+}
+
+#define LANES 3
+
+static uint32_t leave_out(struct exchange **exchanges, uint32_t count, const struct exchange *one) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (exchanges[i] != one) exchanges[left++] = exchanges[i];
+    return left;
+}
+
+/* Several exchanges on one slow link. Each rank takes them in the order in which they come to it,
+ * and none has to wait for what has arrived. */
+static void test_lanes_on_a_slow_link(void **state) {
+    static struct round rounds[LANES];
+    struct exchange_link link = {.ns_per_byte = 20, .latency_ns = 20000};
+    struct exchange *exchanges[LANES], *open[LANES];
+    struct placement placement;
+    bool combines[LANES] = {false};
+    uint32_t left = LANES;
+    open_placement(&placement, 12, 3, 4);
+    for (uint32_t i = 0; i < LANES; i++) {
+        open[i] = exchanges[i] = open_exchange(&placement, 3, i, &link);
+        begin_round(open[i], &rounds[i], i, 12, 3);
+    }
+    while (left) {
+        struct exchange_received received;
+        struct exchange_returned returned;
+        struct exchange *come = exchange_wait_any(exchanges, left);
+        uint32_t lane = 0;
+        while (open[lane] != come)
+            lane++;
+        assert_true(exchange_arrived(come));
+        if (combines[lane])
+            exchange_combine_finish(come, &returned);
+        else
+            exchange_dispatch_finish(come, &received);
+        struct exchange_transfer last = exchange_last(come);
+        assert_true(last.ended_ns - last.began_ns >= (int64_t)last.bytes_received * 20);
+        assert_true(last.waited_ns >= 0);
+        if (combines[lane]) {
+            check_returned(&rounds[lane], &returned);
+            if (rounds[lane].number + LANES < ROUNDS)
+                begin_round(come, &rounds[lane], rounds[lane].number + LANES, 12, 3);
+            else
+                left = leave_out(exchanges, left, come);
+        } else {
+            compute(come, &rounds[lane], &placement, &received);
+        }
+        combines[lane] = !combines[lane];
+    }
+    for (uint32_t i = 0; i < LANES; i++)
+        exchange_close(open[i]);
+    placement_close(&placement);
+}
+
+static void test_steering(void **state) {
+    enum { LARGE = 1 << 20 };
+    char *bytes = malloc(LARGE);
+    size_t size;
+    check(bytes);
+    for (uint32_t rank = 1; rank < ranks_count() && ranks_rank() == 0; rank++) {
+        memset(bytes, (int)rank, LARGE);
+        ranks_send(rank, bytes, LARGE - rank);
+        ranks_send(rank, bytes, 0);
+    }
+    if (ranks_rank()) {
+        assert_int_equal(ranks_receive(0, bytes, LARGE), LARGE - ranks_rank());
+        assert_int_equal(bytes[0], ranks_rank());
+        assert_int_equal(bytes[LARGE - ranks_rank() - 1], ranks_rank());
+        assert_int_equal(ranks_receive(0, bytes, LARGE), 0);
+        ranks_send(0, bytes, 3);
+    }
+    for (uint32_t rank = 1; rank < ranks_count() && ranks_rank() == 0; rank++) {
+        while (!ranks_ready(rank, &size))
+            ;
+        assert_int_equal(size, 3);
+        assert_int_equal(ranks_receive(rank, bytes, LARGE), 3);
+        assert_int_equal(bytes[2], rank);
+    }
+    free(bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_rounds),
+                                       cmocka_unit_test(test_lanes_on_a_slow_link),
+                                       cmocka_unit_test(test_steering)};
+    return on_ranks("ranks", tests, ARRAY_COUNT(tests));
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the dense products of attention: every level gives the plain C twin's bits for ragged
+ * sizes and strides, stays inside its buffers, and a row has the same bits in any batch.
+ */
+#include "levels.h"
+
+#include <math.h>
+
+#include "base/check.h"
+#include "compute/kernels/tables.h"
+
+struct problem {
+    struct gemm job;
+    float *a, *b, *c;
+    size_t a_bytes, b_bytes, c_bytes;
+};
+
+static struct problem problem_make(uint64_t *state, uint32_t m, uint32_t n, uint32_t k,
+                                   bool accumulate, enum numbers numbers) {
+    struct problem p = {.job = {.a_stride = k + 3,
+                                .b_stride = n + 5,
+                                .c_stride = n + 1,
+                                .m = m,
+                                .n = n,
+                                .k = k,
+                                .accumulate = accumulate}};
+    p.a_bytes = ((m - 1) * p.job.a_stride + k) * sizeof(float);
+    p.b_bytes = ((k - 1) * p.job.b_stride + n) * sizeof(float);
+    p.c_bytes = ((m - 1) * p.job.c_stride + n) * sizeof(float);
+    p.a = levels_buffer(p.a_bytes);
+    p.b = levels_buffer(p.b_bytes);
+    p.c = levels_buffer(p.c_bytes);
+    levels_fill(state, numbers, p.a, p.a_bytes / sizeof(float));
+    levels_fill(state, numbers == NUMBERS_LARGE ? NUMBERS_NORMAL : numbers, p.b,
+                p.b_bytes / sizeof(float));
+    levels_fill(state, numbers, p.c, p.c_bytes / sizeof(float));
+    p.job.a = p.a;
+    p.job.b = p.b;
+    return p;
+}
+
+static void problem_free(struct problem *p) {
+    levels_free(p->a, p->a_bytes);
+    levels_free(p->b, p->b_bytes);
+    levels_free(p->c, p->c_bytes);
+}
+
+/* C as the level leaves it: what lies between the rows must stay. */
+static float *multiply(const struct kernels *level, const struct problem *p) {
+    float *c = levels_buffer(p->c_bytes);
+    memcpy(c, p->c, p->c_bytes);
+    struct gemm job = p->job;
+    job.c = c;
+    level->gemm(&job);
+    return c;
+}
+
+static void check_near_exact(const struct problem *p, const float *c) {
+    const struct gemm *job = &p->job;
+    for (uint32_t r = 0; r < job->m; r++)
+        for (uint32_t n = 0; n < job->n; n++) {
+            double exact = job->accumulate ? (double)p->c[r * job->c_stride + n] : 0;
+            double size = fabs(exact);
+            for (uint32_t k = 0; k < job->k; k++) {
+                double term =
+                    (double)p->a[r * job->a_stride + k] * (double)p->b[k * job->b_stride + n];
+                exact += term;
+                size += fabs(term);
+            }
+            double found = (double)c[r * job->c_stride + n];
+            assert_true(fabs(found - exact) <= (job->k + 1) * 0x1p-24 * size + job->k * 0x1p-149);
+        }
+}
+
+static void check_problem(const struct problem *p, const struct kernels *levels, uint32_t count) {
+    float *expected = multiply(&levels[0], p);
+    check_near_exact(p, expected);
+    for (uint32_t l = 1; l < count; l++) {
+        float *found = multiply(&levels[l], p);
+        levels_check_same(levels[l].name, expected, found, p->c_bytes / sizeof(float));
+        levels_free(found, p->c_bytes);
+    }
+    levels_free(expected, p->c_bytes);
+}
+
+static void test_levels_agree(void **unused) {
+    static const uint32_t ms[] = {1, 2, 3, 4, 6, 7, 12, 13, 16, 31};
+    static const uint32_t ns[] = {1, 7, 8, 9, 15, 16, 17, 31, 33, 64, 127, 128, 161};
+    static const uint32_t ks[] = {1, 2, 63, 64, 191, 192, 193, 400};
+    struct kernels levels[LEVELS_MAX];
+    uint32_t count = levels_list(levels), turn = 0;
+    uint64_t state = 11;
+    for (size_t m = 0; m < ARRAY_COUNT(ms); m++)
+        for (size_t n = 0; n < ARRAY_COUNT(ns); n++, turn++) {
+            struct problem p = problem_make(&state, ms[m], ns[n], ks[turn % ARRAY_COUNT(ks)],
+                                            turn / 8 % 2, (enum numbers)(turn % NUMBERS_COUNT));
+            check_problem(&p, levels, count);
+            problem_free(&p);
+        }
+}
+
+/* A row alone, and a product in two steps over k, give the same bits as all at once. */
+static void test_rows_and_stretches_do_not_matter(void **unused) {
+    struct kernels levels[LEVELS_MAX];
+    uint32_t count = levels_list(levels);
+    uint64_t state = 12;
+    struct problem p = problem_make(&state, 30, 150, 250, false, NUMBERS_MIXED);
+    for (uint32_t l = 0; l < count; l++) {
+        float *all = multiply(&levels[l], &p);
+        for (uint32_t r = 0; r < p.job.m; r++) {
+            float row[150];
+            struct gemm job = p.job;
+            job.a += r * job.a_stride;
+            job.m = 1;
+            job.c = row;
+            job.k = 1 + levels_random(&state) % 249;
+            levels[l].gemm(&job);
+            job.a += job.k;
+            job.b += job.k * job.b_stride;
+            job.k = p.job.k - job.k;
+            job.accumulate = true;
+            levels[l].gemm(&job);
+            levels_check_same(levels[l].name, all + r * p.job.c_stride, row, 150);
+        }
+        levels_free(all, p.c_bytes);
+    }
+    problem_free(&p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_levels_agree),
+        cmocka_unit_test(test_rows_and_stretches_do_not_matter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

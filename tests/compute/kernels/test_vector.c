@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the vector kernels: every level gives the plain C twin's bits for every length up to
+ * three registers and some beyond, inside its buffers, in place or not; and the plain C twin is
+ * right by an independent double-precision computation.
+ */
+#include "levels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/number.h"
+#include "compute/kernels/tables.h"
+
+#define LENGTH_MAX 700
+
+static const uint32_t long_lengths[] = {64,  127, 128, 129, 255,       256,
+                                        257, 384, 500, 576, LENGTH_MAX};
+
+/* Lengths 1..49, then the long ones; 0 at the end. */
+static uint32_t length_at(uint32_t turn) {
+    if (turn < 49) return turn + 1;
+    return turn - 49 < ARRAY_COUNT(long_lengths) ? long_lengths[turn - 49] : 0;
+}
+
+/* What a kernel leaves: up to two outputs and a result. */
+struct outcome {
+    float *y, *z;
+    float result;
+};
+
+enum kernel {
+    RMSNORM,
+    SILU,
+    ADD_SCALED,
+    SCALE,
+    MAXIMUM,
+    EXP_SUM,
+    ROUND_BF16,
+    BF16_BOTH_WAYS,
+    QUANTIZE,
+    QUANTIZE_POWER,
+    KERNEL_COUNT
+};
+static const char *const kernel_names[] = {
+    "rmsnorm", "silu",       "add_scaled",     "scale",    "maximum",
+    "exp_sum", "round_bf16", "bf16 both ways", "quantize", "quantize by powers of two"};
+
+static void run_kernel(const struct kernels *level, enum kernel kernel, const float *x,
+                       const float *w, uint32_t n, bool in_place, struct outcome *out) {
+    const float *from = x;
+    if (in_place || kernel == ADD_SCALED || kernel == SCALE) {
+        memcpy(out->y, x, n * sizeof(float));
+        from = in_place ? out->y : x;
+    }
+    uint16_t *bits = levels_buffer(n * sizeof(uint16_t));
+    switch (kernel) {
+    case RMSNORM:
+        level->rmsnorm(out->y, from, w, n, 1e-6f);
+        break;
+    case SILU:
+        level->silu_multiply(out->y, from, w, n);
+        break;
+    case ADD_SCALED:
+        level->add_scaled(out->y, w, 0.37f, n);
+        break;
+    case SCALE:
+        level->scale(out->y, -1.7f, n);
+        break;
+    case MAXIMUM:
+        out->result = level->maximum(x, n);
+        break;
+    case EXP_SUM:
+        out->result = level->exp_sum(out->y, from, 0.3f, 1.9f, n);
+        break;
+    case ROUND_BF16:
+        level->round_bf16(out->y, from, n);
+        break;
+    case BF16_BOTH_WAYS:
+        level->bf16_from_float(bits, x, n);
+        level->float_from_bf16(out->y, bits, n);
+        break;
+    default:
+        level->quantize_e4m3(out->y, out->z, from, n, kernel == QUANTIZE_POWER);
+        break;
+    }
+    levels_free(bits, n * sizeof(uint16_t));
+}
+
+static void check_kernel(const struct kernels *levels, uint32_t level_count, enum kernel kernel,
+                         const float *x, const float *w, uint32_t n) {
+    size_t bytes = n * sizeof(float), z_bytes = divide_up(n, QUANT_GROUP) * sizeof(float);
+    struct outcome first = {0};
+    for (uint32_t run = 0; run < 2 * level_count; run++) {
+        struct outcome out = {levels_buffer(bytes), levels_buffer(z_bytes), 0};
+        run_kernel(&levels[run / 2], kernel, x, w, n, run % 2, &out);
+        char what[100];
+        snprintf(what, sizeof what, "%s, %s, %u elements%s", kernel_names[kernel],
+                 levels[run / 2].name, n, run % 2 ? ", in place" : "");
+        if (run == 0) {
+            first = out;
+            continue;
+        }
+        if (kernel != MAXIMUM) levels_check_same(what, first.y, out.y, n);
+        levels_check_same(what, first.z, out.z, z_bytes / sizeof(float));
+        levels_check_same(what, &first.result, &out.result, 1);
+        levels_free(out.y, bytes);
+        levels_free(out.z, z_bytes);
+    }
+    levels_free(first.y, bytes);
+    levels_free(first.z, z_bytes);
+}
+
+static void test_levels_agree(void **unused) {
+    struct kernels levels[LEVELS_MAX];
+    uint32_t level_count = levels_list(levels);
+    uint64_t state = 21;
+    for (uint32_t turn = 0, n; (n = length_at(turn)); turn++)
+        for (int numbers = 0; numbers < NUMBERS_COUNT; numbers++) {
+            float *x = levels_buffer(n * sizeof(float)), *w = levels_buffer(n * sizeof(float));
+            levels_fill(&state, (enum numbers)numbers, x, n);
+            levels_fill(&state, NUMBERS_NORMAL, w, n);
+            for (int kernel = 0; kernel < KERNEL_COUNT; kernel++)
+                check_kernel(levels, level_count, (enum kernel)kernel, x, w, n);
+            levels_free(x, n * sizeof(float));
+            levels_free(w, n * sizeof(float));
+        }
+}
+
+/* Infinities and NaNs anywhere change nothing but what they must, and equally at every level. */
+static void test_levels_agree_on_specials(void **unused) {
+    static const float specials[] = {INFINITY, -INFINITY, NAN,     88.8f,    88.7f,     -87.3f,
+                                     -87.4f,   447.9f,    3.4e38f, -3.4e38f, 0x1p-149f, 1e-4f};
+    struct kernels levels[LEVELS_MAX];
+    uint32_t level_count = levels_list(levels);
+    uint64_t state = 22;
+    float x[137], w[137];
+    for (int turn = 0; turn < 60; turn++) {
+        levels_fill(&state, NUMBERS_NORMAL, x, 137);
+        levels_fill(&state, NUMBERS_NORMAL, w, 137);
+        for (int i = 0; i < 9; i++)
+            x[levels_random(&state) % 137] =
+                specials[levels_random(&state) % ARRAY_COUNT(specials)];
+        for (int kernel = 0; kernel < KERNEL_COUNT; kernel++)
+            check_kernel(levels, level_count, (enum kernel)kernel, x, w, 137);
+    }
+    float nan_bits = float_from_bits(0x7FFFFFFF), low_nan = float_from_bits(0x7F800001);
+    for (uint32_t l = 0; l < level_count; l++) {
+        float y[2] = {nan_bits, low_nan};
+        levels[l].round_bf16(y, y, 2);
+        assert_true(isnan(y[0]) && isnan(y[1]));
+    }
+}
+
+/* All 2^32 floats in steps: exp is within an ulp and a half, and every level has the same bits. */
+static void test_exp(void **unused) {
+    struct kernels levels[LEVELS_MAX];
+    uint32_t level_count = levels_list(levels);
+    double worst = 0;
+    for (uint32_t base = 0; base < 0xFFFFFFFFu - 997 * 16; base += 997 * 16) {
+        float x[16], expected[16], found[16];
+        for (uint32_t i = 0; i < 16; i++) {
+            x[i] = float_from_bits(base + i * 997);
+            expected[i] = kernels_exp(x[i]);
+            double exact = exp((double)x[i]);
+            if (x[i] >= -87.3f && x[i] <= 88.7f) {
+                double ulp = (double)(nextafterf((float)exact, INFINITY) - (float)exact);
+                worst = fmax(worst, fabs((double)expected[i] - exact) / ulp);
+            } else if (!isnan(x[i])) {
+                assert_true(expected[i] == (x[i] < 0 ? 0.0f : INFINITY));
+            }
+        }
+        if (base % 64 == 0) /* every fourth through the levels */
+            for (uint32_t l = 0; l < level_count; l++) {
+                levels[l].exp_sum(found, x, 1, 0, 16);
+                levels_check_same(levels[l].name, expected, found, 16);
+            }
+    }
+    if (worst > 1.5) fail_msg("exp is off by %g ulp", worst);
+}
+
+/* The plain C twin against doubles. */
+static void test_twin_is_right(void **unused) {
+    const struct kernels *c = &kernels_table_c;
+    uint64_t state = 23;
+    for (uint32_t turn = 0, n; (n = length_at(turn)); turn++) {
+        float x[LENGTH_MAX], w[LENGTH_MAX], y[LENGTH_MAX];
+        levels_fill(&state, NUMBERS_NORMAL, x, n);
+        levels_fill(&state, NUMBERS_NORMAL, w, n);
+        double squares = 0, sum = 0, largest = -INFINITY;
+        for (uint32_t i = 0; i < n; i++) {
+            squares += (double)x[i] * (double)x[i];
+            sum += exp((double)x[i] * 2 - 0.5);
+            largest = fmax(largest, (double)x[i]);
+        }
+        c->rmsnorm(y, x, w, n, 1e-6f);
+        for (uint32_t i = 0; i < n; i++) {
+            double exact = (double)x[i] / sqrt(squares / n + 1e-6) * (double)w[i];
+            assert_true(fabs((double)y[i] - exact) <= 1e-6 * fabs(exact));
+        }
+        c->silu_multiply(y, x, w, n);
+        for (uint32_t i = 0; i < n; i++) {
+            double exact = (double)x[i] / (1 + exp(-(double)x[i])) * (double)w[i];
+            assert_true(fabs((double)y[i] - exact) <= 1e-6 * fabs(exact));
+        }
+        assert_true(fabs((double)c->exp_sum(y, x, 2, 0.5f, n) - sum) <= 2e-6 * sum);
+        assert_true((double)c->maximum(x, n) == largest);
+    }
+}
+
+/* Codes are what e4m3(x / s) says, with s by its formula; s as a power of two is the next one up.
+ */
+static void test_quantize_is_right(void **unused) {
+    uint64_t state = 24;
+    for (int numbers = 0; numbers < NUMBERS_COUNT; numbers++)
+        for (int power = 0; power < 2; power++) {
+            float x[300], codes[300], scales[3];
+            levels_fill(&state, (enum numbers)numbers, x, 300);
+            kernels_table_c.quantize_e4m3(codes, scales, x, 300, power);
+            for (uint32_t g = 0; g < 3; g++) {
+                uint32_t end = g < 2 ? (g + 1) * 128 : 300;
+                float largest = 1e-4f;
+                for (uint32_t i = g * 128; i < end; i++)
+                    largest = fmaxf(largest, fabsf(x[i]));
+                double s = (double)(largest / 448.0f);
+                if (power) s = exp2(ceil(log2(s)));
+                assert_true((double)scales[g] == s);
+                for (uint32_t i = g * 128; i < end; i++)
+                    assert_true(codes[i] == float_from_e4m3(e4m3_from_float(x[i] / scales[g])));
+            }
+        }
+}
+
+static void check_transpose(const struct kernels *level, uint32_t rows, uint32_t cols, bool bf16) {
+    size_t x_stride = cols + 3, y_stride = rows + 5, element = bf16 ? 2 : 4;
+    size_t x_bytes = ((rows - 1) * x_stride + cols) * element;
+    size_t y_bytes = ((cols - 1) * y_stride + rows) * sizeof(float);
+    void *x = levels_buffer(x_bytes);
+    float *y = levels_buffer(y_bytes);
+    float untouched = y[0];
+    for (size_t i = 0; i < x_bytes / element; i++) {
+        if (bf16)
+            ((uint16_t *)x)[i] = (uint16_t)(0x3F80 + i % 0x4000);
+        else
+            ((float *)x)[i] = (float)i;
+    }
+    if (bf16)
+        level->transpose_bf16(y, y_stride, x, x_stride, rows, cols);
+    else
+        level->transpose(y, y_stride, x, x_stride, rows, cols);
+    for (size_t c = 0; c < cols; c++)
+        for (size_t r = 0; r < y_stride && c * y_stride + r < y_bytes / 4; r++) {
+            size_t at = r * x_stride + c;
+            float expected = r >= rows ? untouched
+                             : bf16    ? float_from_bf16((uint16_t)(0x3F80 + at % 0x4000))
+                                       : (float)at;
+            levels_check_same(level->name, &expected, &y[c * y_stride + r], 1);
+        }
+    levels_free(x, x_bytes);
+    levels_free(y, y_bytes);
+}
+
+static void test_transpose(void **unused) {
+    static const uint32_t sizes[] = {1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 192};
+    struct kernels levels[LEVELS_MAX];
+    uint32_t level_count = levels_list(levels);
+    for (uint32_t l = 0; l < level_count; l++)
+        for (size_t r = 0; r < ARRAY_COUNT(sizes); r++)
+            for (size_t c = 0; c < ARRAY_COUNT(sizes); c++) {
+                check_transpose(&levels[l], sizes[r], sizes[c], false);
+                check_transpose(&levels[l], sizes[r], sizes[c], true);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_levels_agree),
+        cmocka_unit_test(test_levels_agree_on_specials),
+        cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_twin_is_right),
+        cmocka_unit_test(test_quantize_is_right),
+        cmocka_unit_test(test_transpose),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects speculation inside a step: a row with a draft gives, bit for bit, the logits and the KV
+ * rows that the row without would have given, and behind a right draft those of the next step. And
+ * the MTP layer's KV rows are the same bits whichever way they came about: with drafts, without,
+ * from a probe, in chunks.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "contract/machine.h"
+#include "compute/model/forward.h"
+
+enum {
+    SEQUENCES = 4,
+    PAGES_EACH = 4,
+    TOKENS_MAX = 170,
+    STEP_TOKENS = 256,
+    PLAN_BYTES = 1 << 16,
+};
+
+static char directory[4096];
+static struct model *model;
+static float *logits; /* [STEP_TOKENS][vocab] */
+static _Alignas(16) char plan_memory[PLAN_BYTES];
+static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
+
+static struct sequence {
+    uint32_t prompt_count, count; /* known tokens; the last is not computed yet */
+    uint32_t done;
+    uint32_t tokens[TOKENS_MAX];
+    bool fresh;
+} sequences[SEQUENCES];
+
+static uint64_t random_state = 7;
+
+static uint32_t draw(uint32_t below) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((random_state >> 33) % below);
+}
+
+static void open_model(enum activations activations, uint32_t threads) {
+    struct error error = {""};
+    struct model_options options = {.directory = directory,
+                                    .activations = activations,
+                                    .level = kernels_detect(),
+                                    .threads = threads,
+                                    .kv_bytes = (uint64_t)16 << 20,
+                                    .step_tokens_max = STEP_TOKENS,
+                                    .step_rows_max = SEQUENCES,
+                                    .mtp = true};
+    if (model_open(&options, &model, &error)) fail_msg("%s", error.text);
+    assert_true(model_has_mtp(model));
+    assert_true(model_page_count(model) >= SEQUENCES * PAGES_EACH);
+    logits = malloc((size_t)STEP_TOKENS * model_shape(model)->vocab * sizeof(float));
+    /* what is read without having been written will show */
+    memset(model->kv.memory, 0xFF, model->kv.page_count * model->kv.page_bytes);
+}
+
+static void close_model(void) {
+    model_close(model);
+    free(logits);
+}
+
+static struct page_id page_of(uint32_t sequence, uint32_t page) {
+    return (struct page_id){page * SEQUENCES + SEQUENCES - 1 - sequence};
+}
+
+static void begin_plan(uint32_t rows, uint32_t tokens) {
+    memset(plan_memory, 0, sizeof plan_memory);
+    uint32_t pages = rows * PAGES_EACH;
+    check(step_plan_bytes(rows, tokens, pages) <= PLAN_BYTES);
+    *plan = (struct step_plan){
+        .record = {RECORD_VERSION, RECORD_RUN_STEP, (uint32_t)step_plan_bytes(rows, tokens, pages)},
+        .row_count = rows,
+        .token_count = tokens,
+        .page_count = pages};
+}
+
+/* The next `count` tokens of a sequence, with the last one's logits. */
+static void put_row(uint32_t row, uint32_t number, uint32_t count, uint32_t drafts,
+                    uint32_t *token_index) {
+    struct sequence *sequence = &sequences[number];
+    bool generated = sequence->done >= sequence->prompt_count;
+    step_plan_rows(plan)[row] = (struct step_row){
+        .slot = number,
+        .form = generated ? TOKEN_GENERATED : TOKEN_PROMPT,
+        .first_position = sequence->done,
+        .token_count = count,
+        .token_index = *token_index,
+        .page_index = row * PAGES_EACH,
+        .page_count = PAGES_EACH,
+        .logits_count = 1,
+        .sample = 1,
+        .draft_count = step_drafts_fit(sequence->done + 1, drafts) ? drafts : 0,
+        .fresh = sequence->fresh,
+        .sampling = {.top_p = 1},
+    };
+    memcpy(step_plan_tokens(plan) + *token_index, sequence->tokens + sequence->done,
+           count * sizeof(uint32_t));
+    for (uint32_t i = 0; i < PAGES_EACH; i++)
+        step_plan_pages(plan)[row * PAGES_EACH + i] = page_of(number, i);
+    *token_index += count;
+    sequence->done += count;
+    sequence->fresh = false;
+}
+
+static void run_plan(const struct model_probe *probe) {
+    struct error error = {""};
+    assert_true(record_valid(plan, plan->record.bytes));
+    if (model_step(model, plan, logits, probe, &error)) fail_msg("%s", error.text);
+}
+
+static uint32_t best_of(const float *row) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < model_shape(model)->vocab; i++)
+        if (row[i] > row[best]) best = i;
+    return best;
+}
+
+/* What an answer is compared by: its tokens, logits, and the KV rows of all layers. */
+struct answer {
+    uint32_t tokens[TOKENS_MAX];
+    float *logits; /* [TOKENS_MAX][vocab] of each position from the prompt's last on */
+    char *rows;    /* [slices][TOKENS_MAX][row_bytes] */
+    uint32_t made, right, steps;
+};
+
+static float *logits_at(const struct answer *answer, uint32_t position) {
+    return answer->logits + (size_t)position * model_shape(model)->vocab;
+}
+
+static void note_token(struct answer *answer, uint32_t number, const float *row) {
+    struct sequence *sequence = &sequences[number];
+    if (sequence->count == TOKENS_MAX) return;
+    memcpy(logits_at(&answer[number], sequence->count - 1), row,
+           model_shape(model)->vocab * sizeof(float));
+    sequence->tokens[sequence->count++] = best_of(row);
+}
+
+/* One step for the sequences of `mask` that are not full. False when all are. */
+static bool answer_step(struct answer *answers, uint32_t mask, uint32_t drafts) {
+    uint32_t numbers[SEQUENCES], rows = 0, token_index = 0;
+    for (uint32_t i = 0; i < SEQUENCES; i++)
+        if (mask >> i & 1 && sequences[i].count < TOKENS_MAX) numbers[rows++] = i;
+    if (!rows) return false;
+    begin_plan(rows, rows);
+    for (uint32_t i = 0; i < rows; i++)
+        put_row(i, numbers[i], 1, sequences[numbers[i]].count + 1 < TOKENS_MAX ? drafts : 0,
+                &token_index);
+    run_plan(NULL);
+    const float *row = logits;
+    uint32_t vocab = model_shape(model)->vocab;
+    for (uint32_t i = 0; i < rows; i++) {
+        struct sequence *sequence = &sequences[numbers[i]];
+        struct model_draft draft = model_step_draft(model, i);
+        assert_true(draft.count <= step_plan_rows(plan)[i].draft_count);
+        note_token(answers, numbers[i], row);
+        answers[numbers[i]].steps++;
+        answers[numbers[i]].made += draft.count;
+        if (draft.count && sequence->tokens[sequence->count - 1] == draft.tokens[0]) {
+            note_token(answers, numbers[i], row + vocab);
+            sequence->done++;
+            answers[numbers[i]].right++;
+        }
+        row += (size_t)(1 + draft.count) * vocab;
+    }
+    return true;
+}
+
+/* A sequence's prompt in chunks of at most `chunk` tokens. */
+static void prefill(struct answer *answers, uint32_t number, uint32_t chunk) {
+    struct sequence *sequence = &sequences[number];
+    sequence->done = 0;
+    sequence->count = sequence->prompt_count;
+    sequence->fresh = true;
+    while (sequence->done < sequence->prompt_count) {
+        uint32_t left = sequence->prompt_count - sequence->done, token_index = 0;
+        uint32_t count = left < chunk ? left : chunk;
+        begin_plan(1, count);
+        put_row(0, number, count, 0, &token_index);
+        run_plan(NULL);
+    }
+    note_token(answers, number, logits);
+}
+
+static void keep_rows(struct answer *answers) {
+    const struct kv_pages *kv = &model->kv;
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        memcpy(answers[i].tokens, sequences[i].tokens, sizeof answers[i].tokens);
+        char *to = answers[i].rows;
+        for (uint32_t slice = 0; slice < kv->slice_count; slice++)
+            for (uint32_t p = 0; p < TOKENS_MAX; p++, to += kv->row_bytes)
+                memcpy(to,
+                       (char *)kv_pages_slice(kv, page_of(i, p / 64).index, slice) +
+                           p % 64 * kv->row_bytes,
+                       kv->row_bytes);
+    }
+}
+
+static struct answer *new_answers(void) {
+    struct answer *answers = calloc(SEQUENCES, sizeof *answers);
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        answers[i].logits = calloc((size_t)TOKENS_MAX * model_shape(model)->vocab, sizeof(float));
+        answers[i].rows = calloc(model->kv.slice_count * (size_t)TOKENS_MAX, model->kv.row_bytes);
+    }
+    return answers;
+}
+
+static void free_answers(struct answer *answers) {
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        free(answers[i].logits);
+        free(answers[i].rows);
+    }
+    free(answers);
+}
+
+/* All tokens' and logits' bits; the KV rows of what both have computed: all but the last token, and
+ * in the MTP layer all but the first row, which does not exist. */
+static void expect_same(const struct answer *a, const struct answer *b) {
+    uint32_t slices = model->kv.slice_count;
+    size_t row_bytes = model->kv.row_bytes;
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        assert_memory_equal(a[i].tokens, b[i].tokens, sizeof a[i].tokens);
+        size_t from = sequences[i].prompt_count - 1, vocab = model_shape(model)->vocab;
+        assert_memory_equal(a[i].logits + from * vocab, b[i].logits + from * vocab,
+                            (TOKENS_MAX - 1 - from) * vocab * sizeof(float));
+        for (uint32_t slice = 0; slice < slices; slice++) {
+            uint32_t first = slice == slices - 1; /* and the last ones may not be written yet */
+            size_t at = ((size_t)slice * TOKENS_MAX + first) * row_bytes;
+            assert_memory_equal(a[i].rows + at, b[i].rows + at,
+                                (TOKENS_MAX - 2 - first) * row_bytes);
+        }
+    }
+}
+
+static void draw_prompts(void) {
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        sequences[i].prompt_count = i == 0 ? 1 : i == 1 ? 64 : 1 + draw(130);
+        for (uint32_t k = 0; k < TOKENS_MAX; k++)
+            sequences[i].tokens[k] = draw(model_shape(model)->vocab);
+    }
+}
+
+/* Plain: each alone, its prompt at once, without drafts. Then prompts in chunks, drafts wherever
+ * they may be, all together; and drafts now and then, some at a time. */
+static void expect_exact(enum activations activations, uint32_t trials) {
+    open_model(activations, 1);
+    draw_prompts();
+    struct answer *plain = new_answers();
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        prefill(plain, i, STEP_TOKENS);
+        while (answer_step(plain, 1u << i, 0)) {
+        }
+        assert_int_equal(plain[i].made, 0);
+    }
+    keep_rows(plain);
+    uint32_t made = 0, right = 0;
+    for (uint32_t trial = 0; trial < trials; trial++) {
+        close_model();
+        open_model(activations, 2 + trial);
+        struct answer *answers = new_answers();
+        for (uint32_t i = 0; i < SEQUENCES; i++)
+            prefill(answers, i, 64);
+        uint32_t all = (1u << SEQUENCES) - 1;
+        while (answer_step(answers, trial ? 1 + draw(all) : all, !trial || draw(4)))
+            ;
+        while (answer_step(answers, all, 1)) { /* what a last draw left */
+        }
+        keep_rows(answers);
+        expect_same(plain, answers);
+        for (uint32_t i = 0; i < SEQUENCES; i++) {
+            made += answers[i].made;
+            right += answers[i].right;
+        }
+        free_answers(answers);
+    }
+    free_answers(plain);
+    close_model();
+    print_message("# %s: %u drafts, %u right\n", activations_name(activations), made, right);
+    assert_true(right > 0 && right < made);
+}
+
+static void test_drafts_change_no_bit(void **state) {
+    (void)state;
+    expect_exact(ACTIVATIONS_BF16, 2);
+    expect_exact(ACTIVATIONS_F32, 1);
+}
+
+/* The same prompt's MTP rows from a probe; the probe's own last position goes beyond. */
+static void test_a_probe_writes_the_same_rows(void **state) {
+    (void)state;
+    static uint32_t argmax[TOKENS_MAX];
+    open_model(ACTIVATIONS_BF16, 2);
+    draw_prompts();
+    struct answer *plain = new_answers(), *probed = new_answers();
+    uint32_t count = sequences[2].prompt_count = 150, token_index = 0;
+    prefill(plain, 2, 64);
+    keep_rows(plain);
+    sequences[2].done = 0;
+    memset(model->kv.memory, 0xFF, model->kv.page_count * model->kv.page_bytes);
+    begin_plan(1, count);
+    put_row(0, 2, count, 0, &token_index);
+    struct model_probe probe = {.mtp_argmax = argmax, .mtp_next_token = 3};
+    run_plan(&probe);
+    keep_rows(probed);
+    size_t first = ((size_t)(model->kv.slice_count - 1) * TOKENS_MAX + 1) * model->kv.row_bytes;
+    assert_memory_equal(plain[2].rows + first, probed[2].rows + first,
+                        (count - 1) * model->kv.row_bytes);
+    free_answers(plain);
+    free_answers(probed);
+    close_model();
+}
+
+/* Whoever took the slot over has none of the outputs before its first row: zeros, and no guess. */
+static void test_a_fresh_row_guesses_nothing(void **state) {
+    (void)state;
+    open_model(ACTIVATIONS_BF16, 2);
+    draw_prompts();
+    struct answer *answers = new_answers();
+    sequences[2].prompt_count = 64;
+    prefill(answers, 2, 64);
+    uint32_t token_index = 0;
+    begin_plan(1, 1);
+    sequences[2].fresh = true; /* as after an interruption, the prompt being in the cache */
+    put_row(0, 2, 1, 1, &token_index);
+    run_plan(NULL);
+    assert_int_equal(model_step_draft(model, 0).count, 0);
+    const char *row = kv_pages_slice(&model->kv, page_of(2, 1).index, model->shape->layers);
+    for (size_t i = 0; i < model->kv.row_bytes; i++)
+        assert_int_equal(row[i], 0);
+    note_token(answers, 2, logits);
+    token_index = 0;
+    begin_plan(1, 1);
+    put_row(0, 2, 1, 1, &token_index);
+    run_plan(NULL);
+    assert_int_equal(model_step_draft(model, 0).count, 1); /* the next one does again */
+    free_answers(answers);
+    close_model();
+}
+
+/* Drafts where none may be, and slots that do not exist. */
+static void test_bad_drafts_are_refused(void **state) {
+    (void)state;
+    open_model(ACTIVATIONS_BF16, 1);
+    const struct {
+        const char *word;
+        struct step_row row;
+    } cases[] = {
+        {"drafts need", {.form = TOKEN_PROMPT, .first_position = 3, .draft_count = 1}},
+        {"drafts need", {.form = TOKEN_GENERATED, .first_position = 62, .draft_count = 1}},
+        {"number of drafts", {.form = TOKEN_GENERATED, .draft_count = LIMIT_DRAFTS + 1}},
+        {"number of positions", {.form = TOKEN_GENERATED, .first_position = 255, .draft_count = 1}},
+        {"slot", {.form = TOKEN_GENERATED, .slot = SEQUENCES}},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct error error = {""};
+        begin_plan(1, 1);
+        struct step_row *row = step_plan_rows(plan);
+        *row = cases[i].row;
+        row->token_count = row->logits_count = row->sample = 1;
+        row->page_count = PAGES_EACH;
+        assert_int_equal(model_step(model, plan, logits, NULL, &error), STATUS_INVALID);
+        if (!strstr(error.text, cases[i].word))
+            fail_msg("expected '%s' in: %s", cases[i].word, error.text);
+    }
+    close_model();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_drafts_change_no_bit),
+        cmocka_unit_test(test_a_probe_writes_the_same_rows),
+        cmocka_unit_test(test_a_fresh_row_guesses_nothing),
+        cmocka_unit_test(test_bad_drafts_are_refused),
+    };
+    const char *source = getenv("FATHOM_SOURCE");
+    snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

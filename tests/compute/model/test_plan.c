@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the engine from plans that break a rule (they may come from another process): each is
+ * refused with a reason, none reads or writes outside. And the engine's answer: every row's token.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "contract/kv_block.h"
+#include "contract/machine.h"
+#include "host/engine/engine.h"
+#include "compute/model/forward.h"
+
+#define VOCAB 333 /* of the golden case; checked below */
+
+static struct engine *engine;
+static _Alignas(16) char plan_memory[1 << 14], result_memory[1 << 12];
+static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
+static struct step_result *const result = (struct step_result *)(void *)result_memory;
+static struct error error;
+
+/* Two rows: three prompt tokens with sampling, one generated token without. */
+static void make_plan(void) {
+    memset(plan_memory, 0, sizeof plan_memory);
+    *plan = (struct step_plan){.step = 9, .row_count = 2, .token_count = 4, .page_count = 2};
+    plan->record =
+        (struct record){RECORD_VERSION, RECORD_RUN_STEP, (uint32_t)step_plan_bytes(2, 4, 2)};
+    step_plan_rows(plan)[0] = (struct step_row){.slot = 40,
+                                                .token_count = 3,
+                                                .page_count = 1,
+                                                .logits_count = 1,
+                                                .sample = 1,
+                                                .sampling = {.top_p = 1}};
+    step_plan_rows(plan)[1] = (struct step_row){.slot = 41,
+                                                .form = TOKEN_GENERATED,
+                                                .token_count = 1,
+                                                .token_index = 3,
+                                                .page_index = 1,
+                                                .page_count = 1};
+    for (uint32_t i = 0; i < 4; i++)
+        step_plan_tokens(plan)[i] = i + 1;
+    step_plan_pages(plan)[0].index = 2;
+    step_plan_pages(plan)[1].index = 0;
+}
+
+static void run(void) {
+    error.text[0] = 0;
+    engine_run(engine, plan, result, &error);
+    assert_int_equal(result->record.kind, RECORD_STEP_DONE);
+    assert_int_equal(result->record.bytes,
+                     step_result_bytes(plan->row_count, result->logprob_count));
+    assert_int_equal(result->step, 9);
+    assert_int_equal(result->row_count, plan->row_count);
+}
+
+static void test_a_good_plan_is_answered(void **state) {
+    make_plan();
+    run();
+    assert_int_equal(result->failed, 0);
+    assert_int_equal(step_result_rows(result)[0].slot, 40);
+    assert_true(step_result_rows(result)[0].tokens[0] < VOCAB);
+    assert_int_equal(step_result_rows(result)[1].slot, 41);
+    assert_int_equal(step_result_rows(result)[1].token_count, 0);
+    uint32_t token = step_result_rows(result)[0].tokens[0];
+    make_plan(); /* sequences written again give the same */
+    run();
+    assert_int_equal(step_result_rows(result)[0].tokens[0], token);
+}
+
+static void expect_refused(const char *word);
+
+/* The same row with logprobs, with a bias, with a penalty: what the engine says of its choice. */
+static void test_choices_follow_biases_and_are_told(void **state) {
+    make_plan();
+    run();
+    uint32_t best = step_result_rows(result)[0].tokens[0]; /* temperature 0 */
+    make_plan();
+    plan->history_count = 2;
+    plan->bias_count = 1;
+    plan->record.bytes += (uint32_t)step_plan_extra_bytes(2, 1);
+    step_plan_history(plan)[1] = best;
+    step_plan_biases(plan)[0] = (struct token_bias){best, -100};
+    struct step_row *row = &step_plan_rows(plan)[0];
+    row->bias_count = 1;
+    row->sampling.flags = SAMPLING_LOGPROBS;
+    row->sampling.top_logprobs = 3;
+    assert_true(record_valid(plan, plan->record.bytes));
+    run();
+    assert_true(record_valid(result, result->record.bytes));
+    const struct token_logprob *told = step_result_logprobs(result);
+    assert_int_equal(step_result_rows(result)[0].logprobs_each, 4);
+    assert_int_equal(step_result_rows(result)[1].logprobs_each, 0);
+    assert_int_not_equal(told[0].token, best); /* banned, but */
+    assert_int_equal(told[1].token, best);     /* the model's own logits still say so */
+    assert_int_equal(told[0].token, step_result_rows(result)[0].tokens[0]);
+    assert_int_equal(told[0].token, told[2].token);
+    assert_true(told[0].logprob == told[2].logprob && told[1].logprob >= told[2].logprob);
+
+    row->bias_count = 0; /* the ban is gone; a presence penalty does the same */
+    row->history_count = 2;
+    row->sampling.presence_penalty = 2;
+    step_plan_history(plan)[0] = best;
+    row->history_prompt_count = 2; /* in the prompt it does not count */
+    run();
+    assert_int_equal(step_result_rows(result)[0].tokens[0], best);
+
+    row->history_index = 1;
+    expect_refused("history");
+}
+
+static void test_headers_of_written_pages(void **state) {
+    make_plan();
+    run();
+    const struct model *model = engine_model(engine);
+    const struct kv_block_header *header = kv_pages_header(&model->kv, 2);
+    assert_memory_equal(header->magic, KV_BLOCK_MAGIC, 8);
+    assert_int_equal(header->token_count, 3);
+    assert_int_equal(header->slice_count, model->shape->layers);
+    assert_int_equal(header->width, shape_kv_width(model->shape));
+    assert_int_equal(model_page_bytes(model) % KV_SLICE_ALIGN, 0);
+}
+
+static void expect_refused(const char *word) {
+    run();
+    assert_int_equal(result->failed, 1);
+    assert_int_equal(step_result_rows(result)[0].slot, 40);
+    assert_int_equal(step_result_rows(result)[0].token_count, 0);
+    if (!strstr(error.text, word)) fail_msg("expected '%s' in: %s", word, error.text);
+}
+
+#define REFUSED(word, ...)                                                                         \
+    do {                                                                                           \
+        make_plan();                                                                               \
+        struct step_row *row = &step_plan_rows(plan)[0];                                           \
+        __VA_ARGS__;                                                                               \
+        (void)row;                                                                                 \
+        expect_refused(word);                                                                      \
+    } while (0)
+
+static void test_bad_plans_are_refused(void **state) {
+    REFUSED("form", row->form = 7);
+    REFUSED("number of tokens", row->token_count = 0);
+    REFUSED("number of tokens", row->token_count = UINT32_MAX);
+    REFUSED("first token's index", row->token_index = 2);
+    REFUSED("first token's index", row->token_index = UINT32_MAX);
+    REFUSED("first position", row->first_position = UINT32_MAX - 1);
+    REFUSED("number of positions", row->first_position = 62);
+    REFUSED("end of its pages", row->page_index = 2);
+    REFUSED("end of its pages", row->page_index = UINT32_MAX);
+    REFUSED("end of its pages", row->page_count = UINT32_MAX);
+    REFUSED("asks for no logits", row->logits_count = 0);
+    REFUSED("token id", step_plan_tokens(plan)[1] = VOCAB);
+    REFUSED("a page is", step_plan_pages(plan)[0].index = 1000);
+    REFUSED("the schedule", plan->overlap = OVERLAP_KIND_COUNT);
+    REFUSED("cannot be cut", plan->overlap = OVERLAP_DECODE_FIVE_STAGE, plan->cuts[0].token = 1);
+    REFUSED("cannot be cut", plan->overlap = OVERLAP_OCTO_BATCH, plan->cuts[6].token = 64);
+    REFUSED("serving computes the last", row->logits_count = 2);
+}
+
+static int open_engine(void **state) {
+    char directory[1024];
+    snprintf(directory, sizeof directory, "%s/v3-fp8-odd-noq-g1-noyarn",
+             getenv("FATHOM_TEST_GOLDENS"));
+    struct model_options options = {.directory = directory,
+                                    .threads = 2,
+                                    .kv_bytes = 1 << 20,
+                                    .step_tokens_max = 64,
+                                    .step_rows_max = 4};
+    if (engine_open(&options, &engine, &error) != STATUS_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return -1;
+    }
+    check(model_shape(engine_model(engine))->vocab == VOCAB);
+    return 0;
+}
+
+static int close_engine(void **state) {
+    engine_close(engine);
+    return 0;
+}
+
+static void test_too_little_kv_memory(void **state) {
+    char directory[1024];
+    struct engine *other = NULL;
+    snprintf(directory, sizeof directory, "%s/v3-fp8-odd-noq-g1-noyarn",
+             getenv("FATHOM_TEST_GOLDENS"));
+    struct model_options options = {.directory = directory,
+                                    .threads = 1,
+                                    .kv_bytes = 4096,
+                                    .step_tokens_max = 64,
+                                    .step_rows_max = 4};
+    assert_int_equal(engine_open(&options, &other, &error), STATUS_TOO_LARGE);
+    assert_non_null(strstr(error.text, "--kv-memory"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_good_plan_is_answered),
+        cmocka_unit_test(test_choices_follow_biases_and_are_told),
+        cmocka_unit_test(test_headers_of_written_pages),
+        cmocka_unit_test(test_bad_plans_are_refused),
+        cmocka_unit_test(test_too_little_kv_memory),
+    };
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
+}

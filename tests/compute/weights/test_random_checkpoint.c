@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the writer of random checkpoints: what it writes opens as a whole checkpoint in every
+ * type and cut, the same seed gives the same weights, and FP8 weights are the BF16 ones, rounded
+ * further.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/number.h"
+#include "config_text.h"
+#include "compute/weights/checkpoint.h"
+#include "sandbox.h"
+
+#define FP8                                                                                        \
+    { "quantization_config", "{\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]}" }
+#define ODD                                                                                        \
+    {"hidden_size", "200"}, {"intermediate_size", "131"}, {                                        \
+        "moe_intermediate_size", "65"                                                              \
+    }
+
+static struct checkpoint *opened(const char *directory) {
+    struct checkpoint *checkpoint;
+    struct error error = {""};
+    if (checkpoint_open(directory, CHECKPOINT_WHOLE, &checkpoint, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+    return checkpoint;
+}
+
+static void every_type_and_cut_opens(void **state) {
+    static const enum tensor_type types[] = {TENSOR_BF16, TENSOR_F16, TENSOR_F32};
+    for (uint32_t shards = 1; shards <= 5; shards += 2)
+        for (size_t i = 0; i < ARRAY_COUNT(types); i++) {
+            sandbox_write(*state, (struct random_checkpoint){
+                                      .config = CONFIG(ODD, {"num_nextn_predict_layers", "1"}),
+                                      .shards = shards,
+                                      .type = types[i]});
+            struct checkpoint *checkpoint = opened(*state);
+            assert_true(checkpoint_has_mtp(checkpoint));
+            const struct tensor *tensor = checkpoint_tensor(checkpoint, "lm_head.weight");
+            assert_int_equal(tensor->type, types[i]);
+            const struct tensor *copy =
+                checkpoint_tensor(checkpoint, "model.layers.2.shared_head.head.weight");
+            assert_memory_equal(tensor->data, copy->data, tensor->bytes);
+            checkpoint_close(checkpoint);
+        }
+}
+
+/* Cut so that somewhere a weight and its scale lie in different files. */
+static void a_scale_may_lie_in_another_shard(void **state) {
+    bool apart = false;
+    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .shards = 40});
+    struct checkpoint *checkpoint = opened(*state);
+    for (uint32_t i = 0; i < checkpoint_tensor_count(checkpoint); i++) {
+        const struct tensor *tensor = checkpoint_tensor_at(checkpoint, i);
+        if (tensor->type != TENSOR_E4M3) continue;
+        const struct tensor *scale = checkpoint_scale(checkpoint, tensor);
+        assert_non_null(scale);
+        apart |= strcmp(scale->file, tensor->file) != 0;
+    }
+    assert_true(apart);
+    checkpoint_close(checkpoint);
+}
+
+static void seed_decides_all_bytes(void **state) {
+    struct bytes first, again, other;
+    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 7});
+    first = sandbox_read(*state, "model.safetensors");
+    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 7});
+    again = sandbox_read(*state, "model.safetensors");
+    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 8});
+    other = sandbox_read(*state, "model.safetensors");
+    assert_true(bytes_equal(first, again));
+    assert_int_equal(first.count, other.count);
+    assert_false(bytes_equal(first, other));
+    free((void *)(uintptr_t)first.data);
+    free((void *)(uintptr_t)again.data);
+    free((void *)(uintptr_t)other.data);
+}
+
+#define WEIGHT "model.layers.0.mlp.gate_proj.weight"
+#define ROWS 131
+#define COLUMNS 200
+
+static void fp8_is_the_same_weights_rounded(void **state) {
+    static float codes[ROWS * COLUMNS], plain[ROWS * COLUMNS], scales[4];
+    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG(ODD, FP8), .seed = 3});
+    struct checkpoint *checkpoint = opened(*state);
+    const struct tensor *weight = checkpoint_tensor(checkpoint, WEIGHT);
+    assert_int_equal(weight->type, TENSOR_E4M3);
+    tensor_to_float(weight, 0, ROWS * COLUMNS, codes);
+    tensor_to_float(checkpoint_scale(checkpoint, weight), 0, 4, scales);
+    checkpoint_close(checkpoint);
+    sandbox_write(*state,
+                  (struct random_checkpoint){.config = CONFIG(ODD), .seed = 3, .type = TENSOR_F32});
+    checkpoint = opened(*state);
+    tensor_to_float(checkpoint_tensor(checkpoint, WEIGHT), 0, ROWS * COLUMNS, plain);
+    checkpoint_close(checkpoint);
+    double sum = 0, squares = 0;
+    float largest[4] = {0};
+    for (uint32_t i = 0; i < ROWS * COLUMNS; i++) {
+        const uint32_t block = i / COLUMNS / 128 * 2 + i % COLUMNS / 128;
+        const float error = fabsf(codes[i] * scales[block] - plain[i]);
+        /* Half a step: 2^-4 of the value, or half of the subnormal grid of 2^-9. */
+        assert_true(error <= fabsf(plain[i]) * 0.0626f + scales[block] * 0x1p-10f);
+        largest[block] = fmaxf(largest[block], fabsf(codes[i]));
+        sum += (double)plain[i];
+        squares += (double)plain[i] * (double)plain[i];
+    }
+    for (int block = 0; block < 4; block++)
+        assert_true(largest[block] == 448.0f);
+    /* Mean 0, deviation 1.2 / sqrt(inputs) times the row factors' (e^0.35n: 1.13). */
+    const double deviation = sqrt(squares / (ROWS * COLUMNS)) * sqrt((double)COLUMNS);
+    assert_true(fabs(sum / (ROWS * COLUMNS)) < 0.005);
+    assert_true(deviation > 1.2 && deviation < 1.55);
+}
+
+static void mtp_can_be_left_out(void **state) {
+    sandbox_write(*state,
+                  (struct random_checkpoint){.config = CONFIG({"num_nextn_predict_layers", "1"}),
+                                             .without_mtp = true});
+    struct checkpoint *checkpoint = opened(*state);
+    assert_int_equal(checkpoint_shape(checkpoint)->mtp_layers, 1);
+    assert_false(checkpoint_has_mtp(checkpoint));
+    checkpoint_close(checkpoint);
+}
+
+/* A rest of the other form would shadow what was written last. */
+static void the_last_write_counts(void **state) {
+    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG_BASE, .shards = 2});
+    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG({"vocab_size", "48"})});
+    checkpoint_close(opened(*state));
+    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG_BASE, .shards = 2});
+    checkpoint_close(opened(*state));
+}
+
+static void named_shapes(void **state) {
+    char text[RANDOM_CHECKPOINT_CONFIG_BYTES];
+    struct shape shape;
+    struct error error;
+    size_t bytes = random_checkpoint_config("dsv3b", true, false, text);
+    assert_int_equal(shape_parse((struct bytes){text, bytes}, "dsv3b", &shape, &error), STATUS_OK);
+    assert_true(shape.fp8 && shape.hidden == 1024 && shape.layers == 8 && shape.mtp_layers == 0);
+    bytes = random_checkpoint_config("tiny", false, true, text);
+    assert_int_equal(shape_parse((struct bytes){text, bytes}, "tiny", &shape, &error), STATUS_OK);
+    assert_true(!shape.fp8 && shape.mtp_layers == 1);
+    assert_int_equal(random_checkpoint_config("huge", false, false, text), 0);
+}
+
+static void refuses_what_it_cannot_write(void **state) {
+    struct error error;
+    struct random_checkpoint plan = {.directory = "/dev/null/x", .config = CONFIG_BASE};
+    assert_int_equal(random_checkpoint_write(&plan, &error), STATUS_IO);
+    assert_non_null(strstr(error.text, "/dev/null/x"));
+    plan.directory = *state;
+    plan.config = CONFIG({"hidden_act", "\"gelu\""});
+    assert_int_equal(random_checkpoint_write(&plan, &error), STATUS_UNSUPPORTED);
+}
+
+#define IN_SANDBOX(test) cmocka_unit_test_setup_teardown(test, sandbox_make, sandbox_remove)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        IN_SANDBOX(every_type_and_cut_opens),
+        IN_SANDBOX(a_scale_may_lie_in_another_shard),
+        IN_SANDBOX(seed_decides_all_bytes),
+        IN_SANDBOX(fp8_is_the_same_weights_rounded),
+        IN_SANDBOX(mtp_can_be_left_out),
+        IN_SANDBOX(the_last_write_counts),
+        IN_SANDBOX(named_shapes),
+        IN_SANDBOX(refuses_what_it_cannot_write),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the checkpoint in memory: it has every tensor that the shape asks for, with its scales,
+ * all values finite, FP8 weights of the size that keeps a product's results near its inputs', and
+ * a model opens on it and runs.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "compute/weights/layout.h"
+#include "compute/model/model.h"
+#include "compute/weights/random_checkpoint.h"
+#include "compute/weights/random_tensors.h"
+
+static struct shape shape_of(const char *name, bool fp8) {
+    char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
+    size_t bytes = random_checkpoint_config(name, fp8, false, config);
+    struct error error = {""};
+    struct shape shape;
+    assert_true(bytes > 0);
+    if (shape_parse((struct bytes){config, bytes}, name, &shape, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+    return shape;
+}
+
+static enum status find(void *context, const struct layout_tensor *wanted, struct error *error) {
+    const struct tensor *tensor = checkpoint_tensor(context, wanted->name);
+    assert_non_null(tensor);
+    assert_int_equal(tensor->shape[0], wanted->rows);
+    assert_int_equal(tensor->shape[1], wanted->columns);
+    assert_int_equal(tensor_check_finite(tensor, error), STATUS_OK);
+    if (tensor->type != TENSOR_E4M3) return STATUS_OK;
+    const struct tensor *scale = checkpoint_scale(context, tensor);
+    assert_non_null(scale);
+    assert_int_equal(scale->shape[0], divide_up(wanted->rows, QUANT_GROUP));
+    assert_int_equal(scale->shape[1], divide_up(wanted->columns, QUANT_GROUP));
+    float values[64], factor, squares = 0;
+    tensor_to_float(tensor, 0, 64, values);
+    tensor_to_float(scale, 0, 1, &factor);
+    for (int i = 0; i < 64; i++)
+        squares += values[i] * values[i] * factor * factor;
+    assert_true(fabsf(squares / 64 * (float)wanted->columns - 1) < 0.5f);
+    return STATUS_OK;
+}
+
+static void every_tensor_is_there(void **state) {
+    for (int fp8 = 0; fp8 < 2; fp8++) {
+        struct shape shape = shape_of("tiny", fp8);
+        struct checkpoint *checkpoint;
+        struct error error = {""};
+        assert_int_equal(random_tensors_open(&shape, &checkpoint, &error), STATUS_OK);
+        assert_int_equal(layout_each(&shape, find, checkpoint, &error), STATUS_OK);
+        assert_false(checkpoint_has_mtp(checkpoint));
+        checkpoint_close(checkpoint);
+    }
+}
+
+/* The logits of one prompt token: finite, and not all the same. */
+static void a_model_runs_on_it(void **state) {
+    struct shape shape = shape_of("tiny", true);
+    struct error error = {""};
+    struct model *model;
+    struct model_options options = {.activations = ACTIVATIONS_FP8,
+                                    .threads = 1,
+                                    .kv_bytes = 1 << 20,
+                                    .step_tokens_max = 4,
+                                    .step_rows_max = 1};
+    assert_int_equal(random_tensors_open(&shape, &options.checkpoint, &error), STATUS_OK);
+    if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
+    _Alignas(8) char memory[4096] = {0};
+    struct step_plan *plan = (struct step_plan *)(void *)memory;
+    assert_true(step_plan_bytes(1, 1, 1) <= sizeof memory);
+    plan->row_count = plan->token_count = plan->page_count = 1;
+    step_plan_rows(plan)[0] =
+        (struct step_row){.token_count = 1, .page_count = 1, .logits_count = 1};
+    float *logits = calloc(shape.vocab, sizeof *logits);
+    if (model_step(model, plan, logits, NULL, &error) != STATUS_OK) fail_msg("%s", error.text);
+    float least = logits[0], most = logits[0];
+    for (uint32_t i = 0; i < shape.vocab; i++) {
+        assert_true(isfinite(logits[i]));
+        least = fminf(least, logits[i]);
+        most = fmaxf(most, logits[i]);
+    }
+    assert_true(most > least);
+    free(logits);
+    model_close(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_tensor_is_there),
+                                       cmocka_unit_test(a_model_runs_on_it)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the reading of config.json: each release's keys give the shape its own code would run,
+ * RoPE and YaRN constants equal the outside goldens, and what we cannot run is refused by name.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "base/tree.h"
+#include "config_text.h"
+#include "compute/weights/shape.h"
+
+static const char *golden_path;
+
+static struct shape parsed(struct bytes config) {
+    struct shape shape;
+    struct error error = {""};
+    if (shape_parse(config, "config.json", &shape, &error) != STATUS_OK)
+        fail_msg("%s\n%.*s", error.text, (int)config.count, config.data);
+    return shape;
+}
+
+static const char *refusal(struct bytes config, enum status expected) {
+    static struct error error;
+    struct shape shape;
+    memset(&shape, 0x5A, sizeof shape);
+    enum status status = shape_parse(config, "dir/config.json", &shape, &error);
+    if (status != expected)
+        fail_msg("status %s (%s), expected %s: %.*s", status_name(status), error.text,
+                 status_name(expected), (int)config.count, config.data);
+    for (size_t i = 0; i < sizeof shape; i++) /* outputs are set only on success */
+        assert_int_equal(((const unsigned char *)&shape)[i], 0x5A);
+    assert_null(strchr(error.text, '\n'));
+    return error.text;
+}
+
+static void base_and_defaults(void **state) {
+    struct shape shape = parsed(CONFIG_BASE);
+    assert_false(shape.is_v2);
+    assert_int_equal(shape.vocab, 40);
+    assert_int_equal(shape.hidden, 24);
+    assert_int_equal(shape.q_rank, 12);
+    assert_int_equal(shape_kv_width(&shape), 20);
+    assert_int_equal(shape_query_dim(&shape), 12);
+    assert_int_equal(shape.mtp_layers, 0);
+    assert_true(shape.scoring == ROUTER_SIGMOID && shape.method == ROUTER_NOAUX_TC);
+    assert_true(shape.normalize_weights);
+    assert_true(shape.routed_scaling == 2.5f);
+    assert_true(shape.rms_epsilon == 1e-6f);
+    assert_true(shape.rope_theta == 10000.0f && !shape.yarn && shape.rope_interleaved);
+    assert_false(shape.tied_head || shape.fp8 || shape.activation_scale_ue8m0);
+    assert_int_equal(shape.bos_token, UINT32_MAX);
+    assert_int_equal(shape.eos_token_count, 1);
+    assert_int_equal(shape.eos_tokens[0], 1);
+    assert_false(shape_layer_is_moe(&shape, 0));
+    assert_true(shape_layer_is_moe(&shape, 1));
+    assert_true(shape_layer_is_moe(&shape, 2)); /* where an MTP layer would be */
+}
+
+static void v3_defaults_of_absent_keys(void **state) {
+    struct shape shape = parsed(
+        CONFIG({"n_group", NULL}, {"topk_group", NULL}, {"topk_method", NULL},
+               {"scoring_func", NULL}, {"n_routed_experts", "16"}, {"first_k_dense_replace", NULL},
+               {"q_lora_rank", NULL}, {"max_position_embeddings", NULL}, {"eos_token_id", NULL}));
+    assert_int_equal(shape.groups, 8);
+    assert_int_equal(shape.groups_kept, 4);
+    assert_true(shape.scoring == ROUTER_SIGMOID && shape.method == ROUTER_NOAUX_TC);
+    assert_int_equal(shape.first_moe_layer, 3);
+    assert_int_equal(shape.q_rank, 0);
+    assert_int_equal(shape.context_max, 4096);
+    assert_int_equal(shape.eos_token_count, 0);
+    shape = parsed(CONFIG({"n_group", "null"}, {"q_lora_rank", "null"}));
+    assert_int_equal(shape.groups, 1);
+    assert_int_equal(shape.groups_kept, 1);
+    assert_int_equal(shape.q_rank, 0);
+}
+
+#define V2                                                                                         \
+    { "architectures", "[\"DeepseekV2ForCausalLM\"]" }
+
+static void v2_defaults_and_methods(void **state) {
+    struct shape shape = parsed(
+        CONFIG(V2, {"topk_method", NULL}, {"scoring_func", NULL}, {"first_k_dense_replace", NULL}));
+    assert_true(shape.is_v2 && shape.scoring == ROUTER_SOFTMAX && shape.method == ROUTER_GREEDY);
+    assert_false(shape.normalize_weights);
+    assert_true(shape.routed_scaling == 1.0f);
+    assert_int_equal(shape.first_moe_layer, 0);
+    assert_int_equal(shape.groups, 1); /* greedy knows no groups, whatever n_group says */
+    shape = parsed(CONFIG(V2, {"topk_method", "\"gready\""}, {"scoring_func", "\"softmax\""}));
+    assert_true(shape.method == ROUTER_GREEDY);
+    shape = parsed(CONFIG(V2, {"topk_method", "\"group_limited_greedy\""},
+                          {"scoring_func", "\"softmax\""}, {"routed_scaling_factor", "16.0"}));
+    assert_true(shape.method == ROUTER_GROUP_LIMITED && shape.routed_scaling == 16.0f);
+    assert_int_equal(shape.groups, 4);
+    assert_int_equal(shape.groups_kept, 2);
+}
+
+/* V2's published code normalizes or scales, never both; V3's does both. */
+static void weights_as_each_release_treats_them(void **state) {
+    struct shape shape =
+        parsed(CONFIG(V2, {"topk_method", "\"greedy\""}, {"norm_topk_prob", "true"},
+                      {"routed_scaling_factor", "16.0"}));
+    assert_true(shape.normalize_weights && shape.routed_scaling == 1.0f);
+    shape = parsed(CONFIG(V2, {"topk_method", "\"greedy\""}, {"norm_topk_prob", "true"},
+                          {"num_experts_per_tok", "1"}, {"routed_scaling_factor", "16.0"}));
+    assert_true(!shape.normalize_weights && shape.routed_scaling == 16.0f);
+    shape = parsed(CONFIG({"norm_topk_prob", "true"}, {"routed_scaling_factor", "16.0"}));
+    assert_true(shape.normalize_weights && shape.routed_scaling == 16.0f);
+    shape = parsed(CONFIG({"norm_topk_prob", "false"}));
+    assert_true(!shape.normalize_weights && shape.routed_scaling == 2.5f);
+}
+
+static void dense_and_sparse_layers(void **state) {
+    struct shape shape =
+        parsed(CONFIG({"n_routed_experts", "null"}, {"moe_intermediate_size", NULL},
+                      {"num_experts_per_tok", NULL}));
+    assert_int_equal(shape.experts, 0);
+    for (uint32_t layer = 0; layer < 3; layer++)
+        assert_false(shape_layer_is_moe(&shape, layer));
+    shape = parsed(CONFIG({"first_k_dense_replace", "9"}, {"num_nextn_predict_layers", "1"}));
+    assert_false(shape_layer_is_moe(&shape, 1));
+    shape = parsed(CONFIG({"num_hidden_layers", "6"}, {"moe_layer_freq", "2"}));
+    const bool expected[] = {false, false, true, false, true, false};
+    for (uint32_t layer = 0; layer < 6; layer++)
+        assert_int_equal(shape_layer_is_moe(&shape, layer), expected[layer]);
+    /* All layers MoE: intermediate_size is not needed. */
+    parsed(CONFIG({"first_k_dense_replace", "0"}, {"intermediate_size", NULL}));
+}
+
+static void eos_as_number_or_list(void **state) {
+    struct error error = {""};
+    struct shape shape = parsed(CONFIG({"eos_token_id", "[3, 5, 3, 99999]"}));
+    assert_int_equal(shape.eos_token_count, 2); /* each once; beyond the vocabulary never comes */
+    assert_int_equal(shape.eos_tokens[1], 5);
+    assert_int_equal(shape_add_generation(BYTES_LITERAL("{\"eos_token_id\": [5, 7], \"top_p\": 1}"),
+                                          "generation_config.json", &shape, &error),
+                     STATUS_OK);
+    assert_int_equal(shape.eos_token_count, 3);
+    assert_int_equal(shape.eos_tokens[2], 7);
+    assert_int_equal(shape_add_generation(BYTES_LITERAL("{\"eos_token_id\": [8, -1]}"),
+                                          "generation_config.json", &shape, &error),
+                     STATUS_INVALID);
+    assert_string_equal(
+        error.text, "generation_config.json: eos_token_id: expected token ids from 0 on, found -1");
+    assert_int_equal(shape.eos_token_count, 3);
+    shape = parsed(CONFIG({"eos_token_id", "null"}, {"bos_token_id", "0"}));
+    assert_int_equal(shape.eos_token_count, 0);
+    assert_int_equal(shape.bos_token, 0);
+}
+
+#define QUANTIZED(rest)                                                                            \
+    {                                                                                              \
+        "quantization_config", "{\"quant_method\": \"fp8\", \"fmt\": \"e4m3\", "                   \
+                               "\"activation_scheme\": \"dynamic\", " rest "}"                     \
+    }
+
+static void quantization(void **state) {
+    struct shape shape = parsed(CONFIG(QUANTIZED("\"weight_block_size\": [128, 128]")));
+    assert_true(shape.fp8 && !shape.activation_scale_ue8m0);
+    shape =
+        parsed(CONFIG(QUANTIZED("\"weight_block_size\": [128, 128], \"scale_fmt\": \"ue8m0\"")));
+    assert_true(shape.fp8 && shape.activation_scale_ue8m0);
+    shape = parsed(CONFIG({"quantization_config", "null"}));
+    assert_false(shape.fp8);
+}
+
+struct rejection {
+    const char *key, *json;
+    enum status status;
+    const char *message;
+};
+
+#define SCALING(rest) "{\"type\": \"yarn\", \"factor\": 40" rest "}"
+
+static const struct rejection rejections[] = {
+    {"architectures", "[\"LlamaForCausalLM\"]", STATUS_UNSUPPORTED,
+     "dir/config.json: architectures: expected [\"DeepseekV3ForCausalLM\"] or "
+     "[\"DeepseekV2ForCausalLM\"], found 'LlamaForCausalLM'"},
+    {"architectures", "[\"DeepseekV32ForCausalLM\"]", STATUS_UNSUPPORTED,
+     "found 'DeepseekV32ForCausalLM'"},
+    {"architectures", NULL, STATUS_UNSUPPORTED, "architectures: expected"},
+    {"architectures", "[]", STATUS_UNSUPPORTED, "found an array"},
+    {"hidden_size", NULL, STATUS_INVALID,
+     "dir/config.json: hidden_size: expected an integer from 1 to 65536, found nothing"},
+    {"hidden_size", "0", STATUS_INVALID, "found 0"},
+    {"hidden_size", "-5", STATUS_INVALID, "found -5"},
+    {"hidden_size", "24.0", STATUS_INVALID, "found 24"},
+    {"hidden_size", "\"24\"", STATUS_INVALID, "found '24'"},
+    {"hidden_size", "[24]", STATUS_INVALID, "found an array"},
+    {"vocab_size", "9223372036854775807", STATUS_INVALID, "found 9223372036854775807"},
+    {"num_hidden_layers", "257", STATUS_INVALID, "expected an integer from 1 to 256, found 257"},
+    {"num_nextn_predict_layers", "255", STATUS_INVALID, "expected an integer from 0 to 254"},
+    {"qk_rope_head_dim", "5", STATUS_INVALID,
+     "expected an even number (RoPE turns pairs), found 5"},
+    {"attention_bias", "true", STATUS_UNSUPPORTED, "attention_bias: expected false"},
+    {"attention_bias", "0", STATUS_INVALID, "attention_bias: expected true or false, found 0"},
+    {"hidden_act", "\"gelu\"", STATUS_UNSUPPORTED, "hidden_act: expected silu, found 'gelu'"},
+    {"scoring_func", "\"tanh\"", STATUS_UNSUPPORTED,
+     "scoring_func: expected sigmoid or softmax, found 'tanh'"},
+    {"topk_method", "\"noaux\"", STATUS_UNSUPPORTED,
+     "topk_method: expected noaux_tc or group_limited_greedy or greedy or gready, found 'noaux'"},
+    {"n_group", "3", STATUS_INVALID, "n_group: expected a divisor of n_routed_experts, found 3"},
+    {"n_group", "8", STATUS_INVALID, "groups of two experts or more"},
+    {"topk_group", "5", STATUS_INVALID, "topk_group: expected an integer from 1 to 4, found 5"},
+    {"num_experts_per_tok", "5", STATUS_INVALID, "no more experts than topk_group groups hold"},
+    {"num_experts_per_tok", "9", STATUS_INVALID, "expected an integer from 1 to 8, found 9"},
+    {"n_routed_experts", "2000", STATUS_INVALID, "expected an integer from 0 to 1024"},
+    {"rms_norm_eps", "\"x\"", STATUS_INVALID, "rms_norm_eps: expected a number from 0 to 1"},
+    {"rope_theta", "0", STATUS_INVALID, "rope_theta: expected a number"},
+    {"rope_scaling", "{\"type\": \"linear\", \"factor\": 2}", STATUS_UNSUPPORTED,
+     "dir/config.json: rope_scaling.type: expected default or yarn, found 'linear'"},
+    {"rope_scaling", "{\"rope_type\": \"longrope\"}", STATUS_UNSUPPORTED,
+     "rope_scaling.rope_type: expected default or yarn, found 'longrope'"},
+    {"rope_parameters", "{\"rope_type\": \"llama3\"}", STATUS_UNSUPPORTED,
+     "rope_parameters.rope_type: expected default or yarn, found 'llama3'"},
+    {"rope_scaling", "\"yarn\"", STATUS_INVALID,
+     "rope_scaling: expected an object or null, found 'yarn'"},
+    {"rope_scaling", SCALING(""), STATUS_INVALID,
+     "rope_scaling.original_max_position_embeddings: expected an integer"},
+    {"rope_scaling", "{\"type\": \"yarn\", \"original_max_position_embeddings\": 64}",
+     STATUS_INVALID, "rope_scaling.factor: expected a number from 1 to 1e+06, found nothing"},
+    {"rope_scaling", SCALING(", \"original_max_position_embeddings\": 64, \"beta_fast\": 0"),
+     STATUS_INVALID, "rope_scaling.beta_fast"},
+    {"quantization_config", "{\"quant_method\": \"gptq\"}", STATUS_UNSUPPORTED,
+     "dir/config.json: quantization_config.quant_method: expected fp8, found 'gptq'"},
+    {"quantization_config", "{}", STATUS_UNSUPPORTED, "quant_method: expected fp8, found nothing"},
+    {"quantization_config", "{\"quant_method\": \"fp8\"}", STATUS_UNSUPPORTED,
+     "weight_block_size: expected [128, 128], found no list of two"},
+    {"quantization_config", "{\"quant_method\": \"fp8\", \"weight_block_size\": [64, 128]}",
+     STATUS_UNSUPPORTED, "weight_block_size: expected [128, 128], found [64, 128]"},
+    {"quantization_config", "{\"quant_method\": \"fp8\", \"fmt\": \"e5m2\"}", STATUS_UNSUPPORTED,
+     "fmt: expected e4m3, found 'e5m2'"},
+    {"quantization_config", "{\"quant_method\": \"fp8\", \"activation_scheme\": \"static\"}",
+     STATUS_UNSUPPORTED, "activation_scheme: expected dynamic, found 'static'"},
+    {"eos_token_id", "\"</s>\"", STATUS_INVALID, "an integer or a list of integers, found '</s>'"},
+    {"eos_token_id", "[2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18]", STATUS_TOO_LARGE,
+     "at most 16 different ids"},
+    {"max_position_embeddings", "2000000", STATUS_INVALID, "expected an integer from 1 to 1048576"},
+};
+
+static void refuses_by_name(void **state) {
+    for (size_t i = 0; i < ARRAY_COUNT(rejections); i++) {
+        const struct rejection *row = &rejections[i];
+        const char *text = refusal(CONFIG({row->key, row->json}), row->status);
+        if (!strstr(text, row->message)) fail_msg("'%s' lacks '%s'", text, row->message);
+    }
+    assert_non_null(
+        strstr(refusal(BYTES_LITERAL("[1]"), STATUS_INVALID), "expected a JSON object"));
+    assert_non_null(strstr(refusal(BYTES_LITERAL("{\"a\":"), STATUS_INVALID), "not valid JSON"));
+    assert_non_null(strstr(refusal((struct bytes){NULL, 0}, STATUS_INVALID), "not valid JSON"));
+}
+
+static double number_of(const struct tree *object, const char *key) {
+    double value = 0;
+    assert_true(tree_get_number(tree_member(object, key), &value));
+    return value;
+}
+
+static void assert_close(double found, double expected, const char *name) {
+    if (!(found >= expected * (1 - 2.5e-7) && found <= expected * (1 + 2.5e-7)))
+        fail_msg("%s: found %.9g, expected %.9g", name, found, expected);
+}
+
+static void add_scaling(const struct tree *scaling, const char *form, char *out, size_t room) {
+    static const char *const keys[] = {"factor", "mscale", "mscale_all_dim",
+                                       "original_max_position_embeddings"};
+    size_t at = format_text(out, room, "{\"%s\": \"yarn\"", form);
+    for (size_t i = 0; i < ARRAY_COUNT(keys); i++)
+        if (tree_member(scaling, keys[i]))
+            at += format_text(out + at, room - at, ", \"%s\": %.9g", keys[i],
+                              number_of(scaling, keys[i]));
+    format_text(out + at, room - at, "}");
+}
+
+static void check_rope(const struct tree *golden) {
+    const struct tree *scaling = tree_member(golden, "rope_scaling");
+    const struct tree *frequencies = tree_member(golden, "inv_freq");
+    struct bytes name;
+    char dim[32], nope[32], theta[32], yarn[512] = "null";
+    format_text(dim, sizeof dim, "%g", number_of(golden, "dim"));
+    format_text(nope, sizeof nope, "%g", number_of(golden, "qk_nope_head_dim"));
+    format_text(theta, sizeof theta, "%.17g", number_of(golden, "base"));
+    if (!tree_is_null(scaling)) add_scaling(scaling, "type", yarn, sizeof yarn);
+    struct shape shape = parsed(CONFIG({"qk_rope_head_dim", dim}, {"qk_nope_head_dim", nope},
+                                       {"rope_theta", theta}, {"rope_scaling", yarn}));
+    assert_true(tree_get_string(tree_member(golden, "name"), &name));
+    assert_int_equal(tree_count(frequencies), shape.rope_dim / 2);
+    for (uint32_t i = 0; i < shape.rope_dim / 2; i++) {
+        double expected;
+        assert_true(tree_get_number(tree_at(frequencies, i), &expected));
+        assert_close((double)shape.rope_frequency[i], expected, name.data);
+    }
+    assert_close((double)shape.attention_scale, number_of(golden, "softmax_scale"), name.data);
+    assert_close((double)shape.rope_amplitude, number_of(golden, "cos_sin_multiplier"), name.data);
+    assert_int_equal(shape.yarn, !tree_is_null(scaling));
+}
+
+static void rope_equals_the_goldens(void **state) {
+    FILE *file = fopen(golden_path, "rb");
+    assert_non_null(file);
+    const size_t text_bytes = 4 << 20, memory_bytes = 64 << 20;
+    char *text = malloc(text_bytes), *memory = malloc(memory_bytes);
+    struct bytes json = {text, fread(text, 1, text_bytes, file)};
+    fclose(file);
+    struct arena arena;
+    struct error error;
+    const struct tree *root;
+    arena_over(&arena, memory, memory_bytes);
+    assert_int_equal(tree_parse(&arena, json, "ops.json", &root, &error), STATUS_OK);
+    const struct tree *cases = tree_member(root, "rope");
+    assert_true(tree_count(cases) >= 7);
+    for (size_t i = 0; i < tree_count(cases); i++)
+        check_rope(tree_at(cases, i));
+    free(text);
+    free(memory);
+}
+
+#define YARN_KEYS "\"factor\": 40, \"original_max_position_embeddings\": 64"
+
+static void assert_same_rope(const struct shape *a, const struct shape *b) {
+    assert_int_equal(a->yarn, b->yarn);
+    assert_int_equal(a->yarn_original_context, b->yarn_original_context);
+    assert_true(a->rope_theta == b->rope_theta && a->yarn_factor == b->yarn_factor);
+    assert_true(a->rope_amplitude == b->rope_amplitude && a->attention_scale == b->attention_scale);
+    assert_memory_equal(a->rope_frequency, b->rope_frequency, sizeof a->rope_frequency);
+}
+
+/* One YaRN in every spelling gives the same rotation. */
+static void rope_spellings_agree(void **state) {
+    struct shape old = parsed(
+        CONFIG({"rope_theta", "5000"}, {"rope_scaling", "{\"type\": \"yarn\", " YARN_KEYS "}"}));
+    const struct shape others[] = {
+        parsed(CONFIG({"rope_theta", "5000.0"},
+                      {"rope_scaling", "{\"rope_type\": \"yarn\", " YARN_KEYS "}"})),
+        parsed(CONFIG(
+            {"rope_parameters", "{\"rope_type\": \"yarn\", \"rope_theta\": 5000, " YARN_KEYS "}"})),
+        parsed(CONFIG({"rope_theta", "5000"}, {"rope_scaling", "null"},
+                      {"rope_parameters", "{\"rope_type\": \"yarn\", " YARN_KEYS
+                                          ", \"beta_fast\": 32, \"beta_slow\": 1}"})),
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(others); i++)
+        assert_same_rope(&others[i], &old);
+    const struct shape plain = parsed(CONFIG_BASE);
+    const struct shape spelled[] = {
+        parsed(CONFIG({"rope_scaling", "{\"type\": \"default\"}"})),
+        parsed(CONFIG({"rope_scaling", "{}"})),
+        parsed(
+            CONFIG({"rope_parameters", "{\"rope_type\": \"default\", \"rope_theta\": 10000.0}"})),
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(spelled); i++)
+        assert_same_rope(&spelled[i], &plain);
+    assert_false(parsed(CONFIG({"rope_interleave", "false"})).rope_interleaved);
+    struct shape factor = parsed(CONFIG(
+        {"rope_scaling", "{\"type\": \"yarn\", \"attention_factor\": 1.25, " YARN_KEYS "}"}));
+    assert_true(factor.rope_amplitude == 1.25f);
+    assert_true(factor.attention_scale == plain.attention_scale);
+}
+
+int main(int argc, char **argv) {
+    check(argc == 2);
+    golden_path = argv[1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(base_and_defaults),
+        cmocka_unit_test(v3_defaults_of_absent_keys),
+        cmocka_unit_test(v2_defaults_and_methods),
+        cmocka_unit_test(weights_as_each_release_treats_them),
+        cmocka_unit_test(dense_and_sparse_layers),
+        cmocka_unit_test(eos_as_number_or_list),
+        cmocka_unit_test(quantization),
+        cmocka_unit_test(refuses_by_name),
+        cmocka_unit_test(rope_equals_the_goldens),
+        cmocka_unit_test(rope_spellings_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

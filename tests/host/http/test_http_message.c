@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the reading of HTTP: what a request says is read right, and whatever two readers could
+ * understand differently is refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "host/http/http_message.h"
+
+static struct http_head head;
+
+static uint32_t read_status(const char *text) {
+    size_t bytes = http_message_head_bytes(bytes_of(text), 0);
+    assert_int_equal(bytes, strlen(text));
+    return http_message_read_head(bytes_of(text), &head).status;
+}
+
+static void assert_slice(struct bytes slice, const char *expected) {
+    assert_true(bytes_equal(slice, bytes_of(expected)));
+}
+
+static void reads_a_request(void **state) {
+    assert_int_equal(read_status("POST /v1/chat/completions?x=1 HTTP/1.1\r\nhOST: a:1\r\n"
+                                 "Authorization:\t Bearer key \r\nContent-Length: 12\r\n"
+                                 "Origin: http://b\r\nIf-None-Match: \"t\"\r\n"
+                                 "x-fathom-RECEIPT: 1\r\n"
+                                 "Expect: 100-Continue\r\n\r\n"),
+                     0);
+    assert_int_equal(head.verb, HTTP_VERB_POST);
+    assert_slice(head.path, "/v1/chat/completions");
+    assert_slice(head.authorization, "Bearer key");
+    assert_slice(head.origin, "http://b");
+    assert_slice(head.if_none_match, "\"t\"");
+    assert_int_equal(head.body_bytes, 12);
+    assert_true(head.keep_alive && head.expects_continue && !head.chunked);
+    assert_true(head.wants_receipt);
+    read_status("GET / HTTP/1.1\r\nHost: a\r\nX-Fathom-Receipt: 0\r\n\r\n");
+    assert_false(head.wants_receipt);
+}
+
+static void knows_when_the_connection_stays(void **state) {
+    assert_int_equal(read_status("GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n"), 0);
+    assert_false(head.keep_alive);
+    assert_int_equal(read_status("GET / HTTP/1.0\r\n\r\n"), 0);
+    assert_false(head.keep_alive);
+    assert_int_equal(read_status("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), 0);
+    assert_true(head.keep_alive);
+}
+
+static void reads_absolute_targets_and_other_methods(void **state) {
+    assert_int_equal(read_status("GET http://a:80/p?q HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
+    assert_slice(head.path, "/p");
+    assert_int_equal(read_status("GET http://a HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
+    assert_slice(head.path, "/");
+    assert_int_equal(read_status("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
+    assert_int_equal(head.verb, HTTP_VERB_OPTIONS);
+    assert_int_equal(read_status("\r\nDELETE /x HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
+    assert_int_equal(head.verb, HTTP_VERB_OTHER);
+}
+
+static void refuses_what_is_not_http(void **state) {
+    static const struct {
+        const char *text;
+        uint32_t status;
+    } cases[] = {
+        {"GET /\r\n\r\n", 400},
+        {"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET / HTTP/1.1 \r\nHost: a\r\n\r\n", 400},
+        {"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505},
+        {"G\x01T / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET x HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nnothing\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", 417},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
+        if (read_status(cases[i].text) != cases[i].status)
+            fail_msg("%s: not %u", cases[i].text, (unsigned)cases[i].status);
+}
+
+static void refuses_bodies_of_unclear_length(void **state) {
+    static const struct {
+        const char *headers;
+        uint32_t status;
+    } cases[] = {
+        {"Content-Length: 5\r\nContent-Length: 5\r\n", 400},
+        {"Content-Length: 5, 5\r\n", 400},
+        {"Content-Length: +5\r\n", 400},
+        {"Content-Length: -1\r\n", 400},
+        {"Content-Length: 0x5\r\n", 400},
+        {"Content-Length:\r\n", 400},
+        {"Content-Length: 9999999999999999999999\r\n", 400},
+        {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", 400},
+        {"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", 400},
+        {"Transfer-Encoding: gzip, chunked\r\n", 501},
+        {"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", 501},
+        {"Transfer-Encoding: identity\r\n", 501},
+    };
+    char text[256];
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        snprintf(text, sizeof text, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n", cases[i].headers);
+        if (read_status(text) != cases[i].status)
+            fail_msg("%s: not %u", text, (unsigned)cases[i].status);
+    }
+    assert_int_equal(read_status("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
+}
+
+static void finds_the_end_piece_by_piece(void **state) {
+    const char text[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\nrest";
+    size_t end = strlen(text) - 4, searched = 0;
+    for (size_t count = 0; count < end; count++) {
+        assert_int_equal(http_message_head_bytes((struct bytes){text, count}, searched), 0);
+        searched = count;
+    }
+    assert_int_equal(http_message_head_bytes((struct bytes){text, end}, searched), end);
+}
+
+/* Decodes `text`, cut into pieces of `step` bytes. Returns the bytes taken. */
+static size_t decode(const char *text, size_t step, struct http_chunks *chunks, char *body) {
+    size_t at = 0, count = strlen(text);
+    *chunks = (struct http_chunks){0};
+    *body = 0;
+    while (at < count && !chunks->done && !chunks->broken) {
+        size_t end = at + step < count ? at + step : count;
+        while (at < end && !chunks->done && !chunks->broken) {
+            struct bytes piece;
+            size_t taken = http_chunks_take(chunks, (struct bytes){text + at, end - at}, &piece);
+            strncat(body, piece.data, piece.count);
+            at += taken;
+        }
+    }
+    return at;
+}
+
+static void decodes_chunks_however_they_come(void **state) {
+    const char text[] = "5\r\nhello\r\n0006;ext=\"x\"\r\n world\r\n0\r\nTrailer: x\r\n\r\nnext";
+    for (size_t step = 1; step < sizeof text; step++) {
+        struct http_chunks chunks;
+        char body[64];
+        assert_int_equal(decode(text, step, &chunks, body), strlen(text) - 4);
+        assert_true(chunks.done && !chunks.broken);
+        assert_string_equal(body, "hello world");
+    }
+}
+
+static void refuses_broken_chunks(void **state) {
+    static const char *const cases[] = {
+        "x\r\n",  "\r\n",         "5\nhello",          "5\r\nhello0\r\n", "5\r\nhello\n",
+        "-5\r\n", "0x5\r\nhello", "1234567890123\r\n", "0\r\nA: b\n\r\n", "0\r\n\rX",
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct http_chunks chunks;
+        char body[64];
+        decode(cases[i], 1, &chunks, body);
+        if (!chunks.broken) fail_msg("taken for whole: %s", cases[i]);
+    }
+}
+
+static void bounds_what_surrounds_chunks(void **state) {
+    static char text[40000];
+    struct http_chunks chunks;
+    char body[8];
+    memset(text, 'a', sizeof text - 1);
+    memcpy(text, "1;", 2);
+    decode(text, 1000, &chunks, body);
+    assert_true(chunks.broken);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_a_request),
+        cmocka_unit_test(knows_when_the_connection_stays),
+        cmocka_unit_test(reads_absolute_targets_and_other_methods),
+        cmocka_unit_test(refuses_what_is_not_http),
+        cmocka_unit_test(refuses_bodies_of_unclear_length),
+        cmocka_unit_test(finds_the_end_piece_by_piece),
+        cmocka_unit_test(decodes_chunks_however_they_come),
+        cmocka_unit_test(refuses_broken_chunks),
+        cmocka_unit_test(bounds_what_surrounds_chunks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the HTTP server: requests become records and records answers, limits and deadlines hold,
+ * clients that leave or do not read are noticed. The gateway is played by the test itself. Whatever
+ * must happen is waited for with patience, so that a busy machine fails nothing; only what must not
+ * happen is given a short time.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <event2/event.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "contract/machine.h"
+#include "host/http/http_server.h"
+#include "host/wire/record_queue.h"
+
+static struct event_base *base;
+static struct http_server *server;
+static struct record_queue delivered;
+static enum status deliver_status;
+static struct error error;
+
+static enum status deliver(void *context, const struct record *record) {
+    if (record->kind == RECORD_CLIENT_REQUEST && deliver_status) return deliver_status;
+    record_queue_force(&delivered, record);
+    return STATUS_OK;
+}
+
+static const struct http_asset assets[] = {{"/", "text/html", {"<p>page", 7}}};
+
+#define PATIENCE_MS 60000
+
+static int open_with(uint32_t request_ms, uint32_t idle_ms) {
+    struct http_server_options options;
+    http_server_defaults(&options);
+    options.port = 0;
+    options.head_bytes_max = 4096;
+    options.body_bytes_max = 100000;
+    options.bodies_bytes_max = 300000;
+    options.head_ms_max = options.body_ms_max = request_ms;
+    options.idle_ms_max = idle_ms;
+    options.stall_ms_max = options.linger_ms_max = PATIENCE_MS;
+    options.connections_max = 40;
+    options.allow_origin = "*";
+    options.assets = assets;
+    options.asset_count = ARRAY_COUNT(assets);
+    options.deliver = deliver;
+    delivered.bytes_max = SIZE_MAX;
+    deliver_status = STATUS_OK;
+    base = event_base_new();
+    if (http_server_open(&options, base, &server, &error)) return -1;
+    return http_server_start(server, &error) ? -1 : 0;
+}
+
+static int open_server(void **state) {
+    return open_with(PATIENCE_MS, PATIENCE_MS);
+}
+
+static int open_hasty_server(void **state) {
+    return open_with(150, 400);
+}
+
+static int close_server(void **state) {
+    http_server_close(server);
+    record_queue_clear(&delivered);
+    event_base_free(base);
+    return 0;
+}
+
+static int64_t now_ms(void) {
+    return clock_now_ns() / 1000000;
+}
+
+static void pump(int64_t ms) {
+    for (int64_t until = now_ms() + ms; now_ms() < until; usleep(500))
+        event_base_loop(base, EVLOOP_NONBLOCK);
+}
+
+static int connect_client(void) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)atoi(strrchr(http_server_url(server), ':') + 1)),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof address), 0);
+    fcntl(client, F_SETFL, O_NONBLOCK);
+    return client;
+}
+
+static void say_bytes(int client, const char *text, size_t count) {
+    for (size_t sent = 0; sent < count;) {
+        ssize_t some = send(client, text + sent, count - sent, MSG_NOSIGNAL);
+        if (some > 0)
+            sent += (size_t)some;
+        else
+            assert_int_equal(errno, EAGAIN);
+        if (sent < count) pump(1);
+    }
+}
+
+static void say(int client, const char *text) {
+    say_bytes(client, text, strlen(text));
+}
+
+static char heard[1 << 16];
+static bool hung_up;
+
+/* What the client hears within `ms`, or until it holds `until` (may be NULL) or is hung up on. */
+static const char *hear_for(int client, int64_t ms, const char *until) {
+    size_t count = 0;
+    hung_up = false;
+    heard[0] = 0;
+    for (int64_t end = now_ms() + ms; now_ms() < end && !hung_up;) {
+        pump(1);
+        ssize_t got = recv(client, heard + count, sizeof heard - 1 - count, 0);
+        if (got > 0)
+            count += (size_t)got;
+        else if (got == 0 || errno != EAGAIN)
+            hung_up = true;
+        heard[count] = 0;
+        if (until && strstr(heard, until)) break;
+    }
+    return heard;
+}
+
+static const char *hear(int client, const char *until) {
+    return hear_for(client, PATIENCE_MS, until);
+}
+
+static void wait_for_record(void) {
+    for (int64_t end = now_ms() + PATIENCE_MS; now_ms() < end && !record_queue_first(&delivered);)
+        pump(1);
+}
+
+static const struct record_client_request *first_request(void) {
+    wait_for_record();
+    const struct record *record = record_queue_first(&delivered);
+    assert_non_null(record);
+    assert_int_equal(record->kind, RECORD_CLIENT_REQUEST);
+    assert_true(record_valid(record, record->bytes));
+    return (const struct record_client_request *)record;
+}
+
+/* Takes the oldest request off; returns its connection. */
+static struct connection_id take_request(void) {
+    struct connection_id id = first_request()->connection;
+    record_queue_drop(&delivered);
+    return id;
+}
+
+static const char *receipt = ""; /* of the next answers */
+
+static void perform(enum record_kind kind, struct connection_id id, uint32_t status,
+                    const char *text) {
+    static char memory[1 << 17];
+    struct outbox outbox = {memory, sizeof memory, 0};
+    size_t count = strlen(text), fixed;
+    struct record *record;
+    if (kind == RECORD_RESPOND) {
+        size_t receipt_at = respond_receipt_at((uint32_t)count), receipt_bytes = strlen(receipt);
+        struct record_respond *respond = outbox_put(&outbox, kind, receipt_at + receipt_bytes);
+        fixed = sizeof *respond;
+        respond->receipt_bytes = (uint32_t)receipt_bytes;
+        memcpy((char *)respond + receipt_at, receipt, receipt_bytes);
+        respond->http_status = status;
+        respond->body_bytes = (uint32_t)count;
+        record = &respond->record;
+    } else if (kind == RECORD_STREAM_DATA) {
+        struct record_stream_data *data =
+            outbox_put(&outbox, kind, record_tail(fixed = sizeof *data) + count);
+        data->data_bytes = (uint32_t)count;
+        record = &data->record;
+    } else {
+        record = outbox_put(&outbox, kind, fixed = sizeof(struct record_stream_begin));
+    }
+    memcpy((char *)record + sizeof *record, &id, sizeof id);
+    if (kind == RECORD_RESPOND || kind == RECORD_STREAM_DATA)
+        memcpy((char *)record + record_tail(fixed), text, count);
+    http_server_perform(server, record);
+}
+
+static bool client_is_gone(struct connection_id id) {
+    wait_for_record();
+    const struct record_client_gone *gone = (const void *)record_queue_first(&delivered);
+    if (!gone || gone->record.kind != RECORD_CLIENT_GONE) return false;
+    bool same = gone->connection.value == id.value;
+    record_queue_drop(&delivered);
+    return same;
+}
+
+#define POST "POST /v1/x HTTP/1.1\r\nHost: a\r\n"
+
+static void a_request_becomes_a_record(void **state) {
+    int client = connect_client();
+    say(client, POST "Authorization: Bearer k\r\nContent-Length: 5\r\n\r\nhel");
+    pump(20);
+    say(client, "lo");
+    const struct record_client_request *request = first_request();
+    const char *tail = (const char *)request + record_tail(sizeof *request);
+    assert_int_equal(request->method, HTTP_POST);
+    assert_memory_equal(tail, "/v1/x", 5);
+    assert_memory_equal(tail + 8, "Bearer k", 8);
+    assert_memory_equal(tail + 16, "hello", 5);
+    assert_true(request->random[0] != request->random[1]);
+    assert_true(request->unix_time > 1600000000);
+    struct connection_id first = take_request();
+    assert_int_equal(http_server_open_exchanges(server), 1);
+    perform(RECORD_RESPOND, first, 200, "{}");
+    assert_non_null(strstr(hear(client, "{}"), "HTTP/1.1 200 OK\r\n"));
+    assert_non_null(strstr(heard, "Access-Control-Allow-Origin: *"));
+    for (int64_t end = now_ms() + PATIENCE_MS;
+         now_ms() < end && http_server_open_exchanges(server);)
+        pump(1);
+    assert_int_equal(http_server_open_exchanges(server), 0);
+    say(client, POST "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+    assert_int_equal(first_request()->body_bytes, 3);
+    assert_true(first_request()->connection.value != first.value);
+    close(client);
+}
+
+static void a_receipt_is_a_header(void **state) {
+    int client = connect_client();
+    say(client, POST "x-fathom-receipt: 1\r\nContent-Length: 2\r\n\r\n{}");
+    assert_int_equal(first_request()->wants_receipt, 1);
+    receipt = "{\"request\":\"7\"}";
+    perform(RECORD_RESPOND, take_request(), 200, "{ }");
+    receipt = "";
+    assert_non_null(strstr(hear(client, "{ }"), "\r\nX-Fathom-Receipt: {\"request\":\"7\"}\r\n"));
+    say(client, POST "Content-Length: 2\r\n\r\n{}");
+    assert_int_equal(first_request()->wants_receipt, 0);
+    perform(RECORD_RESPOND, take_request(), 200, "{\"\"}");
+    assert_null(strstr(hear(client, "{\"\"}"), "\r\nX-Fathom-Receipt:"));
+    close(client);
+}
+
+static void streams_in_chunks_and_keeps_the_connection(void **state) {
+    int client = connect_client();
+    say(client, POST "\r\n" POST "\r\n"); /* the second waits for the first one's end */
+    struct connection_id id = take_request();
+    pump(20);
+    assert_null(record_queue_first(&delivered));
+    perform(RECORD_STREAM_BEGIN, id, 0, "");
+    perform(RECORD_STREAM_DATA, id, 0, "data: a\n\n");
+    assert_non_null(strstr(hear(client, "\n\n"), "\r\n\r\n9\r\ndata: a\n\n"));
+    perform(RECORD_STREAM_DATA, id, 0, "data: b\n\n");
+    perform(RECORD_STREAM_END, id, 0, "");
+    assert_non_null(strstr(hear(client, "0\r\n\r\n"), "9\r\ndata: b\n\n\r\n0\r\n\r\n"));
+    assert_true(take_request().value != id.value);
+    perform(RECORD_STREAM_DATA, id, 0, "late words are dropped");
+    close(client);
+}
+
+static void streams_to_http_1_0_until_the_end(void **state) {
+    int client = connect_client();
+    say(client, "POST / HTTP/1.0\r\n\r\n");
+    struct connection_id id = take_request();
+    perform(RECORD_STREAM_BEGIN, id, 0, "");
+    perform(RECORD_STREAM_DATA, id, 0, "data: a\n\n");
+    perform(RECORD_STREAM_END, id, 0, "");
+    assert_non_null(strstr(hear(client, NULL), "\r\n\r\ndata: a\n\n"));
+    assert_null(strstr(heard, "chunked"));
+    assert_true(hung_up);
+    close(client);
+}
+
+static void notices_a_client_that_leaves(void **state) {
+    int client = connect_client();
+    say(client, POST "\r\n");
+    struct connection_id waiting = take_request();
+    close(client);
+    assert_true(client_is_gone(waiting));
+    client = connect_client();
+    say(client, POST "\r\n");
+    struct connection_id streaming = take_request();
+    perform(RECORD_STREAM_BEGIN, streaming, 0, "");
+    pump(10);
+    close(client);
+    assert_true(client_is_gone(streaming));
+    assert_int_equal(http_server_open_exchanges(server), 0);
+}
+
+static void cuts_off_a_reader_that_does_not_read(void **state) {
+    static char piece[60001];
+    memset(piece, 'x', sizeof piece - 1);
+    int client = connect_client();
+    say(client, POST "\r\n");
+    struct connection_id id = take_request();
+    perform(RECORD_STREAM_BEGIN, id, 0, "");
+    size_t pieces = 0;
+    for (; pieces < 1000 && !record_queue_first(&delivered); pieces++) {
+        perform(RECORD_STREAM_DATA, id, 0, piece);
+        pump(1);
+    }
+    assert_true(pieces > 4 && pieces < 1000);
+    assert_true(client_is_gone(id));
+    close(client);
+}
+
+static void refuses_with_json(void **state) {
+    static const struct {
+        const char *request, *status;
+    } cases[] = {
+        {"nonsense\r\n\r\n", "HTTP/1.1 400 "},
+        {POST "Content-Length: 100001\r\n\r\n", "HTTP/1.1 413 "},
+        {POST "Transfer-Encoding: chunked\r\n\r\nzz\r\n", "HTTP/1.1 400 "},
+        {POST "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 400 "},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        int client = connect_client();
+        say(client, cases[i].request);
+        hear(client, "}}");
+        assert_memory_equal(heard, cases[i].status, strlen(cases[i].status));
+        assert_non_null(strstr(heard, "{\"error\":{\"message\":\""));
+        assert_non_null(strstr(heard, "Connection: close\r\n"));
+        close(client);
+    }
+    assert_null(record_queue_first(&delivered));
+}
+
+static void refuses_large_heads_and_hears_large_bodies_out(void **state) {
+    static char text[90001];
+    memset(text, 'a', sizeof text - 1);
+    int client = connect_client();
+    say(client, "GET / HTTP/1.1\r\nX: ");
+    send(client, text, 8000, MSG_NOSIGNAL);
+    assert_non_null(strstr(hear(client, "}}"), "HTTP/1.1 431 "));
+    close(client);
+    /* The refusal arrives although its client first sends everything: nothing resets it. */
+    client = connect_client();
+    say(client, POST "Transfer-Encoding: chunked\r\n\r\n");
+    for (int i = 0; i < 40; i++) {
+        say(client, "15f90\r\n"); /* 90,000 */
+        say_bytes(client, text, 90000);
+        say(client, "\r\n");
+        pump(1);
+    }
+    assert_non_null(strstr(hear(client, "}}"), "HTTP/1.1 413 "));
+    close(client);
+}
+
+static void bounds_the_memory_of_all_bodies(void **state) {
+    static char text[90001];
+    int clients[5];
+    memset(text, 'a', sizeof text - 1);
+    for (int i = 0; i < 5; i++) {
+        clients[i] = connect_client();
+        say(clients[i], POST "Content-Length: 99999\r\n\r\n");
+        say_bytes(clients[i], text, 90000);
+    }
+    bool refused = false;
+    for (int64_t end = now_ms() + PATIENCE_MS; now_ms() < end && !refused;)
+        for (int i = 0; i < 5 && !refused; i++)
+            refused = strstr(hear_for(clients[i], 20, "}}"), "HTTP/1.1 503 ") != NULL;
+    assert_true(refused);
+    for (int i = 0; i < 5; i++)
+        close(clients[i]);
+}
+
+static void closes_slow_senders(void **state) {
+    int idle = connect_client(), drip = connect_client(), body = connect_client();
+    say(body, POST "Content-Length: 50\r\n\r\nx");
+    const char *text = "GET / HTTP/1.1\r\nX: aaaaaaaaaaaaaaaaaaaaaa";
+    for (size_t i = 0; i < 12; i++) { /* some byte comes every 20 ms; that does not help */
+        send(drip, text + i, 1, MSG_NOSIGNAL);
+        pump(20);
+    }
+    assert_non_null(strstr(hear(drip, "}}"), "HTTP/1.1 408 "));
+    assert_non_null(strstr(hear(body, "}}"), "HTTP/1.1 408 "));
+    hear(idle, NULL);
+    assert_true(hung_up && heard[0] == 0);
+    close(idle);
+    close(drip);
+    close(body);
+}
+
+static void serves_its_pages(void **state) {
+    int client = connect_client();
+    say(client, "GET /?q=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    hear(client, "<p>page");
+    assert_non_null(strstr(heard, "Content-Security-Policy: default-src 'none';"));
+    char *tag = strstr(heard, "ETag: ");
+    assert_non_null(tag);
+    char request[128];
+    snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: %.18s\r\n\r\n",
+             tag + 6);
+    say(client, request);
+    assert_non_null(strstr(hear(client, "\r\n\r\n"), "HTTP/1.1 304 "));
+    say(client, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_non_null(strstr(hear(client, "\r\n\r\n"), "Content-Length: 7\r\n"));
+    assert_string_equal(strstr(heard, "\r\n\r\n"), "\r\n\r\n");
+    assert_string_equal(hear_for(client, 50, "page"), "");
+    say(client, "OPTIONS /v1/x HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_non_null(strstr(hear(client, "\r\n\r\n"), "Access-Control-Allow-Methods: "));
+    close(client);
+}
+
+static void asks_for_bodies_that_wait_for_it(void **state) {
+    int client = connect_client();
+    say(client, POST "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    assert_string_equal(hear(client, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    say(client, "hi");
+    assert_int_equal(first_request()->body_bytes, 2);
+    close(client);
+}
+
+static void is_busy_when_the_gateway_is(void **state) {
+    deliver_status = STATUS_FULL;
+    int client = connect_client();
+    say(client, POST "\r\n");
+    assert_non_null(strstr(hear(client, "}}"), "HTTP/1.1 503 "));
+    assert_non_null(strstr(heard, "Retry-After: "));
+    close(client);
+}
+
+static void waits_with_clients_beyond_its_limit(void **state) {
+    int clients[50];
+    for (int i = 0; i < 50; i++)
+        clients[i] = connect_client();
+    pump(50);
+    say(clients[49], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_string_equal(hear_for(clients[49], 50, "page"), "");
+    for (int i = 0; i < 20; i++)
+        close(clients[i]);
+    assert_non_null(strstr(hear(clients[49], "page"), "200 OK"));
+    for (int i = 20; i < 50; i++)
+        close(clients[i]);
+}
+
+static void says_why_an_address_is_wrong(void **state) {
+    struct http_server_options options;
+    struct http_server *other;
+    http_server_defaults(&options);
+    options.deliver = deliver;
+    options.host = "192.0.2.1"; /* reserved for documentation: never an address of this machine */
+    assert_int_equal(http_server_open(&options, base, &other, &error), STATUS_IO);
+    assert_non_null(strstr(error.text, "192.0.2.1 port 8000"));
+    options.host = "127.0.0.1";
+    options.port = (uint32_t)atoi(strrchr(http_server_url(server), ':') + 1);
+    assert_int_equal(http_server_open(&options, base, &other, &error), STATUS_IO);
+    assert_non_null(strstr(error.text, "--port"));
+}
+
+int main(void) {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_server, close_server)
+    const struct CMUnitTest tests[] = {
+        CASE(a_request_becomes_a_record),
+        CASE(a_receipt_is_a_header),
+        CASE(streams_in_chunks_and_keeps_the_connection),
+        CASE(streams_to_http_1_0_until_the_end),
+        CASE(notices_a_client_that_leaves),
+        CASE(cuts_off_a_reader_that_does_not_read),
+        CASE(refuses_with_json),
+        CASE(refuses_large_heads_and_hears_large_bodies_out),
+        CASE(bounds_the_memory_of_all_bodies),
+        cmocka_unit_test_setup_teardown(closes_slow_senders, open_hasty_server, close_server),
+        CASE(serves_its_pages),
+        CASE(asks_for_bodies_that_wait_for_it),
+        CASE(is_busy_when_the_gateway_is),
+        CASE(waits_with_clients_beyond_its_limit),
+        CASE(says_why_an_address_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

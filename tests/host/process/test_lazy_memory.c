@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Memory that nobody has touched costs nothing: not when it is taken, whatever malloc does, and not
+ * later; what was touched is kept, and all of it is gone when it is given back.
+ */
+#include "host/process/lazy_memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WHOLE ((size_t)4 << 30)
+#define PIECE ((size_t)16 << 20)
+
+/* Of this process, in memory. */
+static size_t resident_bytes(void) {
+    size_t all, resident;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu %zu", &all, &resident), 2);
+    fclose(file);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void what_is_not_touched_costs_nothing(void **state) {
+    (void)state;
+    size_t before = resident_bytes();
+    struct lazy_memory memory = lazy_memory_take(WHOLE);
+    assert_non_null(memory.start);
+    assert_true(memory.bytes == WHOLE);
+    assert_true(resident_bytes() < before + PIECE);
+    unsigned char *bytes = memory.start;
+    assert_int_equal(bytes[WHOLE - 1], 0);
+    for (size_t i = 0; i < 2 * PIECE; i++)
+        bytes[i] = (unsigned char)(i % 251 + 1);
+    for (size_t i = 0; i < 2 * PIECE; i++)
+        assert_int_equal(bytes[i], i % 251 + 1);
+    assert_true(resident_bytes() >= before + PIECE);
+    lazy_memory_free(&memory);
+    assert_null(memory.start);
+    assert_true(resident_bytes() < before + PIECE);
+    lazy_memory_free(&memory);
+}
+
+static void what_cannot_be_is_told(void **state) {
+    (void)state;
+    assert_null(lazy_memory_take(SIZE_MAX / 2).start);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_touched_costs_nothing),
+        cmocka_unit_test(what_cannot_be_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects loads that an engine waits for layer by layer in the middle of a step: what it is told
+ * to have come stands in the pages; a block that is damaged or gone is told as such and ends
+ * nobody's waiting; when a load is over its KV_LOADED is there to be taken, once; and a load of
+ * a slot is not mistaken for another, though it may be awaited before it is given.
+ */
+#include "host/storage/kv_tier.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "serving/cache/block_key.h"
+#include "contract/machine.h"
+#include "compute/model/kv_pages.h"
+
+/* Slices of 64 KiB: a load comes in parts. */
+enum { PAGES = 24, BLOCKS = 8, SLICES = 12, WIDTH = 512, SLOT = 3 };
+
+static char directory[64];
+static struct kv_pages pages;
+static struct kv_tier *tier;
+static uint32_t loaded_count, loaded_blocks, loaded_number, kept_count;
+static uint32_t load_number; /* of the last one */
+
+static int set_up(void **state) {
+    (void)state;
+    const char *base = getenv("TMPDIR");
+    snprintf(directory, sizeof directory, "%.40s/kv_tier_XXXXXX", base ? base : "/tmp");
+    check(kv_pages_open(&pages, KV_ELEMENT_BF16, WIDTH, SLICES, 1,
+                        PAGES * kv_block_bytes(KV_ELEMENT_BF16, WIDTH, SLICES), NULL) == STATUS_OK);
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char command[128];
+    kv_pages_close(&pages);
+    snprintf(command, sizeof command, "rm -r '%s'", directory);
+    return system(command);
+}
+
+static void open_tier(void) {
+    const struct kv_store_options options = {.directory = directory, .disk_bytes = 1 << 28};
+    struct error error = {.text = ""};
+    if (kv_tier_open(&options, &pages, &tier, &error)) fail_msg("%s", error.text);
+    loaded_count = kept_count = load_number = 0;
+}
+
+static struct block_key key_of(uint32_t block) {
+    struct block_key key;
+    sha256_digest(&block, sizeof block, key.bytes);
+    return key;
+}
+
+static uint8_t byte_of(uint32_t block, uint32_t slice, size_t at) {
+    return (uint8_t)(block * 37 + slice * 101 + at * 7 + at / 253);
+}
+
+static bool slice_is(uint32_t page, uint32_t block, uint32_t slice) {
+    const uint8_t *rows = kv_pages_slice(&pages, page, slice);
+    for (size_t i = 0; i < pages.slice_bytes; i += 61)
+        if (rows[i] != byte_of(block, slice, i)) return false;
+    return true;
+}
+
+static _Alignas(8) char memory[8192];
+static struct outbox records = {.memory = memory, .capacity = sizeof memory};
+
+static void *make(enum record_kind kind, size_t bytes) {
+    outbox_clear(&records);
+    return outbox_put(&records, kind, bytes);
+}
+
+static void take(void *context, const struct record *record) {
+    (void)context;
+    assert_true(record_valid(record, record->bytes));
+    kept_count += record->kind == RECORD_KV_KEPT;
+    if (record->kind != RECORD_KV_LOADED) return;
+    loaded_count++;
+    const struct record_kv_loaded *loaded = (const void *)record;
+    loaded_blocks = loaded->blocks;
+    loaded_number = loaded->number;
+    assert_int_equal(loaded->slot, SLOT);
+}
+
+/* Blocks 0..BLOCKS-1 from the first pages, until they are on disk. */
+static void keep_blocks(void) {
+    struct record_kv_keep *keep = make(RECORD_KV_KEEP, kv_keep_bytes(BLOCKS));
+    struct block_key *keys = record_tail_at(keep, sizeof *keep);
+    struct page_id *to = (struct page_id *)(void *)((char *)keep + kv_keep_pages_at(BLOCKS));
+    keep->block_count = BLOCKS;
+    for (uint32_t block = 0; block < BLOCKS; block++) {
+        keys[1 + block] = key_of(block);
+        to[block].index = block;
+        kv_pages_note(&pages, block, KV_BLOCK_TOKENS);
+        for (uint32_t slice = 0; slice < SLICES; slice++)
+            for (size_t i = 0; i < pages.slice_bytes; i++)
+                ((uint8_t *)kv_pages_slice(&pages, block, slice))[i] = byte_of(block, slice, i);
+    }
+    kv_tier_give(tier, &keep->record);
+    kv_store_settle(kv_tier_store(tier));
+    kv_tier_take(tier, take, NULL);
+    assert_int_equal(kept_count, 1);
+}
+
+/* Into the pages behind. */
+static void load_blocks(uint32_t first, uint32_t count, uint32_t number) {
+    struct record_kv_load *load = make(RECORD_KV_LOAD, kv_load_bytes(count));
+    struct block_key *keys = record_tail_at(load, sizeof *load);
+    struct page_id *to = (struct page_id *)(void *)((char *)load + kv_load_pages_at(count));
+    load->block_count = count;
+    load->slot = SLOT;
+    load->number = number;
+    for (uint32_t i = 0; i < count; i++) {
+        keys[i] = key_of(first + i);
+        to[i].index = BLOCKS + i;
+        memset(pages.memory + (BLOCKS + i) * pages.page_bytes, 0xEE, pages.page_bytes);
+    }
+    kv_tier_give(tier, &load->record);
+}
+
+struct engine {
+    uint32_t number;
+    uint32_t first, count; /* blocks */
+    bool whole;
+    uint32_t wrong; /* slices that were told and are not there */
+};
+
+/* As in a step: each layer, then the end. */
+static void *wait_for_layers(void *context) {
+    struct engine *engine = context;
+    bool come = true;
+    for (uint32_t layer = 0; layer < SLICES && come; layer++) {
+        come = kv_tier_await(tier, SLOT, engine->number, layer + 1);
+        for (uint32_t i = 0; i < engine->count && come; i++)
+            engine->wrong += !slice_is(BLOCKS + i, engine->first + i, layer);
+    }
+    engine->whole = kv_tier_await(tier, SLOT, engine->number, UINT32_MAX);
+    return NULL;
+}
+
+static pthread_t begin_waiting(struct engine *engine) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_layers, engine), 0);
+    return thread;
+}
+
+static struct engine run_step(uint32_t first, uint32_t count, bool taken_meanwhile) {
+    struct engine engine = {.number = ++load_number, .first = first, .count = count};
+    uint32_t before = loaded_count;
+    load_blocks(first, count, load_number);
+    pthread_t thread = begin_waiting(&engine);
+    for (int i = 0; i < 200 && taken_meanwhile; i++) {
+        kv_tier_take(tier, take, NULL); /* what is over is freed while it may be looked at */
+        usleep(50);
+    }
+    pthread_join(thread, NULL);
+    kv_tier_take(tier, take, NULL);
+    assert_int_equal(loaded_count, before + 1);
+    assert_int_equal(loaded_number, load_number);
+    assert_int_equal(engine.wrong, 0);
+    return engine;
+}
+
+static void layers_are_there_when_they_are_told(void **state) {
+    (void)state;
+    open_tier();
+    assert_true(kv_store_load_parts(kv_tier_store(tier)) > 1);
+    keep_blocks();
+    for (uint32_t i = 0; i < 30; i++) {
+        struct engine engine = run_step(i % 4, 1 + i % (BLOCKS - 3), i % 2);
+        assert_true(engine.whole);
+        assert_int_equal(loaded_blocks, engine.count);
+    }
+    kv_tier_close(tier);
+}
+
+static void spoil(const char *path) {
+    int file = open(path, O_RDWR);
+    struct stat found;
+    char byte;
+    assert_true(file >= 0 && fstat(file, &found) == 0);
+    off_t at = (off_t)(5 * pages.page_bytes + pages.page_bytes / 2); /* in the sixth block */
+    assert_true(found.st_size > at);
+    assert_int_equal(pread(file, &byte, 1, at), 1);
+    byte ^= 0x10;
+    assert_int_equal(pwrite(file, &byte, 1, at), 1);
+    close(file);
+}
+
+/* Calls for the one file that holds blocks. */
+static void spoil_data(const char *folder) {
+    char path[512];
+    DIR *list = opendir(folder);
+    assert_non_null(list);
+    for (struct dirent *entry; (entry = readdir(list));) {
+        struct stat found;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] == '.' || stat(path, &found)) continue;
+        if (S_ISDIR(found.st_mode)) spoil_data(path);
+        if (S_ISREG(found.st_mode) && (size_t)found.st_size > 6 * pages.page_bytes) spoil(path);
+    }
+    closedir(list);
+}
+
+/* One damaged block, then one that is unknown: those before it are whole, and nothing hangs. */
+static void what_does_not_come_is_told(void **state) {
+    (void)state;
+    open_tier();
+    keep_blocks();
+    spoil_data(directory);
+    for (uint32_t again = 0; again < 2; again++) {
+        struct engine engine = run_step(0, BLOCKS, again);
+        assert_false(engine.whole);
+        assert_int_equal(loaded_blocks, 5);
+        for (uint32_t slice = 0; slice < SLICES; slice++)
+            for (uint32_t i = 0; i < loaded_blocks; i++)
+                assert_true(slice_is(BLOCKS + i, i, slice));
+    }
+    struct engine engine = run_step(BLOCKS, 2, false);
+    assert_false(engine.whole);
+    assert_int_equal(loaded_blocks, 0);
+    engine = run_step(1, 3, false);
+    assert_true(engine.whole);
+    kv_tier_close(tier);
+}
+
+/* Another rank's engine may have its plan before its storage is told of the load. */
+static void a_load_may_be_given_later_than_the_step(void **state) {
+    (void)state;
+    open_tier();
+    keep_blocks();
+    for (uint32_t i = 0; i < 10; i++) {
+        struct engine engine = {.number = ++load_number, .first = i % 4, .count = 3};
+        pthread_t thread = begin_waiting(&engine);
+        usleep(i * 500);
+        load_blocks(engine.first, engine.count, load_number);
+        pthread_join(thread, NULL);
+        kv_tier_take(tier, take, NULL);
+        assert_true(engine.whole);
+        assert_int_equal(engine.wrong, 0);
+    }
+    kv_tier_close(tier);
+}
+
+/* Nobody's load is taken for another's, and none is waited for for ever. */
+static void each_load_is_its_own(void **state) {
+    (void)state;
+    open_tier();
+    keep_blocks();
+    assert_true(run_step(0, 2, false).whole);
+    assert_true(kv_tier_await(tier, SLOT, load_number, UINT32_MAX)); /* it is over, and known */
+    int64_t began_ns = clock_now_ns();
+    assert_false(kv_tier_await(tier, SLOT, load_number + 1, 1)); /* never given */
+    assert_true(clock_now_ns() - began_ns > 1000000000);
+    assert_true(run_step(2, 2, false).whole);
+    assert_false(
+        kv_tier_await(tier, SLOT, load_number - 1, UINT32_MAX)); /* another is there by now */
+    kv_tier_close(tier);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(layers_are_there_when_they_are_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_does_not_come_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_load_may_be_given_later_than_the_step, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_load_is_its_own, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

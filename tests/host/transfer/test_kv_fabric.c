@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The KV storage of a unit of several ranks: what one rank's pages keep, another's load, byte for
+ * byte; each answer comes from the rank that was asked; blocks in a rank's memory are its own; a
+ * rank whose disk fails stops writing, by itself and with one line, while the others go on; a rank
+ * that goes is told of; a rank's engine may wait for a load in the middle of a step, before its
+ * storage was told of it, and that the load is over is heard before the step's end. Ranks are
+ * threads here, each with pages and an agent.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "contract/machine.h"
+#include "host/transfer/kv_fabric.h"
+#include "host/wire/record_queue.h"
+
+enum { RANKS_MAX = 3, PAGES = 24, WIDTH = 72, SLICES = 3, BLOCKS = 6, SLOT = 5 };
+#define PATIENCE_NS INT64_C(60000000000)
+
+struct rank {
+    struct kv_pages pages;
+    struct kv_agent *agent; /* but rank 0's */
+    struct kv_io_faults faults;
+    atomic_bool broken; /* its writes fail */
+    atomic_int lines;   /* of its log */
+};
+
+struct unit {
+    struct event_base *base;
+    struct kv_fabric *fabric;
+    struct rank ranks[RANKS_MAX];
+    uint32_t rank_count;
+    struct record_queue told;
+    int lost;
+    char folder[64], control[128];
+};
+
+static int fail_writes(void *context, const struct kv_io_op *op, size_t *bytes) {
+    struct rank *rank = context;
+    return op->write && rank->broken ? EIO : 0;
+}
+
+static void count_line(void *context, const char *line) {
+    struct rank *rank = context;
+    if (strstr(line, "nothing is written for now")) rank->lines++;
+}
+
+static void hear(void *context, const struct record *record) {
+    struct unit *unit = context;
+    assert_true(record_valid(record, record->bytes));
+    record_queue_force(&unit->told, record);
+}
+
+static void lose(void *context, const struct error *error) {
+    struct unit *unit = context;
+    assert_non_null(strstr(error->text, "rank 1"));
+    unit->lost++;
+}
+
+static struct kv_fabric_options options_of(struct unit *unit, uint32_t rank, const char *directory,
+                                           uint64_t host_bytes) {
+    static const uint8_t model[32] = "the model of these tests";
+    struct rank *is = &unit->ranks[rank];
+    is->faults = (struct kv_io_faults){fail_writes, is};
+    return (struct kv_fabric_options){.pages = &is->pages,
+                                      .model_id = model,
+                                      .numerics_id = "test",
+                                      .storage = {.directory = directory,
+                                                  .disk_bytes = (uint64_t)64 << 20,
+                                                  .host_bytes = host_bytes,
+                                                  .scan_ms = 10,
+                                                  .faults = &is->faults,
+                                                  .log = count_line,
+                                                  .log_context = is},
+                                      .control = unit->control,
+                                      .rank = rank,
+                                      .rank_count = unit->rank_count,
+                                      .context = unit,
+                                      .say = hear,
+                                      .lost = lose};
+}
+
+static void open_unit(struct unit *unit, uint32_t ranks, bool disk, uint64_t host_bytes) {
+    struct error error = {""};
+    *unit = (struct unit){.base = event_base_new(),
+                          .rank_count = ranks,
+                          .told = {.bytes_max = SIZE_MAX},
+                          .folder = "/tmp/fathom-kv-XXXXXX"};
+    assert_non_null(mkdtemp(unit->folder));
+    snprintf(unit->control, sizeof unit->control, "ipc://%s/ranks", unit->folder);
+    const char *directory = disk ? unit->folder : NULL;
+    for (uint32_t i = 0; i < ranks; i++) {
+        size_t bytes = PAGES * kv_block_bytes(KV_ELEMENT_BF16, WIDTH, SLICES);
+        enum status status =
+            kv_pages_open(&unit->ranks[i].pages, KV_ELEMENT_BF16, WIDTH, SLICES, 0, bytes, &error);
+        assert_int_equal(status, STATUS_OK);
+    }
+    for (uint32_t i = 1; i < ranks; i++) {
+        struct kv_fabric_options options = options_of(unit, i, directory, host_bytes);
+        if (kv_agent_open(&options, &unit->ranks[i].agent, &error)) fail_msg("%s", error.text);
+    }
+    struct kv_fabric_options options = options_of(unit, 0, directory, host_bytes);
+    assert_true(kv_fabric_wanted(&options));
+    if (kv_fabric_open(&options, unit->base, &unit->fabric, &error)) fail_msg("%s", error.text);
+    assert_int_equal(kv_fabric_addresses(unit->fabric)[ranks - 1][0], 0); /* no transports */
+}
+
+static void close_unit(struct unit *unit) {
+    char command[128];
+    kv_fabric_close(unit->fabric);
+    for (uint32_t i = 0; i < unit->rank_count; i++) {
+        kv_agent_close(unit->ranks[i].agent);
+        kv_pages_close(&unit->ranks[i].pages);
+    }
+    record_queue_clear(&unit->told);
+    event_base_free(unit->base);
+    snprintf(command, sizeof command, "rm -rf %s", unit->folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* The next answer; the caller frees it. */
+static void *next_told(struct unit *unit, enum record_kind kind, uint32_t rank) {
+    int64_t until_ns = clock_now_ns() + PATIENCE_NS;
+    while (!record_queue_first(&unit->told)) {
+        assert_true(clock_now_ns() < until_ns);
+        event_base_loop(unit->base, EVLOOP_NONBLOCK);
+        usleep(200);
+    }
+    const struct record *first = record_queue_first(&unit->told);
+    struct record *copy = malloc(first->bytes);
+    check(copy);
+    memcpy(copy, first, first->bytes);
+    record_queue_drop(&unit->told);
+    assert_int_equal(copy->kind, kind);
+    assert_int_equal(record_kv_rank(copy), rank);
+    return copy;
+}
+
+/* ---- asking ---- */
+
+static struct kv_key key_of(uint32_t family, uint32_t block) {
+    struct kv_key key = {{0}};
+    for (size_t i = 0; i < sizeof key.bytes; i++)
+        key.bytes[i] = (uint8_t)(family * 31 + block * 7 + i * (family + 3) + 1);
+    return key;
+}
+
+static uint8_t byte_of(uint32_t family, uint32_t block, size_t at) {
+    return (uint8_t)(family * 13 + block * 5 + at % 251);
+}
+
+static void *make(enum record_kind kind, size_t bytes, uint32_t rank) {
+    struct record_kv *record = calloc(1, record_tail(bytes));
+    check(record);
+    record->record = (struct record){RECORD_VERSION, (uint16_t)kind, (uint32_t)record_tail(bytes)};
+    record->rank = rank;
+    return record;
+}
+
+static void give(struct unit *unit, void *record) {
+    assert_true(record_valid(record, ((struct record *)record)->bytes));
+    kv_fabric_take(unit->fabric, record);
+    free(record);
+}
+
+/* Blocks of a family, in the rank's pages from 0 on; what became of them. */
+static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t family) {
+    struct record_kv_keep *keep = make(RECORD_KV_KEEP, kv_keep_bytes(BLOCKS), rank);
+    struct kv_key *keys = record_tail_at(keep, sizeof *keep);
+    struct page_id *pages = (void *)((char *)keep + kv_keep_pages_at(BLOCKS));
+    struct kv_pages *own = &unit->ranks[rank].pages;
+    keep->block_count = BLOCKS;
+    keep->last_page = BLOCKS - 1;
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        keys[1 + i] = key_of(family, i);
+        pages[i].index = i;
+        kv_pages_note(own, i, KV_BLOCK_TOKENS);
+        uint8_t *rows = kv_pages_slice(own, i, 0);
+        for (size_t at = 0; at < SLICES * own->slice_bytes; at++)
+            rows[at] = byte_of(family, i, at);
+    }
+    give(unit, keep);
+    struct record_kv_kept *told = next_told(unit, RECORD_KV_KEPT, rank);
+    struct record_kv_kept kept = *told;
+    assert_int_equal(kept.last_page, BLOCKS - 1);
+    free(told);
+    return kept;
+}
+
+static struct record_kv_found find(struct unit *unit, uint32_t rank, uint32_t family) {
+    struct record_kv_find *find = make(RECORD_KV_FIND, kv_find_bytes(BLOCKS), rank);
+    struct kv_key *keys = record_tail_at(find, sizeof *find);
+    find->request.low = 77;
+    find->key_count = BLOCKS;
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        keys[i] = key_of(family, i);
+    give(unit, find);
+    struct record_kv_found *told = next_told(unit, RECORD_KV_FOUND, rank);
+    struct record_kv_found found = *told;
+    assert_int_equal(found.request.low, 77);
+    free(told);
+    return found;
+}
+
+/* Until that rank sees all of it. */
+static void wait_found(struct unit *unit, uint32_t rank, uint32_t family) {
+    int64_t until_ns = clock_now_ns() + PATIENCE_NS;
+    while (find(unit, rank, family).blocks < BLOCKS) {
+        assert_true(clock_now_ns() < until_ns);
+        usleep(2000);
+    }
+}
+
+/* Into the rank's pages from the middle on. */
+static void give_load(struct unit *unit, uint32_t rank, uint32_t family, uint32_t number) {
+    struct record_kv_load *load = make(RECORD_KV_LOAD, kv_load_bytes(BLOCKS), rank);
+    struct kv_key *keys = record_tail_at(load, sizeof *load);
+    struct page_id *pages = (void *)((char *)load + kv_load_pages_at(BLOCKS));
+    load->request.low = 78;
+    load->block_count = BLOCKS;
+    load->slot = SLOT;
+    load->number = number;
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        keys[i] = key_of(family, i);
+        pages[i].index = PAGES / 2 + i;
+    }
+    give(unit, load);
+}
+
+/* Whole, and right. How many blocks came from memory. */
+static uint32_t check_loaded(struct unit *unit, uint32_t rank, uint32_t family, uint32_t number) {
+    struct kv_pages *own = &unit->ranks[rank].pages;
+    struct record_kv_loaded *loaded = next_told(unit, RECORD_KV_LOADED, rank);
+    assert_int_equal(loaded->request.low, 78);
+    assert_int_equal(loaded->blocks, BLOCKS);
+    assert_int_equal(loaded->slot, SLOT);
+    assert_int_equal(loaded->number, number);
+    uint32_t host_blocks = loaded->host_blocks;
+    free(loaded);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        const uint8_t *rows = kv_pages_slice(own, PAGES / 2 + i, 0);
+        for (size_t at = 0; at < SLICES * own->slice_bytes; at++)
+            if (rows[at] != byte_of(family, i, at)) fail_msg("block %u, byte %zu", i, at);
+    }
+    return host_blocks;
+}
+
+static uint32_t load(struct unit *unit, uint32_t rank, uint32_t family) {
+    static uint32_t number;
+    give_load(unit, rank, family, ++number);
+    return check_loaded(unit, rank, family, number);
+}
+
+/* ---- tests ---- */
+
+static void one_rank_needs_no_wire(void **state) {
+    (void)state;
+    struct unit unit;
+    open_unit(&unit, 1, true, 0);
+    for (uint32_t family = 1; family < 5; family++) {
+        assert_int_equal(find(&unit, 0, family).blocks, 0);
+        assert_int_equal(keep(&unit, 0, family).dropped, 0);
+    }
+    for (uint32_t family = 1; family < 5; family++) {
+        wait_found(&unit, 0, family);
+        load(&unit, 0, family);
+    }
+    close_unit(&unit);
+}
+
+#if !defined(__SANITIZE_THREAD__) /* libzmq's own threads are more than TSan can follow */
+
+static void ranks_share_what_is_on_disk(void **state) {
+    (void)state;
+    struct unit unit;
+    open_unit(&unit, 3, true, 0);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        assert_int_equal(keep(&unit, rank, 10 + rank).dropped, 0);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        for (uint32_t family = 0; family < 3; family++) {
+            wait_found(&unit, rank, 10 + family);
+            load(&unit, rank, 10 + family);
+        }
+    assert_int_equal(unit.lost, 0);
+    close_unit(&unit);
+}
+
+static void what_is_in_memory_is_the_ranks_own(void **state) {
+    (void)state;
+    struct unit unit;
+    open_unit(&unit, 3, false, (uint64_t)1 << 20);
+    assert_int_equal(keep(&unit, 1, 20).dropped, 0);
+    struct record_kv_found found = find(&unit, 1, 20);
+    assert_true(found.blocks == BLOCKS && found.host_blocks == BLOCKS);
+    assert_int_equal(find(&unit, 0, 20).blocks, 0);
+    assert_int_equal(find(&unit, 2, 20).blocks, 0);
+    assert_int_equal(load(&unit, 1, 20), BLOCKS);
+    close_unit(&unit);
+}
+
+static void one_ranks_disk_fails_alone(void **state) {
+    (void)state;
+    struct unit unit;
+    open_unit(&unit, 3, true, 0);
+    unit.ranks[2].broken = true;
+    uint32_t family = 30;
+    int64_t until_ns = clock_now_ns() + PATIENCE_NS;
+    while (keep(&unit, 2, family++).writable)
+        assert_true(clock_now_ns() < until_ns);
+    for (uint32_t i = 0; i < 5; i++)
+        keep(&unit, 2, family++); /* answered all the same */
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        struct record_kv_kept kept = keep(&unit, rank, family + rank);
+        assert_true(kept.writable && kept.dropped == 0);
+        wait_found(&unit, 2, family + rank); /* it still reads */
+        assert_int_equal(load(&unit, 2, family + rank), 0);
+    }
+    assert_int_equal(unit.ranks[2].lines, 1);
+    assert_int_equal(unit.ranks[0].lines + unit.ranks[1].lines, 0);
+    close_unit(&unit);
+}
+
+struct waiter {
+    struct kv_agent *agent;
+    uint32_t number;
+    bool come;
+};
+
+/* As an engine at a step's end. */
+static void *wait_for_load(void *context) {
+    struct waiter *waiter = context;
+    waiter->come = kv_agent_await(waiter->agent, SLOT, waiter->number, UINT32_MAX);
+    return NULL;
+}
+
+static void an_engine_waits_and_the_load_is_heard_first(void **state) {
+    (void)state;
+    struct unit unit;
+    open_unit(&unit, 2, true, 0);
+    assert_int_equal(keep(&unit, 1, 40).dropped, 0);
+    wait_found(&unit, 1, 40);
+    struct step_result *result = calloc(1, step_result_bytes(2, 0));
+    result->row_count = 2; /* the first one waited for nothing */
+    result->rank = 1;
+    step_result_rows(result)[1].slot = SLOT;
+    for (uint32_t number = 1; number < 20; number++) {
+        struct waiter waiter = {.agent = unit.ranks[1].agent, .number = number};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, wait_for_load, &waiter), 0);
+        if (number % 2) usleep(1000);
+        give_load(&unit, 1, 40, number);
+        pthread_join(thread, NULL);
+        assert_true(waiter.come);
+        step_result_rows(result)[1].loaded = number;
+        assert_false(kv_fabric_heard(unit.fabric, result)); /* the wire was not looked at yet */
+        check_loaded(&unit, 1, 40, number);
+        assert_true(kv_fabric_heard(unit.fabric, result));
+        result->rank = 0;
+        assert_false(kv_fabric_heard(unit.fabric, result)); /* that is another's slot */
+        result->rank = 1;
+    }
+    free(result);
+    close_unit(&unit);
+}
+
+static void a_rank_that_goes_is_told_of(void **state) {
+    (void)state;
+    struct unit unit;
+    open_unit(&unit, 2, true, 0);
+    kv_agent_close(unit.ranks[1].agent);
+    unit.ranks[1].agent = NULL;
+    int64_t until_ns = clock_now_ns() + PATIENCE_NS;
+    while (!unit.lost) {
+        assert_true(clock_now_ns() < until_ns);
+        event_base_loop(unit.base, EVLOOP_NONBLOCK);
+        usleep(200);
+    }
+    close_unit(&unit);
+}
+
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_needs_no_wire),
+#if !defined(__SANITIZE_THREAD__)
+        cmocka_unit_test(ranks_share_what_is_on_disk),
+        cmocka_unit_test(what_is_in_memory_is_the_ranks_own),
+        cmocka_unit_test(one_ranks_disk_fails_alone),
+        cmocka_unit_test(an_engine_waits_and_the_load_is_heard_first),
+        cmocka_unit_test(a_rank_that_goes_is_told_of),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects records between processes: whole, in order, in both directions; back-pressure loses
+ * none; a peer that ends is lost once and comes back as another; what is not a record, or not the
+ * peer's to send, costs it its connection; keys let in whom they name and nobody else.
+ */
+#include <event2/event.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "host/wire/wire.h"
+
+#define PATIENCE_NS INT64_C(60000000000)
+
+struct side {
+    struct wire *wire;
+    uint32_t peer, joins, losses, records;
+    uint64_t next; /* records are numbered */
+    bool holds;    /* takes nothing */
+};
+
+static struct event_base *base;
+static char folder[64];
+
+static void on_joined(void *context, uint32_t peer) {
+    struct side *side = context;
+    assert_int_not_equal(peer, side->peer);
+    side->peer = peer;
+    side->joins++;
+}
+
+static void on_record(void *context, uint32_t peer, const struct record *record) {
+    struct side *side = context;
+    assert_int_equal(peer, side->peer);
+    assert_int_equal(((const struct record_cancel *)record)->request.high, side->next++);
+    side->records++;
+}
+
+static void on_lost(void *context, uint32_t peer) {
+    struct side *side = context;
+    assert_int_equal(peer, side->peer);
+    side->losses++;
+}
+
+static bool may_take(void *context) {
+    return !((struct side *)context)->holds;
+}
+
+static struct wire_options options_of(struct side *side, const char *address, bool listens,
+                                      const struct wire_keys *keys) {
+    return (struct wire_options){.address = address,
+                                 .listens = listens,
+                                 .keys = keys,
+                                 .kinds = wire_kind(RECORD_CANCEL),
+                                 .context = side,
+                                 .joined = on_joined,
+                                 .take = on_record,
+                                 .lost = on_lost,
+                                 .may_take = may_take};
+}
+
+static void open_side(struct side *side, const char *address, bool listens,
+                      const struct wire_keys *keys) {
+    struct wire_options options = options_of(side, address, listens, keys);
+    struct error error;
+    enum status status = wire_open(&options, base, &side->wire, &error);
+    if (status) fail_msg("%s", error.text);
+}
+
+static void turn(void) {
+    struct timeval moment = {.tv_usec = 10000};
+    event_base_loopexit(base, &moment);
+    event_base_dispatch(base);
+}
+
+/* Until the counter has the value. */
+static void wait_for(const uint32_t *counter, uint32_t value) {
+    for (int64_t end_ns = clock_now_ns() + PATIENCE_NS; *counter < value; turn())
+        assert_true(clock_now_ns() < end_ns);
+    assert_int_equal(*counter, value);
+}
+
+static struct record_cancel numbered(uint64_t number) {
+    return (struct record_cancel){{RECORD_VERSION, RECORD_CANCEL, sizeof(struct record_cancel)},
+                                  {number, 0, 0, 0}};
+}
+
+static void send_all(struct side *from, uint64_t first, uint32_t count) {
+    for (uint32_t i = 0; i < count;) {
+        struct record_cancel record = numbered(first + i);
+        enum status status = wire_send(from->wire, from->peer, &record.record);
+        if (status == STATUS_OK)
+            i++;
+        else
+            assert_int_equal(status, STATUS_FULL);
+        if (status) turn();
+    }
+}
+
+static void path_in(char out[128], const char *scheme, const char *name) {
+    snprintf(out, 128, "%s%s/%s", scheme, folder, name);
+}
+
+static void records_go_both_ways(void **state) {
+    char ipc[128];
+    path_in(ipc, "ipc://", "both");
+    const char *const addresses[] = {ipc, "tcp://127.0.0.1:*"};
+    for (int i = 0; i < 2; i++) {
+        struct side gateway = {.next = 0}, unit = {.next = 0};
+        open_side(&gateway, addresses[i], true, NULL);
+        open_side(&unit, wire_address(gateway.wire), false, NULL);
+        wait_for(&gateway.joins, 1);
+        wait_for(&unit.joins, 1);
+        send_all(&gateway, 0, 30000); /* more than queues hold: FULL must keep them whole */
+        send_all(&unit, 0, 30000);
+        wait_for(&gateway.records, 30000);
+        wait_for(&unit.records, 30000);
+        wire_close(unit.wire);
+        wait_for(&gateway.losses, 1);
+        struct record_cancel record = numbered(0);
+        assert_int_equal(wire_send(gateway.wire, gateway.peer, &record.record), STATUS_GONE);
+        wire_close(gateway.wire);
+    }
+}
+
+static void a_side_that_holds_makes_the_other_wait(void **state) {
+    char address[128];
+    path_in(address, "ipc://", "holds");
+    struct side gateway = {.holds = false}, unit = {.holds = false};
+    open_side(&gateway, address, true, NULL);
+    open_side(&unit, address, false, NULL);
+    wait_for(&unit.joins, 1);
+    wait_for(&gateway.joins, 1);
+    gateway.holds = true;
+    uint32_t sent = 0;
+    for (int64_t quiet_ns = clock_now_ns(); clock_now_ns() - quiet_ns < 300000000; turn()) {
+        struct record_cancel record = numbered(sent);
+        while (wire_send(unit.wire, unit.peer, &record.record) == STATUS_OK) {
+            record = numbered(++sent);
+            quiet_ns = clock_now_ns();
+            assert_true(sent < 1000000); /* it is bounded */
+        }
+    }
+    assert_int_equal(gateway.records, 0);
+    gateway.holds = false;
+    wire_resume(gateway.wire);
+    wait_for(&gateway.records, sent);
+    assert_int_equal(gateway.losses, 0);
+    wire_close(unit.wire);
+    wire_close(gateway.wire);
+}
+
+static void a_unit_comes_back_to_another_gateway(void **state) {
+    char address[128];
+    path_in(address, "ipc://", "again");
+    struct side gateway = {.next = 0}, unit = {.next = 0};
+    open_side(&unit, address, false, NULL); /* before there is one */
+    turn();
+    open_side(&gateway, address, true, NULL);
+    wait_for(&unit.joins, 1);
+    wait_for(&gateway.joins, 1);
+    wire_close(gateway.wire);
+    wait_for(&unit.losses, 1);
+    struct side next = {.next = 7};
+    open_side(&next, address, true, NULL);
+    wait_for(&unit.joins, 2);
+    wait_for(&next.joins, 1);
+    send_all(&unit, 7, 1);
+    wait_for(&next.records, 1);
+    wire_close(next.wire);
+    wire_close(unit.wire);
+}
+
+/* A peer that speaks ZeroMQ and says what it likes. */
+static void *stranger(void *zmq, const char *address) {
+    const int zero = 0;
+    void *socket = zmq_socket(zmq, ZMQ_DEALER);
+    zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero);
+    assert_int_equal(zmq_connect(socket, address), 0);
+    return socket;
+}
+
+static void say(void *socket, const void *data, size_t bytes) {
+    assert_int_equal(zmq_send(socket, data, bytes, 0), (int)bytes);
+}
+
+/* What the other side says last; skips its greeting and signs of life. */
+static void expect_farewell(void *socket, const char *reason) {
+    char text[512];
+    for (int64_t end_ns = clock_now_ns() + PATIENCE_NS;;) {
+        assert_true(clock_now_ns() < end_ns);
+        int bytes = zmq_recv(socket, text, sizeof text - 1, ZMQ_DONTWAIT);
+        if (bytes < 8 || memcmp(text, "FATHOMBY", 8) != 0) {
+            turn();
+            continue;
+        }
+        text[bytes] = 0;
+        assert_non_null(strstr(text + 8, reason));
+        return;
+    }
+}
+
+static void what_is_no_record_costs_the_connection(void **state) {
+    struct {
+        char magic[8];
+        uint32_t greeting, records;
+        char version[24];
+    } greeting = {"FATHOMGW", 1, RECORD_VERSION, "0.1.0"}, old = greeting;
+    memcpy(greeting.magic, "FATHOMGW", 8);
+    memcpy(old.magic, "FATHOMGW", 8);
+    old.records = 900;
+    struct record_cancel good = numbered(0), torn = good;
+    torn.record.bytes = 4000;
+    struct record_drain foreign = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof foreign}};
+    struct side gateway = {.next = 0};
+    open_side(&gateway, "tcp://127.0.0.1:*", true, NULL);
+    void *zmq = zmq_ctx_new();
+    const struct {
+        const void *data;
+        size_t bytes;
+        const char *reason;
+        bool greets;
+    } cases[] = {{"hello", 5, "does not greet", false},
+                 {&good, sizeof good, "does not greet", false},
+                 {&old, sizeof old, "records of version 900", false},
+                 {&torn, sizeof torn, "no valid record", true},
+                 {&foreign, sizeof foreign, "not its to send", true},
+                 {"abc", 3, "no valid record", true}};
+    uint32_t joins = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        void *socket = stranger(zmq, wire_address(gateway.wire));
+        if (cases[i].greets) {
+            say(socket, &greeting, sizeof greeting);
+            wait_for(&gateway.joins, ++joins);
+        }
+        say(socket, cases[i].data, cases[i].bytes);
+        expect_farewell(socket, cases[i].reason);
+        assert_int_equal(gateway.losses, joins);
+        say(socket, &good, sizeof good); /* to a deaf ear */
+        turn();
+        zmq_close(socket);
+    }
+    assert_int_equal(gateway.records, 0);
+    zmq_ctx_term(zmq);
+    wire_close(gateway.wire);
+}
+
+static void keys_of(struct wire_keys *keys, const char *name, const char *allowed,
+                    const char *gateway) {
+    char secret[128], allowed_path[128], gateway_path[128];
+    struct error error = {""};
+    path_in(secret, "", name);
+    strcat(secret, ".secret");
+    path_in(allowed_path, "", allowed ? allowed : "");
+    path_in(gateway_path, "", gateway ? gateway : "");
+    enum status status = wire_keys_open(secret, allowed ? allowed_path : NULL,
+                                        gateway ? gateway_path : NULL, keys, &error);
+    if (status) fail_msg("%s", error.text);
+}
+
+static void keys_let_in_whom_they_name(void **state) {
+    struct error error;
+    const char *const names[] = {"gateway", "unit", "stranger"};
+    for (int i = 0; i < 3; i++) {
+        char name[128];
+        path_in(name, "", names[i]);
+        assert_int_equal(wire_keys_generate(name, &error), STATUS_OK);
+        assert_int_equal(wire_keys_generate(name, &error), STATUS_INVALID); /* never again */
+        struct stat found;
+        strcat(name, ".secret");
+        assert_int_equal(stat(name, &found), 0);
+        assert_int_equal(found.st_mode & 0777, 0600);
+    }
+    struct wire_keys of_gateway, of_unit, of_stranger, of_lost;
+    keys_of(&of_gateway, "gateway", "unit.public", NULL);
+    keys_of(&of_unit, "unit", NULL, "gateway.public");
+    keys_of(&of_stranger, "stranger", NULL, "gateway.public");
+    keys_of(&of_lost, "unit", NULL, "stranger.public");
+    struct side gateway = {.next = 0}, unit = {.next = 0}, other = {.next = 0};
+    open_side(&gateway, "tcp://127.0.0.1:*", true, &of_gateway);
+    const char *address = wire_address(gateway.wire);
+    const struct wire_keys *const wrong[] = {&of_stranger, &of_lost, NULL};
+    struct side outside[3] = {{.next = 0}};
+    for (int i = 0; i < 3; i++)
+        open_side(&outside[i], address, false, wrong[i]);
+    open_side(&unit, address, false, &of_unit);
+    wait_for(&unit.joins, 1);
+    send_all(&unit, 0, 10);
+    wait_for(&gateway.records, 10);
+    for (int i = 0; i < 30; i++)
+        turn();
+    assert_int_equal(gateway.joins, 1);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(outside[i].joins, 0);
+        wire_close(outside[i].wire);
+    }
+    wire_close(unit.wire);
+    wire_close(gateway.wire);
+    wire_keys_close(&of_gateway);
+    wire_keys_close(&of_unit);
+    wire_keys_close(&of_stranger);
+    wire_keys_close(&of_lost);
+    (void)other;
+}
+
+static void addresses_beyond_this_machine_need_keys(void **state) {
+    struct error error;
+    const char *const here[] = {"ipc:///tmp/a", "tcp://127.0.0.1:5", "tcp://localhost:5",
+                                "tcp://[::1]:5"};
+    for (size_t i = 0; i < sizeof here / sizeof here[0]; i++)
+        assert_int_equal(wire_keys_check_address(here[i], false, false, &error), STATUS_OK);
+    const char *const there[] = {"tcp://10.0.0.1:5", "tcp://*:5", "tcp://localhost.evil.org:5"};
+    for (size_t i = 0; i < sizeof there / sizeof there[0]; i++) {
+        assert_int_equal(wire_keys_check_address(there[i], false, false, &error), STATUS_INVALID);
+        assert_non_null(strstr(error.text, "keygen"));
+        assert_int_equal(wire_keys_check_address(there[i], true, false, &error), STATUS_OK);
+        assert_int_equal(wire_keys_check_address(there[i], false, true, &error), STATUS_OK);
+    }
+    const char *const none[] = {"", "ipc://", "tcp://a", "udp://127.0.0.1:5", "127.0.0.1:5"};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+        assert_int_equal(wire_keys_check_address(none[i], true, true, &error), STATUS_INVALID);
+    struct side gateway = {.next = 0};
+    struct wire_options options = options_of(&gateway, "ipc:///nowhere/at/all", true, NULL);
+    assert_int_equal(wire_open(&options, base, &gateway.wire, &error), STATUS_IO);
+}
+
+static void a_key_file_must_be_right(void **state) {
+    char path[128];
+    struct error error;
+    struct wire_keys keys;
+    path_in(path, "", "odd");
+    const char *const texts[] = {"",
+                                 "# only a comment\n",
+                                 "abc\n",
+                                 "0000000000000000000000000000000000000000x\n",
+                                 "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n",
+                                 ("0000000000000000000000000000000000000000\n"
+                                  "0000000000000000000000000000000000000000\n")};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(texts[i], file);
+        fclose(file);
+        assert_int_not_equal(wire_keys_open(path, NULL, NULL, &keys, &error), STATUS_OK);
+        assert_non_null(strstr(error.text, "odd"));
+    }
+}
+
+static int set_up(void **state) {
+    snprintf(folder, sizeof folder, "/tmp/fathom-test-wire-XXXXXX");
+    base = event_base_new();
+    return base && mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    char command[128];
+    event_base_free(base);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_go_both_ways),
+        cmocka_unit_test(a_side_that_holds_makes_the_other_wait),
+        cmocka_unit_test(a_unit_comes_back_to_another_gateway),
+        cmocka_unit_test(what_is_no_record_costs_the_connection),
+        cmocka_unit_test(keys_let_in_whom_they_name),
+        cmocka_unit_test(addresses_beyond_this_machine_need_keys),
+        cmocka_unit_test(a_key_file_must_be_right),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The storage's bytes: what was sealed is believed, and nothing that differs in a bit.
+ */
+#include "serving/cache/store_format.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static const struct store_shape shape = {KV_ELEMENT_F32, 20, 3, 1};
+
+static char *sealed(struct block_key *key_out) {
+    struct block_key key, parent;
+    char *block = aligned_alloc(STORE_PAGE_BYTES, store_format_block_bytes(&shape));
+    assert_non_null(block);
+    memset(block, 7, store_format_block_bytes(&shape));
+    memset(&key, 1, sizeof key);
+    memset(&parent, 2, sizeof parent);
+    store_format_seal(block, block, &shape, &key, &parent, 5);
+    *key_out = key;
+    return block;
+}
+
+static void what_was_sealed_is_sound(void **state) {
+    (void)state;
+    struct block_key key;
+    char *block = sealed(&key);
+    assert_int_equal(store_format_judge(block, &shape, &key), STORE_SOUND);
+    assert_int_equal(store_format_judge(block, &shape, NULL), STORE_SOUND);
+    assert_int_equal(store_format_mark(block)->position, 5);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(store_format_slice_sound(
+            block, block + STORE_PAGE_BYTES + i * store_format_slice_bytes(&shape), &shape, i));
+    assert_false(store_format_slice_sound(block, block + STORE_PAGE_BYTES, &shape, 3));
+    free(block);
+}
+
+static void no_bit_of_a_header_may_differ(void **state) {
+    (void)state;
+    struct block_key key;
+    char *block = sealed(&key);
+    for (size_t bit = 0; bit < 8 * STORE_PAGE_BYTES; bit++) {
+        block[bit / 8] ^= (char)(1 << bit % 8);
+        assert_int_equal(store_format_judge(block, &shape, &key), STORE_TORN);
+        block[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    char *row = block + STORE_PAGE_BYTES + store_format_slice_bytes(&shape);
+    row[100] ^= 1;
+    assert_false(store_format_slice_sound(block, row, &shape, 1));
+    free(block);
+}
+
+static void others_are_told_apart(void **state) {
+    (void)state;
+    struct block_key key;
+    char *block = sealed(&key);
+    key.bytes[31] ^= 1;
+    assert_int_equal(store_format_judge(block, &shape, &key), STORE_OTHER_KEY);
+    struct store_shape wider = shape;
+    wider.width++;
+    assert_int_equal(store_format_judge(block, &wider, NULL), STORE_OTHER_KIND);
+    memset(block, 0, STORE_PAGE_BYTES);
+    assert_int_equal(store_format_judge(block, &shape, NULL), STORE_EMPTY);
+    free(block);
+}
+
+static void folders_have_names(void **state) {
+    (void)state;
+    char name[STORE_NAME_BYTES];
+    struct store_shape read;
+    store_format_folder(&shape, name);
+    assert_string_equal(name, "v1-f32-20-3-1");
+    assert_true(store_format_parse_folder(name, &read));
+    assert_memory_equal(&read, &shape, sizeof shape);
+    static const char *const wrong[] = {"",
+                                        "v1-f32-20-3",
+                                        "v1-f32-20-3-1x",
+                                        "v1-f32--3-1",
+                                        "v1-f16-20-3-1",
+                                        "v2-f32-20-3-1",
+                                        "v1-f32-020-3-1",
+                                        "v1-f32-20-3-4",
+                                        "v1-f32-99999999999999999999-3-1",
+                                        "v1-f32-20-0-0",
+                                        "v1-f32-20-257-0"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(store_format_parse_folder(wrong[i], &read));
+}
+
+static void segments_and_entries_prove_themselves(void **state) {
+    (void)state;
+    struct store_segment segment = store_format_segment(&shape, 77, 9);
+    struct block_key key = {{3}}, parent = {{4}};
+    struct store_entry entry = store_format_entry(STORE_ENTRY_BLOCK, &key, &parent, 8, 2);
+    assert_true(store_format_segment_valid(&segment));
+    assert_true(store_format_entry_valid(&entry, 9));
+    assert_false(store_format_entry_valid(&entry, 8));
+    for (size_t bit = 0; bit < 8 * sizeof segment; bit++) {
+        ((char *)&segment)[bit / 8] ^= (char)(1 << bit % 8);
+        assert_false(store_format_segment_valid(&segment));
+        ((char *)&segment)[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    for (size_t bit = 0; bit < 8 * sizeof entry; bit++) {
+        ((char *)&entry)[bit / 8] ^= (char)(1 << bit % 8);
+        assert_false(store_format_entry_valid(&entry, UINT32_MAX));
+        ((char *)&entry)[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    segment = store_format_segment(&shape, 1, 0);
+    assert_false(store_format_segment_valid(&segment));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_sealed_is_sound),
+        cmocka_unit_test(no_bit_of_a_header_may_differ),
+        cmocka_unit_test(others_are_told_apart),
+        cmocka_unit_test(folders_have_names),
+        cmocka_unit_test(segments_and_entries_prove_themselves),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

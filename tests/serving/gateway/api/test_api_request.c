@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Each thing a body can say, and each thing it can say wrongly: with the status, the parameter and
+ * the code that the client gets to see.
+ */
+#include "serving/gateway/api/api_request.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+
+static char memory[1 << 20];
+static struct api_request parsed;
+static struct api_error error;
+
+static bool parse(enum api_endpoint endpoint, const char *body) {
+    static const struct api_defaults defaults = {
+        .sampling = {.temperature = 0.6f, .top_p = 0.95f, .top_k = 3},
+        .model_name = {"tiny-r1", 7},
+    };
+    struct arena arena;
+    arena_over(&arena, memory, sizeof memory);
+    error = (struct api_error){0};
+    return api_request_parse(&arena, endpoint, bytes_of(body), &defaults, &parsed, &error);
+}
+
+#define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
+
+static const struct refusal {
+    enum api_endpoint endpoint;
+    const char *body;
+    uint32_t http_status;
+    const char *param, *code;
+} refusals[] = {
+    {API_CHAT, "", 400, "", "invalid_json"},
+    {API_CHAT, "{", 400, "", "invalid_json"},
+    {API_CHAT, "{} x", 400, "", "invalid_json"},
+    {API_CHAT, "{\"a\":1,\"a\":2}", 400, "", "invalid_json"},
+    {API_CHAT, "\"\xff\"", 400, "", "invalid_json"},
+    {API_CHAT, "[]", 400, "", "invalid_type"},
+    {API_CHAT, "{}", 400, "messages", "missing_required_parameter"},
+    {API_CHAT, "{\"messages\":null}", 400, "messages", "missing_required_parameter"},
+    {API_CHAT, "{\"messages\":\"hi\"}", 400, "messages", "invalid_type"},
+    {API_CHAT, "{\"messages\":[]}", 400, "messages", "invalid_value"},
+    {API_CHAT, "{\"messages\":[7]}", 400, "messages[0]", "invalid_type"},
+    {API_CHAT, "{\"messages\":[{\"content\":\"hi\"}]}", 400, "messages[0].role",
+     "missing_required_parameter"},
+    {API_CHAT, "{\"messages\":[{\"role\":1,\"content\":\"hi\"}]}", 400, "messages[0].role",
+     "invalid_type"},
+    {API_CHAT, "{\"messages\":[{\"role\":\"cat\",\"content\":\"hi\"}]}", 422, "messages[0].role",
+     "invalid_value"},
+    {API_CHAT, "{\"messages\":[{\"role\":\"user\"}]}", 400, "messages[0].content",
+     "missing_required_parameter"},
+    {API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":null}]}", 400, "messages[0].content",
+     "missing_required_parameter"},
+    {API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":{}}]}", 400, "messages[0].content",
+     "invalid_type"},
+    {API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[\"x\"]}]}", 400,
+     "messages[0].content", "invalid_type"},
+    {API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}", 400,
+     "messages[0].content", "unsupported_parameter"},
+    {API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}", 400,
+     "messages[0].content", "invalid_type"},
+    {API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{}]}]}", 400,
+     "messages[0].tool_calls", "invalid_type"},
+    {API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":4}]}", 400,
+     "messages[0].tool_calls", "invalid_type"},
+    {API_CHAT, "{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\",\"prefix\":true}]}", 400,
+     "messages[0].prefix", "unsupported_parameter"},
+    {API_CHAT, "{" HI ",\"model\":\"gpt-4\"}", 404, "model", "model_not_found"},
+    {API_CHAT, "{" HI ",\"model\":4}", 400, "model", "invalid_type"},
+    {API_CHAT, "{" HI ",\"temperature\":\"hot\"}", 400, "temperature", "invalid_type"},
+    {API_CHAT, "{" HI ",\"temperature\":2.1}", 422, "temperature", "out_of_range"},
+    {API_CHAT, "{" HI ",\"temperature\":-1}", 422, "temperature", "out_of_range"},
+    {API_CHAT, "{" HI ",\"top_p\":1.5}", 422, "top_p", "out_of_range"},
+    {API_CHAT, "{" HI ",\"top_k\":-1}", 422, "top_k", "out_of_range"},
+    {API_CHAT, "{" HI ",\"seed\":1.5}", 400, "seed", "invalid_type"},
+    {API_CHAT, "{" HI ",\"max_tokens\":0}", 422, "max_tokens", "out_of_range"},
+    {API_CHAT, "{" HI ",\"max_tokens\":\"9\"}", 400, "max_tokens", "invalid_type"},
+    {API_CHAT, "{" HI ",\"max_tokens\":9000000000}", 422, "max_tokens", "out_of_range"},
+    {API_CHAT, "{" HI ",\"max_completion_tokens\":-4}", 422, "max_completion_tokens",
+     "out_of_range"},
+    {API_CHAT, "{" HI ",\"stop\":5}", 400, "stop", "invalid_type"},
+    {API_CHAT, "{" HI ",\"stop\":[\"a\",5]}", 400, "stop", "invalid_type"},
+    {API_CHAT, "{" HI ",\"stop\":\"\"}", 422, "stop", "out_of_range"},
+    {API_CHAT, "{" HI ",\"stop\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", 422, "stop",
+     "out_of_range"},
+    {API_CHAT, "{" HI ",\"stream\":1}", 400, "stream", "invalid_type"},
+    {API_CHAT, "{" HI ",\"stream_options\":true}", 400, "stream_options", "invalid_type"},
+    {API_CHAT, "{" HI ",\"stream_options\":{\"include_usage\":1}}", 400, "include_usage",
+     "invalid_type"},
+    {API_CHAT, "{" HI ",\"n\":0}", 422, "n", "out_of_range"},
+    {API_CHAT, "{" HI ",\"n\":17}", 422, "n", "out_of_range"},
+    {API_CHAT, "{" HI ",\"n\":\"2\"}", 400, "n", "invalid_type"},
+    {API_CHAT, "{" HI ",\"logprobs\":1}", 400, "logprobs", "invalid_type"},
+    {API_CHAT, "{" HI ",\"top_logprobs\":5}", 400, "top_logprobs", "invalid_value"},
+    {API_CHAT, "{" HI ",\"logprobs\":true,\"top_logprobs\":21}", 422, "top_logprobs",
+     "out_of_range"},
+    {API_CHAT, "{" HI ",\"logprobs\":true,\"top_logprobs\":true}", 400, "top_logprobs",
+     "invalid_type"},
+    {API_CHAT, "{" HI ",\"min_p\":1.01}", 422, "min_p", "out_of_range"},
+    {API_CHAT, "{" HI ",\"min_p\":\"0\"}", 400, "min_p", "invalid_type"},
+    {API_CHAT, "{" HI ",\"repetition_penalty\":0}", 422, "repetition_penalty", "out_of_range"},
+    {API_CHAT, "{" HI ",\"repetition_penalty\":[]}", 400, "repetition_penalty", "invalid_type"},
+    {API_CHAT, "{" HI ",\"min_tokens\":-1}", 422, "min_tokens", "out_of_range"},
+    {API_CHAT, "{" HI ",\"min_tokens\":1.5}", 400, "min_tokens", "invalid_type"},
+    {API_CHAT, "{" HI ",\"min_tokens\":8,\"max_tokens\":7}", 422, "min_tokens", "out_of_range"},
+    {API_CHAT, "{" HI ",\"stop_token_ids\":7}", 400, "stop_token_ids", "invalid_type"},
+    {API_CHAT, "{" HI ",\"stop_token_ids\":[\"a\"]}", 400, "stop_token_ids", "invalid_type"},
+    {API_CHAT, "{" HI ",\"stop_token_ids\":[-1]}", 422, "stop_token_ids", "out_of_range"},
+    {API_CHAT, "{" HI ",\"stop_token_ids\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", 422,
+     "stop_token_ids", "out_of_range"},
+    {API_CHAT, "{" HI ",\"return_token_ids\":1}", 400, "return_token_ids", "invalid_type"},
+    {API_CHAT, "{" HI ",\"tools\":[{}]}", 400, "tools", "unsupported_parameter"},
+    {API_CHAT, "{" HI ",\"functions\":[{}]}", 400, "functions", "unsupported_parameter"},
+    {API_CHAT, "{" HI ",\"logit_bias\":[1]}", 400, "logit_bias", "invalid_type"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"1\":\"2\"}}", 400, "logit_bias", "invalid_type"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"1\":101}}", 422, "logit_bias", "out_of_range"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"-1\":1}}", 422, "logit_bias", "out_of_range"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"01\":1}}", 422, "logit_bias", "out_of_range"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"\":1}}", 422, "logit_bias", "out_of_range"},
+    {API_CHAT, "{" HI ",\"logit_bias\":{\"9999999\":1}}", 422, "logit_bias", "out_of_range"},
+    {API_CHAT, "{" HI ",\"presence_penalty\":2.5}", 422, "presence_penalty", "out_of_range"},
+    {API_CHAT, "{" HI ",\"presence_penalty\":true}", 400, "presence_penalty", "invalid_type"},
+    {API_CHAT, "{" HI ",\"frequency_penalty\":-2.5}", 422, "frequency_penalty", "out_of_range"},
+    {API_CHAT, "{" HI ",\"frequency_penalty\":\"1\"}", 400, "frequency_penalty", "invalid_type"},
+    {API_CHAT, "{" HI ",\"response_format\":{\"type\":\"json_object\"}}", 400, "response_format",
+     "unsupported_parameter"},
+    {API_CHAT, "{" HI ",\"response_format\":\"text\"}", 400, "response_format",
+     "unsupported_parameter"},
+    {API_COMPLETIONS, "{}", 400, "prompt", "missing_required_parameter"},
+    {API_COMPLETIONS, "{\"prompt\":7}", 400, "prompt", "invalid_type"},
+    {API_COMPLETIONS, "{\"prompt\":[]}", 400, "prompt", "invalid_value"},
+    {API_COMPLETIONS, "{\"prompt\":[\"a\",\"b\"]}", 400, "prompt", "unsupported_parameter"},
+    {API_COMPLETIONS, "{\"prompt\":[[1],[2]]}", 400, "prompt", "unsupported_parameter"},
+    {API_COMPLETIONS, "{\"prompt\":[1,\"a\"]}", 400, "prompt", "invalid_type"},
+    {API_COMPLETIONS, "{\"prompt\":[1,-2]}", 422, "prompt", "out_of_range"},
+    {API_COMPLETIONS, "{\"prompt\":[99999999]}", 422, "prompt", "out_of_range"},
+    {API_COMPLETIONS, "{\"prompt\":[1.5]}", 400, "prompt[0]", "invalid_type"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "suffix",
+     "unsupported_parameter"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"best_of\":2}", 400, "best_of", "unsupported_parameter"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":true}", 400, "logprobs", "invalid_type"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":21}", 422, "logprobs", "out_of_range"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"max_tokens\":0}", 422, "max_tokens", "out_of_range"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"max_tokens\":0,\"logprobs\":1}", 422, "max_tokens",
+     "out_of_range"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"max_tokens\":0,\"echo\":true}", 422, "max_tokens",
+     "out_of_range"},
+    {API_COMPLETIONS,
+     "{\"prompt\":\"a\",\"max_tokens\":0,\"echo\":true,\"logprobs\":1,\"min_tokens\":1}", 422,
+     "min_tokens", "out_of_range"},
+    {API_CHAT, "{" HI ",\"max_tokens\":0,\"echo\":true,\"logprobs\":true}", 422, "max_tokens",
+     "out_of_range"},
+    {API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":\"yes\"}", 400, "echo", "invalid_type"},
+};
+
+static void each_mistake_is_named(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(refusals); i++) {
+        const struct refusal *row = &refusals[i];
+        if (parse(row->endpoint, row->body)) fail_msg("accepted: %s", row->body);
+        if (error.http_status != row->http_status || strcmp(error.param, row->param) != 0 ||
+            strcmp(error.code, row->code) != 0)
+            fail_msg("%s: %u %s %s (%s)", row->body, error.http_status, error.param, error.code,
+                     error.message);
+        assert_true(strlen(error.message) > 10);
+    }
+}
+
+static void a_chat_is_read_whole(void **state) {
+    (void)state;
+    assert_true(parse(
+        API_CHAT,
+        "{\"model\":\"tiny-r1\",\"messages\":[{\"role\":\"system\",\"content\":\"be kind\"},"
+        "{\"role\":\"developer\",\"content\":\"\"},"
+        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+        "{\"type\":\"text\",\"text\":\"bc\"}],\"name\":\"joe\"},"
+        "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"type\":"
+        "\"function\","
+        "\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]},"
+        "{\"role\":\"tool\",\"content\":\"4\",\"tool_call_id\":\"1\"}],"
+        "\"temperature\":0,\"top_p\":1,\"top_k\":40,\"seed\":-1,\"max_tokens\":5,"
+        "\"max_completion_tokens\":7,\"stop\":[\"x\",\"yz\"],\"stream\":true,"
+        "\"stream_options\":{\"include_usage\":true},\"ignore_eos\":true,\"n\":1,\"user\":\"u\","
+        "\"metadata\":{\"a\":\"b\"},\"store\":false,\"tools\":[],\"logprobs\":false,"
+        "\"presence_penalty\":0,\"logit_bias\":{},\"response_format\":{\"type\":\"text\"},"
+        "\"who_knows\":[1,2,3]}"));
+    assert_int_equal(parsed.message_count, 5);
+    assert_int_equal(parsed.messages[1].role, CHAT_SYSTEM);
+    assert_true(parsed.messages[1].has_content);
+    assert_true(bytes_equal(parsed.messages[2].content, BYTES_LITERAL("abc")));
+    assert_false(parsed.messages[3].has_content);
+    assert_int_equal(parsed.messages[3].tool_call_count, 1);
+    assert_true(bytes_equal(parsed.messages[3].tool_calls[0].name, BYTES_LITERAL("f")));
+    assert_int_equal(parsed.messages[4].role, CHAT_TOOL);
+    assert_true(parsed.sampling.temperature == 0.0f && parsed.sampling.top_p == 1.0f);
+    assert_int_equal(parsed.sampling.top_k, 40);
+    assert_true(parsed.has_seed && parsed.sampling.seed == UINT64_MAX);
+    assert_int_equal(parsed.new_tokens_max, 7);
+    assert_int_equal(parsed.stops->count, 2);
+    assert_true(parsed.stream && parsed.include_usage && parsed.ignore_eos);
+}
+
+/* Clients send either beside tool calls; the templates render the calls only if it is null. */
+static void empty_content_beside_calls_is_null(void **state) {
+    (void)state;
+#define CALLS "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]"
+    assert_true(parse(API_CHAT, "{\"messages\":["
+                                "{\"role\":\"assistant\",\"content\":\"\"," CALLS "},"
+                                "{\"role\":\"assistant\",\"content\":[]," CALLS "},"
+                                "{\"role\":\"assistant\",\"content\":\"x\"," CALLS "},"
+                                "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[]},"
+                                "{\"role\":\"assistant\",\"content\":\"\"}]}"));
+    static const bool has_content[] = {false, false, true, true, true};
+    assert_int_equal(parsed.message_count, ARRAY_COUNT(has_content));
+    for (size_t i = 0; i < ARRAY_COUNT(has_content); i++)
+        assert_int_equal(parsed.messages[i].has_content, has_content[i]);
+    assert_int_equal(parsed.messages[0].tool_call_count, 1);
+}
+
+/* What is left out, or null, is the server's default. */
+static void absent_and_null_fields_mean_the_defaults(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "{" HI "}",
+        "{" HI ",\"model\":null,\"temperature\":null,\"top_p\":null,\"top_k\":null,\"seed\":null,"
+        "\"max_tokens\":null,\"max_completion_tokens\":null,\"stop\":null,\"stream\":null,"
+        "\"stream_options\":null,\"n\":null,\"logprobs\":null,\"tools\":null,"
+        "\"response_format\":null,\"presence_penalty\":null}",
+        "{" HI ",\"model\":\"default\",\"stop\":[]}",
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(bodies); i++) {
+        assert_true(parse(API_CHAT, bodies[i]));
+        assert_true(parsed.sampling.temperature == 0.6f && parsed.sampling.top_p == 0.95f);
+        assert_int_equal(parsed.sampling.top_k, 3);
+        assert_int_equal(parsed.new_tokens_max, 0);
+        assert_null(parsed.stops);
+        assert_false(parsed.stream || parsed.include_usage || parsed.has_seed || parsed.echo);
+    }
+}
+
+static void the_choice_of_tokens_is_read_whole(void **state) {
+    (void)state;
+    assert_true(parse(API_CHAT,
+                      "{" HI ",\"min_p\":0.25,\"frequency_penalty\":-2,\"presence_penalty\":2,"
+                      "\"repetition_penalty\":1.5,\"min_tokens\":3,\"logprobs\":true,"
+                      "\"top_logprobs\":20,\"n\":16,\"best_of\":16,\"return_token_ids\":true,"
+                      "\"logit_bias\":{\"0\":-100,\"77\":1.5},\"stop_token_ids\":[9,0]}"));
+    const struct sampling *sampling = &parsed.sampling;
+    assert_true(sampling->min_p == 0.25f && sampling->frequency_penalty == -2.0f);
+    assert_true(sampling->presence_penalty == 2.0f && sampling->repetition_penalty == 1.5f);
+    assert_int_equal(sampling->min_tokens, 3);
+    assert_int_equal(sampling->flags, SAMPLING_LOGPROBS);
+    assert_int_equal(sampling->top_logprobs, 20);
+    assert_true(parsed.return_token_ids && parsed.choice_count == 16);
+    assert_int_equal(parsed.bias_count, 2);
+    assert_true(parsed.biases[0].token == 0 && parsed.biases[0].bias == -100.0f);
+    assert_true(parsed.biases[1].token == 77 && parsed.biases[1].bias == 1.5f);
+    assert_int_equal(parsed.stop_token_count, 2);
+    assert_int_equal(parsed.stop_tokens[0], 9);
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"logprobs\":0}"));
+    assert_int_equal(parsed.sampling.flags, SAMPLING_LOGPROBS);
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\"}"));
+    assert_int_equal(parsed.sampling.flags, 0);
+    assert_int_equal(parsed.choice_count, 1);
+    assert_true(sampling->repetition_penalty == 0.0f && sampling->min_p == 0.0f);
+}
+
+static void prompts_come_in_four_forms(void **state) {
+    (void)state;
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"hello\",\"echo\":true}"));
+    assert_false(parsed.prompt_is_tokens);
+    assert_true(parsed.echo && bytes_equal(parsed.prompt_text, BYTES_LITERAL("hello")));
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":[\"hello\"]}"));
+    assert_true(bytes_equal(parsed.prompt_text, BYTES_LITERAL("hello")));
+    static const char *const tokens[] = {"{\"prompt\":[5,0,9]}", "{\"prompt\":[[5,0,9]]}"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(parse(API_COMPLETIONS, tokens[i]));
+        assert_true(parsed.prompt_is_tokens);
+        assert_int_equal(parsed.prompt_token_count, 3);
+        assert_int_equal(parsed.prompt_tokens[2], 9);
+    }
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":[[]]}")); /* refused later: it has no tokens */
+    assert_int_equal(parsed.prompt_token_count, 0);
+}
+
+/* Only there no token at all is an answer. */
+static void echo_with_logprobs_asks_about_the_prompt(void **state) {
+    (void)state;
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":5}"));
+    assert_int_equal(parsed.sampling.flags, SAMPLING_LOGPROBS | SAMPLING_SCORES);
+    assert_false(parsed.wordless);
+    assert_int_equal(parsed.new_tokens_max, 0);
+    assert_true(
+        parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":0,\"max_tokens\":0}"));
+    assert_true(parsed.wordless && parsed.new_tokens_max == 0);
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":1,"
+                                       "\"max_tokens\":0,\"max_completion_tokens\":3}"));
+    assert_true(!parsed.wordless && parsed.new_tokens_max == 3);
+    assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true}"));
+    assert_int_equal(parsed.sampling.flags, 0);
+}
+
+/* Bodies made to eat memory meet the arena's end, and are told so. */
+static void memory_has_an_end(void **state) {
+    (void)state;
+    static char body[200000];
+    strcpy(body, "{\"messages\":[");
+    for (size_t at = strlen(body); at + 8 < sizeof body; at += 3)
+        strcpy(body + at, "[],");
+    assert_false(parse(API_CHAT, body));
+    assert_int_equal(error.http_status, 413);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_mistake_is_named),
+        cmocka_unit_test(a_chat_is_read_whole),
+        cmocka_unit_test(empty_content_beside_calls_is_null),
+        cmocka_unit_test(absent_and_null_fields_mean_the_defaults),
+        cmocka_unit_test(the_choice_of_tokens_is_read_whole),
+        cmocka_unit_test(prompts_come_in_four_forms),
+        cmocka_unit_test(echo_with_logprobs_asks_about_the_prompt),
+        cmocka_unit_test(memory_has_an_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

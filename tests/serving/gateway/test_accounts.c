@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Accounts at the gateway: who has no key gets 401, in every path; the tenant that a unit is told
+ * is the account's, whatever the client sends; a ledger for each; new accounts take effect at once
+ * and leave what is under way alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/sha256.h"
+#include "serving/gateway/accounts.h"
+#include "hands.h"
+
+struct name {
+    const char *name, *key;
+    uint8_t salt;
+    uint32_t requests_max;
+    bool is_operator;
+};
+
+static const struct name usual[] = {{"acme", "key-a", 1, 0, false},
+                                    {"busy", "key-b", 2, 2, false},
+                                    {"cousin", "key-c", 1, 0, false},
+                                    {"root", "key-r", 3, 0, true}};
+
+static struct record_accounts *make_accounts(const struct name *names, uint32_t count) {
+    static _Alignas(8) char memory[1 << 14];
+    struct outbox box = {.memory = memory, .capacity = sizeof memory};
+    struct record_accounts *record =
+        outbox_put(&box, RECORD_ACCOUNTS, accounts_record_bytes(count, count));
+    record->account_count = record->key_count = count;
+    struct account *accounts = record_tail_at(record, sizeof *record);
+    struct account_key *keys = (void *)((char *)record + accounts_keys_at(count));
+    for (uint32_t i = 0; i < count; i++) {
+        strcpy(accounts[i].name, names[i].name);
+        accounts[i].tenant.bytes[0] = names[i].salt;
+        accounts[i].requests_max = names[i].requests_max;
+        accounts[i].is_operator = names[i].is_operator;
+        sha256_digest(names[i].key, strlen(names[i].key), keys[i].sha256);
+        keys[i].account = i;
+    }
+    assert_true(record_valid(record, record->record.bytes));
+    return record;
+}
+
+static struct world *open_with_accounts(void) {
+    return open_with(1, (struct gateway_options){.accounts = make_accounts(usual, 4)});
+}
+
+static uint32_t status_of(struct world *world, enum http_method method, const char *path,
+                          const char *authorization) {
+    const char *body = method == HTTP_POST ? "{}" : "";
+    world->authorization = authorization;
+    uint32_t client = world_request(world, method, path, body, strlen(body));
+    world_settle(world);
+    assert_true(world->clients[client].ended);
+    if (world->clients[client].http_status == 401)
+        assert_refused(world, client, 401, "invalid_api_key");
+    if (world->clients[client].http_status == 403) assert_refused(world, client, 403, "forbidden");
+    return world->clients[client].http_status;
+}
+
+static void a_key_is_needed(void **state) {
+    (void)state;
+    static const char *const wrong[] = {NULL,          "Bearer ", "Bearer key-",   "Bearer key-ab",
+                                        "Basic key-a", "key-a",   "Bearer  key-a", "Bearer key-a "};
+    struct world *world = open_with_accounts();
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(status_of(world, HTTP_POST, COMPLETIONS, wrong[i]), 401);
+        assert_int_equal(status_of(world, HTTP_GET, "/v1/models", wrong[i]), 401);
+        assert_int_equal(status_of(world, HTTP_GET, "/metrics", wrong[i]), 401);
+        assert_int_equal(status_of(world, HTTP_GET, "/debug/fleet", wrong[i]), 401);
+        assert_int_equal(status_of(world, HTTP_POST, "/debug/fleet/drain", wrong[i]), 401);
+        assert_int_equal(status_of(world, HTTP_GET, "/health", wrong[i]), 200);
+    }
+    assert_int_equal(status_of(world, HTTP_GET, "/v1/models", "Bearer key-a"), 200);
+    assert_int_equal(status_of(world, HTTP_GET, "/v1/models", "bEARER key-b"), 200);
+    assert_int_equal(status_of(world, HTTP_POST, COMPLETIONS, "Bearer key-a"), 400); /* its body */
+    assert_int_equal(status_of(world, HTTP_GET, "/metrics", "Bearer key-a"), 403);
+    assert_int_equal(status_of(world, HTTP_POST, "/debug/fleet/drain", "Bearer key-a"), 403);
+    assert_int_equal(status_of(world, HTTP_GET, "/metrics", "Bearer key-r"), 200);
+    assert_int_equal(status_of(world, HTTP_GET, "/debug/fleet", "Bearer key-r"), 200);
+    close_empty(world);
+}
+
+static void without_accounts_keys_are_not_looked_at(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    static const struct tenant_salt nobody;
+    assert_int_equal(status_of(world, HTTP_GET, "/metrics", "Bearer what"), 200);
+    ask(world, "");
+    assert_memory_equal(&world->last_submit->tenant, &nobody, sizeof nobody);
+    tell_finished(world, 1, world->last_submit->request, FINISH_FAILED, 0);
+    world->now_ns += 100 * SECOND;
+    world_settle(world);
+    while (gateway_request_count(world->gateway)) {
+        tell_finished(world, 1, world->last_submit->request, FINISH_REFUSED_TOO_LARGE, 0);
+        world->now_ns += 100 * SECOND;
+        world_settle(world);
+    }
+    close_empty(world);
+}
+
+/* Asks with that key and has it answered; the tenant that the unit was told. */
+static struct tenant_salt answer(struct world *world, const char *authorization, const char *more) {
+    world->authorization = authorization;
+    uint32_t client = ask(world, more), unit = world->last_unit.value;
+    struct request_id id = world->last_submit->request;
+    tell_tokens(world, unit, id, 0, ids, 6);
+    tell_finished(world, unit, id, FINISH_LENGTH, 6);
+    assert_int_equal(world->clients[client].http_status, 200);
+    return world->last_submit->tenant;
+}
+
+static bool same(struct tenant_salt a, struct tenant_salt b) {
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+static void the_account_makes_the_tenant(void **state) {
+    (void)state;
+    struct world *world = open_with_accounts();
+    struct tenant_salt acme = answer(world, "Bearer key-a", "");
+    struct tenant_salt narrow = answer(world, "Bearer key-a", ",\"cache_salt\":\"x\"");
+    assert_int_equal(acme.bytes[0], 1);
+    assert_true(same(acme, answer(world, "Bearer key-a", ",\"user\":\"busy\"")));
+    assert_true(same(acme, answer(world, "Bearer key-c", ""))); /* of one group */
+    assert_false(same(acme, answer(world, "Bearer key-b", "")));
+    assert_false(same(acme, narrow));
+    assert_true(same(narrow, answer(world, "Bearer key-a", ",\"cache_salt\":\"x\"")));
+    assert_false(same(narrow, answer(world, "Bearer key-a", ",\"cache_salt\":\"y\"")));
+    assert_false(same(narrow, answer(world, "Bearer key-b", ",\"cache_salt\":\"x\"")));
+    uint32_t client = ask(world, ",\"cache_salt\":7");
+    assert_refused(world, client, 400, "invalid_type");
+    close_empty(world);
+}
+
+/* Wherever it goes on, a request stays its tenant's. */
+static void a_request_keeps_its_tenant(void **state) {
+    (void)state;
+    struct world *world = open_with_accounts();
+    join(world, 2);
+    world->authorization = "Bearer key-b";
+    ask(world, "");
+    uint32_t unit = world->last_unit.value;
+    lose(world, unit);
+    assert_int_equal(world->last_unit.value, 3 - unit);
+    assert_int_equal(world->last_submit->tenant.bytes[0], 2);
+    tell_tokens(world, 3 - unit, world->last_submit->request, 0, ids, 6);
+    tell_finished(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, 6);
+    close_empty(world);
+}
+
+static void assert_told(struct world *world, const char *line) {
+    world->authorization = "Bearer key-r";
+    uint32_t client = world_get(world, "/metrics");
+    world_settle(world);
+    if (!strstr(world->clients[client].data, line)) fail_msg("no %s", line);
+}
+
+static void each_has_a_ledger(void **state) {
+    (void)state;
+    struct world *world = open_with_accounts();
+    answer(world, "Bearer key-a", "");
+    answer(world, "Bearer key-a", "");
+    answer(world, "Bearer key-b", "");
+    assert_told(world, "fathom_account_requests_total{account=\"acme\"} 2\n");
+    assert_told(world, "fathom_account_prompt_cache_miss_tokens_total{account=\"acme\"} 6\n");
+    assert_told(world, "fathom_account_prompt_cache_hit_tokens_total{account=\"acme\"} 0\n");
+    assert_told(world, "fathom_account_output_tokens_total{account=\"acme\"} 12\n");
+    assert_told(world, "fathom_account_output_tokens_total{account=\"busy\"} 6\n");
+    assert_told(world, "fathom_account_output_tokens_total{account=\"root\"} 0\n");
+    close_empty(world);
+}
+
+static void an_account_may_have_so_many(void **state) {
+    (void)state;
+    struct world *world = open_with_accounts();
+    world->authorization = "Bearer key-b";
+    assert_refused(world, ask(world, ",\"n\":3"), 429, "rate_limit_exceeded");
+    uint32_t first = ask(world, "");
+    struct request_id id = world->last_submit->request;
+    assert_refused(world, ask(world, ",\"n\":2"), 429, "rate_limit_exceeded");
+    answer(world, "Bearer key-a", ""); /* others are not concerned */
+    answer(world, "Bearer key-b", "");
+    tell_tokens(world, 1, id, 0, ids, 6);
+    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_int_equal(world->clients[first].http_status, 200);
+    assert_told(world, "fathom_account_refused_total{account=\"busy\"} 2\n");
+    close_empty(world);
+}
+
+static void new_accounts_take_effect_at_once(void **state) {
+    (void)state;
+    static const struct name newer[] = {{"root", "key-r2", 3, 0, true},
+                                        {"dora", "key-d", 9, 0, false}};
+    struct world *world = open_with_accounts();
+    answer(world, "Bearer key-a", "");
+    uint32_t client = ask(world, ",\"stream\":true");
+    struct request_id id = world->last_submit->request;
+    world_tell_gateway(world, make_accounts(newer, 2));
+    world_settle(world);
+    assert_int_equal(status_of(world, HTTP_GET, "/v1/models", "Bearer key-a"), 401);
+    assert_int_equal(status_of(world, HTTP_GET, "/v1/models", "Bearer key-r"), 401);
+    assert_int_equal(answer(world, "Bearer key-d", "").bytes[0], 9);
+    tell_tokens(world, 1, id, 0, ids, 6); /* who is under way is answered, and counted */
+    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    assert_int_equal(world->clients[client].http_status, 200);
+    world_tell_gateway(world, make_accounts(usual, 4));
+    world_settle(world);
+    assert_told(world, "fathom_account_requests_total{account=\"acme\"} 2\n");
+    assert_told(world, "fathom_account_requests_total{account=\"dora\"} 1\n");
+    close_empty(world);
+}
+
+/* The table has room for all that can be named, whoever was before. */
+static void any_number_of_changes(void **state) {
+    (void)state;
+    struct world *world = open_with_accounts();
+    for (uint32_t i = 0; i < 3 * LIMIT_ACCOUNTS; i++) {
+        char name[32], key[32], authorization[48];
+        snprintf(name, sizeof name, "n%u", i);
+        snprintf(key, sizeof key, "k%u", i);
+        snprintf(authorization, sizeof authorization, "Bearer k%u", i);
+        world_tell_gateway(world, make_accounts(&(struct name){name, key, 1, 0, false}, 1));
+        world_settle(world);
+        if (i % 500 == 0)
+            assert_int_equal(status_of(world, HTTP_GET, "/v1/models", authorization), 200);
+    }
+    close_empty(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_is_needed),
+        cmocka_unit_test(without_accounts_keys_are_not_looked_at),
+        cmocka_unit_test(the_account_makes_the_tenant),
+        cmocka_unit_test(a_request_keeps_its_tenant),
+        cmocka_unit_test(each_has_a_ledger),
+        cmocka_unit_test(an_account_may_have_so_many),
+        cmocka_unit_test(new_accounts_take_effect_at_once),
+        cmocka_unit_test(any_number_of_changes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The gateway among several units, which the tests play by hand: requests wait for a unit, go on
+ * elsewhere when theirs is lost, silent or failing, and wait again when there is none; each ends
+ * once and says each token once. Units of another model, and units that lie, are kept out. The
+ * random lives of whole fleets are in tests/simulate.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/tree.h"
+#include "hands.h"
+#include "serving/policy/balance_units.h"
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static void requests_wait_for_the_first_unit(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){0});
+    uint32_t good = ask(world, ",\"n\":2");
+    uint32_t long_one = world_post(world, COMPLETIONS, "{\"prompt\":[5],\"max_tokens\":3000}");
+    uint32_t foreign = ask(world, ",\"stop_token_ids\":[9999]"), gone = ask(world, "");
+    assert_int_equal(world->submits, 0);
+    world_hang_up(world, gone);
+    join(world, 2);
+    assert_int_equal(world->submits, 2);
+    assert_int_equal(world->last_unit.value, 2);
+    assert_refused(world, foreign, 422, "out_of_range");
+    assert_refused(world, long_one, 400, "context_length_exceeded");
+    struct request_id second = world->last_submit->request, first = second;
+    first.low--;
+    tell_tokens(world, 2, first, 0, ids, 2);
+    tell_tokens(world, 2, second, 0, ids + 2, 2);
+    tell_finished(world, 2, first, FINISH_LENGTH, 2);
+    tell_finished(world, 2, second, FINISH_LENGTH, 2);
+    assert_ids(world, good, ids, 2);
+    close_empty(world);
+}
+
+static void nobody_waits_for_ever(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){.unit_wait_ns = 3 * SECOND});
+    const struct machine *machine = &world->gateway_machine;
+    uint32_t unsettled = ask(world, "");
+    assert_true(machine->next_wake_ns(machine->self) == 3 * SECOND);
+    world->now_ns = 3 * SECOND;
+    world_settle(world);
+    assert_refused(world, unsettled, 503, "no_unit");
+    assert_int_equal(world->clients[unsettled].retry_after_seconds, 5);
+    join(world, 1);
+    uint32_t whole = ask(world, ""), stream = ask(world, ",\"stream\":true");
+    tell_tokens(world, 1, world->last_submit->request, 0, ids, 2);
+    world->now_ns += SECOND;
+    lose(world, 1);
+    assert_false(world->clients[whole].ended);
+    world->now_ns += 3 * SECOND - 1;
+    world_settle(world);
+    assert_false(world->clients[whole].ended || world->clients[stream].ended);
+    assert_true(machine->next_wake_ns(machine->self) == world->now_ns + 1);
+    world->now_ns++;
+    world_settle(world);
+    assert_refused(world, whole, 503, "no_unit");
+    assert_true(world->clients[stream].ended); /* it had begun: an event tells */
+    assert_non_null(strstr(world->clients[stream].data, "\"code\":\"no_unit\""));
+    close_empty(world);
+}
+
+/* A unit gets no more than its next steps can want; who comes later finds work. */
+static void binding_is_late(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){.requests_max = 64});
+    uint32_t count = 3 * BALANCE_UNITS_WAITING;
+    for (uint32_t i = 0; i < count; i++)
+        ask(world, "");
+    assert_int_equal(world->submits, BALANCE_UNITS_WAITING);
+    tell_load(world, 1, BALANCE_UNITS_WAITING - 3, 3); /* three have started */
+    assert_int_equal(world->submits, BALANCE_UNITS_WAITING + 3);
+    join(world, 2);
+    assert_int_equal(world->submits, 2 * BALANCE_UNITS_WAITING + 3);
+    assert_int_equal(world->last_unit.value, 2);
+    for (uint32_t client = 0; client < count; client++)
+        world_hang_up(world, client);
+    world_settle(world);
+    assert_int_equal(gateway_request_count(world->gateway), 2 * BALANCE_UNITS_WAITING + 3);
+    lose(world, 1);
+    lose(world, 2);
+    close_empty(world);
+}
+
+/* ---- going on elsewhere ---------------------------------------------------------------------- */
+
+static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, ",\"seed\":7,\"logit_bias\":{\"9\":1},\"stop_token_ids\":[77]");
+    struct request_id old = world->last_submit->request;
+    tell_tokens(world, 1, old, 0, ids, 2);
+    tell_tokens(world, 1, old, 2, ids + 2, 1);
+    join(world, 2);
+    lose(world, 1);
+    const struct record_submit *again = world->last_submit;
+    struct request_id new = again->request;
+    assert_int_equal(world->last_unit.value, 2);
+    assert_int_equal(new.attempt, 1);
+    assert_true(new.high == old.high &&new.low == old.low);
+    assert_int_equal(again->prompt_count, 3);
+    assert_int_equal(again->resumed_count, 3);
+    assert_int_equal(again->new_tokens_max, 6);
+    assert_int_equal(again->sampling.seed, 7);
+    const uint32_t expected[] = {5, 6, 7, 11, 12, 13};
+    assert_memory_equal(record_tail_at(again, sizeof *again), expected, sizeof expected);
+    const uint32_t *stops = (const void *)((const char *)again + submit_stops_at(6));
+    assert_int_equal(stops[1], 77);
+    tell_tokens(world, 2, old, 3, ids + 4, 1); /* of the first attempt, whoever says it */
+    tell_tokens(world, 1, new, 3, ids + 4, 1); /* of a unit that is gone */
+    tell_tokens(world, 2, new, 3, ids + 3, 3);
+    tell_finished(world, 2, old, FINISH_FAILED, 0);
+    assert_false(world->clients[client].ended);
+    tell_finished(world, 2, new, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
+/* All its tokens had come, only the last word had not. */
+static void a_whole_answer_is_not_asked_for_again(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){0});
+    uint32_t full = ask(world, ",\"stop_token_ids\":[13]");
+    uint32_t unit = world->last_unit.value;
+    tell_tokens(world, unit, world->last_submit->request, 0, ids, 3);
+    lose(world, unit);
+    assert_ids(world, full, ids, 3);
+    join(world, 3);
+    uint32_t submits = world->submits, longest = ask(world, "");
+    unit = world->last_unit.value;
+    tell_tokens(world, unit, world->last_submit->request, 0, ids, 6);
+    lose(world, unit);
+    assert_ids(world, longest, ids, 6);
+    assert_int_equal(world->submits, submits + 1);
+    close_empty(world);
+}
+
+static void a_silent_unit_is_given_up_until_it_speaks(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){.unit_silence_ns = 2 * SECOND});
+    const struct machine *machine = &world->gateway_machine;
+    uint32_t client = ask(world, "");
+    struct request_id old = world->last_submit->request;
+    assert_int_equal(world->last_unit.value, 1);
+    tell_tokens(world, 1, old, 0, ids, 2);
+    world->now_ns = SECOND;
+    tell_load(world, 2, 0, 0);
+    assert_true(machine->next_wake_ns(machine->self) == 2 * SECOND);
+    world->now_ns = 2 * SECOND;
+    world_settle(world);
+    assert_int_equal(world->cancels, 1); /* should it hear of it */
+    assert_int_equal(world->last_unit.value, 2);
+    assert_int_equal(world->last_submit->resumed_count, 2);
+    tell_tokens(world, 1, old, 2, ids + 4, 1); /* late */
+    tell_finished(world, 1, old, FINISH_CANCELLED, 3);
+    tell_tokens(world, 2, world->last_submit->request, 2, ids + 2, 4);
+    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    world->now_ns = 3 * SECOND + 1; /* now the second is silent, and the first serves again */
+    world_settle(world);
+    ask(world, "");
+    assert_int_equal(world->last_unit.value, 1);
+    lose(world, 1);
+    tell_load(world, 2, 0, 0);
+    assert_int_equal(world->last_unit.value, 2);
+    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 0);
+    close_empty(world);
+}
+
+static void a_failed_step_is_tried_elsewhere(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    uint32_t failing = world->last_unit.value;
+    tell_tokens(world, failing, world->last_submit->request, 0, ids, 1);
+    tell_finished(world, failing, world->last_submit->request, FINISH_FAILED, 1);
+    assert_int_equal(world->last_unit.value, 3 - failing);
+    assert_int_equal(world->last_submit->resumed_count, 1);
+    lose(world, failing);
+    const struct machine *machine = &world->gateway_machine;
+    for (uint32_t turn = 0; turn < 3; turn++) { /* the same unit is tried again, a little later */
+        assert_false(world->clients[client].ended);
+        uint32_t submits = world->submits;
+        tell_finished(world, 3 - failing, world->last_submit->request, FINISH_FAILED, 1);
+        assert_int_equal(world->submits, submits);
+        world->now_ns = turn < 2 ? machine->next_wake_ns(machine->self) : world->now_ns;
+        world_settle(world);
+    }
+    assert_true(world->now_ns == 3 * SECOND); /* 1 s, 2 s */
+    assert_int_equal(world->submits, 4);
+    assert_ids(world, client, ids, 1); /* cut, with a reason */
+    close_empty(world);
+}
+
+/* A refusal is no failure: it takes none of the tries that failures have. */
+static void failures_and_refusals_are_counted_apart(void **state) {
+    (void)state;
+    static const enum finish_reason turns[] = {FINISH_FAILED, FINISH_REFUSED_QUEUE, FINISH_FAILED,
+                                               FINISH_FAILED, FINISH_REFUSED_QUEUE};
+    struct world *world = open_with(2, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    for (size_t turn = 0; turn < sizeof turns / sizeof *turns; turn++) {
+        uint32_t unit = world->last_unit.value;
+        tell_finished(world, unit, world->last_submit->request, turns[turn], 0);
+        assert_false(world->clients[client].ended);
+        assert_int_equal(world->submits, turn + 2);
+        assert_int_equal(world->last_unit.value, 3 - unit);
+    }
+    tell_finished(world, world->last_unit.value, world->last_submit->request, FINISH_FAILED, 0);
+    assert_int_equal(world->submits, 6); /* the fourth failure */
+    assert_refused(world, client, 503, "engine_failed");
+    close_empty(world);
+}
+
+/* A request that takes every unit along does not take them all. */
+static void no_request_loses_units_for_ever(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){0});
+    uint32_t client = ask(world, ""), unit = 1;
+    for (; unit < 30 && !world->clients[client].ended; unit++) {
+        join(world, unit);
+        lose(world, unit);
+    }
+    assert_true(unit < 12);
+    assert_refused(world, client, 503, "engine_failed");
+    close_empty(world);
+}
+
+/* ---- who serves ------------------------------------------------------------------------------ */
+
+static void a_draining_unit_finishes_what_it_has(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){0});
+    uint32_t client = ask(world, "");
+    struct request_id running = world->last_submit->request;
+    assert_int_equal(world->last_unit.value, 1);
+    uint32_t drain = world_post(world, "/debug/fleet/drain", "{\"unit\":1}");
+    world_settle(world);
+    assert_int_equal(world->clients[drain].http_status, 200);
+    assert_int_equal(world->drains, 1);
+    for (uint32_t i = 0; i < 5; i++) {
+        ask(world, "");
+        assert_int_equal(world->last_unit.value, 2);
+    }
+    tell_finished(world, 2, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
+    assert_int_equal(world->submits, 6); /* nobody takes it: it waits */
+    join(world, 3);
+    assert_int_equal(world->last_unit.value, 3);
+    for (uint32_t unit = 3; unit < 8; unit++) { /* however many drain before one takes it */
+        tell_finished(world, unit, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
+        join(world, unit + 1);
+        assert_int_equal(world->last_unit.value, unit + 1);
+    }
+    tell_tokens(world, 1, running, 0, ids, 6);
+    tell_finished(world, 1, running, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    static const char *const bad[] = {"{\"unit\":19}", "{\"unit\":\"1\"}", "{", "{\"unit\":-1}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        drain = world_post(world, "/debug/fleet/drain", bad[i]);
+        world_settle(world);
+        assert_true(world->clients[drain].http_status == 400 ||
+                    world->clients[drain].http_status == 404);
+    }
+    for (uint32_t i = 0; i < world->client_count; i++)
+        if (!world->clients[i].ended) world_hang_up(world, i);
+    world_settle(world);
+    for (uint32_t unit = 1; unit <= 8; unit++)
+        lose(world, unit);
+    close_empty(world);
+}
+
+static void another_model_is_refused(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    world_join(world, 2);
+    say_hello(world, 2, "other.v1");
+    for (uint32_t i = 0; i < 4; i++) {
+        ask(world, "");
+        assert_int_equal(world->last_unit.value, 1);
+    }
+    uint32_t report = world_get(world, "/debug/fleet"), metrics = world_get(world, "/metrics");
+    world_settle(world);
+    assert_non_null(strstr(world->clients[report].data, "\"state\":\"refused\""));
+    assert_non_null(strstr(world->clients[metrics].data, "fathom_units{state=\"refused\"} 1"));
+    assert_non_null(strstr(world->clients[metrics].data, "fathom_units_refused_total 1"));
+    for (uint32_t client = 0; client < 4; client++)
+        world_hang_up(world, client);
+    lose(world, 1);
+    join(world, 3); /* the first one's model is still the fleet's as long as requests are held... */
+    assert_int_equal(gateway_request_count(world->gateway), 0);
+    lose(world, 3);
+    world_join(world, 4);
+    say_hello(world, 4, "other.v1"); /* ... and no longer */
+    ask(world, "");
+    assert_int_equal(world->last_unit.value, 4);
+    tell_finished(world, 4, world->last_submit->request, FINISH_LENGTH, 0);
+    close_empty(world);
+}
+
+/* What cannot be true ends the trust, and the request goes on elsewhere. */
+static void units_that_lie_are_put_out(void **state) {
+    (void)state;
+    static const uint32_t foreign[] = {VOCAB};
+    for (uint32_t lie = 0; lie < 5; lie++) {
+        struct world *world = open_with(2, (struct gateway_options){0});
+        uint32_t client = ask(world, ""), unit = world->last_unit.value;
+        struct request_id id = world->last_submit->request;
+        if (lie == 0) tell_tokens(world, unit, id, 1, ids, 1);     /* leaves one out */
+        if (lie == 1) tell_tokens(world, unit, id, 0, foreign, 1); /* no token of the model */
+        if (lie == 2) tell_tokens(world, unit, id, 0, foreign - 0, 1);
+        if (lie == 3) { /* more than was asked for */
+            static const uint32_t many[7] = {1};
+            tell_tokens(world, unit, id, 0, many, 7);
+        }
+        if (lie == 4) {
+            struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+            record->request = id;
+            record->work.prompt_hit_tokens = 4; /* of three */
+            tell(world, unit, record);
+        }
+        assert_int_equal(world->last_unit.value, 3 - unit);
+        tell_tokens(world, unit, id, 0, ids, 1); /* unheard */
+        tell_tokens(world, 3 - unit, world->last_submit->request, 0, ids, 6);
+        tell_finished(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, 6);
+        assert_ids(world, client, ids, 6);
+        close_empty(world);
+    }
+}
+
+static void the_table_is_bounded(void **state) {
+    (void)state;
+    struct world *world = open_with(LIMIT_FLEET_UNITS + 3, (struct gateway_options){0});
+    uint32_t report = world_get(world, "/debug/fleet");
+    world_settle(world);
+    const struct tree *root = read_body(world, report);
+    assert_int_equal(tree_count(tree_member(root, "units")), LIMIT_FLEET_UNITS);
+    lose(world, LIMIT_FLEET_UNITS + 2); /* never was there */
+    lose(world, 5);
+    join(world, 500);
+    close_empty(world);
+}
+
+/* A prompt of that family: as long as two blocks and a bit, which its members share. */
+static uint32_t ask_family(struct world *world, uint32_t family, uint32_t last) {
+    char body[2048];
+    int at = snprintf(body, sizeof body, "{\"max_tokens\":6,\"prompt\":[");
+    for (uint32_t i = 0; i < 140; i++)
+        at += snprintf(body + at, sizeof body - (size_t)at, "%u,", 1 + i % 50 + family);
+    snprintf(body + at, sizeof body - (size_t)at, "%u]}", last);
+    uint32_t client = world_post(world, COMPLETIONS, body);
+    world_settle(world);
+    return client;
+}
+
+static void end_last(struct world *world) {
+    uint32_t unit = world->last_unit.value;
+    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    record->request = world->last_submit->request;
+    record->reason = FINISH_CANCELLED;
+    record->work.prompt_miss_tokens = world->last_submit->prompt_count;
+    tell(world, unit, record);
+}
+
+/* A prompt goes where its beginning was computed, until that unit has much more to do than others,
+ * or is gone; without the option, and for strangers, the emptiest takes. */
+static void prompts_go_where_they_began(void **state) {
+    (void)state;
+    for (uint32_t on = 0; on < 2; on++) {
+        struct world *world = open_with(3, (struct gateway_options){.prefix_blocks = on ? 64 : 0});
+        ask_family(world, 100, 1);
+        assert_int_equal(world->last_unit.value, 1);
+        ask_family(world, 200, 1); /* while that runs */
+        assert_int_equal(world->last_unit.value, 2);
+        end_last(world);
+        ask_family(world, 200, 2);
+        assert_int_equal(world->last_unit.value, 2);
+        end_last(world);
+        ask_family(world, 100, 2); /* the first one's is a little fuller */
+        assert_int_equal(world->last_unit.value, on ? 1 : 2);
+        uint32_t first = 0;
+        for (uint32_t i = 0; i < 12; i++) { /* not everybody at once */
+            ask_family(world, 100, 10 + i);
+            first += world->last_unit.value == 1;
+        }
+        if (on) assert_in_range(first, 2, 8); /* by now others have it, too */
+        lose(world, 1);
+        if (on) {
+            uint32_t report = world_get(world, "/debug/fleet");
+            world_settle(world);
+            assert_non_null(strstr(world->clients[report].data, "caches most of its prompt"));
+        }
+        for (uint32_t i = 0; i < world->client_count; i++)
+            if (!world->clients[i].ended) world_hang_up(world, i);
+        world_settle(world);
+        for (uint32_t unit = 2; unit <= 3; unit++)
+            lose(world, unit);
+        close_empty(world);
+    }
+}
+
+static double metric_of(struct world *world, const char *name) {
+    uint32_t client = world_get(world, "/metrics");
+    world_settle(world);
+    const char *at = strstr(world->clients[client].data, name);
+    if (!at) fail_msg("no %s", name);
+    return strtod(at + strlen(name), NULL);
+}
+
+static void the_fleet_is_told(void **state) {
+    (void)state;
+    struct world *world = open_with(2, (struct gateway_options){0});
+    tell_load(world, 1, 1, 2);
+    tell_load(world, 2, 0, 5);
+    uint32_t client = world_get(world, "/debug/fleet");
+    world_settle(world);
+    const struct tree *units = tree_member(read_body(world, client), "units");
+    const struct tree *rank = tree_at(tree_member(tree_at(units, 1), "ranks"), 0);
+    int64_t value = 0;
+    assert_true(tree_get_integer(tree_member(rank, "pid"), &value) && value == 102);
+    assert_true(tree_get_integer(tree_member(rank, "requests_running"), &value) && value == 5);
+    assert_true(tree_get_integer(tree_member(rank, "requests_parked"), &value) && value == 10);
+    assert_true(tree_get_integer(tree_member(tree_member(rank, "kv_pages"), "held"), &value) &&
+                value == 15);
+    assert_true(metric_of(world, "\nfathom_requests_running ") == 7);
+    assert_true(metric_of(world, "\nfathom_kv_pages{state=\"held\"} ") == 21);
+    assert_true(metric_of(world, "\nfathom_kv_pages_total ") == 200);
+    assert_true(metric_of(world, "\nfathom_kv_loads_in_step_total{end=\"whole\"} ") == 300);
+    assert_true(metric_of(world, "\nfathom_kv_loads_in_step_total{end=\"lost\"} ") == 21);
+    assert_true(metric_of(world, "\nfathom_units{state=\"serving\"} ") == 2);
+    ask(world, "");
+    lose(world, 1);
+    lose(world, 2);
+    assert_true(metric_of(world, "\nfathom_unit_losses_total ") == 2);
+    assert_true(metric_of(world, "\nfathom_kv_transfers_total{end=\"arrived\"} ") == 30);
+    assert_true(metric_of(world, "\nfathom_kv_transfers_total{end=\"failed\"} ") == 3);
+    assert_true(metric_of(world, "\nfathom_requests_queued ") == 1);
+    join(world, 3);
+    assert_true(metric_of(world, "\nfathom_requests_resumed_total ") == 2);
+    tell_finished(world, 3, world->last_submit->request, FINISH_LENGTH, 0);
+    close_empty(world);
+}
+
+static void join_ranks(struct world *world, uint32_t unit, uint32_t ranks) {
+    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(ranks));
+    hello->vocab_count = 500;
+    hello->context_tokens_max = 2048;
+    hello->page_count = 100 * ranks;
+    hello->page_tokens = KV_BLOCK_TOKENS;
+    hello->requests_max = 40 * ranks;
+    hello->rank_count = ranks;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        hello_ranks(hello)[rank] = (struct unit_rank){.page_count = 100, .requests_max = 40};
+    strcpy(hello->numerics_id, "test.v1");
+    world_join(world, unit);
+    tell(world, unit, hello);
+}
+
+/* One rank of a unit: refused where the others cannot cover, with what would do; else passed on. */
+static void a_rank_is_drained_if_the_others_can_cover(void **state) {
+    (void)state;
+    struct world *world = open_with(0, (struct gateway_options){0});
+    join_ranks(world, 1, 4);
+    struct record_experts experts = {.record = {RECORD_VERSION, RECORD_EXPERTS, sizeof experts},
+                                     .experts = 64,
+                                     .ranks = 4,
+                                     .slots_per_rank = 20,
+                                     .layer_count = 2,
+                                     .moves_total = 7,
+                                     .stall_ns_total = 2500000,
+                                     .balance = 875000,
+                                     .layer_balance = {0, 875000}};
+    static const char wish[] = "{\"unit\":1,\"rank\":2}";
+    tell(world, 1, &experts);
+    uint32_t refused = world_post(world, "/debug/fleet/drain", wish);
+    world_settle(world);
+    assert_int_equal(world->clients[refused].http_status, 409);
+    assert_non_null(strstr(world->clients[refused].data, "--redundant-experts 21"));
+    assert_int_equal(world->drains, 0);
+    experts.slots_per_rank = 22;
+    tell(world, 1, &experts);
+    uint32_t taken = world_post(world, "/debug/fleet/drain", wish);
+    world_settle(world);
+    assert_int_equal(world->clients[taken].http_status, 200);
+    assert_int_equal(world->drains, 1);
+    experts.masked[0] = experts.empty[0] = 1 << 2;
+    tell(world, 1, &experts);
+    uint32_t report = world_get(world, "/debug/fleet");
+    world_settle(world);
+    assert_non_null(strstr(world->clients[report].data, "\"state\":\"drained\""));
+    uint32_t another = world_post(world, "/debug/fleet/drain", "{\"unit\":1,\"rank\":0}");
+    uint32_t nobody = world_post(world, "/debug/fleet/drain", "{\"unit\":1,\"rank\":4}");
+    uint32_t back =
+        world_post(world, "/debug/fleet/drain", "{\"unit\":1,\"rank\":2,\"back\":true}");
+    world_settle(world);
+    assert_int_equal(world->clients[another].http_status, 409);
+    assert_int_equal(world->clients[nobody].http_status, 404);
+    assert_int_equal(world->clients[back].http_status, 200);
+    assert_int_equal(world->drains, 2);
+    assert_true(metric_of(world, "\nfathom_experts_moved_total{unit=\"1\"} ") == 7);
+    assert_true(metric_of(world, "\nfathom_expert_balance{unit=\"1\",layer=\"1\"} ") == 0.875);
+    assert_true(metric_of(world, "\nfathom_expert_stall_seconds_total{unit=\"1\"} ") == 0.0025);
+    close_empty(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_wait_for_the_first_unit),
+        cmocka_unit_test(nobody_waits_for_ever),
+        cmocka_unit_test(binding_is_late),
+        cmocka_unit_test(a_lost_unit_s_requests_go_on_elsewhere),
+        cmocka_unit_test(a_whole_answer_is_not_asked_for_again),
+        cmocka_unit_test(a_silent_unit_is_given_up_until_it_speaks),
+        cmocka_unit_test(a_failed_step_is_tried_elsewhere),
+        cmocka_unit_test(failures_and_refusals_are_counted_apart),
+        cmocka_unit_test(no_request_loses_units_for_ever),
+        cmocka_unit_test(a_draining_unit_finishes_what_it_has),
+        cmocka_unit_test(another_model_is_refused),
+        cmocka_unit_test(units_that_lie_are_put_out),
+        cmocka_unit_test(the_table_is_bounded),
+        cmocka_unit_test(the_fleet_is_told),
+        cmocka_unit_test(prompts_go_where_they_began),
+        cmocka_unit_test(a_rank_is_drained_if_the_others_can_cover),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An invented world for the gateway: clients that remember what they were told, a host that carries
+ * records, an engine whose tokens are a function of (seed, position), and time that goes where the
+ * test says. The unit is the real one, or absent (the test plays it by hand).
+ */
+#ifndef TESTS_GATEWAY_WORLD_H
+#define TESTS_GATEWAY_WORLD_H
+
+#include "serving/gateway/gateway.h"
+#include "serving/unit/unit.h"
+
+enum { WORLD_CLIENTS_MAX = 600 };
+
+struct client {
+    bool begun, ended, gone; /* gone: it closed the connection and may hear nothing more */
+    uint32_t http_status, content_type, retry_after_seconds;
+    uint64_t asked_at_ns;
+    char *data; /* body, or the stream's bytes so far; terminated */
+    size_t count;
+    char *receipt; /* its header's value, terminated; NULL: none */
+};
+
+struct parcel; /* a record on its way */
+
+struct world {
+    struct gateway *gateway;
+    struct machine gateway_machine;
+    struct unit *unit; /* NULL: none */
+    struct machine unit_machine;
+    struct tokenizer *tokenizer;
+    struct chat_template chat_template;
+    struct client clients[WORLD_CLIENTS_MAX];
+    uint32_t client_count;
+    struct parcel *to_gateway, *to_unit; /* queues, first to last */
+    struct parcel *to_engine;            /* at most one */
+    struct parcel *to_tokenize;
+    uint32_t submits, cancels, drains, continues, roles; /* seen so far */
+    uint32_t last_role;                                  /* enum unit_role */
+    uint32_t cancelled_at; /* a bit for each unit that was told a CANCEL; tests may clear it */
+    struct record_continue last_continue;
+    uint32_t last_continued;  /* its first token */
+    struct unit_id speaker;   /* the unit that speaks when a unit speaks; at first unit 1 */
+    struct unit_id last_unit; /* the unit that was spoken to last */
+    uint32_t fulls;           /* deliveries answered with FULL */
+    struct record_submit *last_submit; /* copy; NULL before the first */
+    bool wants_receipts;               /* requests have the header that asks for them */
+    const char *authorization;         /* ... this header; NULL: none */
+    int64_t now_ns;
+    void *memories[8];
+    uint32_t memory_count;
+};
+
+struct world_options {
+    bool no_tokenizer, no_unit;
+    struct gateway_options gateway; /* zeros: sensible ones */
+    struct unit_options unit;
+};
+
+/* Opens models/tiny-r1's tokenizer and template, gateway and unit. FATHOM_SOURCE names the tree. */
+struct world *world_open(const struct world_options *options);
+void world_close(struct world *world);
+
+/* A new client sends a request; its index. */
+uint32_t world_request(struct world *world, enum http_method method, const char *path,
+                       const char *body, size_t body_bytes);
+uint32_t world_get(struct world *world, const char *path);
+uint32_t world_post(struct world *world, const char *path, const char *body);
+void world_hang_up(struct world *world, uint32_t client);
+void world_drain(struct world *world);
+
+/* A copy of the record goes to the gateway's queue. */
+void world_tell_gateway(struct world *world, const void *record);
+
+/* Units come (and say nothing yet) and go. Unit 1 is there from the beginning. */
+void world_join(struct world *world, uint32_t unit);
+void world_lose(struct world *world, uint32_t unit);
+
+/* One thing each; false if there was nothing to do. Deliveries answered with FULL stay queued. */
+bool world_deliver_to_gateway(struct world *world);
+bool world_deliver_to_unit(struct world *world);
+bool world_compute(struct world *world, bool failed);
+bool world_tokenize(struct world *world);
+void world_step(struct world *world);
+/* Empties both outboxes; every record is checked. */
+void world_carry(struct world *world);
+
+/* Goes on until nothing moves any more. */
+void world_settle(struct world *world);
+
+/* The token the engine chooses for choice c of seed s: that of the seed s + c. */
+uint32_t world_token(uint64_t seed, uint32_t position);
+
+#endif

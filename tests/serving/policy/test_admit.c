@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/policy/admit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+
+/* One row per reason, each at its boundary. */
+static void each_reason_has_its_boundary(void **state) {
+    (void)state;
+    static const struct admit_house empty = {.context_tokens_max = 1000,
+                                             .page_count = 10,
+                                             .pages_available = 10,
+                                             .requests_max = 4,
+                                             .rows_max = 2};
+    struct {
+        struct admit_need need;
+        struct admit_house house;
+        enum admit expected;
+    } cases[] = {
+        {{600, 40}, empty, ADMIT_NOW}, /* 640 tokens: all ten pages */
+        {{600, 41}, empty, ADMIT_REFUSE_MEMORY},
+        {{960, 41}, empty, ADMIT_REFUSE_CONTEXT},
+        {{UINT32_MAX, UINT32_MAX}, empty, ADMIT_REFUSE_CONTEXT},
+        {{64, 64}, empty, ADMIT_WAIT_PAGES},
+        {{64, 64}, empty, ADMIT_NOW},
+        {{64, 64}, empty, ADMIT_REFUSE_QUEUE},
+        {{64, 64}, empty, ADMIT_WAIT_ROWS},
+        {{64, 64}, empty, ADMIT_WAIT_TURN},
+        {{64, 64}, empty, ADMIT_REFUSE_DRAINING},
+        {{64, 300}, empty, ADMIT_NOW}, /* its prompt's page and one to grow into */
+        {{64, 300}, empty, ADMIT_WAIT_PAGES},
+    };
+    cases[4].house.pages_available = 1;
+    cases[5].house.pages_available = 2;
+    cases[6].house.requests_held = 4;
+    cases[7].house.rows_running = 2;
+    cases[8].house.waits = true;
+    cases[9].house.draining = true;
+    cases[10].house.pages_available = 3; /* one for the four that run */
+    cases[10].house.rows_running = cases[11].house.rows_running = 4;
+    cases[10].house.rows_max = cases[11].house.rows_max = 8;
+    cases[11].house.pages_available = 2;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
+        assert_int_equal(admit_arrival(cases[i].need, &cases[i].house), cases[i].expected);
+}
+
+/* What is known, rounded up, and a page to grow into, but never more than the longest answer takes.
+ */
+static void a_start_takes_what_is_known_and_a_page(void **state) {
+    (void)state;
+    struct admit_need need = {100, 1000};
+    assert_int_equal(admit_start_pages(need, 100), 3);
+    assert_int_equal(admit_start_pages(need, 128), 3);
+    assert_int_equal(admit_start_pages(need, 129), 4);
+    assert_int_equal(admit_start_pages(need, 1100), 18);
+    assert_int_equal(admit_start_pages((struct admit_need){64, 1}, 64), 2);
+    assert_int_equal(admit_start_pages((struct admit_need){60, 4}, 60), 1);
+}
+
+/* Every refusal becomes the right last word, and every decision can be printed. */
+static void refusals_have_reasons(void **state) {
+    (void)state;
+    assert_int_equal(admit_finish_reason(ADMIT_REFUSE_CONTEXT), FINISH_REFUSED_TOO_LARGE);
+    assert_int_equal(admit_finish_reason(ADMIT_REFUSE_MEMORY), FINISH_REFUSED_TOO_LARGE);
+    assert_int_equal(admit_finish_reason(ADMIT_REFUSE_QUEUE), FINISH_REFUSED_QUEUE);
+    assert_int_equal(admit_finish_reason(ADMIT_REFUSE_DRAINING), FINISH_REFUSED_DRAINING);
+    for (int i = 0; i < ADMIT_COUNT; i++) {
+        assert_non_null(admit_name(i));
+        assert_int_equal(admit_refuses(i), i >= ADMIT_REFUSE_DRAINING);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_reason_has_its_boundary),
+        cmocka_unit_test(a_start_takes_what_is_known_and_a_page),
+        cmocka_unit_test(refusals_have_reasons),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

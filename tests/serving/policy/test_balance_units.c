@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the choice of a unit: the emptiest by share, never a full, draining or too small one,
+ * and those that wait are told why.
+ */
+#include "serving/policy/balance_units.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static struct balance_unit unit(uint32_t requests, uint64_t pages_taken) {
+    return (struct balance_unit){.takes = true,
+                                 .rank_count = 1,
+                                 .context_tokens_max = 1000,
+                                 .rank_pages = 100,
+                                 .requests = requests,
+                                 .requests_max = 10,
+                                 .pages_total = 100,
+                                 .pages_taken = pages_taken};
+}
+
+static const struct balance_units_need need = {.tokens = 640,
+                                               .page_count = 10,
+                                               .start_pages = 2,
+                                               .partner = BALANCE_NO_RANK,
+                                               .shunned = BALANCE_NO_RANK};
+
+static void assert_choice(struct units_choice choice, uint32_t expected, enum units_reason reason) {
+    assert_int_equal(choice.unit, expected);
+    assert_int_equal(choice.reason, reason);
+}
+
+/* Requests and pages count as shares, so the larger of two units gets more. */
+static void the_smallest_share_takes(void **state) {
+    (void)state;
+    struct balance_unit units[3] = {unit(5, 10), unit(2, 60), unit(5, 10)};
+    assert_choice(balance_units(&need, units, 3), 0, UNITS_BOUND); /* the lowest of equals */
+    units[2].requests_max = 40;
+    assert_choice(balance_units(&need, units, 3), 2, UNITS_BOUND);
+    units[2].pages_taken = 90;
+    assert_choice(balance_units(&need, units, 3), 0, UNITS_BOUND);
+}
+
+static void who_waits_is_told_why(void **state) {
+    (void)state;
+    struct balance_unit units[2] = {unit(0, 0), unit(0, 0)};
+    units[0].waiting = BALANCE_UNITS_WAITING;
+    assert_choice(balance_units(&need, units, 2), 1, UNITS_BOUND);
+    units[1].requests = units[1].requests_max;
+    assert_choice(balance_units(&need, units, 2), BALANCE_NO_RANK, UNITS_WAITS_ROOM);
+    units[0].rank_count = 2; /* twice as many may wait */
+    assert_choice(balance_units(&need, units, 2), 0, UNITS_BOUND);
+    units[0].rank_pages = 9;
+    units[1].context_tokens_max = 639;
+    assert_choice(balance_units(&need, units, 2), BALANCE_NO_RANK, UNITS_WAITS_SIZE);
+    units[0].takes = units[1].takes = false;
+    assert_choice(balance_units(&need, units, 2), BALANCE_NO_RANK, UNITS_WAITS_UNIT);
+    assert_choice(balance_units(&need, units, 0), BALANCE_NO_RANK, UNITS_WAITS_UNIT);
+    for (int reason = 0; reason < UNITS_REASON_COUNT; reason++)
+        assert_true(units_reason_name((enum units_reason)reason)[0] != 0);
+}
+
+/* Answers to one prompt share its computation; a failure is retried elsewhere where it can. */
+static void partners_meet_and_failures_part(void **state) {
+    (void)state;
+    struct balance_unit units[2] = {unit(0, 0), unit(5, 50)};
+    struct balance_units_need own = need;
+    own.partner = 1;
+    assert_choice(balance_units(&own, units, 2), 1, UNITS_BOUND_PARTNER);
+    units[1].takes = false;
+    assert_choice(balance_units(&own, units, 2), 0, UNITS_BOUND);
+    units[1].takes = true;
+    own = need;
+    own.shunned = 0;
+    assert_choice(balance_units(&own, units, 2), 1, UNITS_BOUND);
+    units[1].waiting = BALANCE_UNITS_WAITING; /* it will have room again */
+    assert_choice(balance_units(&own, units, 2), BALANCE_NO_RANK, UNITS_WAITS_ROOM);
+    units[1].takes = false; /* nobody else is there */
+    assert_choice(balance_units(&own, units, 2), 0, UNITS_BOUND);
+}
+
+/* A prefix is worth some load, the more of it the more, and never more than a bound. */
+static void a_prefix_is_worth_a_bounded_load(void **state) {
+    (void)state;
+    struct balance_unit units[3] = {unit(10, 0), unit(10, 0), unit(10, 0)};
+    uint32_t hits[3] = {0, 320, 64};
+    struct balance_units_need hit = need;
+    hit.prompt_tokens = 600;
+    hit.hit_tokens = hits;
+    for (uint32_t i = 0; i < 3; i++)
+        units[i].requests_max = 100;
+    assert_choice(balance_units(&hit, units, 3), 1, UNITS_BOUND_PREFIX); /* of equals */
+    units[1].requests = 13;
+    assert_choice(balance_units(&hit, units, 3), 1, UNITS_BOUND_PREFIX);
+    units[1].requests = 14; /* half of the prompt is worth half of 4 + 11 / 4 requests */
+    assert_choice(balance_units(&hit, units, 3), 2, UNITS_BOUND_PREFIX);
+    units[2].requests = 11;
+    assert_choice(balance_units(&hit, units, 3), 0, UNITS_BOUND);
+    hits[1] = 599; /* nearly all of it */
+    for (units[1].requests = 10; units[1].requests < 60; units[1].requests++) {
+        bool hot = units[1].requests > 17;
+        assert_int_equal(balance_units(&hit, units, 3).unit, hot ? 0 : 1);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_smallest_share_takes),
+        cmocka_unit_test(who_waits_is_told_why),
+        cmocka_unit_test(partners_meet_and_failures_part),
+        cmocka_unit_test(a_prefix_is_worth_a_bounded_load),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

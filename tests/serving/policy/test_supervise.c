@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the supervisor's judgement: who computes nothing is stuck and who waits for him is not;
+ * who is not run at all is found whatever it did; nobody is blamed for the supervisor's own
+ * absence; a unit that ends is started again at once, then ever later, and given up only before it
+ * ever served.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "serving/policy/supervise.h"
+
+#define RANKS 4
+#define MS INT64_C(1000000)
+#define TIMEOUT (2000 * MS)
+#define CPU (1000 * MS)
+
+static struct supervise_rank ranks[RANKS];
+static struct supervise_watch watch;
+static struct supervise_signs signs[RANKS];
+static int64_t now;
+
+static void begin(enum pulse_state state) {
+    memset(ranks, 0, sizeof ranks);
+    watch = (struct supervise_watch){.ranks = ranks, .rank_count = RANKS};
+    now = 50 * TIMEOUT;
+    for (uint32_t i = 0; i < RANKS; i++)
+        signs[i] = (struct supervise_signs){.state = state, .tiles = 5, .ran = 7};
+}
+
+/* Looks every 200 ms until something is found, at most for so long. `moves`: ranks (as bits) that
+ * finish tiles; `runs`: those that the scheduler runs. */
+static struct supervise_finding watch_for(int64_t ns, uint32_t moves, uint32_t runs) {
+    struct supervise_finding found = {.verdict = SUPERVISE_FINE};
+    for (int64_t end = now + ns; now < end && !found.verdict; now += 200 * MS) {
+        for (uint32_t i = 0; i < RANKS; i++) {
+            signs[i].tiles += moves >> i & 1;
+            signs[i].ran += runs >> i & 1;
+        }
+        found = supervise_look(&watch, signs, (struct supervise_timeout){TIMEOUT, CPU}, now);
+    }
+    return found;
+}
+
+static void a_rank_that_computes_nothing_is_stuck(void **state) {
+    begin(PULSE_WAITS);
+    signs[2].state = PULSE_COMPUTES;
+    struct supervise_finding found = watch_for(10 * TIMEOUT, 0, 0xF);
+    assert_int_equal(found.verdict, SUPERVISE_STUCK);
+    assert_int_equal(found.rank, 2);
+    assert_true(found.silent_ns >= TIMEOUT && found.silent_ns < TIMEOUT + 400 * MS);
+}
+
+static void a_rank_that_gets_no_time_is_not_blamed(void **state) {
+    begin(PULSE_WAITS);
+    signs[2].state = PULSE_COMPUTES;
+    signs[2].cpu_ns = 700 * MS;
+    assert_int_equal(watch_for(20 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_FINE);
+    signs[2].cpu_ns += CPU - MS;
+    assert_int_equal(watch_for(20 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_FINE);
+    signs[2].cpu_ns += MS;
+    assert_int_equal(watch_for(TIMEOUT, 0, 0xF).verdict, SUPERVISE_STUCK);
+}
+
+static void ranks_that_work_or_rest_are_fine(void **state) {
+    begin(PULSE_COMPUTES);
+    assert_int_equal(watch_for(20 * TIMEOUT, 0xF, 0xF).verdict, SUPERVISE_FINE);
+    begin(PULSE_WAITS);
+    signs[0].state = PULSE_IDLE;
+    assert_int_equal(watch_for(20 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_FINE);
+    begin(PULSE_STARTS); /* a checkpoint may take hours */
+    assert_int_equal(watch_for(20 * TIMEOUT, 0, 0).verdict, SUPERVISE_FINE);
+}
+
+static void a_stopped_rank_is_found_in_any_state(void **state) {
+    for (int at = PULSE_IDLE; at <= PULSE_WAITS; at++) {
+        begin(PULSE_WAITS);
+        signs[0].state = PULSE_IDLE;
+        signs[3].state = (enum pulse_state)at;
+        struct supervise_finding found = watch_for(10 * TIMEOUT, 0, 0x7);
+        assert_int_equal(found.verdict, SUPERVISE_FROZEN);
+        assert_int_equal(found.rank, 3);
+    }
+    begin(PULSE_WAITS); /* and before one that waits within a send, as if it computed */
+    signs[0].state = PULSE_COMPUTES;
+    struct supervise_finding found = watch_for(10 * TIMEOUT, 0, 0xD);
+    assert_int_equal(found.verdict, SUPERVISE_FROZEN);
+    assert_int_equal(found.rank, 1);
+}
+
+static void a_rank_of_which_nothing_is_known_is_not_blamed(void **state) {
+    begin(PULSE_WAITS);
+    signs[0].state = PULSE_IDLE;
+    signs[3].ran = 0; /* on another machine */
+    assert_int_equal(watch_for(20 * TIMEOUT, 0, 0x7).verdict, SUPERVISE_FINE);
+}
+
+static void all_waiting_for_one_another_is_a_deadlock(void **state) {
+    begin(PULSE_WAITS);
+    struct supervise_finding found = watch_for(20 * TIMEOUT, 0, 0xF);
+    assert_int_equal(found.verdict, SUPERVISE_DEADLOCK);
+    assert_true(found.silent_ns >= 4 * TIMEOUT);
+}
+
+static void the_supervisors_own_absence_is_forgiven(void **state) {
+    begin(PULSE_COMPUTES);
+    assert_int_equal(watch_for(TIMEOUT / 2, 0xF, 0xF).verdict, SUPERVISE_FINE);
+    now += 100 * TIMEOUT; /* the machine slept */
+    assert_int_equal(watch_for(TIMEOUT - 400 * MS, 0, 0).verdict, SUPERVISE_FINE);
+    assert_int_equal(watch_for(TIMEOUT, 0, 0).verdict, SUPERVISE_FROZEN);
+}
+
+static void ranks_that_share_a_cpu_get_more_time(void **state) {
+    assert_int_equal(supervise_timeout(TIMEOUT, 2, 2).wall_ns, TIMEOUT);
+    assert_int_equal(supervise_timeout(TIMEOUT, 8, 2).wall_ns, 4 * TIMEOUT);
+    assert_int_equal(supervise_timeout(TIMEOUT, 9, 2).wall_ns, 5 * TIMEOUT);
+    assert_int_equal(supervise_timeout(TIMEOUT, 9, 2).cpu_ns, TIMEOUT);
+    assert_int_equal(supervise_timeout(TIMEOUT, 1, 0).wall_ns, TIMEOUT);
+}
+
+static struct supervise_next end_once(struct supervise_history *history, bool ready, bool refused,
+                                      int64_t lived_ns) {
+    struct supervise_end end = {.was_ready = ready, .refused = refused, .lived_ns = lived_ns};
+    return supervise_ended(history, &end);
+}
+
+static void a_unit_that_served_is_started_at_once_then_later(void **state) {
+    struct supervise_history history = {.quick_ends = 0};
+    struct supervise_next next = end_once(&history, true, false, 100000 * MS);
+    assert_false(next.gives_up);
+    assert_int_equal(next.wait_ns, 0);
+    next = end_once(&history, true, false, 1000 * MS);
+    int64_t before = next.wait_ns;
+    assert_true(before > 0);
+    for (int i = 0; i < 100; i++) {
+        next = end_once(&history, true, false, 1000 * MS);
+        assert_false(next.gives_up);
+        assert_true(next.wait_ns >= before && next.wait_ns <= 60000 * MS);
+        before = next.wait_ns;
+    }
+    assert_int_equal(end_once(&history, true, false, 100000 * MS).wait_ns, 0); /* it was well */
+}
+
+static void a_unit_that_never_serves_is_given_up(void **state) {
+    struct supervise_history history = {.quick_ends = 0};
+    assert_true(end_once(&history, false, true, MS).gives_up); /* a wrong path stays wrong */
+    history = (struct supervise_history){.quick_ends = 0};
+    for (int i = 0; i < 4; i++)
+        assert_false(end_once(&history, false, false, MS).gives_up);
+    assert_true(end_once(&history, false, false, MS).gives_up);
+    history = (struct supervise_history){.was_ever_ready = true};
+    assert_false(end_once(&history, false, true, MS).gives_up); /* the disk may come back */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_computes_nothing_is_stuck),
+        cmocka_unit_test(a_rank_that_gets_no_time_is_not_blamed),
+        cmocka_unit_test(ranks_that_work_or_rest_are_fine),
+        cmocka_unit_test(a_stopped_rank_is_found_in_any_state),
+        cmocka_unit_test(a_rank_of_which_nothing_is_known_is_not_blamed),
+        cmocka_unit_test(all_waiting_for_one_another_is_a_deadlock),
+        cmocka_unit_test(the_supervisors_own_absence_is_forgiven),
+        cmocka_unit_test(ranks_that_share_a_cpu_get_more_time),
+        cmocka_unit_test(a_unit_that_served_is_started_at_once_then_later),
+        cmocka_unit_test(a_unit_that_never_serves_is_given_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what a reader sees of an answer: never half a character, the same text however the
+ * tokens fall, stop strings found across tokens and cut off, and reasoning parted from content.
+ */
+#include "support.h"
+#include "serving/text/token_stream.h"
+
+static struct tokenizer *tiny; /* its first 256 byte tokens let any bytes be pushed */
+static uint32_t byte_ids[256];
+static uint32_t eos;
+
+struct gathered {
+    char reasoning[8192], content[8192];
+    size_t reasoning_bytes, content_bytes;
+    size_t pieces;
+};
+
+static void gather(void *context, enum token_stream_part part, struct bytes text) {
+    struct gathered *all = context;
+    assert_true(text.count > 0);
+    assert_int_equal(utf8_valid_prefix(text), text.count);
+    all->pieces++;
+    if (part == TOKEN_STREAM_REASONING) {
+        assert_int_equal(all->content_bytes, 0);
+        memcpy(all->reasoning + all->reasoning_bytes, text.data, text.count);
+        all->reasoning_bytes += text.count;
+    } else {
+        memcpy(all->content + all->content_bytes, text.data, text.count);
+        all->content_bytes += text.count;
+    }
+}
+
+/* Pushes `text` byte by byte. */
+static bool run(struct bytes text, const struct stop_strings *stops, enum token_stream_mode mode,
+                struct gathered *all) {
+    struct token_stream stream;
+    *all = (struct gathered){.pieces = 0};
+    token_stream_open(&stream, tiny, stops, mode);
+    for (size_t i = 0; i < text.count; i++)
+        if (token_stream_push(&stream, byte_ids[(uint8_t)text.data[i]], gather, all)) break;
+    token_stream_finish(&stream, gather, all);
+    return stream.stopped;
+}
+
+static void shows(const char *text, enum token_stream_mode mode, const char *reasoning,
+                  const char *content) {
+    struct gathered all;
+    assert_false(run(bytes_of(text), NULL, mode, &all));
+    all.reasoning[all.reasoning_bytes] = all.content[all.content_bytes] = '\0';
+    if (strcmp(all.reasoning, reasoning) || strcmp(all.content, content))
+        fail_msg("'%s' mode %d shows '%s' and '%s'", text, mode, all.reasoning, all.content);
+}
+
+static void test_parts_reasoning_from_content(void **state) {
+    const enum token_stream_mode plain = TOKEN_STREAM_PLAIN, may = TOKEN_STREAM_MAY_THINK,
+                                 in = TOKEN_STREAM_IN_REASONING;
+    shows("<think>\na</think>b\n", plain, "", "<think>\na</think>b\n");
+    shows("<think>\n straw\n\nb\n</think>\n\nThe\n\nend\n", may, " straw\n\nb", "The\n\nend\n");
+    shows("\n straw\n</think>\n\nThe end", in, " straw", "The end");
+    shows("\n</think>\n\n", in, "", "");
+    shows("</think>x", in, "", "x");
+    shows("a</thin</think>b</think>", in, "a</thin", "b</think>");
+    shows("a<</think>b", in, "a<", "b");
+    shows("a\n</x\n\n</think>b", in, "a\n</x", "b");
+    shows("still thinking\n\n", in, "still thinking", "");
+    shows("still thinking\n</thi", in, "still thinking\n</thi", "");
+    shows("\nno tag", may, "", "\nno tag");
+    shows("<thin", may, "", "<thin");
+    shows("<thing>", may, "", "<thing>");
+    shows("a<think>b</think>", may, "", "a<think>b</think>");
+    shows("<think><think></think>", may, "<think>", "");
+    shows("", may, "", "");
+    shows("", in, "", "");
+    /* more newlines than are held back are put out, the last ones not */
+    shows("a\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n</think>b", in, "a\n\n", "b");
+}
+
+static void test_counts_reasoning_tokens(void **state) {
+    struct token_stream stream;
+    struct gathered all = {.pieces = 0};
+    uint32_t think = 0, end = 0;
+    assert_true(tokenizer_find(tiny, BYTES_LITERAL("<think>"), &think));
+    assert_true(tokenizer_find(tiny, BYTES_LITERAL("</think>"), &end));
+    const uint32_t tokens[] = {think, byte_ids['a'], byte_ids['b'], end, byte_ids['c'], eos};
+    token_stream_open(&stream, tiny, NULL, TOKEN_STREAM_MAY_THINK);
+    for (size_t i = 0; i < ARRAY_COUNT(tokens); i++)
+        assert_false(token_stream_push(&stream, tokens[i], gather, &all));
+    token_stream_finish(&stream, gather, &all);
+    assert_int_equal(stream.reasoning_tokens, 4);
+    assert_int_equal(all.reasoning_bytes, 2);
+    assert_int_equal(all.content_bytes, 1); /* the end of sentence is not shown */
+}
+
+static struct stop_strings stops_of(const char *const *texts) {
+    struct stop_strings stops = {.count = 0};
+    for (; *texts; texts++)
+        assert_int_equal(stop_strings_add(&stops, bytes_of(*texts), NULL), STATUS_OK);
+    return stops;
+}
+
+static void stops_at(const char *text, const char *const *texts, const char *expected,
+                     bool stopped) {
+    struct gathered all;
+    struct stop_strings stops = stops_of(texts);
+    assert_int_equal(run(bytes_of(text), &stops, TOKEN_STREAM_PLAIN, &all), stopped);
+    all.content[all.content_bytes] = '\0';
+    assert_string_equal(all.content, expected);
+}
+
+#define STOPS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_stops_at_strings(void **state) {
+    stops_at("one two three", STOPS("two"), "one ", true);
+    stops_at("one tw", STOPS("two"), "one tw", false);
+    stops_at("ttwo", STOPS("two"), "t", true);
+    stops_at("aabaabaaac", STOPS("aabaaac"), "aab", true); /* overlaps itself */
+    stops_at("abcd", STOPS("bcde", "c"), "ab", true);      /* the first to be whole */
+    stops_at("abcd", STOPS("d", "bcd"), "a", true);        /* the longest of those */
+    stops_at("x中z文y", STOPS("文"), "x中z", true);
+    stops_at("x中z丮y", STOPS("丯"), "x中z丮y", false); /* two bytes of three alike */
+    stops_at("\n\nUser:", STOPS("User:", "\n\nUser"), "", true);
+}
+
+/* Text is put out as soon as it cannot become a stop string any more. */
+static void test_holds_back_no_more_than_it_must(void **state) {
+    struct stop_strings stops = stops_of(STOPS("two"));
+    struct token_stream stream;
+    struct gathered all = {.pieces = 0};
+    static const char text[] = "at twin";
+    static const size_t seen[] = {1, 1, 3, 3, 3, 6, 7};
+    token_stream_open(&stream, tiny, &stops, TOKEN_STREAM_PLAIN);
+    for (size_t i = 0; i < sizeof text - 1; i++) {
+        token_stream_push(&stream, byte_ids[(uint8_t)text[i]], gather, &all);
+        assert_int_equal(all.content_bytes, seen[i]);
+    }
+}
+
+static void test_finds_stops_in_reasoning(void **state) {
+    struct gathered all;
+    struct stop_strings stops = stops_of(STOPS("</think>"));
+    assert_true(run(BYTES_LITERAL("so\n</think>\n\nyes"), &stops, TOKEN_STREAM_IN_REASONING, &all));
+    assert_int_equal(all.reasoning_bytes, 2);
+    assert_int_equal(all.content_bytes, 0);
+}
+
+static void test_refuses_bad_stop_strings(void **state) {
+    static char long_text[LIMIT_STOP_STRING_BYTES + 1];
+    struct stop_strings stops = {.count = 0};
+    struct error error;
+    memset(long_text, 'x', sizeof long_text);
+    assert_int_equal(stop_strings_add(&stops, BYTES_LITERAL(""), &error), STATUS_INVALID);
+    assert_int_equal(stop_strings_add(&stops, BYTES_LITERAL("\xE4\xB8"), &error), STATUS_INVALID);
+    assert_int_equal(stop_strings_add(&stops, (struct bytes){long_text, sizeof long_text}, &error),
+                     STATUS_TOO_LARGE);
+    for (int i = 0; i < LIMIT_STOP_STRINGS; i++)
+        assert_int_equal(
+            stop_strings_add(&stops, (struct bytes){long_text, LIMIT_STOP_STRING_BYTES}, &error),
+            STATUS_OK);
+    assert_int_equal(stop_strings_add(&stops, BYTES_LITERAL("x"), &error), STATUS_TOO_LARGE);
+    stops_at("yxx", STOPS("xxx"), "yxx", false);
+}
+
+/* Random bytes (characters, halves of them, tags, newlines) against the plain definition: decode,
+ * cut at the stop string that is whole first. */
+static void test_equals_decoding_at_once(void **state) {
+    static const char *const parts[] = {"中",       "\xE4\xB8", "a", "ab",       "\n",
+                                        "\xF0\x9F", "é",        "<", "</think>", "<think>",
+                                        "aab",      "\xFF",     " ", "b"};
+    static const char *const choices[] = {"aa", "ab\n", "中a", "b", "aabaa", "\n\n", "é<"};
+    uint64_t random = 11;
+    for (int round = 0; round < 20000; round++) {
+        char text[256], decoded[1024];
+        uint32_t ids[256];
+        size_t bytes = 0, count = 0, stop_count = test_random(&random) % 4;
+        for (size_t i = test_random(&random) % 30; i > 0; i--) {
+            const char *part = parts[test_random(&random) % ARRAY_COUNT(parts)];
+            memcpy(text + bytes, part, strlen(part));
+            bytes += strlen(part);
+        }
+        for (size_t i = 0; i < bytes; i++)
+            ids[i] = byte_ids[(uint8_t)text[i]];
+        struct stop_strings stops = {.count = 0};
+        for (size_t i = 0; i < stop_count; i++)
+            assert_int_equal(
+                stop_strings_add(
+                    &stops, bytes_of(choices[test_random(&random) % ARRAY_COUNT(choices)]), NULL),
+                STATUS_OK);
+        assert_int_equal(tokenizer_decode(tiny, ids, bytes, true, decoded, sizeof decoded, &count),
+                         STATUS_OK);
+        bool stopped = false;
+        for (size_t end = 1; end <= count && !stopped; end++) {
+            size_t longest = 0;
+            for (size_t i = 0; i < stop_count; i++) {
+                size_t length = stops.strings[i].bytes;
+                if (length <= end && length > longest &&
+                    !memcmp(decoded + end - length, stops.strings[i].text, length))
+                    longest = length;
+            }
+            if (longest == 0) continue;
+            count = end - longest;
+            stopped = true;
+        }
+        struct gathered all;
+        assert_int_equal(run((struct bytes){text, bytes}, &stops, TOKEN_STREAM_PLAIN, &all),
+                         stopped);
+        assert_int_equal(all.content_bytes, count);
+        assert_memory_equal(all.content, decoded, count);
+    }
+}
+
+/* One text, tokenized in different ways, in every mode, shows the same. */
+static void test_does_not_depend_on_the_tokens(void **state) {
+    struct tokenizer_scratch *scratch = test_scratch();
+    struct stop_strings stops = stops_of(STOPS("and then", "\n\n\n"));
+    uint64_t random = 5;
+    for (int round = 0; round < 3000; round++) {
+        static char text[4096];
+        uint32_t ids[4096];
+        size_t count = 0, bytes = 0;
+        if (round % 2) bytes += (size_t)sprintf(text, "<think>\nA thought. ");
+        bytes += test_random_text(&random, test_random(&random) % 200, text + bytes);
+        bytes += (size_t)sprintf(text + bytes, "\n</think>\n\nan answer%s",
+                                 round % 3 ? "" : " and then");
+        bytes += test_random_text(&random, test_random(&random) % 50, text + bytes);
+        enum token_stream_mode mode = (enum token_stream_mode)(round % TOKEN_STREAM_MODE_COUNT);
+        struct gathered expected, got = {.pieces = 0};
+        bool stopped = run((struct bytes){text, bytes}, &stops, mode, &expected);
+        assert_int_equal(tokenizer_encode(tiny, scratch, (struct bytes){text, bytes}, round % 5,
+                                          ids, ARRAY_COUNT(ids), &count),
+                         STATUS_OK);
+        struct token_stream stream;
+        token_stream_open(&stream, tiny, &stops, mode);
+        for (size_t i = 0; i < count; i++) {
+            size_t before = got.reasoning_bytes + got.content_bytes;
+            token_stream_push(&stream, ids[i], gather, &got);
+            assert_true(got.reasoning_bytes + got.content_bytes - before <=
+                        TOKEN_STREAM_HELD_MAX + 3 * tokenizer_token_bytes(tiny, ids[i]).count);
+        }
+        token_stream_finish(&stream, gather, &got);
+        assert_int_equal(stream.stopped, stopped);
+        assert_int_equal(got.content_bytes, expected.content_bytes);
+        assert_memory_equal(got.content, expected.content, got.content_bytes);
+        assert_int_equal(got.reasoning_bytes, expected.reasoning_bytes);
+        assert_memory_equal(got.reasoning, expected.reasoning, got.reasoning_bytes);
+    }
+}
+
+int main(void) {
+    tiny = test_tokenizer(test_file("models/tiny-r1/tokenizer.json"), "tokenizer.json");
+    for (int byte = 0; byte < 256; byte++) {
+        char text = (char)byte;
+        check(tokenizer_find(tiny, (struct bytes){&text, 1}, &byte_ids[byte]));
+    }
+    check(tokenizer_find(tiny, BYTES_LITERAL("<｜end▁of▁sentence｜>"), &eos));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_reasoning_from_content),
+        cmocka_unit_test(test_counts_reasoning_tokens),
+        cmocka_unit_test(test_stops_at_strings),
+        cmocka_unit_test(test_holds_back_no_more_than_it_must),
+        cmocka_unit_test(test_finds_stops_in_reasoning),
+        cmocka_unit_test(test_refuses_bad_stop_strings),
+        cmocka_unit_test(test_equals_decoding_at_once),
+        cmocka_unit_test(test_does_not_depend_on_the_tokens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the tokenizer as a whole on the embedded model's file and on small made-up ones: what
+ * goes in comes out again, added tokens come first, limits and short buffers are statuses, long
+ * words take no quadratic time, and what a file asks for in vain is refused by name.
+ */
+#include <time.h>
+
+#include "support.h"
+#include "serving/text/utf8.h"
+
+static struct tokenizer *tiny;
+static struct tokenizer_scratch *scratch;
+static uint32_t ids[TEST_TEXT_BYTES_MAX];
+static char out[TEST_TEXT_BYTES_MAX];
+
+static size_t encode(struct tokenizer *tokenizer, struct bytes text, bool special) {
+    size_t count = 0;
+    assert_int_equal(
+        tokenizer_encode(tokenizer, scratch, text, special, ids, ARRAY_COUNT(ids), &count),
+        STATUS_OK);
+    return count;
+}
+
+static void gives(struct tokenizer *tokenizer, struct bytes text, bool special,
+                  const uint32_t *expected, size_t count) {
+    assert_int_equal(encode(tokenizer, text, special), count);
+    assert_memory_equal(ids, expected, count * sizeof *ids);
+}
+
+#define GIVES(tokenizer, text, special, ...)                                                       \
+    gives(tokenizer, BYTES_LITERAL(text), special, (const uint32_t[]){__VA_ARGS__},                \
+          ARRAY_COUNT(((const uint32_t[]){__VA_ARGS__})))
+
+static struct tokenizer *small(struct test_parts parts) {
+    return test_tokenizer(test_json(parts), "small.json");
+}
+
+/* decode(encode(x)) == x, with and without added tokens, U+0000 included. */
+static void test_gives_back_what_it_got(void **state) {
+    static char text[8192];
+    uint64_t random = 3;
+    for (int round = 0; round < 3000; round++) {
+        size_t bytes = test_random_text(&random, test_random(&random) % 120, text);
+        if (round % 4 == 0) {
+            static const char more[] = "<think>\0<｜User｜>x";
+            memcpy(text + bytes, more, sizeof more);
+            bytes += sizeof more;
+        }
+        size_t count = encode(tiny, (struct bytes){text, bytes}, round % 2), got = 0;
+        assert_int_equal(tokenizer_decode(tiny, ids, count, false, out, sizeof out, &got),
+                         STATUS_OK);
+        assert_int_equal(got, bytes);
+        assert_memory_equal(out, text, bytes);
+    }
+}
+
+/* No merge goes beyond a token, so encoding each side of an added token alone is the same. */
+static void test_cuts_at_added_tokens(void **state) {
+    uint32_t think = 0, end = 0, before[64];
+    assert_true(tokenizer_find(tiny, BYTES_LITERAL("<think>"), &think));
+    assert_true(tokenizer_find(tiny, BYTES_LITERAL("</think>"), &end));
+    assert_true(tokenizer_token_is_added(tiny, think) && !tokenizer_token_is_special(tiny, think));
+    size_t count = encode(tiny, BYTES_LITERAL("What is"), true);
+    memcpy(before, ids, count * sizeof *ids);
+    size_t all = encode(tiny, BYTES_LITERAL("What is<think></think>What is"), true);
+    assert_int_equal(all, 2 * count + 2);
+    assert_memory_equal(ids, before, count * sizeof *ids);
+    assert_int_equal(ids[count], think);
+    assert_int_equal(ids[count + 1], end);
+    assert_memory_equal(ids + count + 2, before, count * sizeof *ids);
+    encode(tiny, BYTES_LITERAL("<think>"), false);
+    assert_int_not_equal(ids[0], think);
+}
+
+/* Leftmost, then longest; verbatim tokens before the others. */
+static void test_finds_added_tokens(void **state) {
+    struct tokenizer *t = small((struct test_parts){
+        .added = "{\"id\":300,\"content\":\"<a>\"},{\"id\":301,\"content\":\"<a><b>\"},"
+                 "{\"id\":302,\"content\":\"b><\",\"normalized\":true},"
+                 "{\"id\":303,\"content\":\"\",\"normalized\":true}"});
+    GIVES(t, "<a><b>", true, 301);
+    GIVES(t, "<a><c", true, 300, '<', 'c');
+    GIVES(t, "<b><a>", true, '<', 'b', '>', 300);
+    GIVES(t, "<b><a", true, '<', 302, 'a');
+    GIVES(t, "<a>", false, '<', 'a', '>');
+    tokenizer_close(t);
+}
+
+static void test_repairs_invalid_text(void **state) {
+    struct tokenizer *t = small((struct test_parts){0});
+    GIVES(t, "a\xE4\xB8z", true, 'a', 0xEF, 0xBF, 0xBD, 'z');
+    GIVES(t, "\xFF", false, 0xEF, 0xBF, 0xBD);
+    tokenizer_close(t);
+}
+
+static void test_obeys_ignore_merges(void **state) {
+    static const char vocab[] = ",\"ab\":256,\"bc\":257,\"abc\":258", merges[] = "\"b c\",\"a b\"";
+    struct tokenizer *merging = small((struct test_parts){.vocab = vocab, .merges = merges});
+    GIVES(merging, "abc", true, 'a', 257);
+    struct tokenizer *whole = small(
+        (struct test_parts){.vocab = vocab, .merges = merges, .model = ",\"ignore_merges\":true"});
+    GIVES(whole, "abc", true, 258);
+    GIVES(merging, "abc", true, 'a', 257); /* the scratch keeps nothing of another tokenizer */
+    tokenizer_close(merging);
+    tokenizer_close(whole);
+}
+
+static void test_says_how_much_room_it_needs(void **state) {
+    struct bytes text = BYTES_LITERAL("<think>one two three</think>");
+    uint32_t few[4];
+    size_t all = encode(tiny, text, true), count = 0, bytes = 0;
+    assert_true(all > 4);
+    assert_int_equal(tokenizer_encode(tiny, scratch, text, true, few, 4, &count), STATUS_FULL);
+    assert_int_equal(count, all);
+    assert_memory_equal(few, ids, sizeof few);
+    assert_int_equal(tokenizer_decode(tiny, ids, all, false, out, 7, &bytes), STATUS_FULL);
+    assert_int_equal(bytes, text.count);
+    assert_int_equal(tokenizer_decode(tiny, ids, all, false, out, bytes, &bytes), STATUS_OK);
+}
+
+static void test_refuses_more_than_its_scratch(void **state) {
+    struct tokenizer_scratch *tight =
+        tokenizer_scratch_create(test_arena(tokenizer_scratch_bytes(100)), 100);
+    size_t count = 0;
+    memset(out, 'x', 101);
+    assert_int_equal(
+        tokenizer_encode(tiny, tight, (struct bytes){out, 101}, true, ids, 200, &count),
+        STATUS_TOO_LARGE);
+    assert_int_equal(
+        tokenizer_encode(tiny, tight, (struct bytes){out, 100}, true, ids, 200, &count), STATUS_OK);
+    memset(out, 0xFF, 34); /* 102 bytes once repaired */
+    assert_int_equal(tokenizer_encode(tiny, tight, (struct bytes){out, 34}, true, ids, 200, &count),
+                     STATUS_TOO_LARGE);
+    assert_null(tokenizer_scratch_create(test_arena(1 << 20), 1 << 20));
+}
+
+static double now(void) {
+    struct timespec at;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
+    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+/* Words of a megabyte: a quadratic step anywhere would take minutes. */
+static void test_takes_long_words(void **state) {
+    static const char *const units[] = {"a", " ",   "\n",  "1",    "!",  "中",
+                                        "é", " \t", "<｜", "\r\n", "zq", "\xCC\x81"};
+    for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
+        size_t unit = strlen(units[i]), bytes = 0, got = 0;
+        char *text = malloc(1 << 20);
+        assert_non_null(text);
+        for (; bytes + unit <= 1 << 20; bytes += unit)
+            memcpy(text + bytes, units[i], unit);
+        double start = now();
+        size_t count = encode(tiny, (struct bytes){text, bytes}, true);
+        double seconds = now() - start;
+        if (seconds > 20) fail_msg("'%s' took %.1f s", units[i], seconds);
+        assert_int_equal(tokenizer_decode(tiny, ids, count, false, out, sizeof out, &got),
+                         STATUS_OK);
+        assert_int_equal(got, bytes);
+        assert_memory_equal(out, text, bytes);
+        free(text);
+    }
+}
+
+static void test_skips_special_tokens_only(void **state) {
+    const uint32_t some[] = {0, 4083, 'a', 1, 999999};
+    size_t count = 0;
+    assert_int_equal(tokenizer_decode(tiny, some, 5, true, out, sizeof out, &count), STATUS_OK);
+    struct bytes text = {out, count};
+    assert_true(bytes_start_with(text, BYTES_LITERAL("<｜Assistant｜>")));
+    assert_null(memmem(out, count, "sentence", 8));
+    assert_int_equal(tokenizer_decode(tiny, some, 5, false, out, sizeof out, &count), STATUS_OK);
+    assert_true(
+        bytes_start_with((struct bytes){out, count}, BYTES_LITERAL("<｜begin▁of▁sentence｜>")));
+    assert_int_equal(tokenizer_vocab_count(tiny), 4096);
+}
+
+static void test_refuses_what_it_cannot_do(void **state) {
+    static const struct {
+        struct test_parts parts;
+        const char *says;
+    } cases[] = {
+        {{.root = ",\"normalizer\":{\"type\":\"NFC\"}"}, "normalizer of type 'NFC'"},
+        {{.root = ",\"post_processor\":{\"type\":\"TemplateProcessing\"}"},
+         "post_processor of type 'TemplateProcessing'"},
+        {{.root = ",\"decoder2\":1", .model = ",\"byte_fallback\":true"}, "model.byte_fallback"},
+        {{.model = ",\"dropout\":0.1"}, "model.dropout"},
+        {{.model = ",\"end_of_word_suffix\":\"</w>\""}, "model.end_of_word_suffix"},
+        {{.added = "{\"id\":300,\"content\":\"<a>\",\"lstrip\":true}"}, "'<a>' asks for lstrip"},
+        {{.added = "{\"id\":300,\"content\":\"<a>\",\"single_word\":true}"}, "single_word"},
+        {{.pre_tokenizer = "{\"type\":\"BertPreTokenizer\"}"}, "ByteLevel must be the last"},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct tokenizer *tokenizer = NULL;
+        struct error error = {""};
+        assert_int_equal(tokenizer_open(test_arena(1 << 20), test_arena(1 << 21),
+                                        test_json(cases[i].parts), "t.json", &tokenizer, &error),
+                         STATUS_UNSUPPORTED);
+        if (!strstr(error.text, cases[i].says)) fail_msg("case %zu says: %s", i, error.text);
+        assert_null(tokenizer);
+    }
+}
+
+static void test_refuses_what_is_no_tokenizer(void **state) {
+    static const char *const texts[] = {
+        "",
+        "{",
+        "[]",
+        "{}",
+        "7",
+        "{\"model\":{\"type\":\"BPE\"},\"decoder\":{\"type\":\"ByteLevel\"}}",
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]},\"decoder\":{\"type\":"
+        "\"ByteLevel\"}}",
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},\"decoder\":{\"type\":"
+        "\"ByteLevel\"}}",
+        "{\"model\":{\"type\":\"Unigram\"},\"decoder\":{\"type\":\"ByteLevel\"}}"};
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
+        struct tokenizer *tokenizer = NULL;
+        struct error error = {""};
+        assert_int_not_equal(tokenizer_open(test_arena(1 << 20), test_arena(1 << 20),
+                                            bytes_of(texts[i]), "t.json", &tokenizer, &error),
+                             STATUS_OK);
+        assert_non_null(strstr(error.text, "t.json: "));
+    }
+}
+
+/* Too little memory for either arena is a status, whatever the amount. */
+static void test_survives_short_memory(void **state) {
+    struct bytes json = test_json((struct test_parts){.vocab = ",\"ab\":256", .merges = "\"a b\""});
+    size_t tries = 0;
+    for (size_t bytes = 0; bytes < 1 << 17; bytes += 1 + bytes / 7, tries++) {
+        struct tokenizer *tokenizer = NULL;
+        struct error error;
+        struct arena *short_arena = test_arena(bytes + 1);
+        enum status status =
+            tokenizer_open(short_arena, test_arena(1 << 20), json, "t.json", &tokenizer, &error);
+        assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
+        if (!status) tokenizer_close(tokenizer);
+        status =
+            tokenizer_open(test_arena(1 << 20), short_arena, json, "t.json", &tokenizer, &error);
+        assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
+        if (!status) tokenizer_close(tokenizer);
+    }
+    assert_true(tries > 50);
+}
+
+int main(void) {
+    tiny = test_tokenizer(test_file("models/tiny-r1/tokenizer.json"), "tokenizer.json");
+    scratch = test_scratch();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gives_back_what_it_got),
+        cmocka_unit_test(test_cuts_at_added_tokens),
+        cmocka_unit_test(test_finds_added_tokens),
+        cmocka_unit_test(test_repairs_invalid_text),
+        cmocka_unit_test(test_obeys_ignore_merges),
+        cmocka_unit_test(test_says_how_much_room_it_needs),
+        cmocka_unit_test(test_refuses_more_than_its_scratch),
+        cmocka_unit_test(test_takes_long_words),
+        cmocka_unit_test(test_skips_special_tokens_only),
+        cmocka_unit_test(test_refuses_what_it_cannot_do),
+        cmocka_unit_test(test_refuses_what_is_no_tokenizer),
+        cmocka_unit_test(test_survives_short_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

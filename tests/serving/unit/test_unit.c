@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The unit with an invented engine: first its promises one by one, then random lives over many
+ * seeds.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "serving/policy/step_cost.h"
+#include "world.h"
+
+/* ---- promises ------------------------------------------------------------------------------- */
+
+static void it_introduces_itself_once(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    struct world *world = world_open(&options);
+    assert_int_not_equal(world->machine.next_wake_ns(world->machine.self), MACHINE_NEVER);
+    world_run(world);
+    world_submit(world, 10, 3);
+    world_run(world);
+    assert_int_equal(world->hellos, 1);
+    struct record_role *role = world_make(RECORD_ROLE, sizeof *role);
+    role->role = UNIT_DECODE;
+    world_send(world, role);
+    world_run(world);
+    assert_int_equal(world->hellos, 2); /* ... and again when what it says has changed */
+    assert_int_equal(world->role, UNIT_DECODE);
+    world_assert_empty(world);
+    world_close(world);
+}
+
+/* Prompts longer than a step, answers to the last allowed token, many at once. */
+static void requests_of_all_sizes_end_well(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    struct world *world = world_open(&options);
+    static const uint32_t sizes[][2] = {{1, 1}, {64, 1}, {65, 64}, {700, 40}, {128, 300}, {999, 1}};
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++)
+        world_submit(world, sizes[i][0], sizes[i][1]);
+    world_run(world);
+    for (uint32_t i = 0; i < world->submitted; i++)
+        assert_true(world->known[i].reason == FINISH_LENGTH ||
+                    world->known[i].reason == FINISH_STOP_TOKEN);
+    assert_int_equal(world->known[0].received, 1);
+    world_assert_empty(world);
+    world_close(world);
+}
+
+static void what_cannot_run_is_refused_at_once(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    options.page_count = 10; /* 640 tokens */
+    struct world *world = world_open(&options);
+    uint32_t context = world_submit(world, 990, 11), memory = world_submit(world, 600, 41);
+    world_drain(world);
+    assert_int_equal(world->known[context].reason, FINISH_REFUSED_TOO_LARGE);
+    assert_int_equal(world->known[memory].reason, FINISH_REFUSED_TOO_LARGE);
+    for (int i = 0; i < 12; i++)
+        world_submit(world, 60, 4);
+    uint32_t late = world_submit(world, 60, 4);
+    world_drain(world);
+    assert_int_equal(world->known[late].reason, FINISH_REFUSED_QUEUE);
+    struct record_drain *drain_record = world_make(RECORD_DRAIN, sizeof *drain_record);
+    world_send(world, drain_record);
+    uint32_t later = world_submit(world, 60, 4);
+    world_drain(world);
+    assert_int_equal(world->known[later].reason, FINISH_REFUSED_DRAINING);
+    world_run(world); /* those let in before still run */
+    assert_int_equal(world->known[2].endings, 1);
+    assert_true(world->known[2].reason <= FINISH_LENGTH);
+    world_assert_empty(world);
+    world_close(world);
+}
+
+/* Three answers grow past the pages there are: the youngest gives way and comes back, and nobody
+ * can tell from the tokens. */
+static void who_is_interrupted_continues_as_if_never(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    options.page_count = 9;
+    for (uint32_t cached = 0; cached < 2; cached++) {
+        options.prefix_cache = cached;
+        struct world *world = world_open(&options);
+        for (int i = 0; i < 3; i++)
+            world_submit(world, 100, 300);
+        world_run(world);
+        assert_true(world->load.preemptions_total > 0);
+        if (!cached) assert_true(world->load.recomputed_tokens_total > 0);
+        world_assert_empty(world);
+        world_close(world);
+    }
+}
+
+/* The engine still writes to the pages of a running request: they may go back only after the step.
+ */
+static void a_request_cancelled_in_a_step_frees_its_pages_after_it(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    struct world *world = world_open(&options);
+    uint32_t running = world_submit(world, 100, 50);
+    world_step(world);
+    world_drain(world);
+    assert_non_null(world->plan);
+    uint32_t waiting = world_submit(world, 100, 50);
+    world_cancel(world, running);
+    world_cancel(world, waiting);
+    world_drain(world);
+    assert_int_equal(world->known[running].endings, 0);
+    assert_int_equal(world->load.pages_held, 3);
+    assert_int_equal(world->known[waiting].reason, FINISH_CANCELLED);
+    world_complete(world, false);
+    world_drain(world);
+    assert_int_equal(world->known[running].reason, FINISH_CANCELLED);
+    world_cancel(world, running); /* late: ignored */
+    world_assert_empty(world);
+    world_close(world);
+}
+
+static void a_failed_step_fails_its_requests_only(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    struct world *world = world_open(&options);
+    uint32_t first = world_submit(world, 100, 50);
+    world_step(world);
+    world_drain(world);
+    uint32_t second = world_submit(world, 100, 50);
+    world_complete(world, true);
+    world_drain(world);
+    assert_int_equal(world->known[first].reason, FINISH_FAILED);
+    assert_int_equal(world->known[second].endings, 0);
+    world_run(world);
+    assert_true(world->known[second].reason <= FINISH_LENGTH);
+    world_assert_empty(world);
+    world_close(world);
+}
+
+static void options_out_of_range_are_named(void **state) {
+    (void)state;
+    static char memory[1 << 10];
+    struct unit_options options = world_options();
+    struct arena arena;
+    struct unit *unit;
+    struct error error;
+    arena_over(&arena, memory, sizeof memory);
+    options.step_tokens_max = 69;
+    assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "step_tokens_max is 69, must be 70 to"));
+    options = world_options();
+    options.outbox_bytes = 100;
+    assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_INVALID);
+    options = world_options();
+    assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_NO_MEMORY);
+}
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+/* A machine: 2 ms a step, 50 us an answer, 60 us a prompt token, 10 ns a position it reads. */
+static int64_t plan_ns(const struct step_plan *plan) {
+    struct step_work work = {0};
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        if (row->token_count == 1)
+            work.answer_rows++;
+        else
+            step_work_add(&work, row->first_position, row->token_count);
+    }
+    return 2000000 + 50000 * (int64_t)work.answer_rows + 60000 * (int64_t)work.prompt_tokens +
+           10 * (int64_t)work.attended;
+}
+
+/* One step in virtual time. */
+static void step_in_time(struct world *world) {
+    world_step(world);
+    world_drain(world);
+    assert_non_null(world->plan);
+    world->step_ns = plan_ns(world->plan);
+    world->now_ns += world->step_ns;
+    world_complete(world, false);
+    world_drain(world);
+}
+
+static struct unit_options timed_options(void) {
+    struct unit_options options = world_options();
+    options.page_count = 60;
+    options.step_tokens_max = 512;
+    options.chunk_tokens_max = 0;
+    return options;
+}
+
+/* Milliseconds that a token of four running answers takes; beside_prompts: only while one of 640
+ * tokens is computed, which comes every 600 ms and must be done before the next. */
+static double answer_ms(const struct unit_options *options, bool beside_prompts, double *first_ms) {
+    struct world *world = world_open(options);
+    uint32_t prompt = UINT32_MAX, tokens = 0;
+    world->stop_odds = 0;
+    int64_t arrived_ns = 0, counted_ns = 0, longest_ns = 0;
+    for (int i = 0; i < 4; i++)
+        world_submit(world, 10, 900);
+    for (int turn = 0; turn < 800; turn++) {
+        bool pending = prompt != UINT32_MAX && !world->known[prompt].received;
+        if (beside_prompts && turn >= 30 && world->now_ns - arrived_ns >= 600000000) {
+            assert_false(pending);
+            prompt = world_submit(world, 640, 1);
+            arrived_ns = world->now_ns;
+            pending = true;
+        }
+        int64_t before_ns = world->now_ns;
+        step_in_time(world);
+        if (pending && world->now_ns - arrived_ns > longest_ns)
+            longest_ns = world->now_ns - arrived_ns;
+        if (turn < 30 || pending != beside_prompts) continue;
+        tokens++;
+        counted_ns += world->now_ns - before_ns;
+    }
+    world_close(world);
+    *first_ms = (double)longest_ns / 1e6;
+    return (double)counted_ns / 1e6 / tokens;
+}
+
+/* Prompts beside answers lengthen them by the stretch that is allowed and no more, whether a block
+ * fits into one step's allowance or not; and each prompt gets through before the next arrives. */
+static void prompts_do_not_starve_answers_nor_answers_prompts(void **state) {
+    (void)state;
+    double first_ms;
+    struct unit_options options = timed_options();
+    double calm = answer_ms(&options, false, &first_ms);
+    for (uint32_t stretch = 130; stretch <= 400; stretch += 90) {
+        options.tpot_stretch_percent = stretch;
+        double busy = answer_ms(&options, true, &first_ms);
+        print_message(
+            "# %u %%: %.2f ms a token, %.2f ms with prompts (%.2f x), first after %.0f ms\n",
+            stretch, calm, busy, busy / calm, first_ms);
+        assert_true(busy <= calm * stretch / 100 * 1.1);
+    }
+    options.tpot_stretch_percent = 110; /* prompts want more than that: their waiting earns it */
+    options.prompt_patience_ns = 100000000;
+    answer_ms(&options, true, &first_ms);
+    print_message("# 110 %%, patience 100 ms: first after %.0f ms\n", first_ms);
+    assert_true(first_ms < 400);
+    options.prompt_patience_ns = 0;
+    options.tpot_target_ns = 1; /* cannot be kept: prompts get a block in 16 steps all the same */
+    double busy = answer_ms(&options, true, &first_ms);
+    print_message("# least: %.2f ms (%.2f x), first after %.0f ms\n", busy, busy / calm, first_ms);
+}
+
+/* Urgent requests keep coming, as many as can run: one that is not urgent waits only as long as its
+ * lower priority is worth. */
+static void nobody_waits_forever(void **state) {
+    (void)state;
+    struct unit_options options = timed_options();
+    uint32_t tokens[64] = {0};
+    options.step_rows_max = 2;
+    options.priority_ns = 500000000;
+    struct world *world = world_open(&options);
+    uint32_t patient = UINT32_MAX;
+    for (uint32_t turn = 0; turn < 2000; turn++) {
+        while (unit_request_count(world->unit) < 6) {
+            tokens[1] = world->submitted;
+            world_submit_tokens(world, tokens, 64, 20, patient == UINT32_MAX ? 0 : 1);
+            if (patient == UINT32_MAX) patient = world->submitted - 1;
+        }
+        step_in_time(world);
+        if (world->known[patient].received > 0) break;
+    }
+    assert_true(world->known[patient].received > 0);
+    assert_true(world->now_ns < 2 * options.priority_ns);
+    world_close(world);
+}
+
+/* ---- random lives --------------------------------------------------------------------------- */
+
+static uint64_t seed_now;
+static uint32_t draws, answers_max;
+
+static uint32_t below(uint32_t bound) {
+    return (uint32_t)(random_uniform(seed_now, 9, draws++) * bound);
+}
+
+static struct unit_options random_options(void) {
+    struct unit_options options = world_options();
+    options.requests_max = 1 + below(20);
+    options.page_count = 4 + below(below(2) ? 12 : 40);
+    options.prefix_cache = below(4) > 0;
+    options.reuse_generated = below(2);
+    options.evict_rule = below(2);
+    options.speculate = below(3);
+    options.priority_ns = 1 + below(3000);
+    options.tpot_target_ns = below(2) ? 1 + below(100) : 0;
+    options.tpot_stretch_percent = 100 + below(100);
+    options.prompt_patience_ns = 1 + below(100000);
+    options.step_rows_max = 1 + below(8);
+    options.step_tokens_max = options.step_rows_max + KV_BLOCK_TOKENS + below(300);
+    options.chunk_tokens_max = below(2) ? KV_BLOCK_TOKENS + below(200) : 0;
+    options.prompt_bytes = below(2) ? POOL_CHUNK_BYTES * (1 + below(8)) : 0;
+    return options;
+}
+
+/* As if the outbox held as much as it can, until it is drained. */
+static void fill_outbox(struct world *world) {
+    struct outbox *outbox = world->machine.outbox;
+    if (outbox->used == 0) return;
+    if (!world->outbox_capacity) world->outbox_capacity = outbox->capacity;
+    outbox->capacity = outbox->used + 8;
+}
+
+/* One step whole. */
+static void turn_engine(struct world *world) {
+    world_step(world);
+    world_drain(world);
+    if (world->plan) world_complete(world, false);
+    world_drain(world);
+}
+
+/* A prompt of its own, of a family, or a talk's next turn. */
+static void arrive(struct world *world) {
+    uint32_t kind = below(4), size = 1 + below(below(4) ? 150 : 1000);
+    uint32_t answer = 1 + below(answers_max);
+    if (kind == 0 && world->submitted)
+        world_submit_turn(world, below(world->submitted), 1 + below(100), answer);
+    else
+        world_submit_family(world, kind == 1 ? 0 : 1 + below(3), size, answer);
+}
+
+/* Everything at random moments: arrivals, cancellations, failed steps, undrained outboxes (FULL), a
+ * drain, few pages. Whatever happens: one ending each, tokens in order and the same as without
+ * interruptions, only rows read that were written for these very tokens, pages back, tables empty.
+ */
+static void every_life_ends_once_and_returns_its_pages(void **state) {
+    (void)state;
+    uint32_t reasons[FINISH_REASON_COUNT] = {0}, fulls = 0;
+    uint64_t drafts = 0, right = 0;
+    uint64_t hits = 0, evicted = 0, preemptions = 0, recomputed = 0, steps = 0, outputs = 0;
+    for (seed_now = 0; seed_now < 300; seed_now++) {
+        draws = 0;
+        struct unit_options options = random_options();
+        struct world *world = world_open(&options);
+        uint32_t turns = 200 + below(800), failures = below(2) ? below(10) : 0;
+        uint32_t arrivals = 1 + below(3), quick = below(2) ? 1 : 1 + below(12);
+        answers_max = below(2) ? 60 : 600;
+        uint32_t drain_odds = 1 + below(below(3) ? 2 : 60), cancel_odds = 1 + below(20);
+        for (uint32_t turn = 0; turn < turns; turn++) {
+            world->now_ns += below(1000);
+            uint32_t act = below(10);
+            if (act < arrivals && world->submitted < REQUESTS_MAX)
+                arrive(world);
+            else if (act == 3 && world->submitted && below(cancel_odds) == 0)
+                world_cancel(world, below(world->submitted));
+            else if (act < 7 && world->plan) {
+                world->step_ns = below(200);
+                world_complete(world, below(100) < failures);
+            } else if (act == 7 && below(200) == 0)
+                world_send(world, world_make(RECORD_DRAIN, sizeof(struct record_drain)));
+            world_step(world);
+            if (below(20) == 0) fill_outbox(world);
+            if (below(drain_odds) == 0) world_drain(world);
+            for (uint32_t i = below(quick); i > 0; i--)
+                turn_engine(world);
+        }
+        world_run(world);
+        world_assert_empty(world);
+        for (uint32_t i = 0; i < world->submitted; i++)
+            reasons[world->known[i].reason]++;
+        fulls += world->fulls;
+        steps += world->load.steps_total;
+        outputs += world->load.output_tokens_total;
+        hits += world->hits;
+        evicted += world->load.evicted_pages_total;
+        preemptions += world->load.preemptions_total;
+        recomputed += world->load.recomputed_tokens_total;
+        drafts += world->load.drafts_total;
+        right += world->load.drafts_right_total;
+        world_close(world);
+    }
+    for (int i = 0; i < FINISH_HANDED_OVER; i++)
+        assert_true(reasons[i] > 0); /* all were met */
+    assert_true(fulls > 20);
+    print_message(
+        "# %lu steps, %lu tokens, %lu hit; pages evicted %lu; interrupted %lu, again %lu; drafts "
+        "%lu, %lu right\n",
+        (unsigned long)steps, (unsigned long)outputs, (unsigned long)hits, (unsigned long)evicted,
+        (unsigned long)preemptions, (unsigned long)recomputed, (unsigned long)drafts,
+        (unsigned long)right);
+    assert_true(drafts > 10000 && right > 5000 && right < drafts);
+    assert_true(hits > 10000 && evicted > 1000 && preemptions > 50 && recomputed > 5000);
+}
+
+/* ---- what a choice depends on --------------------------------------------------------------- */
+
+static void submit_sampled(struct world *world, struct sampling sampling, uint32_t bias_count) {
+    enum { PROMPT = 70 };
+    struct record_submit *record = world_make(RECORD_SUBMIT, submit_bytes(PROMPT, 1, bias_count));
+    uint32_t *prompt = record_tail_at(record, sizeof *record);
+    struct token_bias *biases = (void *)((char *)record + submit_biases_at(PROMPT, 1));
+    uint32_t number = world->submitted++;
+    record->request.low = sampling.seed = number;
+    record->sampling = sampling;
+    record->prompt_count = PROMPT;
+    record->new_tokens_max = 4;
+    record->stop_token_count = 1;
+    record->bias_count = bias_count;
+    for (uint32_t i = 0; i < PROMPT; i++)
+        prompt[i] = (number + i) % VOCAB;
+    *(uint32_t *)((char *)record + submit_stops_at(PROMPT)) = STOP_TOKEN;
+    for (uint32_t i = 0; i < bias_count; i++)
+        biases[i] = (struct token_bias){40 + i, (float)i};
+    struct known *known = &world->known[number];
+    *known = (struct known){.prompt_count = PROMPT, .new_tokens_max = 4};
+    memcpy(known->tokens, prompt, PROMPT * sizeof *prompt);
+    world_send(world, record);
+}
+
+/* Rows that sample bring the tokens before them, in order, and biases; stop tokens are masked as
+ * long as min_tokens asks; other rows, and rows without such wishes, bring nothing. */
+static void rows_bring_what_their_choice_depends_on(void **state) {
+    (void)state;
+    struct unit_options options = world_options();
+    options.chunk_tokens_max = 64; /* the prompts take two steps */
+    struct world *world = world_open(&options);
+    submit_sampled(world, (struct sampling){.top_p = 1, .repetition_penalty = 1}, 0);
+    submit_sampled(world, (struct sampling){.top_p = 1, .presence_penalty = 1, .min_tokens = 2}, 3);
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        world_step(world);
+        world_drain(world);
+        const struct step_row *rows = step_plan_rows(world->plan);
+        for (uint32_t i = 0; i < world->plan->row_count; i++) {
+            const struct step_row *row = &rows[i];
+            uint32_t position = row->output_position;
+            if (row->sampling.seed == 0 || !row->sample) {
+                assert_int_equal(row->history_count + row->bias_count, 0);
+                continue;
+            }
+            const uint32_t *history = step_plan_history(world->plan) + row->history_index;
+            const struct token_bias *biases = step_plan_biases(world->plan) + row->bias_index;
+            assert_int_equal(row->history_prompt_count, 70);
+            assert_int_equal(row->history_count, 70 + position);
+            assert_int_equal(history[69], (1 + 69) % VOCAB);
+            for (uint32_t t = 0; t < position; t++)
+                assert_int_equal(history[70 + t], world->known[1].tokens[70 + t]);
+            assert_int_equal(row->bias_count, position < 2 ? 4 : 3);
+            assert_true(biases[2].token == 42 && biases[2].bias == 2.0f);
+            if (position < 2) assert_true(biases[3].token == STOP_TOKEN && biases[3].bias < -1e38f);
+        }
+        world_complete(world, false);
+        world_drain(world);
+    }
+    world_run(world);
+    world_assert_empty(world);
+    world_close(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_bring_what_their_choice_depends_on),
+        cmocka_unit_test(it_introduces_itself_once),
+        cmocka_unit_test(requests_of_all_sizes_end_well),
+        cmocka_unit_test(what_cannot_run_is_refused_at_once),
+        cmocka_unit_test(who_is_interrupted_continues_as_if_never),
+        cmocka_unit_test(a_request_cancelled_in_a_step_frees_its_pages_after_it),
+        cmocka_unit_test(a_failed_step_fails_its_requests_only),
+        cmocka_unit_test(options_out_of_range_are_named),
+        cmocka_unit_test(prompts_do_not_starve_answers_nor_answers_prompts),
+        cmocka_unit_test(nobody_waits_forever),
+        cmocka_unit_test(every_life_ends_once_and_returns_its_pages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

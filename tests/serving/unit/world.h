@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A unit in an invented world: an engine that computes nothing but chains of numbers, which depend
+ * on every token and on the form in which each was computed, so that a row that reads what was not
+ * written for these very tokens shows at once; and it drafts, rightly or wrongly. All that the unit
+ * says is checked on the way.
+ */
+#ifndef TESTS_UNIT_WORLD_H
+#define TESTS_UNIT_WORLD_H
+
+#include "contract/step_plan.h"
+#include "serving/unit/unit.h"
+
+enum { VOCAB = 1000, STOP_TOKEN = 7, REQUESTS_MAX = 400, TOKENS_MAX = 1100, PAGES_MAX = 64 };
+
+/* What the world knows of each request it submitted. */
+struct known {
+    uint32_t prompt_count, new_tokens_max, received, endings, first_start, rows;
+    uint32_t next_first; /* where its next row begins, if it is not interrupted */
+    uint32_t drafted, right, pairs;
+    enum finish_reason reason;
+    bool cancelled;
+    bool load_came;                /* its last load brought all blocks */
+    bool reserved;                 /* its prompt is computed elsewhere */
+    uint64_t chain;                /* of all its known tokens, in their forms; 0: not known yet */
+    uint32_t scored; /* leading tokens of its prompt whose scores it was told; 0: not asked */
+    uint32_t resumed_count, found; /* tokens that came along; that a storage has said it has */
+    struct unit_work work;         /* when it ended */
+    uint32_t peak, elsewhere, computed, again; /* the account of its rows, as the engine saw them */
+    bool told;                                 /* its first token has come, with */
+    struct unit_work told_work;
+    uint32_t tokens[TOKENS_MAX];
+};
+
+/* A KV row of the invented engine: it stands for numbers that depend on every token up to its own
+ * and on the form in which each was computed. */
+struct kv_row {
+    uint64_t chain;
+    uint32_t token, form;
+};
+
+struct world {
+    void *memory;
+    struct unit *unit;
+    struct machine machine;
+    uint32_t outbox_capacity; /* while it claims to be full */
+    struct known known[REQUESTS_MAX];
+    struct kv_row kv[PAGES_MAX][KV_BLOCK_TOKENS]; /* what was written last, whoever owns it now */
+    uint32_t submitted;
+    struct step_plan *plan; /* copy of the step in flight; NULL: none */
+    struct record_unit_load load;
+    uint32_t hellos, role, page_count, fulls, hits;
+    uint32_t waited_rows, lost_rows; /* that waited for loads, in vain */
+    double made_odds, right_odds;    /* of drafts: that one is made, that it is right */
+    double stop_odds;                /* that the engine chooses STOP_TOKEN */
+    uint32_t draws;
+    bool reuse_generated;
+    int64_t now_ns, step_ns;
+    void (*other)(struct world *world, const struct record *record); /* takes all other kinds */
+    void (*await)(struct world *world, uint32_t number); /* until the request's load is over */
+    void *context;
+};
+
+struct unit_options world_options(void);
+
+struct world *world_open(const struct unit_options *options);
+
+void world_close(struct world *world);
+
+/* What stands for a token's KV row, behind the row before. */
+uint64_t world_chain(uint64_t chain, uint32_t token, uint32_t form);
+
+/* Takes and checks all that the unit has said. */
+void world_drain(struct world *world);
+
+/* Hands a record over; where the outbox is full, drains it first. */
+void world_send(struct world *world, const void *record);
+
+/* Leading tokens of a request stand in its pages though no row has made them. */
+void world_note_rows(struct world *world, uint32_t number, uint32_t token_count);
+
+/* A record in a memory that the next one takes over. */
+void *world_make(enum record_kind kind, size_t bytes);
+
+/* What the engine says of a token, behind the row before. */
+struct token_logprob world_score(uint64_t chain, uint32_t token);
+
+/* Request number n is named n and has seed n. */
+uint32_t world_submit_tokens(struct world *world, const uint32_t *tokens, uint32_t prompt_count,
+                             uint32_t new_tokens_max, int32_t priority);
+
+/* A request that goes on elsewhere: `tokens` are its prompt and the first `resumed_count` of its
+ * answer. Of `sampling` only the seed is the number's. */
+uint32_t world_submit_resumed(struct world *world, const struct sampling *sampling,
+                              const uint32_t *tokens, uint32_t prompt_count, uint32_t resumed_count,
+                              uint32_t new_tokens_max);
+
+/* Any request: of `head` only name and seed are the number's. */
+uint32_t world_submit_head(struct world *world, const struct record_submit *head,
+                           const uint32_t *tokens);
+
+/* A prompt like no other, unless it is of a family: those begin alike. */
+uint32_t world_submit_family(struct world *world, uint32_t family, uint32_t prompt_count,
+                             uint32_t new_tokens_max);
+
+uint32_t world_submit(struct world *world, uint32_t prompt_count, uint32_t new_tokens_max);
+
+/* The next turn of a talk: an earlier prompt, what was answered so far, and some more. */
+uint32_t world_submit_turn(struct world *world, uint32_t earlier, uint32_t more,
+                           uint32_t new_tokens_max);
+
+void world_cancel(struct world *world, uint32_t number);
+
+void world_step(struct world *world);
+
+/* Computes the plan in flight. */
+void world_complete(struct world *world, bool failed);
+
+/* Until there is nothing left to do. */
+void world_run(struct world *world);
+
+/* Every request has ended once, and every page is back. */
+void world_assert_empty(struct world *world);
+
+#endif
