@@ -42,10 +42,8 @@ const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32
     const struct fleet_unit_host *host = &world->units[index];
     const struct fleet_carrier *carrier = &world->carriers.places[index][rank];
     const struct unit *unit = rank_units_unit(host->units, rank);
-    const struct unit_options *options = &unit->options;
     struct writers writers = {{0}};
     unit_audit(unit);
-    if (unit->held_count > options->requests_max) return "a unit holds more than it may";
     const char *wrong = add_steps(unit, &writers);
     for (uint32_t i = 0; i < carrier->journey_count && !carrier->dead && !wrong; i++) {
         const struct fleet_journey *journey = &carrier->journeys[i];

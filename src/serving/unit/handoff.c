@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "serving/policy/kv_path.h"
 #include "serving/unit/account.h"
-#include "serving/unit/pages.h"
 #include "serving/unit/tiers.h"
+#include "serving/unit/unit_request.h"
 
 #define GIVE_UPS_MAX 8 /* at once */
 
@@ -88,7 +88,7 @@ static void put_expect(struct unit *unit, struct unit_request *request) {
 
 bool handoff_reserve(struct unit *unit, struct unit_request *request) {
     struct pages_hit hit = pages_look_up(unit, request);
-    if (!pages_park(unit, request, &hit, request->prompt_count + 1)) return false;
+    if (!unit_request_park(unit, request, &hit, request->prompt_count + 1)) return false;
     put_expect(unit, request);
     return true;
 }
@@ -97,22 +97,16 @@ bool handoff_reserve(struct unit *unit, struct unit_request *request) {
 static void go_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     if (!handoff->continued || handoff->open) return;
-    unit->reserved_count--;
-    unit->plan_wanted = unit->load_changed = true;
+    unit->plan_wanted = true;
     request->work.transfer_ns = now_ns - request->arrived_ns;
     if (!handoff->arrived) {
-        pages_release(unit, request);
-        request->state = REQUEST_WAITING;
-        request->waits_since_ns = now_ns;
-        unit->waiting_count++;
+        unit_request_wait_again(unit, request, now_ns);
         tiers_ask_while_written(unit, request);
         return;
     }
     bool one = request_known(request) == request->computed_count + 1;
-    request->state = one ? REQUEST_DECODE : REQUEST_PREFILL;
-    request->fresh = true;
+    unit_request_go_on(unit, request, one ? REQUEST_DECODE : REQUEST_PREFILL);
     account_begins(request, now_ns);
-    unit->running_count++;
 }
 
 /* Nothing but its blocks is missing: for how long are they waited for? */
@@ -239,28 +233,15 @@ static void put_cancel(struct unit *unit, const struct unit_request *request) {
     cancel->request = request->id;
 }
 
-static void park(struct unit *unit, struct unit_request *request) {
-    if (request->state == REQUEST_PARKED) {
-        unit->reserved_count--;
-        return;
-    }
-    if (request->state == REQUEST_WAITING)
-        unit->waiting_count--;
-    else
-        unit->running_count--;
-    request->state = REQUEST_PARKED;
-    unit->load_changed = true;
-}
-
 void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
     struct handoff *handoff = request->handoff;
     if (!handoff || !handoff->open) {
-        unit->reserved_count -= request->state == REQUEST_PARKED;
-        request_end(unit, request, reason);
+        check(handoff_sent_count(request) == 0);
+        unit_request_end(unit, request, reason);
         return;
     }
     if (handoff->leaving && handoff->reason != FINISH_HANDED_OVER) return;
-    if (!handoff->leaving) park(unit, request);
+    if (!handoff->leaving) unit_request_leave(unit, request);
     if (reason != FINISH_HANDED_OVER) put_cancel(unit, request);
     handoff->leaving = true;
     handoff->reason = reason;
@@ -322,7 +303,7 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     handoff->sent_count = handoff->whole_count = handoff->twin_count = 0;
     unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
     if (handoff->leaving) {
-        request_end(unit, request, handoff->reason);
+        unit_request_end(unit, request, handoff->reason);
         return;
     }
     if (handoff->task != SUBMIT_RESERVE) return;

@@ -105,22 +105,6 @@ bool pages_claim(struct unit *unit, struct unit_request *request, uint32_t page_
     return true;
 }
 
-bool pages_park(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
-                uint32_t token_count) {
-    uint64_t pages = admit_start_pages(request_need(request), token_count);
-    struct admit_house house = unit_rows_and_pages(unit);
-    if (admit_start(pages - hit->block_count + hit->unleased_count, &house) != ADMIT_NOW)
-        return false;
-    pages_attach(unit, request);
-    bool claimed = pages_claim(unit, request, (uint32_t)pages);
-    check(claimed);
-    request->state = REQUEST_PARKED;
-    unit->waiting_count--;
-    unit->reserved_count++;
-    unit->load_changed = true;
-    return true;
-}
-
 void pages_share(struct unit *unit, struct unit_request *request) {
     if (!unit->options.prefix_cache) return;
     while ((request->shared_count + 1) * KV_BLOCK_TOKENS <= request->computed_count) {

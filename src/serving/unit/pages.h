@@ -34,12 +34,6 @@ void pages_attach(struct unit *unit, struct unit_request *request);
  * too few even so (it then holds what it held). */
 bool pages_claim(struct unit *unit, struct unit_request *request, uint32_t page_count);
 
-/* A request that waits and could start with so many tokens is parked instead, with all its pages,
- * because something is to write to them; `hit` is what pages_look_up finds now. False: there is no
- * room now. */
-bool pages_park(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
-                uint32_t token_count);
-
 /* What has been computed whole becomes known to others; a block that somebody else has made known
  * meanwhile takes the place of its twin. Called when a step is done, never before. */
 void pages_share(struct unit *unit, struct unit_request *request);

@@ -14,6 +14,7 @@
 #include "serving/unit/handoff.h"
 #include "serving/unit/pages.h"
 #include "serving/unit/tiers.h"
+#include "serving/unit/unit_request.h"
 
 #define LOOK_UPS_MAX 4 /* requests that may start in one step */
 
@@ -64,7 +65,7 @@ static struct schedule_item view_request(const struct unit *unit, uint32_t slot)
 }
 
 static bool request_steps(const struct unit_request *request) {
-    return request->state != REQUEST_FREE && request->state != REQUEST_PARKED;
+    return request->state == REQUEST_WAITING || request_runs(request);
 }
 
 static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
@@ -81,14 +82,14 @@ static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
         asking++;
         if (answer_by_ns < unit->tiers.answer_by_ns) unit->tiers.answer_by_ns = answer_by_ns;
     }
-    check(count + asking == unit->waiting_count + unit->running_count);
+    check(count + asking == unit_active_count(unit));
     schedule_order(unit->items, count, unit->order);
     return count;
 }
 
 /* What the cache holds for the first that wait. */
 static void look_up_waiting(struct unit *unit, uint32_t count) {
-    if (unit->running_count + unit->reserved_count == unit->options.step_rows_max) return;
+    if (unit_rows_and_pages(unit).rows_running == unit->options.step_rows_max) return;
     uint32_t looked_up = 0;
     for (uint32_t i = 0; i < count && looked_up < LOOK_UPS_MAX; i++) {
         struct schedule_item *item = &unit->items[unit->order[i]];
@@ -109,17 +110,12 @@ static void look_up_waiting(struct unit *unit, uint32_t count) {
 
 static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now_ns) {
     struct unit_request *request = &unit->requests[item->slot];
-    check(request->state > REQUEST_PARKED && !request->in_step);
-    pages_release(unit, request);
-    request->state = REQUEST_WAITING;
-    request->waits_since_ns = now_ns;
+    check(request_runs(request));
+    unit_request_wait_again(unit, request, now_ns);
     tiers_ask_later(unit, request);
     item->phase = SCHEDULE_WAITING;
     request->work.preemptions++;
-    unit->running_count--;
-    unit->waiting_count++;
     unit->preemptions_total++;
-    unit->load_changed = true;
 }
 
 /* True if somebody was interrupted. */
@@ -178,21 +174,10 @@ static void choose_drafts(struct unit *unit, uint32_t count) {
 
 /* ---- the plan ------------------------------------------------------------------------------ */
 
-static void request_attach(struct unit *unit, struct unit_request *request, int64_t now_ns) {
-    check(request->state == REQUEST_WAITING);
-    pages_attach(unit, request);
-    request->fresh = true;
-    account_begins(request, now_ns);
-    request->state = REQUEST_PREFILL;
-    unit->waiting_count--;
-    unit->running_count++;
-    unit->load_changed = true;
-}
-
 static void start_requests(struct unit *unit, uint32_t row_count, int64_t now_ns) {
     for (uint32_t i = 0; i < row_count; i++)
         if (unit->choices[i].starts)
-            request_attach(unit, &unit->requests[unit->items[unit->choices[i].item].slot], now_ns);
+            unit_request_start(unit, &unit->requests[unit->items[unit->choices[i].item].slot], now_ns);
     for (uint32_t i = 0; i < row_count; i++) {
         if (!unit->choices[i].starts) continue;
         const struct schedule_item *item = &unit->items[unit->choices[i].item];
@@ -391,7 +376,7 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
     struct schedule_limits limits = {
-        .rows_max = unit->options.step_rows_max - unit->reserved_count,
+        .rows_max = unit->options.step_rows_max - unit->counts[REQUEST_PARKED],
         .tokens_max = unit->options.step_tokens_max,
         .chunk_tokens_max = unit->options.chunk_tokens_max,
         .prompt_tokens_max = unit->prompt_tokens_max,

@@ -4,6 +4,7 @@
 #ifndef SERVING_UNIT_STATE_H
 #define SERVING_UNIT_STATE_H
 
+#include "base/check.h"
 #include "base/map.h"
 #include "serving/cache/page_table.h"
 #include "serving/cache/prefix_tree.h"
@@ -17,14 +18,15 @@
 #include "serving/unit/history.h"
 #include "serving/unit/unit.h"
 
-/* PARKED: takes no part in steps while its KV blocks are on the way to or from another unit
- * (serving/unit/handoff.c). From PREFILL on it runs. */
+/* serving/unit/unit_request.h says how one leads to another. From PREFILL on a request runs. */
 enum request_state {
     REQUEST_FREE,
-    REQUEST_WAITING,
-    REQUEST_PARKED,
+    REQUEST_WAITING, /* without pages, for its turn */
+    REQUEST_PARKED,  /* has pages to which blocks are on their way; will need a row */
+    REQUEST_LEAVING, /* has pages that a transfer still uses; ends with it */
     REQUEST_PREFILL,
-    REQUEST_DECODE
+    REQUEST_DECODE,
+    REQUEST_STATE_COUNT
 };
 
 struct unit_request {
@@ -96,14 +98,13 @@ struct unit {
     struct pool pool;
     struct map slots;                /* request id -> slot */
     struct unit_request *requests;   /* [requests_max] */
-    uint32_t *free_slots;            /* [requests_max - held] stack */
+    uint32_t *free_slots;            /* [counts[REQUEST_FREE]] stack */
     uint32_t *step_slots;            /* [step_row_count] of the step in flight, in row order */
     struct schedule_item *items;     /* [requests_max] scratch of one plan */
     struct schedule_choice *choices; /* [requests_max] scratch */
     uint32_t *order;                 /* [requests_max] scratch */
     struct decode_running *leavers;  /* [requests_max] scratch of a rank's relief */
-    uint32_t held_count, waiting_count, running_count; /* the others of those held are parked */
-    uint32_t reserved_count;                           /* parked ones that will yet need a row */
+    uint32_t counts[REQUEST_STATE_COUNT];              /* of requests in each state */
     uint32_t step_row_count;                           /* of the step in flight; 0: none */
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
@@ -138,12 +139,34 @@ static inline struct admit_need request_need(const struct unit_request *request)
     return (struct admit_need){request->prompt_count, request->tokens_here_max};
 }
 
+static inline bool request_runs(const struct unit_request *request) {
+    return request->state >= REQUEST_PREFILL;
+}
+
+static inline uint32_t unit_held_count(const struct unit *unit) {
+    return unit->options.requests_max - unit->counts[REQUEST_FREE];
+}
+
+static inline uint32_t unit_running_count(const struct unit *unit) {
+    return unit->counts[REQUEST_PREFILL] + unit->counts[REQUEST_DECODE];
+}
+
+/* Requests that wait or run. */
+static inline uint32_t unit_active_count(const struct unit *unit) {
+    return unit->counts[REQUEST_WAITING] + unit_running_count(unit);
+}
+
+/* Requests with a transfer or a load under way. */
+static inline uint32_t unit_parked_count(const struct unit *unit) {
+    return unit->counts[REQUEST_PARKED] + unit->counts[REQUEST_LEAVING];
+}
+
 /* For a request that could start now. */
 static inline struct admit_house unit_rows_and_pages(const struct unit *unit) {
     return (struct admit_house){
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
         .rows_max = unit->options.step_rows_max,
-        .rows_running = unit->running_count + unit->reserved_count,
+        .rows_running = unit_running_count(unit) + unit->counts[REQUEST_PARKED],
     };
 }
 
@@ -151,14 +174,11 @@ static inline bool unit_can_put(const struct unit *unit, size_t bytes) {
     return outbox_room(&unit->outbox) >= bytes;
 }
 
-static inline uint32_t unit_parked_count(const struct unit *unit) {
-    return unit->held_count - unit->waiting_count - unit->running_count;
-}
-
 /* Room has been checked before. */
-void *unit_put(struct unit *unit, enum record_kind kind, size_t bytes);
-
-/* The one place where a request leaves: last word, pages, memory, slot. */
-void request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason);
+static inline void *unit_put(struct unit *unit, enum record_kind kind, size_t bytes) {
+    void *record = outbox_put(&unit->outbox, kind, bytes);
+    check(record);
+    return record;
+}
 
 #endif

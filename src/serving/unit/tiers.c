@@ -5,7 +5,7 @@
 #include "serving/policy/kv_path.h"
 #include "serving/policy/load_in_step.h"
 #include "serving/unit/account.h"
-#include "serving/unit/pages.h"
+#include "serving/unit/unit_request.h"
 
 #define LOADS_MAX 4      /* that begin with one plan */
 #define ASKS_MAX 4       /* of those that were interrupted, likewise */
@@ -215,7 +215,7 @@ static uint32_t choose_blocks(struct unit *unit, const struct unit_request *requ
     if (count == 0 || another || unit->options.kv_choice == KV_CHOICE_COMPUTE) return 0;
     if (unit->options.kv_choice == KV_CHOICE_LOAD) return count;
     struct kv_path_ask ask = {.load = tiers_load_ask(unit, request, hit->block_count, count)};
-    if (unit->running_count == 0 && unit->waiting_count == 1 && !unit->others)
+    if (unit_running_count(unit) == 0 && unit->counts[REQUEST_WAITING] == 1 && !unit->others)
         ask.load.layers = unit->options.kv_load_parts;
     struct kv_path_choice choice = kv_path_choose(&ask);
     if (choice.path == KV_PATH_LOAD) {
@@ -252,7 +252,7 @@ static void put_load(struct unit *unit, struct unit_request *request, uint32_t f
 static bool begin_load(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
                        uint32_t count) {
     bool first_start = !request->started;
-    if (!pages_park(unit, request, hit, request_known(request))) return false;
+    if (!unit_request_park(unit, request, hit, request_known(request))) return false;
     request->tier->first_start = first_start;
     put_load(unit, request, hit->block_count, count);
     return true;
@@ -274,10 +274,7 @@ static bool ask_again(struct unit *unit, uint32_t count) {
 static void join_step(struct unit *unit, struct unit_request *request) {
     request->tier->in_step = true;
     request->computed_count += request->tier->asked * KV_BLOCK_TOKENS;
-    request->state = REQUEST_PREFILL;
-    request->fresh = true;
-    unit->reserved_count--;
-    unit->running_count++;
+    unit_request_go_on(unit, request, REQUEST_PREFILL);
 }
 
 bool tiers_may_wait(const struct unit *unit, const struct unit_request *request, double step_ns) {
@@ -289,7 +286,7 @@ bool tiers_may_wait(const struct unit *unit, const struct unit_request *request,
         .load_ns = load_rate_ns(rate, (tier->ahead + tier->asked) * unit->options.page_bytes),
         .parts = unit->options.kv_load_parts,
         .step_ns = step_ns,
-        .others = unit->others || unit->running_count + unit->waiting_count > 1,
+        .others = unit->others || unit_active_count(unit) > 1,
     };
     return load_in_step(&ask).joins;
 }
@@ -297,9 +294,7 @@ bool tiers_may_wait(const struct unit *unit, const struct unit_request *request,
 void tiers_leave_step(struct unit *unit, struct unit_request *request) {
     request->tier->in_step = false;
     request->computed_count -= request->tier->asked * KV_BLOCK_TOKENS;
-    request->state = REQUEST_PARKED;
-    unit->running_count--;
-    unit->reserved_count++;
+    unit_request_park_again(unit, request);
 }
 
 bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step_out) {
@@ -373,10 +368,8 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
         return;
     }
     take_loaded(unit, request, record);
-    unit->plan_wanted = unit->load_changed = true;
-    unit->reserved_count--;
-    unit->running_count++;
-    request->state = REQUEST_PREFILL;
+    unit->plan_wanted = true;
+    unit_request_go_on(unit, request, REQUEST_PREFILL);
     if (!request->cancelled) account_begins(request, now_ns);
 }
 

@@ -17,6 +17,7 @@
 #include "serving/unit/plan.h"
 #include "serving/unit/state.h"
 #include "serving/unit/tiers.h"
+#include "serving/unit/unit_request.h"
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
@@ -135,6 +136,7 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
         !unit->candidates)
         return STATUS_NO_MEMORY;
     pool_open(&unit->pool, pool, pool_bytes);
+    unit->counts[REQUEST_FREE] = o->requests_max;
     for (uint32_t i = 0; i < o->requests_max; i++) {
         unit->free_slots[i] = o->requests_max - 1 - i;
         arena_open(&unit->requests[i].arena, &unit->pool);
@@ -177,16 +179,6 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
 
 /* ---- a request's beginning and end -------------------------------------------------------- */
 
-static struct map_key key_of(struct request_id id) {
-    return (struct map_key){id.high, id.low, id.attempt};
-}
-
-void *unit_put(struct unit *unit, enum record_kind kind, size_t bytes) {
-    void *record = outbox_put(&unit->outbox, kind, bytes);
-    check(record);
-    return record;
-}
-
 static void put_refused(struct unit *unit, const struct record_submit *submit, enum admit refusal) {
     struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
     finished->request = submit->request;
@@ -195,51 +187,16 @@ static void put_refused(struct unit *unit, const struct record_submit *submit, e
     finished->work.queue_ns = -1;
 }
 
-static uint32_t slot_of(const struct unit *unit, const struct unit_request *request) {
-    return (uint32_t)(request - unit->requests);
-}
-
-static void request_clear(struct unit_request *request) {
-    arena_clear(&request->arena);
-    struct arena arena = request->arena;
-    *request = (struct unit_request){.arena = arena};
-}
-
-/* Pages, memory, slot. */
-static void request_leave(struct unit *unit, struct unit_request *request) {
-    if (request->state == REQUEST_WAITING)
-        unit->waiting_count--;
-    else if (request->state != REQUEST_PARKED)
-        unit->running_count--;
-    pages_release(unit, request);
-    map_remove(&unit->slots, key_of(request->id));
-    request_clear(request);
-    unit->held_count--;
-    unit->free_slots[unit->options.requests_max - unit->held_count - 1] = slot_of(unit, request);
-    unit->load_changed = true;
-}
-
-void request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
-    check(request->state != REQUEST_FREE && !request->in_step);
-    check(handoff_sent_count(request) == 0);
-    struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
-    finished->request = request->id;
-    finished->reason = reason;
-    finished->output_tokens = request->output_count;
-    finished->work = account_work(request);
-    request_leave(unit, request);
-}
-
 static struct admit_house house_of(const struct unit *unit) {
     return (struct admit_house){
         .context_tokens_max = unit->options.context_tokens_max,
         .page_count = unit->pages.page_count,
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
         .requests_max = unit->options.requests_max,
-        .requests_held = unit->held_count,
+        .requests_held = unit_held_count(unit),
         .rows_max = unit->options.step_rows_max,
-        .rows_running = unit->running_count + unit->reserved_count,
-        .waits = unit->waiting_count > 0,
+        .rows_running = unit_running_count(unit) + unit->counts[REQUEST_PARKED],
+        .waits = unit->counts[REQUEST_WAITING] > 0,
         .draining = unit->draining,
     };
 }
@@ -275,32 +232,15 @@ static bool take_sequence(struct unit_request *request, struct admit_need need) 
     return request->tokens && request->pages && request->block_prompt;
 }
 
-static struct unit_request *free_request(const struct unit *unit) {
-    uint32_t slot = unit->free_slots[unit->options.requests_max - unit->held_count - 1];
-    check(unit->requests[slot].state == REQUEST_FREE);
-    return &unit->requests[slot];
-}
-
-/* It has come, and waits. */
-static void request_enter(struct unit *unit, struct unit_request *request, int64_t now_ns) {
-    request->state = REQUEST_WAITING;
-    request->arrival = unit->arrivals++;
-    request->waits_since_ns = now_ns;
-    map_add(&unit->slots, key_of(request->id), slot_of(unit, request));
-    unit->held_count++;
-    unit->waiting_count++;
-    unit->load_changed = unit->plan_wanted = true;
-}
-
 /* Copies the submission into a free slot; false when the prompts' memory is out. */
 static bool request_begin(struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
-    struct unit_request *request = free_request(unit);
+    struct unit_request *request = unit_request_free(unit);
     struct admit_need need = admit_need_of(submit);
     uint64_t page_count = admit_pages(need);
     uint32_t known_count = submit->prompt_count + submit->resumed_count;
     if (!take_sequence(request, need) || !take_sampling(request, submit) ||
         !handoff_open(request, submit)) {
-        request_clear(request);
+        unit_request_clear(request);
         return false;
     }
     for (uint32_t i = 0; i < page_count; i++)
@@ -318,13 +258,8 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     request->turn = unit_turn(unit, submit, now_ns);
     request->arrived_ns = now_ns;
     request->work.queue_ns = -1;
-    request_enter(unit, request, now_ns);
+    unit_request_enter(unit, request, now_ns);
     return true;
-}
-
-static struct unit_request *request_of(struct unit *unit, struct request_id id) {
-    uint32_t slot = map_find(&unit->slots, key_of(id));
-    return slot == MAP_NONE ? NULL : &unit->requests[slot];
 }
 
 /* What a request that runs, or will, has yet to grow by. */
@@ -340,18 +275,18 @@ static uint32_t pages_expected(const struct unit_request *request,
  * one: it has had those for all tokens before, and a step brings fewer than a page holds. */
 static uint32_t pages_short(const struct unit *unit) {
     uint64_t wanted = 0, available = unit->pages.free_count + unit->pages.cached_count;
-    if (available >= unit->running_count) return 0; /* nearly always, without a look at them */
+    if (available >= unit_running_count(unit)) return 0; /* nearly always, without a look at them */
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         uint32_t pages = (uint32_t)divide_up(request_known(request), KV_BLOCK_TOKENS);
-        if (request->state > REQUEST_PARKED && pages > request->page_count)
+        if (request_runs(request) && pages > request->page_count)
             wanted += pages - request->page_count;
     }
     return wanted > available ? (uint32_t)(wanted - available) : 0;
 }
 
 static bool may_move(const struct unit_request *request) {
-    return request->state > REQUEST_PARKED && !request->in_step && !request->cancelled &&
+    return request_runs(request) && !request->in_step && !request->cancelled &&
            handoff_is_over(request) && !tiers_is_asked(request);
 }
 
@@ -397,6 +332,7 @@ static bool copy_request(struct unit_request *copy, const struct unit_request *r
         memcpy(copy->history.tokens, history->tokens, history->count * sizeof *history->tokens);
     }
     copy->node = PREFIX_NONE;
+    copy->state = REQUEST_FREE;
     copy->page_count = copy->shared_count = copy->computed_count = 0;
     copy->handoff = NULL;
     copy->tier = NULL;
@@ -404,17 +340,17 @@ static bool copy_request(struct unit_request *copy, const struct unit_request *r
 }
 
 bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t now_ns) {
-    struct unit_request *request = request_of(from, id), *moved = free_request(to);
+    struct unit_request *request = unit_request_of(from, id), *moved = unit_request_free(to);
     check(request && may_move(request));
     if (!copy_request(moved, request)) {
-        request_clear(moved);
+        unit_request_clear(moved);
         return false;
     }
     moved->work.preemptions++;
-    request_enter(to, moved, now_ns);
+    unit_request_enter(to, moved, now_ns);
     tiers_ask_later(to, moved);
     from->preemptions_total++;
-    request_leave(from, request);
+    unit_request_drop(from, request);
     return true;
 }
 
@@ -427,8 +363,7 @@ static size_t answer_bytes(const struct unit_options *options) {
 static enum status receive_submit(struct unit *unit, const struct record_submit *submit,
                                   int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
-    if (map_find(&unit->slots, key_of(submit->request)) != MAP_NONE)
-        return STATUS_OK; /* a repeat */
+    if (unit_request_of(unit, submit->request)) return STATUS_OK; /* a repeat */
     struct admit_house house = house_of(unit);
     enum admit admit = admit_arrival(admit_need_of(submit), &house);
     if (submit->task == SUBMIT_RESERVE && admit == ADMIT_WAIT_TURN) admit = ADMIT_REFUSE_QUEUE;
@@ -436,17 +371,17 @@ static enum status receive_submit(struct unit *unit, const struct record_submit 
     if (admit_refuses(admit)) {
         put_refused(unit, submit, admit);
     } else if (submit->task == SUBMIT_RESERVE) {
-        struct unit_request *request = request_of(unit, submit->request);
-        if (!handoff_reserve(unit, request)) request_end(unit, request, FINISH_REFUSED_QUEUE);
+        struct unit_request *request = unit_request_of(unit, submit->request);
+        if (!handoff_reserve(unit, request)) unit_request_end(unit, request, FINISH_REFUSED_QUEUE);
     } else {
-        tiers_ask(unit, request_of(unit, submit->request));
+        tiers_ask(unit, unit_request_of(unit, submit->request));
     }
     return STATUS_OK;
 }
 
 static enum status receive_cancel(struct unit *unit, const struct record_cancel *cancel) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
-    struct unit_request *request = request_of(unit, cancel->request);
+    struct unit_request *request = unit_request_of(unit, cancel->request);
     if (!request) return STATUS_OK; /* it has ended meanwhile */
     if (request->in_step || tiers_is_loading(request))
         request->cancelled = true;
@@ -459,7 +394,7 @@ static enum status receive_cancel(struct unit *unit, const struct record_cancel 
 static enum status receive_continue(struct unit *unit, const struct record_continue *record,
                                     int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
-    struct unit_request *request = request_of(unit, record->request);
+    struct unit_request *request = unit_request_of(unit, record->request);
     if (request) handoff_continue(unit, request, record, now_ns);
     return STATUS_OK;
 }
@@ -467,7 +402,7 @@ static enum status receive_continue(struct unit *unit, const struct record_conti
 static enum status receive_kv_done(struct unit *unit, const struct record_kv_done *record,
                                    int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
-    struct unit_request *request = request_of(unit, record->request);
+    struct unit_request *request = unit_request_of(unit, record->request);
     check(request); /* it stays for as long as its transfer does */
     handoff_done(unit, request, record, now_ns);
     return STATUS_OK;
@@ -475,7 +410,7 @@ static enum status receive_kv_done(struct unit *unit, const struct record_kv_don
 
 static enum status receive_kv_found(struct unit *unit, const struct record_kv_found *record,
                                     int64_t now_ns) {
-    struct unit_request *request = request_of(unit, record->request);
+    struct unit_request *request = unit_request_of(unit, record->request);
     if (request) tiers_found(unit, request, record, now_ns);
     return STATUS_OK;
 }
@@ -483,7 +418,7 @@ static enum status receive_kv_found(struct unit *unit, const struct record_kv_fo
 static enum status receive_kv_loaded(struct unit *unit, const struct record_kv_loaded *record,
                                      int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
-    struct unit_request *request = request_of(unit, record->request);
+    struct unit_request *request = unit_request_of(unit, record->request);
     check(request); /* it stays for as long as its pages are written to */
     tiers_loaded(unit, request, record, now_ns);
     if (request->cancelled && !request->in_step) handoff_leave(unit, request, FINISH_CANCELLED);
@@ -587,7 +522,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
     put_scores(unit, request, result, row);
     if (request->computed_count < request_known(request)) return;
     check(row->token_count > 0 && !request_scores(request));
-    request->state = REQUEST_DECODE;
+    unit_request_answer(unit, request);
     put_tokens(unit, request, result, row, now_ns);
     if (is_stop_token(request, request->tokens[request_known(request) - 1]))
         handoff_leave(unit, request, FINISH_STOP_TOKEN);
@@ -601,8 +536,8 @@ static void row_done(struct unit *unit, struct unit_request *request,
 
 static void put_load(struct unit *unit) {
     struct record_unit_load *load = unit_put(unit, RECORD_UNIT_LOAD, load_bytes(1));
-    load->requests_waiting = unit->waiting_count;
-    load->requests_running = unit->running_count;
+    load->requests_waiting = unit->counts[REQUEST_WAITING];
+    load->requests_running = unit_running_count(unit);
     load->pages_free = unit->pages.free_count;
     load->pages_held = unit->pages.held_count;
     load->pages_cached = unit->pages.cached_count;
@@ -669,7 +604,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
         check(rows[i].slot == unit->step_slots[i]);
         row_done(unit, request, result, &rows[i], now_ns);
     }
-    unit->plan_wanted = unit->waiting_count + unit->running_count > 0;
+    unit->plan_wanted = unit_active_count(unit) > 0;
     put_load(unit);
     return STATUS_OK;
 }
@@ -712,7 +647,7 @@ static void end_all(struct unit *unit) {
 }
 
 static bool has_work(const struct unit *unit) {
-    bool ends = unit->abandoned && unit->waiting_count + unit->running_count > 0;
+    bool ends = unit->abandoned && unit_active_count(unit) > 0;
     return ends || !unit->hello_sent || unit->load_changed ||
            (unit->plan_wanted && !unit->abandoned && unit->step_row_count == 0);
 }
@@ -783,7 +718,7 @@ struct machine unit_machine(struct unit *unit) {
 }
 
 uint32_t unit_request_count(const struct unit *unit) {
-    return unit->held_count;
+    return unit_held_count(unit);
 }
 
 /* Tokens of the next step that a request takes while others wait, if it waits or computes. */
@@ -817,10 +752,9 @@ static int64_t turn_of_last(const struct unit *unit, uint64_t tokens) {
 struct unit_offer unit_offer(const struct unit *unit, const struct predict_length *lengths) {
     uint32_t most = unit->options.step_tokens_max, answers = 0;
     uint64_t taken = 0, promised = 0;
-    struct unit_offer offer = {.requests = unit->held_count,
+    struct unit_offer offer = {.requests = unit_held_count(unit),
                                .pages_held = unit->pages.held_count,
-                               .rows =
-                                   unit->running_count + unit->reserved_count + unit->waiting_count,
+                               .rows = unit_active_count(unit) + unit->counts[REQUEST_PARKED],
                                .full_turn = INT64_MAX};
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
@@ -861,7 +795,7 @@ int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, i
 }
 
 bool unit_could_run(const struct unit *unit) {
-    return unit->waiting_count + unit->running_count > 0;
+    return unit_active_count(unit) > 0;
 }
 
 void unit_set_others(struct unit *unit, bool others) {
@@ -874,12 +808,11 @@ bool unit_step_in_flight(const struct unit *unit) {
 
 static void audit_request(const struct unit *unit, uint32_t slot) {
     const struct unit_request *request = &unit->requests[slot];
-    check(map_find(&unit->slots, key_of(request->id)) == slot);
     check(request->page_count == 0 || request->state > REQUEST_WAITING);
     check(request->shared_count * KV_BLOCK_TOKENS <= request->computed_count);
-    if (request->state > REQUEST_PARKED) /* pages_short */
+    if (request_runs(request)) /* pages_short */
         check(divide_up(request_known(request), KV_BLOCK_TOKENS) <= request->page_count + 1);
-    uint32_t here = request->state == REQUEST_PARKED; /* the prompt's blocks, not yet the answer */
+    uint32_t here = !request_runs(request) && request->state != REQUEST_WAITING; /* the prompt's blocks, not yet the answer */
     check(request->computed_count < request_known(request) + here);
     uint32_t node = request->node;
     for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
@@ -907,24 +840,16 @@ static void audit_tree(const struct unit *unit) {
 void unit_audit(const struct unit *unit) {
     page_table_audit(&unit->pages);
     audit_tree(unit);
-    uint32_t waiting = 0, parked = 0, running = 0, in_step = 0;
+    unit_request_audit(unit);
+    uint32_t in_step = 0;
     uint64_t leases = 0;
     for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
         const struct unit_request *request = &unit->requests[slot];
-        waiting += request->state == REQUEST_WAITING;
-        running += request->state > REQUEST_PARKED;
-        parked += request->state == REQUEST_PARKED;
         in_step += request->in_step;
         leases += request->page_count + handoff_sent_count(request);
-        if (request->state != REQUEST_FREE)
-            audit_request(unit, slot);
-        else
-            check(request->arena.run_count == 0 && request->page_count == 0);
+        if (request->state != REQUEST_FREE) audit_request(unit, slot);
     }
-    check(waiting == unit->waiting_count && running == unit->running_count);
-    check(parked == unit_parked_count(unit) && unit->slots.count == unit->held_count);
-    check(unit->reserved_count <= parked);
     check(in_step == unit->step_row_count);
     check(leases + unit->tiers.keep_leases == unit->pages.leases);
-    if (unit->held_count == 0) check(unit->pool.free_count == unit->pool.chunk_count);
+    if (unit_held_count(unit) == 0) check(unit->pool.free_count == unit->pool.chunk_count);
 }

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/unit/unit_request.h"
+
+#include "base/check.h"
+#include "serving/unit/account.h"
+
+/* States that a load report does not tell apart. */
+static enum request_state reported(enum request_state state) {
+    if (state == REQUEST_LEAVING) return REQUEST_PARKED;
+    return state == REQUEST_DECODE ? REQUEST_PREFILL : state;
+}
+
+static void set_state(struct unit *unit, struct unit_request *request, enum request_state state) {
+    enum request_state before = (enum request_state)request->state;
+    unit->counts[before]--;
+    unit->counts[state]++;
+    request->state = (uint8_t)state;
+    if (reported(before) != reported(state)) unit->load_changed = true;
+}
+
+static struct map_key key_of(struct request_id id) {
+    return (struct map_key){id.high, id.low, id.attempt};
+}
+
+static uint32_t slot_of(const struct unit *unit, const struct unit_request *request) {
+    return (uint32_t)(request - unit->requests);
+}
+
+struct unit_request *unit_request_of(struct unit *unit, struct request_id id) {
+    uint32_t slot = map_find(&unit->slots, key_of(id));
+    return slot == MAP_NONE ? NULL : &unit->requests[slot];
+}
+
+struct unit_request *unit_request_free(const struct unit *unit) {
+    uint32_t slot = unit->free_slots[unit->counts[REQUEST_FREE] - 1];
+    check(unit->requests[slot].state == REQUEST_FREE);
+    return &unit->requests[slot];
+}
+
+void unit_request_clear(struct unit_request *request) {
+    arena_clear(&request->arena);
+    struct arena arena = request->arena;
+    *request = (struct unit_request){.arena = arena};
+}
+
+void unit_request_enter(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    check(request->state == REQUEST_FREE);
+    request->arrival = unit->arrivals++;
+    request->waits_since_ns = now_ns;
+    map_add(&unit->slots, key_of(request->id), slot_of(unit, request));
+    set_state(unit, request, REQUEST_WAITING);
+    unit->plan_wanted = true;
+}
+
+void unit_request_start(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    check(request->state == REQUEST_WAITING);
+    pages_attach(unit, request);
+    request->fresh = true;
+    account_begins(request, now_ns);
+    set_state(unit, request, REQUEST_PREFILL);
+}
+
+bool unit_request_park(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
+                       uint32_t token_count) {
+    uint64_t pages = admit_start_pages(request_need(request), token_count);
+    struct admit_house house = unit_rows_and_pages(unit);
+    check(request->state == REQUEST_WAITING);
+    if (admit_start(pages - hit->block_count + hit->unleased_count, &house) != ADMIT_NOW)
+        return false;
+    pages_attach(unit, request);
+    bool claimed = pages_claim(unit, request, (uint32_t)pages);
+    check(claimed);
+    set_state(unit, request, REQUEST_PARKED);
+    return true;
+}
+
+void unit_request_go_on(struct unit *unit, struct unit_request *request, enum request_state to) {
+    check(request->state == REQUEST_PARKED && (to == REQUEST_PREFILL || to == REQUEST_DECODE));
+    request->fresh = true;
+    set_state(unit, request, to);
+}
+
+void unit_request_park_again(struct unit *unit, struct unit_request *request) {
+    check(request->state == REQUEST_PREFILL);
+    set_state(unit, request, REQUEST_PARKED);
+}
+
+void unit_request_answer(struct unit *unit, struct unit_request *request) {
+    check(request_runs(request));
+    set_state(unit, request, REQUEST_DECODE);
+}
+
+void unit_request_wait_again(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+    check(request->state == REQUEST_PARKED || request_runs(request));
+    check(!request->in_step);
+    pages_release(unit, request);
+    request->waits_since_ns = now_ns;
+    set_state(unit, request, REQUEST_WAITING);
+}
+
+void unit_request_leave(struct unit *unit, struct unit_request *request) {
+    check(request->state != REQUEST_FREE && request->state != REQUEST_LEAVING);
+    set_state(unit, request, REQUEST_LEAVING);
+}
+
+void unit_request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
+    struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
+    finished->request = request->id;
+    finished->reason = reason;
+    finished->output_tokens = request->output_count;
+    finished->work = account_work(request);
+    unit_request_drop(unit, request);
+}
+
+void unit_request_drop(struct unit *unit, struct unit_request *request) {
+    check(request->state != REQUEST_FREE && !request->in_step);
+    pages_release(unit, request);
+    map_remove(&unit->slots, key_of(request->id));
+    set_state(unit, request, REQUEST_FREE);
+    unit->free_slots[unit->counts[REQUEST_FREE] - 1] = slot_of(unit, request);
+    unit_request_clear(request);
+}
+
+void unit_request_audit(const struct unit *unit) {
+    uint32_t counts[REQUEST_STATE_COUNT] = {0};
+    for (uint32_t slot = 0; slot < unit->options.requests_max; slot++) {
+        const struct unit_request *request = &unit->requests[slot];
+        counts[request->state]++;
+        if (request->state != REQUEST_FREE)
+            check(map_find(&unit->slots, key_of(request->id)) == slot);
+        else
+            check(request->arena.run_count == 0 && request->page_count == 0);
+    }
+    for (uint32_t state = 0; state < REQUEST_STATE_COUNT; state++)
+        check(counts[state] == unit->counts[state]);
+    check(unit->slots.count == unit_held_count(unit));
+}
