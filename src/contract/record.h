@@ -15,6 +15,7 @@
 
 #include "base/limits.h"
 #include "contract/ids.h"
+#include "contract/unit_counters.h"
 
 #define RECORD_VERSION 6
 
@@ -552,22 +553,7 @@ struct record_unit_load {
     uint32_t last_step_rows;
     uint32_t last_step_tokens;
     int64_t last_step_ns;
-    uint64_t steps_total;
-    uint64_t prompt_tokens_total;
-    uint64_t output_tokens_total;
-    uint64_t recomputed_tokens_total; /* again, after an interruption */
-    uint64_t preemptions_total;
-    uint64_t evicted_pages_total;
-    uint64_t drafts_total;
-    uint64_t drafts_right_total;
-    uint64_t loaded_disk_tokens_total; /* from the KV storage */
-    uint64_t loaded_host_tokens_total;
-    uint64_t kept_blocks_total;        /* given to the storage */
-    uint64_t dropped_blocks_total;     /* it did not take for want of room */
-    uint64_t loads_in_step_total;      /* rows that ran while their blocks were loaded */
-    uint64_t loads_in_step_lost_total; /* ... in vain: not all came, or the step failed */
-    uint64_t transfers_arrived_total;  /* whole, of prompts that another unit computed */
-    uint64_t transfers_failed_total;   /* likewise: given up, cut off, too late */
+    struct unit_counters totals;
     uint64_t prefill_choices_total[LOAD_PREFILL_REASONS]; /* by reason; a request that waits */
     uint64_t decode_choices_total[LOAD_DECODE_REASONS];   /* counts once for each */
     uint32_t kv_storage; /* enum kv_storage_state: the worst of its ranks' */

@@ -271,8 +271,8 @@ static void judge_rest(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_load *load = (const void *)unit->load;
-        report->preempted += load->preemptions_total;
-        report->recomputed += load->recomputed_tokens_total;
+        report->preempted += load->totals.preemptions;
+        report->recomputed += load->totals.recomputed_tokens;
         if (load->pages_held || load->requests_waiting || load->requests_running)
             fleet_world_breach(world, "a unit at rest holds pages or requests");
         for (uint32_t rank = 0; load->rank_count && rank < world->ranks; rank++)

@@ -7,6 +7,7 @@
   purity   ROOT ROOM=LIB...     what the pure rooms' libraries leave undefined (nm -u) is on the list
   lengths  ROOT                 files <= 1,000 lines, functions <= 70, but for tests/house/lengths.txt
   banned   ROOT                 calls that a room, or anyone, may not make
+  owners   ROOT                 states that one file alone changes
   words    ROOT                 licence line first; no path of a build machine anywhere
   mirrors  ROOT                 every src/*.c has its test file, or stands in tests/house/covered.txt
 
@@ -253,6 +254,24 @@ def law_banned(root):
                         breach("%s:%d" % (path, number), "%s() %s" % (name, why))
 
 
+# --- owners -----------------------------------------------------------------------------------------
+
+OWNED = (  # where, what changes it, who may, what it is
+    ("src/serving/unit/", r"request->state\s*=[^=]|->counts\[[^]]*\]\s*(\+\+|--|[-+]?=[^=])",
+     ("unit_request.c",), "a request's state and the counts of states"),
+)
+
+
+def law_owners(root):
+    for path in walk(root, ".c", ".h", under="src"):
+        for where, pattern, owners, what in OWNED:
+            if not path.startswith(where) or os.path.basename(path) in owners:
+                continue
+            for number, line in enumerate(code_of(read(root, path)).splitlines(), 1):
+                if re.search(pattern, line):
+                    breach("%s:%d" % (path, number), "changes %s, which only %s does" % (what, owners[0]))
+
+
 # --- words ------------------------------------------------------------------------------------------
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
@@ -305,7 +324,7 @@ def law_mirrors(root):
 
 
 LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity,
-        "lengths": law_lengths, "banned": law_banned, "words": law_words, "mirrors": law_mirrors}
+        "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "words": law_words, "mirrors": law_mirrors}
 
 
 def main():

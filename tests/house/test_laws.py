@@ -97,6 +97,10 @@ def text_laws():
     expect("banned", "src/compute/model/c.c:1: clock_gettime() reads the clock",
            planting("src/compute/model/c.c", "clock_gettime(0, 0);\n"))
     expect("banned", "src/compute/model/mtp.c:1: linear_run() computes", planting("src/compute/model/mtp.c", "linear_run(a);\n"))
+    expect("owners", "src/serving/unit/c.c:1: changes a request's state", planting(
+        "src/serving/unit/c.c", "void f(struct r *request) { request->state = 1; }\n"))
+    expect("owners", "src/serving/unit/c.c:1: changes a request's state", planting(
+        "src/serving/unit/c.c", "void f(struct u *unit) { unit->counts[1]--; }\n"))
     expect("words", "src/base/c.c: the first line carries", planting("src/base/c.c", "int c;\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see /wo" + "rk/main\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see ../sha" + "red/goldens/x\n"))

@@ -280,8 +280,8 @@ static void among_others(void **state) {
     print_message("# %u tokens drafted ahead, %u right\n", answers.drafts_made,
                   answers.drafts_right);
     assert_true(answers.drafts_right > 0 && answers.drafts_right < answers.drafts_made);
-    assert_int_equal(answers.drafts_made, answers.load.drafts_total);
-    assert_int_equal(answers.drafts_right, answers.load.drafts_right_total);
+    assert_int_equal(answers.drafts_made, answers.load.totals.drafts);
+    assert_int_equal(answers.drafts_right, answers.load.totals.drafts_right);
 }
 
 /* The second visit finds every whole block before the last prompt token. */
@@ -309,11 +309,11 @@ static void interrupted(void **state) {
         options.step_tokens_max = 128;
         struct answers answers = run_all(&options, 1);
         print_message("# cache %u: %u interrupted, %u tokens again, %u pages evicted\n", cached,
-                      (uint32_t)answers.load.preemptions_total,
-                      (uint32_t)answers.load.recomputed_tokens_total,
-                      (uint32_t)answers.load.evicted_pages_total);
-        assert_true(answers.load.preemptions_total > 0);
-        assert_true(answers.load.recomputed_tokens_total > 0);
+                      (uint32_t)answers.load.totals.preemptions,
+                      (uint32_t)answers.load.totals.recomputed_tokens,
+                      (uint32_t)answers.load.totals.evicted_pages);
+        assert_true(answers.load.totals.preemptions > 0);
+        assert_true(answers.load.totals.recomputed_tokens > 0);
         assert_int_equal(answers.drafts_right > 0, cached);
     }
 }
@@ -343,7 +343,7 @@ static void continued_elsewhere(void **state) {
         finish(&run, &answers);
         assert_int_equal(answers.ended, REQUESTS);
         assert_same(&answers);
-        assert_int_equal(answers.load.preemptions_total > 0, round == 2);
+        assert_int_equal(answers.load.totals.preemptions > 0, round == 2);
         run_close(&run);
     }
 }

@@ -114,30 +114,11 @@ void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_lo
         unit->ranks[i].load = load_ranks(load)[i];
 }
 
-static void add_totals(struct record_unit_load *sum, const struct record_unit_load *load) {
-    sum->steps_total += load->steps_total;
-    sum->prompt_tokens_total += load->prompt_tokens_total;
-    sum->output_tokens_total += load->output_tokens_total;
-    sum->recomputed_tokens_total += load->recomputed_tokens_total;
-    sum->preemptions_total += load->preemptions_total;
-    sum->evicted_pages_total += load->evicted_pages_total;
-    sum->drafts_total += load->drafts_total;
-    sum->drafts_right_total += load->drafts_right_total;
-    sum->loaded_disk_tokens_total += load->loaded_disk_tokens_total;
-    sum->loaded_host_tokens_total += load->loaded_host_tokens_total;
-    sum->kept_blocks_total += load->kept_blocks_total;
-    sum->dropped_blocks_total += load->dropped_blocks_total;
-    sum->loads_in_step_total += load->loads_in_step_total;
-    sum->loads_in_step_lost_total += load->loads_in_step_lost_total;
-    sum->transfers_arrived_total += load->transfers_arrived_total;
-    sum->transfers_failed_total += load->transfers_failed_total;
-}
-
 void fleet_leave(struct fleet *fleet, uint32_t index, bool lost) {
     struct fleet_unit *unit = &fleet->units[index];
     check(unit->bound == 0 && unit->promised_pages == 0);
     if (lost) fleet->losses_total++;
-    add_totals(&fleet->gone, &unit->load);
+    unit_counters_add_unit(&fleet->gone.totals, &unit->load.totals);
     *unit = (struct fleet_unit){.ranks = unit->ranks};
     find_largest(fleet);
 }
@@ -145,7 +126,7 @@ void fleet_leave(struct fleet *fleet, uint32_t index, bool lost) {
 void fleet_expel(struct fleet *fleet, uint32_t index) {
     struct fleet_unit *unit = &fleet->units[index];
     check(unit->bound == 0 && unit->promised_pages == 0);
-    add_totals(&fleet->gone, &unit->load);
+    unit_counters_add_unit(&fleet->gone.totals, &unit->load.totals);
     unit->load = (struct record_unit_load){.rank_count = 0};
     unit->state = FLEET_REFUSED;
     fleet->losses_total++;
@@ -195,7 +176,7 @@ struct record_unit_load fleet_sum(const struct fleet *fleet, uint32_t *page_coun
         const struct record_unit_load *load = &fleet->units[i].load;
         if (!fleet_is_member(fleet, i)) continue;
         *page_count_out += fleet->units[i].hello.page_count;
-        add_totals(&sum, load);
+        unit_counters_add_unit(&sum.totals, &load->totals);
         sum.requests_waiting += load->requests_waiting;
         sum.requests_running += load->requests_running;
         sum.pages_free += load->pages_free;

@@ -116,7 +116,7 @@ static void write_unit(struct json_writer *writer, const struct fleet_unit *unit
     write_member(writer, ",\"requests_running\":", unit->load.requests_running);
     write_pages(writer, unit->load.pages_free, unit->load.pages_held, unit->load.pages_cached);
     write_storage(writer, unit->load.kv_storage);
-    write_member(writer, ",\"steps_total\":", unit->load.steps_total);
+    write_member(writer, ",\"steps_total\":", unit->load.totals.steps);
     format_text(milliseconds, sizeof milliseconds, "%.3f", (double)unit->load.last_step_ns / 1e6);
     json_writer_text(writer, ",\"last_step_ms\":");
     json_writer_text(writer, milliseconds);

@@ -47,7 +47,7 @@ void metrics_count_end(struct metrics *metrics, const struct metrics_times *time
 
 void metrics_count_step(struct metrics *metrics, const struct record_unit_load *before,
                         const struct record_unit_load *load) {
-    if (load->steps_total == before->steps_total) return;
+    if (load->totals.steps == before->totals.steps) return;
     histogram_add(&metrics->step_ns, &histogram_times, (uint64_t)load->last_step_ns);
     histogram_add(&metrics->step_rows, &histogram_counts, load->last_step_rows);
     histogram_add(&metrics->step_tokens, &histogram_counts, load->last_step_tokens);
@@ -233,26 +233,20 @@ static void write_storage(struct json_writer *writer, const struct record_unit_l
     write_sample(writer, "fathom_kv_storage_ranks{state=\"on\"}", ranks[KV_STORAGE_ON]);
     write_sample(writer, "fathom_kv_storage_ranks{state=\"read only\"}",
                  ranks[KV_STORAGE_READ_ONLY]);
-    write_family(writer, "fathom_kv_loaded_tokens_total", "counter",
-                 "Tokens whose KV rows came from the storage, by tier.");
-    write_sample(writer, "fathom_kv_loaded_tokens_total{tier=\"disk\"}",
-                 load->loaded_disk_tokens_total);
-    write_sample(writer, "fathom_kv_loaded_tokens_total{tier=\"host\"}",
-                 load->loaded_host_tokens_total);
-    write_family(
-        writer, "fathom_kv_loads_in_step_total", "counter",
-        "Rows that waited in a step for their blocks, layer by layer, by whether all came.");
-    write_sample(writer, "fathom_kv_loads_in_step_total{end=\"whole\"}", load->loads_in_step_total);
-    write_sample(writer, "fathom_kv_loads_in_step_total{end=\"lost\"}",
-                 load->loads_in_step_lost_total);
-    write_one(writer, "fathom_kv_blocks_kept_total", "counter", "KV blocks given to the storage.",
-              load->kept_blocks_total);
-    write_one(writer, "fathom_kv_blocks_dropped_total", "counter",
-              "KV blocks that it did not take, for want of room or time.",
-              load->dropped_blocks_total);
     write_one(writer, "fathom_kv_storage_writable", "gauge",
               "1: the storage takes blocks; 0: the disk of one rank at least is full or fails.",
               load->kv_storage == KV_STORAGE_ON);
+}
+
+static void write_counters(struct json_writer *writer, const struct record_unit_load *load) {
+    for (size_t i = 0; i < unit_counter_count; i++) {
+        const struct unit_counter *counter = &unit_counter_table[i];
+        char name[96];
+        if (counter->where == COUNTED_WITH_STORAGE && load->kv_storage == KV_STORAGE_NONE) continue;
+        if (counter->help[0]) write_family(writer, counter->metric, "counter", counter->help);
+        format_text(name, sizeof name, "%s%s", counter->metric, counter->labels);
+        write_sample(writer, name, unit_counter_value(&load->totals, counter));
+    }
 }
 
 static void write_load(struct json_writer *writer, const struct metrics_gauges *gauges) {
@@ -266,28 +260,7 @@ static void write_load(struct json_writer *writer, const struct metrics_gauges *
     write_sample(writer, "fathom_kv_pages{state=\"held\"}", load->pages_held);
     write_sample(writer, "fathom_kv_pages{state=\"cached\"}", load->pages_cached);
     write_one(writer, "fathom_kv_pages_total", "gauge", "KV pages in all.", gauges->page_count);
-    write_one(writer, "fathom_steps_total", "counter", "Steps the engine has run.",
-              load->steps_total);
-    write_one(writer, "fathom_step_prompt_tokens_total", "counter", "Prompt tokens computed.",
-              load->prompt_tokens_total);
-    write_one(writer, "fathom_step_output_tokens_total", "counter", "Tokens generated.",
-              load->output_tokens_total);
-    write_one(writer, "fathom_step_recomputed_tokens_total", "counter",
-              "Tokens computed again after an interruption.", load->recomputed_tokens_total);
-    write_one(writer, "fathom_drafts_total", "counter", "Tokens guessed ahead by the MTP layer.",
-              load->drafts_total);
-    write_one(writer, "fathom_drafts_accepted_total", "counter",
-              "Guessed tokens that were right, each a token without a step of its own.",
-              load->drafts_right_total);
-    write_one(writer, "fathom_preemptions_total", "counter",
-              "Running requests interrupted because no KV page was left.", load->preemptions_total);
-    write_one(writer, "fathom_kv_pages_evicted_total", "counter", "Cached KV pages that made room.",
-              load->evicted_pages_total);
-    write_family(writer, "fathom_kv_transfers_total", "counter",
-                 "Prompts' KV blocks on their way to the unit that answers: all arrived, or not.");
-    write_sample(writer, "fathom_kv_transfers_total{end=\"arrived\"}",
-                 load->transfers_arrived_total);
-    write_sample(writer, "fathom_kv_transfers_total{end=\"failed\"}", load->transfers_failed_total);
+    write_counters(writer, load);
     write_storage(writer, load, gauges->fleet);
     write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",
               load->last_step_rows);

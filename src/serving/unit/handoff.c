@@ -309,7 +309,7 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     if (handoff->task != SUBMIT_RESERVE) return;
     observe(unit, request, record->arrived, now_ns);
     take_blocks(unit, request, record);
-    unit->transfers_arrived_total += handoff->arrived;
-    unit->transfers_failed_total += !handoff->arrived;
+    unit->totals.transfers_arrived += handoff->arrived;
+    unit->totals.transfers_failed += !handoff->arrived;
     go_on(unit, request, now_ns);
 }

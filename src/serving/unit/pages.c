@@ -90,7 +90,7 @@ static bool make_room(struct unit *unit, uint32_t wanted) {
         struct page_id page = {unit->candidates[--count].page};
         prefix_tree_remove(&unit->tree, page);
         page_table_drop(&unit->pages, page);
-        unit->evicted_pages_total++;
+        unit->totals.evicted_pages++;
     }
     return true;
 }

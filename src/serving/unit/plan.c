@@ -115,7 +115,7 @@ static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now
     tiers_ask_later(unit, request);
     item->phase = SCHEDULE_WAITING;
     request->work.preemptions++;
-    unit->preemptions_total++;
+    unit->totals.preemptions++;
 }
 
 /* True if somebody was interrupted. */

@@ -198,22 +198,7 @@ static void put_load(struct rank_units *units) {
         all->last_step_rows += load->last_step_rows;
         all->last_step_tokens += load->last_step_tokens;
         if (load->last_step_ns > all->last_step_ns) all->last_step_ns = load->last_step_ns;
-        if (load->steps_total > all->steps_total) all->steps_total = load->steps_total;
-        all->prompt_tokens_total += load->prompt_tokens_total;
-        all->output_tokens_total += load->output_tokens_total;
-        all->recomputed_tokens_total += load->recomputed_tokens_total;
-        all->preemptions_total += load->preemptions_total;
-        all->evicted_pages_total += load->evicted_pages_total;
-        all->drafts_total += load->drafts_total;
-        all->drafts_right_total += load->drafts_right_total;
-        all->loaded_disk_tokens_total += load->loaded_disk_tokens_total;
-        all->loaded_host_tokens_total += load->loaded_host_tokens_total;
-        all->kept_blocks_total += load->kept_blocks_total;
-        all->dropped_blocks_total += load->dropped_blocks_total;
-        all->loads_in_step_total += load->loads_in_step_total;
-        all->loads_in_step_lost_total += load->loads_in_step_lost_total;
-        all->transfers_arrived_total += load->transfers_arrived_total;
-        all->transfers_failed_total += load->transfers_failed_total;
+        unit_counters_add_rank(&all->totals, &load->totals);
         if (load->kv_storage > all->kv_storage) all->kv_storage = load->kv_storage;
         load_ranks(all)[rank] = units->ranks[rank].own_load;
     }

@@ -78,9 +78,6 @@ struct tiers {                       /* of the KV storage (serving/unit/tiers.c)
     uint32_t computed_instead;       /* choices in a row that loaded nothing */
     uint32_t load_number;            /* of the last KV_LOAD */
     uint32_t loading_blocks;         /* of all that are under way */
-    uint64_t loaded_tokens_total[2]; /* as rates */
-    uint64_t kept_blocks_total, dropped_blocks_total;
-    uint64_t in_step_total, in_step_lost_total; /* rows that waited in a step: whole, in vain */
     int64_t answer_by_ns; /* the first that waits for KV_FOUND starts without it */
     bool read_only;
 };
@@ -114,10 +111,7 @@ struct unit {
     double prompt_saved_ns;     /* schedule_earn */
     uint32_t prompt_tokens_max; /* of the next step, for the other ranks' sake; 0: no bound */
     uint64_t step;              /* number of the last step planned */
-    uint64_t steps_total, prompt_tokens_total, output_tokens_total;
-    uint64_t drafts_total, drafts_right_total;
-    uint64_t preemptions_total, recomputed_tokens_total, evicted_pages_total;
-    uint64_t transfers_arrived_total, transfers_failed_total;
+    struct unit_counters totals;
     uint64_t arrivals;
     struct tiers tiers;
     struct kv_transfers transfers; /* to here, of prompts that other units computed */

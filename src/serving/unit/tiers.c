@@ -343,8 +343,8 @@ static void take_loaded(struct unit *unit, struct unit_request *request,
     unit->tiers.loading_blocks -= tier->asked;
     load_rate_observe(&unit->tiers.rates[from], record->blocks * unit->options.page_bytes,
                       record->ns);
-    unit->tiers.loaded_tokens_total[HOST] += host_tokens;
-    unit->tiers.loaded_tokens_total[DISK] += tokens - host_tokens;
+    unit->totals.loaded_host_tokens += host_tokens;
+    unit->totals.loaded_disk_tokens += tokens - host_tokens;
     uint32_t from_disk = request->computed_count, end = from_disk + tokens;
     if (tier->first_start && record->blocks < tier->asked) account_missed(request, end);
     /* Which of them came from memory the record does not say. */
@@ -378,9 +378,9 @@ bool tiers_step_done(struct unit *unit, struct unit_request *request, bool lost)
     check(tier->in_step && (tier->come || lost));
     bool counts = !lost && tier->loaded.blocks == tier->asked;
     if (counts)
-        unit->tiers.in_step_total++;
+        unit->totals.loads_in_step++;
     else
-        unit->tiers.in_step_lost_total++;
+        unit->totals.loads_in_step_lost++;
     if (!tier->come) {
         tiers_leave_step(unit, request);
         return false;
@@ -427,27 +427,20 @@ void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t 
     }
     lease_chain(unit, request->node, true);
     unit->tiers.keeping_count++;
-    unit->tiers.kept_blocks_total += count;
+    unit->totals.kept_blocks += count;
 }
 
 void tiers_kept(struct unit *unit, const struct record_kv_kept *record) {
     check(unit->tiers.keeping_count > 0);
     unit->tiers.keeping_count--;
-    unit->tiers.kept_blocks_total -= record->dropped;
-    unit->tiers.dropped_blocks_total += record->dropped;
+    unit->totals.kept_blocks -= record->dropped;
+    unit->totals.dropped_blocks += record->dropped;
     unit->tiers.read_only = !record->writable;
     lease_chain(unit, record->last_page, false);
     unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
 }
 
-void tiers_report(const struct unit *unit, struct record_unit_load *load) {
-    const struct tiers *tiers = &unit->tiers;
-    load->loaded_disk_tokens_total = tiers->loaded_tokens_total[DISK];
-    load->loaded_host_tokens_total = tiers->loaded_tokens_total[HOST];
-    load->kept_blocks_total = tiers->kept_blocks_total;
-    load->dropped_blocks_total = tiers->dropped_blocks_total;
-    load->loads_in_step_total = tiers->in_step_total;
-    load->loads_in_step_lost_total = tiers->in_step_lost_total;
-    if (unit->options.kv_storage)
-        load->kv_storage = tiers->read_only ? KV_STORAGE_READ_ONLY : KV_STORAGE_ON;
+uint32_t tiers_storage_state(const struct unit *unit) {
+    if (!unit->options.kv_storage) return KV_STORAGE_NONE;
+    return unit->tiers.read_only ? KV_STORAGE_READ_ONLY : KV_STORAGE_ON;
 }

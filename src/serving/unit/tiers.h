@@ -94,7 +94,7 @@ void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t 
 
 void tiers_kept(struct unit *unit, const struct record_kv_kept *record);
 
-/* Its part of a load report. */
-void tiers_report(const struct unit *unit, struct record_unit_load *load);
+/* enum kv_storage_state */
+uint32_t tiers_storage_state(const struct unit *unit);
 
 #endif

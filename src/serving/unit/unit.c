@@ -136,11 +136,7 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
         !unit->candidates)
         return STATUS_NO_MEMORY;
     pool_open(&unit->pool, pool, pool_bytes);
-    unit->counts[REQUEST_FREE] = o->requests_max;
-    for (uint32_t i = 0; i < o->requests_max; i++) {
-        unit->free_slots[i] = o->requests_max - 1 - i;
-        arena_open(&unit->requests[i].arena, &unit->pool);
-    }
+    unit_request_open_all(unit);
     enum status status = map_open(&unit->slots, arena, o->requests_max);
     if (!status) status = prefix_tree_open(&unit->tree, arena, o->page_count);
     return status ? status : page_table_open(&unit->pages, arena, o->page_count);
@@ -349,7 +345,7 @@ bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t
     moved->work.preemptions++;
     unit_request_enter(to, moved, now_ns);
     tiers_ask_later(to, moved);
-    from->preemptions_total++;
+    from->totals.preemptions++;
     unit_request_drop(from, request);
     return true;
 }
@@ -465,7 +461,7 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
         request->tokens[request_known(request)] = row->tokens[i];
         request->output_count++;
     }
-    unit->output_tokens_total += count;
+    unit->totals.output_tokens += count;
 }
 
 static void put_scores(struct unit *unit, struct unit_request *request,
@@ -492,8 +488,8 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
     uint32_t end = request->computed_count + count;
     struct unit_work before = request->work;
     account_obtained(request, ACCOUNT_COMPUTED, request->computed_count, end);
-    unit->prompt_tokens_total += request->work.computed_tokens - before.computed_tokens;
-    unit->recomputed_tokens_total += request->work.recomputed_tokens - before.recomputed_tokens;
+    unit->totals.prompt_tokens += request->work.computed_tokens - before.computed_tokens;
+    unit->totals.recomputed_tokens += request->work.recomputed_tokens - before.recomputed_tokens;
     uint32_t known_blocks = request->shared_count;
     request->computed_count = end;
     pages_share(unit, request);
@@ -511,8 +507,8 @@ static void row_done(struct unit *unit, struct unit_request *request,
     }
     request->work.drafts_made += row->draft_count;
     request->work.drafts_right += right;
-    unit->drafts_total += row->draft_count;
-    unit->drafts_right_total += right;
+    unit->totals.drafts += row->draft_count;
+    unit->totals.drafts_right += right;
     tokens_computed(unit, request, request->row_tokens);
     handoff_made(unit, request);
     if (request->cancelled) {
@@ -545,17 +541,8 @@ static void put_load(struct unit *unit) {
     load->last_step_rows = unit->last_step_rows;
     load->last_step_tokens = unit->last_step_tokens;
     load->last_step_ns = unit->last_step_ns;
-    load->steps_total = unit->steps_total;
-    load->prompt_tokens_total = unit->prompt_tokens_total;
-    load->output_tokens_total = unit->output_tokens_total;
-    load->recomputed_tokens_total = unit->recomputed_tokens_total;
-    load->preemptions_total = unit->preemptions_total;
-    load->evicted_pages_total = unit->evicted_pages_total;
-    load->drafts_total = unit->drafts_total;
-    load->drafts_right_total = unit->drafts_right_total;
-    load->transfers_arrived_total = unit->transfers_arrived_total;
-    load->transfers_failed_total = unit->transfers_failed_total;
-    tiers_report(unit, load);
+    load->totals = unit->totals;
+    load->kv_storage = tiers_storage_state(unit);
     load->rank_count = 1;
     *load_ranks(load) = (struct unit_rank_load){.requests_waiting = load->requests_waiting,
                                                 .requests_running = load->requests_running,
@@ -589,7 +576,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     uint32_t row_count = unit->step_row_count;
     unit->step_row_count = 0;
     unit->last_step_ns = result->compute_ns;
-    unit->steps_total++;
+    unit->totals.steps++;
     if (!result->failed) observe_step(unit, result, rows);
     for (uint32_t i = 0; i < row_count; i++) {
         struct unit_request *request = &unit->requests[unit->step_slots[i]];

@@ -26,6 +26,15 @@ static uint32_t slot_of(const struct unit *unit, const struct unit_request *requ
     return (uint32_t)(request - unit->requests);
 }
 
+void unit_request_open_all(struct unit *unit) {
+    uint32_t count = unit->options.requests_max;
+    for (uint32_t i = 0; i < count; i++) {
+        unit->free_slots[i] = count - 1 - i;
+        arena_open(&unit->requests[i].arena, &unit->pool);
+    }
+    unit->counts[REQUEST_FREE] = count;
+}
+
 struct unit_request *unit_request_of(struct unit *unit, struct request_id id) {
     uint32_t slot = map_find(&unit->slots, key_of(id));
     return slot == MAP_NONE ? NULL : &unit->requests[slot];

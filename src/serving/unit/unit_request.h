@@ -20,6 +20,9 @@
 #include "serving/unit/pages.h"
 #include "serving/unit/state.h"
 
+/* All are free: the unit begins. Its requests, free_slots and pool are taken. */
+void unit_request_open_all(struct unit *unit);
+
 /* The request of this id; NULL: the unit holds none. */
 struct unit_request *unit_request_of(struct unit *unit, struct request_id id);
 

@@ -109,11 +109,11 @@ void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t ru
     load_ranks(load)->requests_parked = 2 * running;
     load->pages_held = load_ranks(load)->pages_held = 3 * running;
     load->pages_free = load_ranks(load)->pages_free = 100 - 3 * running;
-    load->transfers_arrived_total = 10 * unit;
-    load->transfers_failed_total = unit;
+    load->totals.transfers_arrived = 10 * unit;
+    load->totals.transfers_failed = unit;
     load->kv_storage = load_ranks(load)->kv_storage = KV_STORAGE_ON;
-    load->loads_in_step_total = 100 * unit;
-    load->loads_in_step_lost_total = 7 * unit;
+    load->totals.loads_in_step = 100 * unit;
+    load->totals.loads_in_step_lost = 7 * unit;
     tell(world, unit, load);
 }
 

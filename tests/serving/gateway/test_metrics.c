@@ -206,7 +206,7 @@ static void a_life_is_counted(void **state) {
 static void each_step_counts_once(void **state) {
     (void)state;
     static struct metrics metrics;
-    struct record_unit_load before = {0}, load = {.steps_total = 1,
+    struct record_unit_load before = {0}, load = {.totals = {.steps = 1},
                                                   .last_step_ns = 2 * MS,
                                                   .last_step_rows = 3,
                                                   .last_step_tokens = 70};

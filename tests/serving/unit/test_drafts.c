@@ -40,9 +40,9 @@ static void drafts_save_steps_when_they_are_right(void **state) {
         world_submit(world, cases[i].prompt, cases[i].answer);
         world_run(world);
         assert_int_equal(world->known[0].received, cases[i].answer);
-        assert_int_equal(world->load.steps_total, cases[i].steps);
+        assert_int_equal(world->load.totals.steps, cases[i].steps);
         assert_int_equal(world->known[0].pairs, cases[i].pairs);
-        assert_int_equal(world->load.drafts_total, world->known[0].drafted);
+        assert_int_equal(world->load.totals.drafts, world->known[0].drafted);
         world_assert_empty(world);
         world_close(world);
     }
@@ -127,9 +127,9 @@ static void no_draft_takes_a_page_from_others(void **state) {
     assert_int_equal(world->plan->row_count, 2);
     assert_int_equal(rows[0].first_position, rows[1].first_position);
     assert_int_equal(rows[0].draft_count + rows[1].draft_count, 1);
-    assert_int_equal(world->load.preemptions_total, 0);
+    assert_int_equal(world->load.totals.preemptions, 0);
     world_run(world);
-    assert_true(world->load.preemptions_total > 0);
+    assert_true(world->load.totals.preemptions > 0);
     world_assert_empty(world);
     world_close(world);
 }

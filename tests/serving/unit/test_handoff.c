@@ -569,8 +569,8 @@ static void what_is_stored_is_not_computed_again(void **state) {
             assert_int_equal(work->disk_tokens + work->host_tokens, (had - came) * KV_BLOCK_TOKENS);
             assert_int_equal(work->computed_tokens, 200 - had * KV_BLOCK_TOKENS);
             assert_true((pair->storage->fresh_finds == 1) == (had == 3)); /* else: again */
-            assert_int_equal(pair->decode->load.transfers_arrived_total, 0);
-            assert_int_equal(pair->decode->load.transfers_failed_total, 1);
+            assert_int_equal(pair->decode->load.totals.transfers_arrived, 0);
+            assert_int_equal(pair->decode->load.totals.transfers_failed, 1);
             assert_empty(pair);
             pair_close(pair);
         }
@@ -642,9 +642,9 @@ static void blocks_leave_when_their_load_is_whole(void **state) {
         assert_int_equal(pair->named_standing, lost ? 0 : 5);
         assert_int_equal(pair->named_making, 2); /* a step has 128 tokens */
         run(pair);
-        assert_int_equal(pair->prefill->load.loads_in_step_total, !lost);
-        assert_int_equal(pair->prefill->load.loads_in_step_lost_total, lost);
-        assert_int_equal(pair->decode->load.transfers_arrived_total, 1);
+        assert_int_equal(pair->prefill->load.totals.loads_in_step, !lost);
+        assert_int_equal(pair->prefill->load.totals.loads_in_step_lost, lost);
+        assert_int_equal(pair->decode->load.totals.transfers_arrived, 1);
         assert_int_equal(pair->decode->known[0].received, 20);
         assert_empty(pair);
         pair_close(pair);
@@ -661,8 +661,8 @@ static void a_lost_last_word_costs_nothing(void **state) {
     assert_int_equal(pair->decode->known[0].first_start, 200);
     assert_int_equal(pair->decode->known[0].told_work.transferred_tokens, 200);
     assert_int_equal(pair->storage->loads, 0);
-    assert_int_equal(pair->decode->load.transfers_arrived_total, 1);
-    assert_int_equal(pair->decode->load.transfers_failed_total, 0);
+    assert_int_equal(pair->decode->load.totals.transfers_arrived, 1);
+    assert_int_equal(pair->decode->load.totals.transfers_failed, 0);
     assert_empty(pair);
     pair_close(pair);
 }
@@ -688,9 +688,9 @@ static void what_arrives_is_not_computed_again(void **state) {
     assert_true(submit(pair, tokens, 200, 40));
     run(pair);
     assert_int_equal(pair->journeys[1].first_block, 3);
-    assert_int_equal(pair->prefill->load.prompt_tokens_total, 200 + 200 - 3 * KV_BLOCK_TOKENS);
-    assert_int_equal(pair->decode->load.transfers_arrived_total, 2);
-    assert_int_equal(pair->prefill->load.transfers_arrived_total, 0); /* counted once */
+    assert_int_equal(pair->prefill->load.totals.prompt_tokens, 200 + 200 - 3 * KV_BLOCK_TOKENS);
+    assert_int_equal(pair->decode->load.totals.transfers_arrived, 2);
+    assert_int_equal(pair->prefill->load.totals.transfers_arrived, 0); /* counted once */
     assert_empty(pair);
     pair_close(pair);
 }

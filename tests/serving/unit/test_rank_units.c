@@ -286,7 +286,7 @@ static void test_spread(void **state) {
     send(&world, &role);
     assert_int_equal(world.hellos, 2);
     assert_int_equal(world.role, UNIT_PREFILL);
-    assert_int_equal(world.load.output_tokens_total, world.submitted * NEW_TOKENS);
+    assert_int_equal(world.load.totals.output_tokens, world.submitted * NEW_TOKENS);
     assert_int_equal(world.load.requests_running + world.load.requests_waiting, 0);
     close_world(&world);
 }
@@ -630,7 +630,7 @@ static void test_storage(void **state) {
         answer_load(&world, rank);
     }
     run(&world);
-    assert_int_equal(world.load.loaded_disk_tokens_total, (1 + 2) * KV_BLOCK_TOKENS);
+    assert_int_equal(world.load.totals.loaded_disk_tokens, (1 + 2) * KV_BLOCK_TOKENS);
     assert_int_equal(world.reasons[FINISH_LENGTH], RANKS);
     assert_int_equal(world.load.pages_held, 2 + 2); /* being copied, with those before them */
     uint32_t kept = 0;
@@ -642,8 +642,8 @@ static void test_storage(void **state) {
     run(&world);
     assert_int_equal(world.ask_count, 0);
     assert_int_equal(world.load.pages_held, 0);
-    assert_int_equal(world.load.kept_blocks_total, kept);
-    assert_int_equal(world.load.dropped_blocks_total, 1);
+    assert_int_equal(world.load.totals.kept_blocks, kept);
+    assert_int_equal(world.load.totals.dropped_blocks, 1);
     assert_int_equal(world.load.kv_storage, KV_STORAGE_READ_ONLY); /* one of them at least */
     for (uint32_t rank = 0; rank < RANKS; rank++)
         assert_int_equal(world.storage[rank], rank == 1 ? KV_STORAGE_READ_ONLY : KV_STORAGE_ON);
@@ -685,7 +685,7 @@ static void test_loads_in_steps(void **state) {
             answer_load(&world, rank);
         }
         run(&world);
-        assert_int_equal(world.load.loads_in_step_total, quick * (RANKS - 1));
+        assert_int_equal(world.load.totals.loads_in_step, quick * (RANKS - 1));
         mask(&world, 0, false);
         mask(&world, 1, false);
         submit_of(&world, 6, 140);
@@ -697,8 +697,8 @@ static void test_loads_in_steps(void **state) {
         assert_true(step_plan_rows(world.plans[2])[0].loads);
         answer_load(&world, 2);
         run(&world);
-        assert_int_equal(world.load.loads_in_step_total, 1 + quick * (RANKS - 1));
-        assert_int_equal(world.load.loads_in_step_lost_total, 0);
+        assert_int_equal(world.load.totals.loads_in_step, 1 + quick * (RANKS - 1));
+        assert_int_equal(world.load.totals.loads_in_step_lost, 0);
         assert_int_equal(world.reasons[FINISH_LENGTH], world.submitted);
         for (uint32_t rank = 0; rank < RANKS; rank++)
             answer_keeps(&world, rank);
@@ -850,9 +850,9 @@ static void assert_adds_up(const struct world *world) {
         again += world->works[i].recomputed_tokens;
         preemptions += world->works[i].preemptions;
     }
-    assert_int_equal(world->load.prompt_tokens_total, computed);
-    assert_int_equal(world->load.recomputed_tokens_total, again);
-    assert_int_equal(world->load.preemptions_total, preemptions);
+    assert_int_equal(world->load.totals.prompt_tokens, computed);
+    assert_int_equal(world->load.totals.recomputed_tokens, again);
+    assert_int_equal(world->load.totals.preemptions, preemptions);
     assert_int_equal(world->load.pages_held, 0);
 }
 
@@ -876,7 +876,7 @@ static void test_relieved(void **state) {
         assert_int_equal(world.works[i].preemptions, world.works[i].rank != 0);
     }
     assert_int_equal(moved, 1);
-    assert_int_equal(world.load.preemptions_total, 1);
+    assert_int_equal(world.load.totals.preemptions, 1);
     assert_int_equal(world.load.decode_choices_total[DECODE_BOUND], 1);
     free_world(&world);
 }
@@ -889,7 +889,7 @@ static void test_not_relieved(void **state) {
     assert_undisturbed(&world);
     for (uint32_t i = 0; i < LONG; i++)
         assert_int_equal(world.works[i].rank, 0);
-    assert_true(world.load.preemptions_total > 0);
+    assert_true(world.load.totals.preemptions > 0);
     assert_true(world.load.decode_choices_total[DECODE_WAITS_ROWS] > 0);
     free_world(&world);
 }
@@ -923,7 +923,7 @@ static void test_crowded_lives(void **state) {
             assert_as_alone(&world, i, some(PROMPT_MAX, life, 0, i), some(LONG_TOKENS, life, 1, i));
         assert_adds_up(&world);
         moved += world.load.decode_choices_total[DECODE_BOUND];
-        preempted += world.load.preemptions_total;
+        preempted += world.load.totals.preemptions;
         close_world(&world);
     }
     print_message("# moved %llu of %llu interrupted\n", (unsigned long long)moved,

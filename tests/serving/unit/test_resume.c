@@ -63,7 +63,7 @@ static void assert_resumes(const struct unit_options *options, const struct samp
     assert_int_equal(world->known[0].received, ANSWER);
     assert_int_equal(world->known[0].reason, FINISH_LENGTH);
     assert_memory_equal(world->known[0].tokens, whole->tokens, sizeof tokens);
-    assert_true(world->load.recomputed_tokens_total + 1 >= cut);
+    assert_true(world->load.totals.recomputed_tokens + 1 >= cut);
     world_close(world);
 }
 
@@ -137,7 +137,7 @@ static void resumed_ones_are_interrupted_like_others(void **state) {
         world_assert_empty(world);
         assert_memory_equal(world->known[0].tokens, whole.tokens,
                             (PROMPT + ANSWER) * sizeof(uint32_t));
-        preemptions += world->load.preemptions_total;
+        preemptions += world->load.totals.preemptions;
         world_close(world);
     }
     assert_true(preemptions > 0);

@@ -112,7 +112,7 @@ static void interruptions_repeat_nothing(void **state) {
             assert_int_equal(known->scored, i % 3 ? known->prompt_count : 0);
             again += i % 3 && known->again;
         }
-        interrupted += (uint32_t)world->load.preemptions_total;
+        interrupted += (uint32_t)world->load.totals.preemptions;
         world_close(world);
     }
     assert_true(interrupted > 40 && again > 20);

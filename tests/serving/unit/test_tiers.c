@@ -71,7 +71,7 @@ static void what_one_keeps_another_loads(void **state) {
     struct world *first = open_above(storage, KV_CHOICE_LOAD);
     assert_int_equal(ask_families(first), 0);
     assert_true(storage->keeps > 20 && storage->loads == 0);
-    assert_int_equal(first->load.kept_blocks_total, storage->keeps);
+    assert_int_equal(first->load.totals.kept_blocks, storage->keeps);
     world_close(first);
     struct world *second = open_above(storage, KV_CHOICE_LOAD);
     uint32_t hits = ask_families(second), whole = 0;
@@ -79,14 +79,14 @@ static void what_one_keeps_another_loads(void **state) {
         whole += ((3 + i) * 100 - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
     assert_int_equal(hits, whole); /* every whole block before the last token */
     assert_int_equal(storage->loads, 4);
-    assert_int_equal(second->load.loaded_disk_tokens_total + second->load.loaded_host_tokens_total,
+    assert_int_equal(second->load.totals.loaded_disk_tokens + second->load.totals.loaded_host_tokens,
                      hits);
     assert_int_equal(second->load.kv_storage, KV_STORAGE_ON);
     world_close(second);
     struct world *third = open_above(storage, KV_CHOICE_COMPUTE); /* hits, though all is computed */
     assert_int_equal(ask_families(third), whole);
     assert_int_equal(storage->loads, 4);
-    assert_int_equal(third->load.loaded_disk_tokens_total + third->load.loaded_host_tokens_total,
+    assert_int_equal(third->load.totals.loaded_disk_tokens + third->load.totals.loaded_host_tokens,
                      0);
     world_close(third);
     free(storage);
@@ -206,8 +206,8 @@ static void interrupted_requests_load_what_they_had(void **state) {
                 world_submit(world, 100 + 20 * life, 600);
             run(world);
             world_assert_empty(world);
-            preemptions += world->load.preemptions_total;
-            recomputed[way] += world->load.recomputed_tokens_total;
+            preemptions += world->load.totals.preemptions;
+            recomputed[way] += world->load.totals.recomputed_tokens;
             loaded[way] += reloaded(world);
             world_close(world);
             free(storage);
@@ -381,15 +381,15 @@ static void a_row_makes_others_wait_for_little(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct storage *storage = storage_open(7);
         struct world *world = open_measured(storage, cases[i].block_ns);
-        uint64_t before = world->load.loads_in_step_total;
+        uint64_t before = world->load.totals.loads_in_step;
         if (cases[i].answers) begin_answer(world);
         unit_set_others(world->unit, cases[i].others);
         uint32_t number = ask_family(storage, world, 5);
         assert_int_equal(waiting_rows(world), cases[i].waits);
         assert_int_equal(world->plan != NULL, cases[i].waits || cases[i].answers);
         run(world);
-        assert_int_equal(world->load.loads_in_step_total, before + cases[i].waits);
-        assert_int_equal(world->load.loads_in_step_lost_total, 0);
+        assert_int_equal(world->load.totals.loads_in_step, before + cases[i].waits);
+        assert_int_equal(world->load.totals.loads_in_step_lost, 0);
         assert_int_equal(world->known[number].first_start, 7 * KV_BLOCK_TOKENS);
         world_assert_empty(world);
         world_close(world);
@@ -423,7 +423,7 @@ static void loads_ahead_count(void **state) {
     world_drain(world);
     assert_int_equal(waiting_rows(world), 0);
     run(world);
-    assert_int_equal(world->load.loads_in_step_lost_total, 1);
+    assert_int_equal(world->load.totals.loads_in_step_lost, 1);
     assert_true(world->known[first].received == 4 && world->known[second].received == 4);
     world_assert_empty(world);
     world_close(world);
@@ -481,8 +481,8 @@ static void a_row_that_waits_may_be_left(void **state) {
             bool over = storage->loads > loads;
             assert_int_equal(over, load < 2 && (way < ABANDONED || way == FAILED_BEHIND));
             assert_int_equal(world->known[number].received, way == STAYS && load == 0);
-            assert_int_equal(world->load.loads_in_step_lost_total, lost);
-            assert_int_equal(world->load.loads_in_step_total, 1 - lost);
+            assert_int_equal(world->load.totals.loads_in_step_lost, lost);
+            assert_int_equal(world->load.totals.loads_in_step, 1 - lost);
             /* Until the load is over it holds its pages. */
             assert_int_equal(world->known[number].endings,
                              over && (way == CANCELLED || way == FAILED_BEHIND));

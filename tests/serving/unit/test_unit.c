@@ -90,8 +90,8 @@ static void who_is_interrupted_continues_as_if_never(void **state) {
         for (int i = 0; i < 3; i++)
             world_submit(world, 100, 300);
         world_run(world);
-        assert_true(world->load.preemptions_total > 0);
-        if (!cached) assert_true(world->load.recomputed_tokens_total > 0);
+        assert_true(world->load.totals.preemptions > 0);
+        if (!cached) assert_true(world->load.totals.recomputed_tokens > 0);
         world_assert_empty(world);
         world_close(world);
     }
@@ -367,14 +367,14 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
         for (uint32_t i = 0; i < world->submitted; i++)
             reasons[world->known[i].reason]++;
         fulls += world->fulls;
-        steps += world->load.steps_total;
-        outputs += world->load.output_tokens_total;
+        steps += world->load.totals.steps;
+        outputs += world->load.totals.output_tokens;
         hits += world->hits;
-        evicted += world->load.evicted_pages_total;
-        preemptions += world->load.preemptions_total;
-        recomputed += world->load.recomputed_tokens_total;
-        drafts += world->load.drafts_total;
-        right += world->load.drafts_right_total;
+        evicted += world->load.totals.evicted_pages;
+        preemptions += world->load.totals.preemptions;
+        recomputed += world->load.totals.recomputed_tokens;
+        drafts += world->load.totals.drafts;
+        right += world->load.totals.drafts_right;
         world_close(world);
     }
     for (int i = 0; i < FINISH_HANDED_OVER; i++)

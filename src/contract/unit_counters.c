@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "contract/unit_counters.h"
+
+#include "base/check.h"
+
+const struct unit_counter unit_counter_table[] = {
+#define UNIT_COUNTER_ROW(member, ranks, where, metric, labels, help)                               \
+    {offsetof(struct unit_counters, member), ranks, where, metric, labels, help},
+    UNIT_COUNTERS(UNIT_COUNTER_ROW)
+#undef UNIT_COUNTER_ROW
+};
+const size_t unit_counter_count = ARRAY_COUNT(unit_counter_table);
+
+static uint64_t *value_at(struct unit_counters *counters, const struct unit_counter *counter) {
+    return (uint64_t *)(void *)((char *)counters + counter->offset);
+}
+
+uint64_t unit_counter_value(const struct unit_counters *counters,
+                            const struct unit_counter *counter) {
+    return *(const uint64_t *)(const void *)((const char *)counters + counter->offset);
+}
+
+void unit_counters_add_rank(struct unit_counters *sum, const struct unit_counters *rank) {
+    for (size_t i = 0; i < unit_counter_count; i++) {
+        const struct unit_counter *counter = &unit_counter_table[i];
+        uint64_t *total = value_at(sum, counter), value = unit_counter_value(rank, counter);
+        if (counter->ranks == COUNTED_BY_EACH)
+            *total += value;
+        else if (value > *total)
+            *total = value;
+    }
+}
+
+void unit_counters_add_unit(struct unit_counters *sum, const struct unit_counters *unit) {
+    for (size_t i = 0; i < unit_counter_count; i++)
+        *value_at(sum, &unit_counter_table[i]) += unit_counter_value(unit, &unit_counter_table[i]);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a unit counts from its start on. Each counter is described here and nowhere else: a line of
+ * UNIT_COUNTERS makes the member of struct unit_counters, its sum over ranks and over units, its
+ * place in the load report and its sample in /metrics. What is left is to count.
+ *
+ *   X(member, ranks, where, metric, labels, help)
+ *
+ * `ranks`: COUNTED_BY_EACH is summed over a unit's ranks; COUNTED_BY_ALL is counted by all of them
+ * alike, and the largest is the unit's. `where`: COUNTED_EVERYWHERE, or COUNTED_WITH_STORAGE, shown
+ * only where a unit has a KV storage. Lines of one metric stand together; its help is the first's.
+ */
+#ifndef CONTRACT_UNIT_COUNTERS_H
+#define CONTRACT_UNIT_COUNTERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum counted_ranks { COUNTED_BY_EACH, COUNTED_BY_ALL };
+enum counted_where { COUNTED_EVERYWHERE, COUNTED_WITH_STORAGE };
+
+#define UNIT_COUNTERS(X)                                                                           \
+    X(steps, COUNTED_BY_ALL, COUNTED_EVERYWHERE, "fathom_steps_total", "",                         \
+      "Steps the engine has run.")                                                                 \
+    X(prompt_tokens, COUNTED_BY_EACH, COUNTED_EVERYWHERE, "fathom_step_prompt_tokens_total", "",   \
+      "Prompt tokens computed.")                                                                   \
+    X(output_tokens, COUNTED_BY_EACH, COUNTED_EVERYWHERE, "fathom_step_output_tokens_total", "",   \
+      "Tokens generated.")                                                                         \
+    X(recomputed_tokens, COUNTED_BY_EACH, COUNTED_EVERYWHERE,                                      \
+      "fathom_step_recomputed_tokens_total", "", "Tokens computed again after an interruption.")   \
+    X(drafts, COUNTED_BY_EACH, COUNTED_EVERYWHERE, "fathom_drafts_total", "",                      \
+      "Tokens guessed ahead by the MTP layer.")                                                    \
+    X(drafts_right, COUNTED_BY_EACH, COUNTED_EVERYWHERE, "fathom_drafts_accepted_total", "",       \
+      "Guessed tokens that were right, each a token without a step of its own.")                   \
+    X(preemptions, COUNTED_BY_EACH, COUNTED_EVERYWHERE, "fathom_preemptions_total", "",            \
+      "Running requests interrupted because no KV page was left.")                                 \
+    X(evicted_pages, COUNTED_BY_EACH, COUNTED_EVERYWHERE, "fathom_kv_pages_evicted_total", "",     \
+      "Cached KV pages that made room.")                                                           \
+    X(transfers_arrived, COUNTED_BY_EACH, COUNTED_EVERYWHERE, "fathom_kv_transfers_total",         \
+      "{end=\"arrived\"}",                                                                         \
+      "Prompts' KV blocks on their way to the unit that answers: all arrived, or not.")            \
+    X(transfers_failed, COUNTED_BY_EACH, COUNTED_EVERYWHERE, "fathom_kv_transfers_total",          \
+      "{end=\"failed\"}", "")                                                                      \
+    X(loaded_disk_tokens, COUNTED_BY_EACH, COUNTED_WITH_STORAGE, "fathom_kv_loaded_tokens_total",  \
+      "{tier=\"disk\"}", "Tokens whose KV rows came from the storage, by tier.")                   \
+    X(loaded_host_tokens, COUNTED_BY_EACH, COUNTED_WITH_STORAGE, "fathom_kv_loaded_tokens_total",  \
+      "{tier=\"host\"}", "")                                                                       \
+    X(loads_in_step, COUNTED_BY_EACH, COUNTED_WITH_STORAGE, "fathom_kv_loads_in_step_total",       \
+      "{end=\"whole\"}",                                                                           \
+      "Rows that waited in a step for their blocks, layer by layer, by whether all came.")         \
+    X(loads_in_step_lost, COUNTED_BY_EACH, COUNTED_WITH_STORAGE, "fathom_kv_loads_in_step_total",  \
+      "{end=\"lost\"}", "")                                                                        \
+    X(kept_blocks, COUNTED_BY_EACH, COUNTED_WITH_STORAGE, "fathom_kv_blocks_kept_total", "",       \
+      "KV blocks given to the storage.")                                                           \
+    X(dropped_blocks, COUNTED_BY_EACH, COUNTED_WITH_STORAGE, "fathom_kv_blocks_dropped_total", "", \
+      "KV blocks that it did not take, for want of room or time.")
+
+struct unit_counters {
+#define UNIT_COUNTER_MEMBER(member, ranks, where, metric, labels, help) uint64_t member;
+    UNIT_COUNTERS(UNIT_COUNTER_MEMBER)
+#undef UNIT_COUNTER_MEMBER
+};
+
+struct unit_counter {
+    size_t offset; /* of a uint64_t in struct unit_counters */
+    enum counted_ranks ranks;
+    enum counted_where where;
+    const char *metric, *labels, *help;
+};
+
+/* In the order of the lines. */
+extern const struct unit_counter unit_counter_table[];
+extern const size_t unit_counter_count;
+
+uint64_t unit_counter_value(const struct unit_counters *counters,
+                            const struct unit_counter *counter);
+
+/* sum += what one more rank of the same unit has counted. */
+void unit_counters_add_rank(struct unit_counters *sum, const struct unit_counters *rank);
+
+/* sum += what one more unit has counted. */
+void unit_counters_add_unit(struct unit_counters *sum, const struct unit_counters *unit);
+
+#endif
