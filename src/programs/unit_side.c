@@ -11,7 +11,6 @@
 #include "serving/policy/evict_pages.h"
 #include "serving/policy/speculate.h"
 
-#define REBALANCE_IDLE_NS 1000000
 #define PROMPTS_BYTES ((size_t)1 << 30)          /* for the prompts held, among ranks */
 #define STORAGE_QUEUE_BYTES ((uint64_t)64 << 20) /* of blocks that wait to be written, likewise */
 #define STORAGE_SEGMENTS 16 /* of each rank in --kv-disk: as many as one rank alone makes of it */
@@ -22,57 +21,6 @@ bool unit_side_misused(const struct option_table *table, const struct unit_side_
     *exit_code_out = command_misused(
         table, "--max-batch-tokens must be at least --max-batch-rows + %d", KV_BLOCK_TOKENS);
     return true;
-}
-
-/* ---- the engine's thread ---- */
-
-/* Between two steps; and where none comes for a while, though there is something to do. */
-static void rebalance(struct unit_side *side, struct worker *worker) {
-    struct record_experts experts;
-    rebalancer_turn(side->rebalancer);
-    if (rebalancer_tell(side->rebalancer, &experts)) worker_answer(worker, &experts.record);
-    if (rebalancer_is_busy(side->rebalancer)) worker_call_again(worker, REBALANCE_IDLE_NS);
-}
-
-/* The gateway has refused what cannot be; but it may not have known. */
-static void mask_rank(struct unit_side *side, const struct record_drain *record) {
-    struct error error;
-    if (rebalancer_mask(side->rebalancer, record->rank, !record->back, &error))
-        fprintf(stderr, "%s\n", error.text);
-    else
-        fprintf(stderr, "rank %u %s\n", record->rank,
-                record->back ? "is to hold experts again" : "is to be drained");
-}
-
-/* A step begins when every rank's plan is there. */
-static void run_step(void *context, struct worker *worker, const struct record *record) {
-    struct unit_side *side = context;
-    struct error error = {""};
-    uint32_t ranks = rank_group_count(side->group);
-    if (record && record->kind == RECORD_DRAIN)
-        mask_rank(side, (const struct record_drain *)record);
-    if (!record || record->kind == RECORD_DRAIN) {
-        rebalance(side, worker);
-        return;
-    }
-    struct step_plan *plan = malloc(record->bytes);
-    check(record->kind == RECORD_RUN_STEP && plan && side->plan_count < ranks);
-    memcpy(plan, record, record->bytes);
-    check(plan->rank < ranks && !side->plans[plan->rank]);
-    side->plans[plan->rank] = plan;
-    if (++side->plan_count < ranks) return;
-    lanes_begin(&side->lanes, side->plans, ranks, model_shape(rank_group_model(side->group)));
-    rank_group_run(side->group, (const struct step_plan *const *)side->plans, side->results,
-                   &error);
-    lanes_end(&side->lanes, side->results[0]->compute_ns);
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        if (side->results[rank]->failed) fprintf(stderr, "a step failed: %s\n", error.text);
-        worker_answer(worker, &side->results[rank]->record);
-        free(side->plans[rank]);
-        side->plans[rank] = NULL;
-    }
-    side->plan_count = 0;
-    rebalance(side, worker);
 }
 
 /* ---- opening ---- */
@@ -117,16 +65,8 @@ static enum status open_engine(struct unit_side *side, struct error *error) {
     if (!status) status = open_rebalancer(side, error);
     if (status) return status;
     side->directory = options.directory;
-    bool known = lanes_named(side->run->schedule, &side->lanes);
-    check(known);
-    uint32_t ranks = rank_group_count(side->group);
-    side->plans = calloc(ranks, sizeof *side->plans);
-    side->results = calloc(ranks, sizeof *side->results);
-    bool whole = side->plans && side->results;
-    for (uint32_t i = 0; whole && i < ranks; i++)
-        whole = (side->results[i] = calloc(
-                     1, step_result_bytes_max(options.step_rows_max, options.step_tokens_max)));
-    return whole ? STATUS_OK : no_memory(error, "step results");
+    return step_thread_open(&side->thread, side->group, side->rebalancer, side->run->schedule,
+                            options.step_rows_max, options.step_tokens_max, error);
 }
 
 static uint32_t context_tokens(const struct unit_side *side) {
@@ -299,14 +239,11 @@ void unit_side_leave(struct unit_side *side) {
 void unit_side_close(struct unit_side *side, const struct option_table *table) {
     struct error error;
     if (!side->values) return;
-    for (uint32_t i = 0; side->results && i < rank_group_count(side->group); i++)
-        free(side->results[i]);
+    step_thread_close(&side->thread);
     if (side->group && rank_job_write_trace(side->job, side->group, &error))
         command_failed(table, STATUS_IO, &error);
     rebalancer_close(side->rebalancer);
     rank_group_close(side->group);
-    free(side->results);
-    free(side->plans);
     free(side->pids);
     lazy_memory_free(&side->memory);
 }
@@ -329,8 +266,8 @@ static void carry(void *context, const struct record *record) {
 
 void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     parts->unit = rank_units_machine(side->units);
-    parts->engine = run_step;
-    parts->engine_context = side;
+    parts->engine = step_thread_take;
+    parts->engine_context = &side->thread;
     if (!side->fabric) return;
     parts->carry = carry;
     parts->hear = hear;

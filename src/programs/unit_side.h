@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a program that runs a unit is made of: its options, the engines of its ranks, the unit
- * machine, and what the engine's thread does. `fathom serve` has one in its own process, `fathom
+ * What a program that runs a unit is made of: its options, the engines of its ranks and the
+ * unit machine. `fathom serve` has one in its own process, `fathom
  * unit` behind a wire.
  */
 #ifndef PROGRAMS_UNIT_SIDE_H
 #define PROGRAMS_UNIT_SIDE_H
 
 #include "host/transfer/kv_fabric.h"
-#include "host/engine/lanes.h"
+#include "host/engine/step_thread.h"
 #include "host/process/lazy_memory.h"
 #include "host/loop.h"
 #include "command/model_run.h"
@@ -194,16 +194,12 @@ struct unit_side {
     const struct rank_job_values *job;
     const struct unit_side_values *values;
     struct rank_group *group;
-    struct rebalancer *rebalancer; /* of the engine's thread */
+    struct rebalancer *rebalancer;
     struct rank_units *units;
     enum unit_role role;
     struct loop *loop;
     struct kv_fabric *fabric; /* NULL: no KV blocks come or go, nor are any stored */
-    /* of the engine's thread, [ranks] each: */
-    struct lanes lanes;
-    struct step_plan **plans; /* copies of those that have come; there are plan_count */
-    uint32_t plan_count;
-    struct step_result **results; /* room for max_batch_rows */
+    struct step_thread thread;
     int64_t *pids;
     struct lazy_memory memory;
     const char *directory; /* the checkpoint's */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/engine/step_thread.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+#define REBALANCE_IDLE_NS 1000000
+
+enum status step_thread_open(struct step_thread *thread, struct rank_group *group,
+                             struct rebalancer *rebalancer, const char *schedule,
+                             uint32_t step_rows_max, uint32_t step_tokens_max,
+                             struct error *error) {
+    uint32_t ranks = rank_group_count(group);
+    *thread = (struct step_thread){.group = group, .rebalancer = rebalancer};
+    bool known = lanes_named(schedule, &thread->lanes);
+    check(known);
+    thread->plans = calloc(ranks, sizeof *thread->plans);
+    thread->results = calloc(ranks, sizeof *thread->results);
+    bool whole = thread->plans && thread->results;
+    for (uint32_t i = 0; whole && i < ranks; i++)
+        whole = (thread->results[i] =
+                     calloc(1, step_result_bytes_max(step_rows_max, step_tokens_max)));
+    return whole ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for step results");
+}
+
+void step_thread_close(struct step_thread *thread) {
+    for (uint32_t i = 0; thread->results && i < rank_group_count(thread->group); i++)
+        free(thread->results[i]);
+    free(thread->results);
+    free(thread->plans);
+    *thread = (struct step_thread){0};
+}
+
+/* Between two steps; and where none comes for a while, though there is something to do. */
+static void rebalance(struct step_thread *thread, struct worker *worker) {
+    struct record_experts experts;
+    rebalancer_turn(thread->rebalancer);
+    if (rebalancer_tell(thread->rebalancer, &experts)) worker_answer(worker, &experts.record);
+    if (rebalancer_is_busy(thread->rebalancer)) worker_call_again(worker, REBALANCE_IDLE_NS);
+}
+
+/* The gateway has refused what cannot be; but it may not have known. */
+static void mask_rank(struct step_thread *thread, const struct record_drain *record) {
+    struct error error;
+    if (rebalancer_mask(thread->rebalancer, record->rank, !record->back, &error))
+        fprintf(stderr, "%s\n", error.text);
+    else
+        fprintf(stderr, "rank %u %s\n", record->rank,
+                record->back ? "is to hold experts again" : "is to be drained");
+}
+
+static void take_plan(struct step_thread *thread, const struct record *record) {
+    struct step_plan *plan = malloc(record->bytes);
+    check(plan && thread->plan_count < rank_group_count(thread->group));
+    memcpy(plan, record, record->bytes);
+    check(plan->rank < rank_group_count(thread->group) && !thread->plans[plan->rank]);
+    thread->plans[plan->rank] = plan;
+    thread->plan_count++;
+}
+
+static void run_step(struct step_thread *thread, struct worker *worker) {
+    struct error error = {""};
+    uint32_t ranks = rank_group_count(thread->group);
+    lanes_begin(&thread->lanes, thread->plans, ranks, model_shape(rank_group_model(thread->group)));
+    rank_group_run(thread->group, (const struct step_plan *const *)thread->plans, thread->results,
+                   &error);
+    lanes_end(&thread->lanes, thread->results[0]->compute_ns);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        if (thread->results[rank]->failed) fprintf(stderr, "a step failed: %s\n", error.text);
+        worker_answer(worker, &thread->results[rank]->record);
+        free(thread->plans[rank]);
+        thread->plans[rank] = NULL;
+    }
+    thread->plan_count = 0;
+}
+
+void step_thread_take(void *context, struct worker *worker, const struct record *record) {
+    struct step_thread *thread = context;
+    if (record && record->kind == RECORD_DRAIN) {
+        mask_rank(thread, (const struct record_drain *)record);
+    } else if (record) {
+        check(record->kind == RECORD_RUN_STEP);
+        take_plan(thread, record);
+        if (thread->plan_count < rank_group_count(thread->group)) return;
+        run_step(thread, worker);
+    }
+    rebalance(thread, worker);
+}
