@@ -1,83 +1,138 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What goes wrong in a simulated fleet, until it is healed.
+ * What goes wrong in a simulated fleet, until it is healed. Each fault has a stream of chance and a
+ * timetable of its own, so a fault that is added, or comes more often, changes a seed's life by
+ * what it does and not by what it draws.
  */
+#include "base/check.h"
 #include "simulate/fleet_state.h"
 
-/* One of those that are left, but not the last. */
-static void doom_rank(struct world *world, struct fleet_unit_host *unit) {
-    uint32_t rank = fleet_dice_below(&world->dice, world->ranks), left = 0;
-    for (uint32_t i = 0; i < world->ranks; i++)
-        left += !unit->dead[i];
-    if (left > 1 && !unit->dead[rank]) unit->dies = 1 + rank;
+static struct fleet_unit_host *any_unit(struct world *world, struct fleet_dice *dice) {
+    return &world->units[fleet_dice_below(dice, world->unit_count)];
 }
 
-static void freeze(struct world *world, uint32_t index) {
-    struct fleet_unit_host *unit = &world->units[index];
-    unit->frozen_ns =
-        world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 20, 6 * FLEET_SECOND);
+static uint32_t index_of(const struct world *world, const struct fleet_unit_host *unit) {
+    return (uint32_t)(unit - world->units);
+}
+
+static void kill_gateway(struct world *world, struct fleet_dice *dice) {
+    if (world->gateway && world->options.gateway_dies) fleet_gateway_kill(world);
+}
+
+static void kill_unit(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = any_unit(world, dice);
+    if (unit->up) fleet_units_kill(world, index_of(world, unit));
+}
+
+static void freeze_unit(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = any_unit(world, dice);
+    uint32_t index = index_of(world, unit);
+    if (!unit->up) return;
+    unit->frozen_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 20, 6 * FLEET_SECOND);
     world->carriers.frozen_ns[index] = world->storage.frozen_ns[index] = unit->frozen_ns;
     world->report->freezes++;
     fleet_log_add(world->log, world->now_ns, "unit freezes", index, FLEET_LOG_NOWHERE,
                   (uint64_t)(unit->frozen_ns - world->now_ns) / FLEET_MS, 0);
 }
 
-/* What a unit has. */
-static void strike_unit(struct world *world, uint32_t index) {
-    struct fleet_unit_host *unit = &world->units[index];
-    uint32_t what = fleet_dice_below(&world->dice, 14);
+static void cut_unit(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = any_unit(world, dice);
     if (!unit->up) return;
-    if (what < 4) {
-        fleet_units_kill(world, index);
-    } else if (what < 6) {
-        freeze(world, index);
-    } else if (what < 9) {
-        fleet_units_cut(world, index, true);
-        world->report->cuts++;
-    } else if (what < 12) {
-        doom_rank(world, unit);
-    } else if (what == 12 && fleet_dice_below(&world->dice, 2)) {
-        fleet_units_ask_drain(world, index);
-    } else if (unit->connection && what == 12) {
-        fleet_gateway_ask_drain(world, unit);
-    } else if (unit->connection) {
-        fleet_gateway_ask_role(world, unit);
+    fleet_units_cut(world, index_of(world, unit), true);
+    world->report->cuts++;
+}
+
+/* One of those that are left, but not the last. */
+static void doom_rank(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = any_unit(world, dice);
+    uint32_t rank = fleet_dice_below(dice, world->ranks), left = 0;
+    for (uint32_t i = 0; i < world->ranks; i++)
+        left += !unit->dead[i];
+    if (unit->up && left > 1 && !unit->dead[rank]) unit->dies = 1 + rank;
+}
+
+static void drain_unit(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = any_unit(world, dice);
+    if (unit->up) fleet_units_ask_drain(world, index_of(world, unit));
+}
+
+static void order_drain(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = any_unit(world, dice);
+    if (unit->up && unit->connection) fleet_gateway_ask_drain(world, unit);
+}
+
+static void order_role(struct world *world, struct fleet_dice *dice) {
+    struct fleet_unit_host *unit = any_unit(world, dice);
+    if (unit->up && unit->connection) fleet_gateway_ask_role(world, unit);
+}
+
+static void cut_network(struct world *world, struct fleet_dice *dice) {
+    uint32_t unit = fleet_dice_below(dice, world->unit_count);
+    uint32_t other = fleet_dice_below(dice, world->unit_count);
+    if (unit == other) return;
+    fleet_carriers_cut(&world->carriers, unit, other,
+                       world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 10, 10 * FLEET_SECOND),
+                       world->now_ns);
+    world->report->network_cuts++;
+}
+
+static void fail_disk(struct world *world, struct fleet_dice *dice) {
+    world->storage.off_ns =
+        world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 30, 10 * FLEET_SECOND / 3);
+    world->report->disk_failures++;
+}
+
+static void flip_bits(struct world *world, struct fleet_dice *dice) {
+    for (int i = 0; i < 8; i++)
+        fleet_storage_flip(&world->storage);
+}
+
+#define STREAM_FIRST 16 /* those before are other parts' */
+
+/* A fault comes at most so many milliseconds after the last of its kind, on average a third. */
+static const struct {
+    int64_t after_ms_max;
+    void (*strike)(struct world *world, struct fleet_dice *dice);
+} faults[] = {
+    {40000, kill_gateway}, {10800, kill_unit},  {21500, freeze_unit}, {14400, cut_unit},
+    {14400, doom_rank},    {86000, drain_unit}, {86000, order_drain}, {43000, order_role},
+    {13300, cut_network},  {26700, fail_disk},  {26700, flip_bits},
+};
+
+_Static_assert(ARRAY_COUNT(faults) == FLEET_FAULTS, "each has its timetable");
+
+static void plan_next(struct world *world, uint32_t fault) {
+    struct fleet_fault *timetable = &world->faults[fault];
+    timetable->due_ns =
+        world->now_ns + fleet_dice_time(&timetable->dice, 0, faults[fault].after_ms_max * FLEET_MS);
+}
+
+void fleet_faults_open(struct world *world) {
+    for (uint32_t i = 0; i < FLEET_FAULTS; i++) {
+        world->faults[i] =
+            (struct fleet_fault){.dice = {.seed = world->options.seed, .stream = STREAM_FIRST + i},
+                                 .due_ns = MACHINE_NEVER};
+        if (world->options.faults) plan_next(world, i);
     }
 }
 
-/* What lies between and below them. */
-static void strike_blocks(struct world *world) {
-    struct fleet_dice *dice = &world->dice;
-    uint32_t what = fleet_dice_below(dice, 8);
-    int64_t until_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 10, 10 * FLEET_SECOND);
-    if (what < 4) {
-        uint32_t unit = fleet_dice_below(dice, world->unit_count);
-        uint32_t other = fleet_dice_below(dice, world->unit_count);
-        if (unit == other) return;
-        fleet_carriers_cut(&world->carriers, unit, other, until_ns, world->now_ns);
-        world->report->network_cuts++;
-    } else if (what < 6) {
-        world->storage.off_ns = world->now_ns + (until_ns - world->now_ns) / 3;
-        world->report->disk_failures++;
-    } else {
-        for (int i = 0; i < 8; i++)
-            fleet_storage_flip(&world->storage);
-    }
+int64_t fleet_faults_wake_ns(const struct world *world) {
+    int64_t wake_ns = MACHINE_NEVER;
+    for (uint32_t i = 0; i < FLEET_FAULTS; i++)
+        wake_ns = fleet_earlier(wake_ns, world->faults[i].due_ns);
+    return wake_ns;
 }
 
 void fleet_faults_strike(struct world *world) {
-    struct fleet_dice *dice = &world->dice;
-    world->fault_ns = world->now_ns + fleet_dice_time(dice, 0, 2 * FLEET_SECOND);
-    uint32_t what = fleet_dice_below(dice, 20);
-    if (what == 0 && world->gateway && world->options.gateway_dies)
-        fleet_gateway_kill(world);
-    else if (what < 7)
-        strike_blocks(world);
-    else
-        strike_unit(world, fleet_dice_below(dice, world->unit_count));
+    for (uint32_t i = 0; i < FLEET_FAULTS; i++) {
+        if (world->faults[i].due_ns > world->now_ns) continue;
+        faults[i].strike(world, &world->faults[i].dice);
+        plan_next(world, i);
+    }
 }
 
 void fleet_faults_heal(struct world *world) {
-    world->fault_ns = MACHINE_NEVER;
+    for (uint32_t i = 0; i < FLEET_FAULTS; i++)
+        world->faults[i].due_ns = MACHINE_NEVER;
     world->carriers.faults = world->storage.faults = false;
     world->storage.off_ns = fleet_earlier(world->storage.off_ns, world->now_ns);
     if (!world->gateway)

@@ -68,6 +68,13 @@ struct fleet_unit_host {
     _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* the last ones */
 };
 
+#define FLEET_FAULTS 11 /* kinds of them (fleet_faults.c) */
+
+struct fleet_fault { /* of one kind */
+    struct fleet_dice dice;
+    int64_t due_ns; /* the next one; MACHINE_NEVER: none */
+};
+
 struct world {
     struct fleet_world_options options;
     struct fleet_world_report *report;
@@ -87,7 +94,8 @@ struct world {
     struct machine gateway_machine;
     struct fleet_post inbox; /* of the gateway */
     struct fleet_clients clients;
-    int64_t ask_ns, leave_ns, fault_ns; /* the next ones */
+    struct fleet_fault faults[FLEET_FAULTS];
+    int64_t ask_ns, leave_ns; /* the next ones */
     struct fleet_client *stalled;       /* does not read, and is given up at stall_ns */
     int64_t stall_ns;
     int64_t gateway_ns; /* a new one comes; MACHINE_NEVER */
@@ -145,6 +153,8 @@ void fleet_gateway_judge(struct world *world);
 
 /* ---- fleet_faults.c -------------------------------------------------------------------------- */
 
+void fleet_faults_open(struct world *world);
+int64_t fleet_faults_wake_ns(const struct world *world);
 void fleet_faults_strike(struct world *world);
 void fleet_faults_heal(struct world *world);
 

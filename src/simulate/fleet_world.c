@@ -27,7 +27,7 @@ int64_t fleet_world_arrives(struct world *world, int64_t *last_ns) {
 /* ---- time ------------------------------------------------------------------------------------ */
 
 static void pass_time(struct world *world) {
-    int64_t next_ns = fleet_earlier(fleet_gateway_wake_ns(world), world->fault_ns);
+    int64_t next_ns = fleet_earlier(fleet_gateway_wake_ns(world), fleet_faults_wake_ns(world));
     next_ns = fleet_earlier(next_ns, fleet_carriers_next_ns(&world->carriers));
     next_ns = fleet_earlier(next_ns, fleet_storage_next_ns(&world->storage));
     for (uint32_t i = 0; i < world->unit_count; i++)
@@ -222,7 +222,7 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     choose_hosts(world);
     open_units(world, arena);
     world->stall_ns = MACHINE_NEVER;
-    world->fault_ns = options->faults ? FLEET_SECOND : MACHINE_NEVER;
+    fleet_faults_open(world);
     world->leave_ns = options->faults ? FLEET_SECOND : MACHINE_NEVER;
     fleet_gateway_start(world);
     return world;
@@ -295,7 +295,7 @@ static void live(struct world *world) {
            !report->breach[0]) {
         if (!healed && world->now_ns >= HEALED_NS) fleet_faults_heal(world);
         healed = world->now_ns >= HEALED_NS;
-        if (world->fault_ns <= world->now_ns) fleet_faults_strike(world);
+        fleet_faults_strike(world);
         fleet_carriers_run(&world->carriers, world->now_ns);
         fleet_storage_run(&world->storage, world->now_ns);
         for (uint32_t i = 0; i < world->unit_count; i++)
