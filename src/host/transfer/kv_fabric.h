@@ -11,8 +11,8 @@
 #define HOST_TRANSFER_KV_FABRIC_H
 
 #include "contract/step_plan.h"
-#include "host/storage/kv_tier.h"
 #include "host/engine/step_progress.h"
+#include "host/storage/kv_tier.h"
 
 struct event_base;
 struct kv_fabric;

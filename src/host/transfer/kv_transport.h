@@ -23,8 +23,8 @@
 #ifndef HOST_TRANSFER_KV_TRANSPORT_H
 #define HOST_TRANSFER_KV_TRANSPORT_H
 
-#include "serving/cache/transfer_ledger.h"
 #include "compute/model/kv_pages.h"
+#include "serving/cache/transfer_ledger.h"
 
 #define KV_ADDRESS_BYTES 64 /* "[address]:port" and a terminator */
 #define KV_LINKS_MAX 256    /* connections of a transport, in and out */

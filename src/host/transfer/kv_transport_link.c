@@ -394,7 +394,7 @@ static void close_link(struct link *link, int64_t now_ns) {
             transport->state.links_lost++;
     }
     pthread_mutex_unlock(&transport->lock);
-    kv_transport_receive_forget(link, NULL);
+    kv_transport_early_forget(link, NULL);
     if (!link->endpoint) return;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                  .flags = UCP_EP_CLOSE_FLAG_FORCE};

@@ -15,8 +15,6 @@
 #include "base/format.h"
 #include "host/transfer/kv_transport_state.h"
 
-#define EARLY_BYTES_MAX ((size_t)64 << 20) /* of all links */
-
 static struct link *link_at(struct kv_transport *transport, const ucp_am_recv_param_t *param) {
     if (!(param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP)) return NULL;
     for (uint32_t i = 0; i < transport->active_count; i++) {
@@ -192,81 +190,9 @@ static void place_finish(struct link *link, const struct kv_wire_finish *finish)
     tell_unknown(link, finish->ticket, verdict);
 }
 
-/* --- what comes early ---------------------------------------------------------------------------
- */
-
-static const struct transfer_ticket *ticket_of(const struct early *early) {
-    return early->message.kind == KV_WIRE_SLICE ? &early->message.slice.ticket
-                                                : &early->message.finish.ticket;
-}
-
-/* Keeps a message if its ticket is not known. */
-static bool keep_early(struct link *link, const struct kv_wire_message *message, void *fetch,
-                       const void *rows, size_t bytes) {
-    struct kv_transport *transport = link->transport;
-    struct early early = {
-        .next = transport->early,
-        .link = link,
-        .message = *message,
-        .fetch = fetch,
-        .bytes = fetch ? 0 : bytes,
-    };
-    bool room = transport->early_bytes + sizeof early + early.bytes <= EARLY_BYTES_MAX;
-    pthread_mutex_lock(&transport->lock);
-    bool keep = room && !transport->ending &&
-                !transfer_ledger_knows(&transport->ledger, *ticket_of(&early));
-    transport->state.early += keep;
-    pthread_mutex_unlock(&transport->lock);
-    struct early *copy = keep ? malloc(sizeof *copy + early.bytes) : NULL;
-    if (!copy) return false;
-    early.until_ns = clock_now_ns() + transport->options.early_ns_max;
-    *copy = early;
-    if (rows) memcpy(copy->rows, rows, early.bytes);
-    transport->early = copy;
-    transport->early_bytes += sizeof *copy + copy->bytes;
-    return true;
-}
-
-/* Takes it off the list. */
-static struct early *take_early(struct kv_transport *transport, struct early **at) {
-    struct early *early = *at;
-    *at = early->next;
-    transport->early_bytes -= sizeof *early + early->bytes;
-    return early;
-}
-
-static void free_early(struct kv_transport *transport, struct early *early) {
-    if (early->fetch) ucp_am_data_release(transport->worker, early->fetch);
-    free(early);
-}
-
-void kv_transport_receive_forget(struct link *link, const struct transfer_ticket *ticket) {
-    struct kv_transport *transport = link->transport;
-    for (struct early **at = &transport->early, *early; (early = *at);) {
-        if (early->link == link && (!ticket || transfer_ticket_equal(*ticket_of(early), *ticket)))
-            free_early(transport, take_early(transport, at));
-        else
-            at = &early->next;
-    }
-}
-
 /* In which order slices and finishes come does not matter. */
 static bool tend_early(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out) {
-    struct early *due = NULL;
-    if (!transport->early) return false;
-    pthread_mutex_lock(&transport->lock);
-    for (struct early **at = &transport->early, *early; (early = *at);) {
-        if (now_ns < early->until_ns &&
-            !transfer_ledger_knows(&transport->ledger, *ticket_of(early))) {
-            if (early->until_ns < *wake_out) *wake_out = early->until_ns;
-            at = &early->next;
-            continue;
-        }
-        take_early(transport, at);
-        early->next = due;
-        due = early;
-    }
-    pthread_mutex_unlock(&transport->lock);
+    struct early *due = kv_transport_early_due(transport, now_ns, wake_out);
     if (!due) return false;
     for (struct early *next; due; due = next) {
         next = due->next;
@@ -274,7 +200,7 @@ static bool tend_early(struct kv_transport *transport, int64_t now_ns, int64_t *
             place_slice(due->link, &due->message.slice, &due->fetch, due->rows);
         else
             place_finish(due->link, &due->message.finish);
-        free_early(transport, due);
+        kv_transport_early_free(transport, due);
     }
     return true;
 }
@@ -290,14 +216,15 @@ static ucs_status_t take_slice(struct link *link, const struct kv_wire_message *
         return UCS_OK;
     }
     void *fetch = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV ? data : NULL;
-    if (keep_early(link, message, fetch, data, slice->bytes))
+    if (kv_transport_early_keep(link, message, fetch, data, slice->bytes))
         return fetch ? UCS_INPROGRESS : UCS_OK;
     return place_slice(link, slice, &fetch, data);
 }
 
 static ucs_status_t take_finish(struct link *link, const struct kv_wire_message *message,
                                 void *data, const ucp_am_recv_param_t *param) {
-    if (!keep_early(link, message, NULL, NULL, 0)) place_finish(link, &message->finish);
+    if (!kv_transport_early_keep(link, message, NULL, NULL, 0))
+        place_finish(link, &message->finish);
     return UCS_OK;
 }
 
@@ -310,7 +237,7 @@ static ucs_status_t take_end(struct link *link, const struct kv_wire_message *me
         kv_transport_link_break(link, "a KV sender said that it had received");
         return UCS_OK;
     }
-    kv_transport_receive_forget(link, &end->ticket);
+    kv_transport_early_forget(link, &end->ticket);
     pthread_mutex_lock(&transport->lock);
     transfer_ledger_end_by(&transport->ledger, link->ours ? TRANSFER_OUT : TRANSFER_IN, link->id,
                            end->ticket, (enum transfer_end)end->end, end->reason);

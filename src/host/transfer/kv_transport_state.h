@@ -167,8 +167,19 @@ ucs_status_t kv_transport_receive_open(struct kv_transport *transport);
  * or waited for too long; true if there was any. *wake_out as above. */
 bool kv_transport_receive_tend(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out);
 
+/* ---- kv_transport_early.c: what came before its ticket was known ---- */
+
+/* Keeps a message and its rows, or what fetches them; false: its ticket is known, or there is no
+ * room, and the caller deals with it now. */
+bool kv_transport_early_keep(struct link *link, const struct kv_wire_message *message, void *fetch,
+                             const void *rows, size_t bytes);
+/* Takes off the list what is expected now, or has waited for too long: a list, by `next`. Lowers
+ * *wake_out to when the next of the others has. */
+struct early *kv_transport_early_due(struct kv_transport *transport, int64_t now_ns,
+                                     int64_t *wake_out);
+void kv_transport_early_free(struct kv_transport *transport, struct early *early);
 /* Drops what came early on this link: of one ticket, or (NULL) all. */
-void kv_transport_receive_forget(struct link *link, const struct transfer_ticket *ticket);
+void kv_transport_early_forget(struct link *link, const struct transfer_ticket *ticket);
 
 #endif
 #endif

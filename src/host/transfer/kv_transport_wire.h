@@ -15,8 +15,8 @@
 #ifndef HOST_TRANSFER_KV_TRANSPORT_WIRE_H
 #define HOST_TRANSFER_KV_TRANSPORT_WIRE_H
 
-#include "serving/cache/transfer_ledger.h"
 #include "contract/kv_block.h"
+#include "serving/cache/transfer_ledger.h"
 
 #define KV_WIRE_MAGIC "FATHOMKT"
 #define KV_WIRE_VERSION 1
