@@ -424,8 +424,8 @@ static bool result_valid(struct walk *walk, const struct step_result *result) {
 }
 
 static bool drain_valid(struct walk *walk, const struct record_drain *record) {
-    return record->one_rank <= 1 && record->back <= record->one_rank &&
-           record->dead <= record->one_rank && record->dead + record->back <= 1 &&
+    return record->one_rank <= 1 && record->back <= 1 && record->dead <= record->one_rank &&
+           record->dead + record->back <= 1 &&
            (record->one_rank ? record->rank < LIMIT_RANKS : record->rank == 0) && walk_ends(walk);
 }
 

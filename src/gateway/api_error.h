@@ -31,6 +31,9 @@ bool api_error_set(struct api_error *error, uint32_t http_status, const char *pa
 
 void api_error_no_memory(struct api_error *error);
 
+/* The server is shutting down. */
+void api_error_draining(struct api_error *error);
+
 /* No unit could take the request for too long. */
 void api_error_no_unit(struct api_error *error);
 

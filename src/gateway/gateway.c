@@ -18,6 +18,7 @@
 #define OUTBOX_BYTES_MIN ((size_t)1 << 20)
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
 #define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
+#define DRAIN_NS_DEFAULT ((int64_t)30000000000)
 #define MODEL_NAME_BYTES_MAX 256
 
 static struct gateway_options with_defaults(const struct gateway_options *given) {
@@ -31,6 +32,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
     if (!options.request_bytes) /* each keeps its prompt and its answer; touched when used */
         options.request_bytes = (2 * options.requests_max + (size_t)512) * POOL_CHUNK_BYTES;
     if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
+    if (!options.drain_ns) options.drain_ns = DRAIN_NS_DEFAULT;
     options.outbox_bytes = options.outbox_bytes / 16 * 16;
     options.request_bytes = round_up(options.request_bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
     return options;
@@ -72,6 +74,7 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"role_hold_ns", (uint64_t)o->role_hold_ns, 0, INT64_MAX / 16},
         {"unit_silence_ns", (uint64_t)o->unit_silence_ns, 0, INT64_MAX / 2},
         {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
+        {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
         {"model_name's length", strlen(o->model_name), 1, MODEL_NAME_BYTES_MAX},
         {"version's length", strlen(o->version), 1, 32},
     };
@@ -129,7 +132,7 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
     gateway->version = bytes_of(full.version);
     if (full.accounts) accounts_take(&gateway->accounts, full.accounts);
     gateway->options.accounts = NULL;
-    gateway->started_ns = gateway->queue.retry_ns = MACHINE_NEVER;
+    gateway->started_ns = gateway->queue.retry_ns = gateway->drain_ends_ns = MACHINE_NEVER;
     *gateway_out = gateway;
     return STATUS_OK;
 }
@@ -292,6 +295,24 @@ static enum status receive_lost(struct gateway *gateway, struct unit_id id, int6
     return status;
 }
 
+static void drain(struct gateway *gateway, int64_t now_ns) {
+    if (gateway->draining) return;
+    gateway->draining = true;
+    gateway->drain_ends_ns = now_ns + gateway->options.drain_ns;
+    gateway->queue.wanted = true; /* who waits for a unit that is not there waits no more */
+}
+
+/* Its time is over: whoever still has no answer is told so. */
+static void end_drain(struct gateway *gateway) {
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        struct request *request = &gateway->requests[slot];
+        bool leads = request->state != REQUEST_FREE && request->leader == request;
+        if (leads && answer_shut_down(gateway, request)) return; /* full: again later */
+    }
+    gateway->drain_ends_ns = MACHINE_NEVER;
+    gateway->queue.wanted = true;
+}
+
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
     struct gateway *gateway = self;
     if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = now_ns;
@@ -314,7 +335,7 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     case RECORD_FROM_UNIT:
         return receive_from_unit(gateway, (const struct record_carried *)record, now_ns);
     case RECORD_DRAIN:
-        gateway->draining = true;
+        drain(gateway, now_ns);
         break;
     default:
         check(!"a kind that gateways take");
@@ -324,6 +345,7 @@ static enum status gateway_receive(void *self, const struct record *record, int6
 
 static void gateway_step(void *self, int64_t now_ns) {
     struct gateway *gateway = self;
+    if (now_ns >= gateway->drain_ends_ns) end_drain(gateway);
     dispatch_run(gateway, now_ns);
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         if (gateway->wake_ns[slot] > now_ns) continue;
@@ -335,6 +357,7 @@ static void gateway_step(void *self, int64_t now_ns) {
 static int64_t gateway_next_wake_ns(const void *self) {
     const struct gateway *gateway = self;
     int64_t wake_ns = dispatch_wake_ns(gateway);
+    if (gateway->drain_ends_ns < wake_ns) wake_ns = gateway->drain_ends_ns;
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++)
         if (gateway->wake_ns[slot] < wake_ns) wake_ns = gateway->wake_ns[slot];
     return wake_ns;

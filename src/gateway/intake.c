@@ -426,6 +426,9 @@ enum status intake_settle(struct gateway *gateway, struct request *leader, int64
 
 enum status intake_give_up(struct gateway *gateway, struct request *leader) {
     struct api_error error;
-    api_error_no_unit(&error);
+    if (gateway->draining)
+        api_error_draining(&error);
+    else
+        api_error_no_unit(&error);
     return refuse_late(gateway, leader, &error);
 }

@@ -46,7 +46,8 @@ enum request_ending { /* why the gateway ends it, or has it ended by CANCEL */
                       ENDING_ECHO_TOO_LONG, /* so would what is told of its prompt */
                       ENDING_NO_MEMORY,     /* there is no room to keep that */
                       ENDING_OTHER_FAILED,  /* another choice has no answer, so there is none */
-                      ENDING_NO_UNIT        /* none could take it for too long */
+                      ENDING_NO_UNIT,       /* none could take it for too long */
+                      ENDING_DRAINING       /* the server ends */
 };
 
 struct request {
@@ -146,6 +147,7 @@ struct gateway {
     uint64_t arrivals, resumed_total, handed_over_total;
     int64_t started_ns; /* first event; MACHINE_NEVER before */
     bool draining;
+    int64_t drain_ends_ns; /* what is left then is ended; MACHINE_NEVER */
 };
 
 /* Free slots for a connection's choices, each with an id of its own; the leader, or NULL when the

@@ -18,8 +18,10 @@
 #define REQUESTS_BYTES_MAX ((size_t)64 << 20) /* whole requests that wait for the gateway */
 #define BEHIND_BYTES_MAX ((size_t)32 << 20)   /* records that wait behind a machine */
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
-#define LOAD_NS_MAX ((int64_t)500000000) /* a unit is heard of so often */
-#define RETRY_US 2000                    /* after the wire was full */
+#define LOAD_NS_MAX ((int64_t)500000000)     /* a unit is heard of so often */
+#define RETRY_US 2000                        /* after the wire was full */
+#define FINISH_NS_MAX ((int64_t)35000000000) /* for what has begun; the gateway gives up earlier   \
+                                              */
 
 enum { GATEWAY, UNIT, MACHINE_COUNT };
 
@@ -33,8 +35,9 @@ struct loop {
     struct event_base *base;
     struct http_server *http;
     struct event *terminate, *interrupt, *drain, *reload;
-    struct event *turn; /* runs after the events at hand, once for all of them */
-    struct event *wake; /* at the machines' next wake */
+    struct event *finish_by; /* told to end, it ends then at the latest */
+    struct event *turn;      /* runs after the events at hand, once for all of them */
+    struct event *wake;      /* at the machines' next wake */
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
     struct worker *engine, *tokenizer;
@@ -195,6 +198,7 @@ static void on_wire(void *context, uint32_t number, const struct record *record)
         carry_from_unit(loop, number, record);
         if (record->kind == RECORD_UNIT_HELLO && loop->parts->waits_for_unit) let_clients_in(loop);
     } else {
+        if (record->kind == RECORD_DRAIN && loop->draining) return; /* nobody calls it back */
         if (record->kind == RECORD_SUBMIT)
             request_set_add(&loop->requests, ((const struct record_submit *)record)->request);
         record_queue_force(&loop->inboxes[UNIT], record);
@@ -433,14 +437,31 @@ static void on_tokenizer(evutil_socket_t file, short what, void *context) {
     ask_turn(loop);
 }
 
+static uint32_t count_open(const struct loop *loop) {
+    return loop->http ? http_server_open_exchanges(loop->http) : request_set_count(&loop->requests);
+}
+
+/* A client that does not read, a unit that does not answer, a step that does not end. */
+static void on_finish_by(evutil_socket_t file, short what, void *context) {
+    struct loop *loop = context;
+    fprintf(stderr, "%u requests have not ended in time; %s\n", count_open(loop),
+            loop->http ? "their connections are cut off" : "their gateway has others go on");
+    loop_end(loop, STATUS_OK, NULL);
+}
+
 static void on_signal(evutil_socket_t number, short what, void *context) {
     struct loop *loop = context;
     if (loop->draining) _exit(128 + number);
     loop->draining = true;
-    uint32_t open =
-        loop->http ? http_server_open_exchanges(loop->http) : request_set_count(&loop->requests);
-    if (open)
-        fprintf(stderr, "finishing what has begun (%u open); a second signal ends at once\n", open);
+    int64_t wait_ns = loop->parts->finish_ns_max ? loop->parts->finish_ns_max : FINISH_NS_MAX;
+    if (count_open(loop))
+        fprintf(stderr,
+                "finishing what has begun (%u open), for %.0f s at most; a second signal ends at "
+                "once\n",
+                count_open(loop), (double)wait_ns * 1e-9);
+    struct timeval wait = {(time_t)(wait_ns / 1000000000),
+                           (suseconds_t)(wait_ns % 1000000000 / 1000)};
+    event_add(loop->finish_by, &wait);
     struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
     /* A unit beside its gateway goes on taking what the gateway has let in. */
     int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
@@ -483,10 +504,12 @@ enum status loop_open(const struct http_server_options *http, struct loop **loop
     }
     if (loop->base) {
         loop->retry = evtimer_new(loop->base, on_retry, loop);
+        loop->finish_by = evtimer_new(loop->base, on_finish_by, loop);
         loop->sign = evtimer_new(loop->base, on_sign, loop);
     }
     enum status status = STATUS_OK;
-    if (!loop->base || !loop->turn || !loop->wake || !loop->retry || !loop->sign)
+    if (!loop->base || !loop->turn || !loop->wake || !loop->retry || !loop->finish_by ||
+        !loop->sign)
         status = error_set(error, STATUS_IO, "cannot start the event loop: no memory or files");
     if (!status && http) {
         struct http_server_options options = *http;
@@ -623,6 +646,7 @@ bool loop_close(struct loop *loop) {
     free_event(loop->turn);
     free_event(loop->wake);
     free_event(loop->retry);
+    free_event(loop->finish_by);
     free_event(loop->sign);
     free_event(loop->terminate);
     free_event(loop->interrupt);

@@ -49,6 +49,7 @@ struct loop_parts {
     void *carry_context;      /* of all three; hear and heard where there is carry */
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
+    int64_t finish_ns_max;    /* for what has begun when it is told to end; 0: 35 s */
     /* SIGHUP: what the gateway is to hear; NULL: nothing. Without one SIGHUP ends the process */
     const struct record *(*reload)(void *context);
     void *reload_context;
@@ -58,8 +59,8 @@ struct loop_parts {
     void *ready_context;
 };
 
-/* Serves until SIGTERM or SIGINT: then takes nothing new, answers what has begun, and returns. A
- * second signal ends the process at once. */
+/* Serves until SIGTERM or SIGINT: then takes nothing new, answers what has begun, and returns, with
+ * a line if that took too long. A second signal ends the process at once. */
 enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct error *error);
 
 /* For what else lives in the loop. */

@@ -344,7 +344,9 @@ static void experts_out_of_range_are_refused(void **state) {
     drain->rank = LIMIT_RANKS;
     assert_invalid(drain);
     drain = good_drain();
-    drain->back = 1; /* of no rank */
+    drain->back = 1; /* of the whole unit */
+    assert_true(record_valid(drain, sizeof *drain));
+    drain->back = 2;
     assert_invalid(drain);
     struct record_experts *experts = good_experts();
     experts->layer_balance[2] = 1;

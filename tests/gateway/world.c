@@ -319,6 +319,7 @@ static void carry_one(struct world *world, const struct record *record) {
         break;
     case RECORD_DRAIN:
         world->drains++;
+        world->last_drain = *(const struct record_drain *)record;
         if (world->unit) enqueue(&world->to_unit, record);
         break;
     case RECORD_ROLE:

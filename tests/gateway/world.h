@@ -36,6 +36,7 @@ struct world {
     struct parcel *to_tokenize;
     uint32_t submits, cancels, drains, continues, roles; /* seen so far */
     uint32_t last_role;                                  /* enum unit_role */
+    struct record_drain last_drain;
     uint32_t cancelled_at; /* a bit for each unit that was told a CANCEL; tests may clear it */
     struct record_continue last_continue;
     uint32_t last_continued;  /* its first token */

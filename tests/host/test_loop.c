@@ -44,9 +44,10 @@ enum engine_ends { ENGINE_ENDS_AT_ONCE, ENGINE_ENDS_AFTER_DRAIN, ENGINE_NEVER_EN
 static enum when first_signal;
 static enum engine_ends engine_ends;
 static bool asks, signals_twice;
+static int64_t finish_ns_max;
 
 /* A step of three ranks, of which the second one's row waited for a load that is told later. */
-static bool waits_for_load, load_said;
+static bool waits_for_load, load_asked, load_said;
 static struct loop *loop;
 static struct { uint32_t kind, rank; } heard_in_turn[8];
 static uint32_t heard_count;
@@ -143,6 +144,8 @@ static void say_load(evutil_socket_t file, short what, void *context) {
 static bool heard(void *context, const struct record *answer) {
     const struct step_result *result = (const struct step_result *)answer;
     if (!waits_for_load || result->rank != 1 || load_said) return true;
+    if (load_asked) return false;
+    load_asked = true;
     event_base_once(loop_base(loop), -1, EV_TIMEOUT, say_load, NULL,
                     &(struct timeval){.tv_usec = 20000});
     return false;
@@ -214,11 +217,13 @@ static void run(void) {
         .tokenize = tokenize,
         .carry = carry,
         .heard = heard,
+        .finish_ns_max = finish_ns_max,
         .ready = send_visitor,
     };
     assert_int_equal(loop_run(loop, &parts, &error), STATUS_OK);
-    assert_true(loop_close(loop));
+    bool closed = loop_close(loop);
     pthread_join(visitor, NULL);
+    assert_true(closed == (engine_ends != ENGINE_NEVER_ENDS));
 }
 
 static void a_request_takes_every_route(void **state) {
@@ -266,6 +271,23 @@ static void an_idle_loop_ends(void **state) {
     assert_false(engine_began);
 }
 
+/* The connection of whoever asked is closed. */
+static void a_step_that_never_ends_does_not_hold_the_end_up(void **state) {
+    pid_t child = fork();
+    if (child == 0) {
+        asks = true;
+        first_signal = WHEN_ENGINE_WORKS;
+        engine_ends = ENGINE_NEVER_ENDS;
+        finish_ns_max = 20000000;
+        run();
+        _exit(answer[0] ? 1 : 0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void a_second_signal_ends_the_process(void **state) {
     pid_t child = fork();
     if (child == 0) {
@@ -284,6 +306,7 @@ static void a_second_signal_ends_the_process(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_signal_ends_the_process), /* first: it forks before threads */
+        cmocka_unit_test(a_step_that_never_ends_does_not_hold_the_end_up),
         cmocka_unit_test(a_request_takes_every_route),
         cmocka_unit_test(a_signal_lets_the_begun_answer_finish),
         cmocka_unit_test(a_step_ends_when_its_loads_were_told),
