@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "host/file_limit.h"
 #include "host/http_message.h"
 
 #define LISTEN_BACKLOG 4096 /* the kernel's default of 128 made 5,000 connects take 15 s */
@@ -71,6 +72,7 @@ struct http_server {
     struct event_base *base;
     struct evconnlistener *listener;
     struct event *accept_pause;
+    struct file_shortage shortage;
     int socket;
     char url[URL_BYTES];
     struct connection **slots; /* [connections_max] */
@@ -598,8 +600,7 @@ no_memory:
 static void on_accept_failed(struct evconnlistener *listener, void *context) {
     struct http_server *server = context;
     struct timeval pause = {0, ACCEPT_PAUSE_MS * 1000};
-    fprintf(stderr, "cannot accept a connection: %s; trying again in %d ms\n", strerror(errno),
-            ACCEPT_PAUSE_MS);
+    file_shortage_tell(&server->shortage, server->url, errno);
     evconnlistener_disable(listener);
     event_add(server->accept_pause, &pause);
 }

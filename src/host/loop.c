@@ -6,22 +6,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "host/file_limit.h"
 #include "host/rank_board.h"
 #include "host/record_queue.h"
 #include "host/request_set.h"
 
 #define REQUESTS_BYTES_MAX ((size_t)64 << 20) /* whole requests that wait for the gateway */
 #define BEHIND_BYTES_MAX ((size_t)32 << 20)   /* records that wait behind a machine */
+#define OTHER_FILES 512
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
-#define LOAD_NS_MAX ((int64_t)500000000)     /* a unit is heard of so often */
-#define RETRY_US 2000                        /* after the wire was full */
-#define FINISH_NS_MAX ((int64_t)35000000000) /* for what has begun; the gateway gives up earlier   \
-                                              */
+#define LOAD_NS_MAX ((int64_t)500000000) /* a unit is heard of so often */
+#define RETRY_US 2000                    /* after the wire was full */
+#define FINISH_NS_MAX                                                                              \
+    ((int64_t)35000000000) /* for what has begun; the gateway gives up earlier                     \
+                            */
 
 enum { GATEWAY, UNIT, MACHINE_COUNT };
 
@@ -480,19 +482,18 @@ static void on_reload(evutil_socket_t number, short what, void *context) {
 
 /* ---- life ---- */
 
-static void raise_file_limit(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
+/* Clients do not take the files that units' connections and the KV storage need. libzmq even ends
+ * the process where it cannot take a connection over ipc. */
+static uint32_t clients_max(uint64_t files, uint32_t wanted) {
+    uint64_t others = files / 2 < OTHER_FILES ? files / 2 : OTHER_FILES;
+    return files - others < wanted ? (uint32_t)(files - others) : wanted;
 }
 
 enum status loop_open(const struct http_server_options *http, struct loop **loop_out,
                       struct error *error) {
     struct loop *loop = calloc(1, sizeof *loop);
     if (!loop) return error_set(error, STATUS_NO_MEMORY, "no memory for the event loop");
-    raise_file_limit();
+    uint64_t files = file_limit_raise();
     signal(SIGPIPE, SIG_IGN);
     loop->inboxes[GATEWAY].bytes_max = REQUESTS_BYTES_MAX;
     loop->inboxes[UNIT].bytes_max = BEHIND_BYTES_MAX;
@@ -515,6 +516,7 @@ enum status loop_open(const struct http_server_options *http, struct loop **loop
         struct http_server_options options = *http;
         options.deliver = deliver_from_client;
         options.deliver_context = loop;
+        options.connections_max = clients_max(files, options.connections_max);
         status = http_server_open(&options, loop->base, &loop->http, error);
     }
     if (status)

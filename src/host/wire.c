@@ -10,6 +10,8 @@
  *     sends looks at ZMQ_EVENTS afterwards, and a timer looks now and then.
  *   - Disconnecting a peer of a ROUTER is not in the stable API. A dropped peer is told to leave
  *     (STATE_DROPPED), and is deaf to us from then on.
+ *   - Where files have run out, it tries to accept again and again, without a pause. So a socket
+ * that listens is unbound, and bound again a little later; connections that are there stay.
  *   - A ZAP handler at inproc://zeromq.zap.01, of this context alone, lets keys in.
  */
 #include "host/wire.h"
@@ -18,6 +20,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/machine.h"
+#include "host/file_limit.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -27,6 +30,7 @@
 #include <zmq.h>
 
 #define TICK_MS 250
+#define ACCEPT_PAUSE_MS 100
 #define REOPEN_MS 100
 #define REFUSED_MS 5000 /* a gateway that refuses us is asked so seldom */
 #define SILENT_NS_MAX ((int64_t)10000000000)
@@ -69,6 +73,8 @@ struct wire {
     void *socket, *monitor, *zap;
     struct event *socket_event, *monitor_event, *zap_event; /* of their ZMQ_FDs */
     struct event *tick, *reopen;
+    struct event *rebind; /* pending: it listens to nobody new for a moment */
+    struct file_shortage shortage;
     struct peer *peers; /* [peer_count]; one that connects has one */
     uint32_t peer_count;
     uint32_t last_number;
@@ -369,6 +375,20 @@ static bool next_event(void *monitor, uint16_t *event_out, uint32_t *value_out) 
     return true;
 }
 
+/* Accepting has failed. */
+static void pause_accepting(struct wire *wire, int failure) {
+    if (event_pending(wire->rebind, EV_TIMEOUT, NULL)) return; /* told again of before */
+    file_shortage_tell(&wire->shortage, wire->address, failure);
+    zmq_unbind(wire->socket, wire->address);
+    event_add(wire->rebind, &(struct timeval){.tv_usec = ACCEPT_PAUSE_MS * 1000});
+}
+
+static void on_rebind(evutil_socket_t file, short what, void *context) {
+    struct wire *wire = context;
+    if (zmq_bind(wire->socket, wire->address))
+        event_add(wire->rebind, &(struct timeval){.tv_usec = ACCEPT_PAUSE_MS * 1000});
+}
+
 static void on_monitor(evutil_socket_t file, short what, void *context) {
     struct wire *wire = context;
     uint16_t event;
@@ -383,6 +403,7 @@ static void on_monitor(evutil_socket_t file, short what, void *context) {
             tell(wire, wire->options.listens
                            ? "a connection failed: keys do not match, or only one side has them"
                            : "keys do not match, or only one side has them");
+        if (event == ZMQ_EVENT_ACCEPT_FAILED) pause_accepting(wire, (int)value);
         ended |= event == ZMQ_EVENT_DISCONNECTED;
     }
     if (!ended || wire->ending) return;
@@ -504,7 +525,8 @@ static enum status failed(const struct wire *wire, const char *what, struct erro
 
 static enum status open_sockets(struct wire *wire, struct error *error) {
     const int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                       ZMQ_EVENT_ACCEPT_FAILED;
     char monitor[64];
     static uint32_t count; /* a name once used may still be bound */
     snprintf(monitor, sizeof monitor, MONITOR "-%u", ++count);
@@ -573,7 +595,9 @@ enum status wire_open(const struct wire_options *options, struct event_base *bas
     wire->zmq = zmq_ctx_new();
     wire->tick = evtimer_new(base, on_tick, wire);
     wire->reopen = evtimer_new(base, on_reopen, wire);
-    if (!wire->peers || !wire->buffer || !wire->zmq || !wire->tick || !wire->reopen)
+    wire->rebind = evtimer_new(base, on_rebind, wire);
+    if (!wire->peers || !wire->buffer || !wire->zmq || !wire->tick || !wire->reopen ||
+        !wire->rebind)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a wire");
     if (!status) status = open_zap(wire, error);
     if (!status) status = open_sockets(wire, error);
@@ -592,6 +616,7 @@ void wire_close(struct wire *wire) {
     close_socket(&wire->zap, &wire->zap_event);
     if (wire->tick) event_free(wire->tick);
     if (wire->reopen) event_free(wire->reopen);
+    if (wire->rebind) event_free(wire->rebind);
     if (wire->zmq) zmq_ctx_term(wire->zmq);
     free(wire->peers);
     free(wire->buffer);

@@ -151,13 +151,24 @@ void gateway_side_close(struct gateway_side *side) {
     lazy_memory_free(&side->memory);
 }
 
-/* A file that is wrong changes nothing. */
+/* A file that is wrong changes nothing. A line tells what is new, and nothing else: whoever asks
+ * again and again hears it once. */
 static const struct record *reload_accounts(void *context) {
     struct gateway_side *side = context;
     struct record_accounts *accounts;
     struct error error;
     if (accounts_file_read(side->values->accounts, &accounts, &error)) {
-        fprintf(stderr, "the accounts stay as they were: %s\n", error.text);
+        if (strcmp(error.text, side->accounts_fault.text) != 0)
+            fprintf(stderr, "the accounts stay as they were: %s\n", error.text);
+        side->accounts_fault = error;
+        return NULL;
+    }
+    bool as_before = accounts->record.bytes == side->accounts->record.bytes &&
+                     memcmp(accounts, side->accounts, accounts->record.bytes) == 0;
+    bool was_faulty = side->accounts_fault.text[0] != 0;
+    side->accounts_fault.text[0] = 0;
+    if (as_before && !was_faulty) {
+        free(accounts);
         return NULL;
     }
     free(side->accounts);

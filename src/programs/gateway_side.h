@@ -78,6 +78,7 @@ struct gateway_side {
     struct tokenizer_scratch *scratch;  /* of the tokenizer's thread */
     struct record_tokenized *tokenized; /* of that thread, room for all tokens of a long text */
     struct record_accounts *accounts;   /* as read last; NULL: none */
+    struct error accounts_fault;        /* of the file, when it was read last; empty: none */
     struct lazy_memory text_memory, memory;
     char name[256]; /* of the model, as served */
 };

@@ -16,7 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -440,6 +442,51 @@ static void waits_with_clients_beyond_its_limit(void **state) {
         close(clients[i]);
 }
 
+/* The files that are open now, and `more`. */
+static struct rlimit allow_files(rlim_t more) {
+    struct rlimit before, limit;
+    int lowest = dup(0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = (struct rlimit){(rlim_t)lowest + more, before.rlim_max};
+    close(lowest);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return before;
+}
+
+static size_t count_lines(FILE *said, const char *what) {
+    char line[512];
+    size_t count = 0;
+    rewind(said);
+    while (fgets(line, sizeof line, said))
+        count += strstr(line, what) != NULL;
+    return count;
+}
+
+/* Who cannot be taken waits, for one line and without turning the processor; later they are. */
+static void waits_with_clients_while_files_are_short(void **state) {
+    int clients[6], own_errors = dup(STDERR_FILENO);
+    FILE *said = tmpfile();
+    for (int i = 0; i < 6; i++)
+        clients[i] = connect_client();
+    struct rlimit before = allow_files(2);
+    dup2(fileno(said), STDERR_FILENO);
+    clock_t began = clock();
+    pump(1000);
+    clock_t used = clock() - began;
+    dup2(own_errors, STDERR_FILENO);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    close(own_errors);
+    assert_int_equal(count_lines(said, ""), 1);
+    assert_int_equal(count_lines(said, "Too many open files"), 1);
+    assert_true(used < CLOCKS_PER_SEC / 2);
+    fclose(said);
+    for (int i = 0; i < 6; i++) {
+        say(clients[i], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_non_null(strstr(hear(clients[i], "<p>page"), "200 OK"));
+        close(clients[i]);
+    }
+}
+
 static void says_why_an_address_is_wrong(void **state) {
     struct http_server_options options;
     struct http_server *other;
@@ -471,6 +518,7 @@ int main(void) {
         CASE(asks_for_bodies_that_wait_for_it),
         CASE(is_busy_when_the_gateway_is),
         CASE(waits_with_clients_beyond_its_limit),
+        CASE(waits_with_clients_while_files_are_short),
         CASE(says_why_an_address_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
