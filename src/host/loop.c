@@ -301,8 +301,7 @@ static bool may_feed(struct loop *loop, int which) {
     if (which == UNIT && has_machine(loop, GATEWAY))
         return record_queue_has_room(&loop->inboxes[GATEWAY]);
     if (which == UNIT) return !loop->peer_count || record_queue_has_room(&loop->peers[0].waiting);
-    return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX &&
-           (!loop->tokenizer || worker_waiting_bytes(loop->tokenizer) < BEHIND_BYTES_MAX);
+    return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX; /* the tokenizer has one text at most */
 }
 
 /* Gives the machine what waits for it. True if there was anything. */
