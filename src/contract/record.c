@@ -101,12 +101,14 @@ static bool stream_data_valid(struct walk *walk, const struct record_stream_data
 
 static bool tokenize_valid(struct walk *walk, const struct record_tokenize *record) {
     walk_tail(walk, record->text_bytes);
-    return request_valid(record->request) && record->parse_special <= 1 && walk_ends(walk);
+    return request_valid(record->request) && record->parse_special <= 1 && record->reserved == 0 &&
+           walk_ends(walk);
 }
 
 static bool tokenized_valid(struct walk *walk, const struct record_tokenized *record) {
     walk_tail(walk, (uint64_t)record->token_count * sizeof(uint32_t));
-    return request_valid(record->request) && record->reserved == 0 && walk_ends(walk);
+    return request_valid(record->request) && (record->too_many == 0 || record->token_count == 0) &&
+           walk_ends(walk);
 }
 
 static bool account_valid(const struct account *account) {

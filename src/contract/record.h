@@ -235,14 +235,17 @@ struct record_tokenize {
     struct request_id request;
     uint32_t text_bytes;
     uint32_t parse_special; /* 1: added tokens in the text are recognized */
+    uint32_t tokens_max;    /* more are of no use */
+    uint32_t reserved;      /* zero */
 };
 
-/* Tail: uint32_t tokens[token_count]. No token at all: the text could not be tokenized. */
+/* One for each TOKENIZE. Tail: uint32_t tokens[token_count]. No token at all: the text could not be
+ * tokenized, or has more than tokens_max. */
 struct record_tokenized {
     struct record record;
     struct request_id request;
     uint32_t token_count;
-    uint32_t reserved;
+    uint32_t too_many; /* without a token: it has so many at least, more than tokens_max; else 0 */
 };
 
 /* JOINED: a unit has connected; its hello follows. LOST: its connection has ended, its process has

@@ -31,6 +31,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
         options.outbox_bytes = RECORD_BYTES_MAX;
     if (!options.request_bytes) /* each keeps its prompt and its answer; touched when used */
         options.request_bytes = (2 * options.requests_max + (size_t)512) * POOL_CHUNK_BYTES;
+    if (!options.texts_bytes) options.texts_bytes = 4 * options.body_bytes_max;
     if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
     if (!options.drain_ns) options.drain_ns = DRAIN_NS_DEFAULT;
     options.outbox_bytes = options.outbox_bytes / 16 * 16;
@@ -47,10 +48,10 @@ size_t gateway_memory_bytes(const struct gateway_options *options) {
     struct gateway_options full = with_defaults(options);
     size_t per_request = sizeof(struct request) + sizeof(int64_t) + sizeof(uint32_t);
     size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
-    return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes + scratch_bytes(&full) +
-           tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request +
-           fleet_bytes() + prefix_affinity_bytes(full.prefix_blocks) +
-           accounts_bytes(full.requests_max) + 512;
+    return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes +
+           texts_memory_bytes(&full) + scratch_bytes(&full) + tokenizer +
+           2 * map_bytes(full.requests_max) + full.requests_max * per_request + fleet_bytes() +
+           prefix_affinity_bytes(full.prefix_blocks) + accounts_bytes(full.requests_max) + 512;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -68,6 +69,7 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"stop_token_count", o->stop_token_count, 0, LIMIT_STOP_TOKENS},
         {"body_bytes_max", o->body_bytes_max, 1024, RECORD_BYTES_MAX / 2},
         {"inline_text_bytes", o->inline_text_bytes, 1, RECORD_BYTES_MAX / 8},
+        {"texts_bytes", o->texts_bytes, 1, (uint64_t)1 << 40},
         {"outbox_bytes", o->outbox_bytes, OUTBOX_BYTES_MIN, RECORD_BYTES_MAX},
         {"keep_alive_ns", (uint64_t)o->keep_alive_ns, 1, INT64_MAX / 2},
         {"prefix_blocks", o->prefix_blocks ? o->prefix_blocks : 4, 4, 1 << 24},
@@ -91,13 +93,14 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     const struct gateway_options *o = &gateway->options;
     void *pool = arena_take(arena, o->request_bytes);
     void *scratch = arena_take(arena, scratch_bytes(o));
+    void *texts = arena_take(arena, texts_memory_bytes(o));
     gateway->outbox = (struct outbox){.memory = arena_take(arena, o->outbox_bytes),
                                       .capacity = (uint32_t)o->outbox_bytes};
     gateway->requests = arena_take_zeroed(arena, o->requests_max * sizeof *gateway->requests);
     gateway->wake_ns = arena_take(arena, o->requests_max * sizeof *gateway->wake_ns);
     gateway->free_slots = arena_take(arena, o->requests_max * sizeof *gateway->free_slots);
-    if (!pool || !scratch || !gateway->outbox.memory || !gateway->requests || !gateway->wake_ns ||
-        !gateway->free_slots)
+    if (!pool || !scratch || !texts || !gateway->outbox.memory || !gateway->requests ||
+        !gateway->wake_ns || !gateway->free_slots)
         return STATUS_NO_MEMORY;
     pool_open(&gateway->pool, pool, o->request_bytes);
     arena_over(&gateway->scratch, scratch, scratch_bytes(o));
@@ -106,6 +109,7 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
         gateway->wake_ns[i] = MACHINE_NEVER;
         arena_open(&gateway->requests[i].arena, &gateway->pool);
     }
+    texts_open(gateway, texts);
     if (o->tokenizer) {
         gateway->tokenizer_scratch = tokenizer_scratch_create(arena, o->inline_text_bytes);
         if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
@@ -347,6 +351,7 @@ static void gateway_step(void *self, int64_t now_ns) {
     struct gateway *gateway = self;
     if (now_ns >= gateway->drain_ends_ns) end_drain(gateway);
     dispatch_run(gateway, now_ns);
+    texts_run(gateway);
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         if (gateway->wake_ns[slot] > now_ns) continue;
         if (answer_keep_alive(gateway, &gateway->requests[slot])) return; /* full: again later */
@@ -356,7 +361,7 @@ static void gateway_step(void *self, int64_t now_ns) {
 
 static int64_t gateway_next_wake_ns(const void *self) {
     const struct gateway *gateway = self;
-    int64_t wake_ns = dispatch_wake_ns(gateway);
+    int64_t wake_ns = texts_want(gateway) ? 0 : dispatch_wake_ns(gateway);
     if (gateway->drain_ends_ns < wake_ns) wake_ns = gateway->drain_ends_ns;
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++)
         if (gateway->wake_ns[slot] < wake_ns) wake_ns = gateway->wake_ns[slot];
@@ -443,6 +448,7 @@ void gateway_audit(const struct gateway *gateway) {
     for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)
         audit_unit(gateway, unit);
     audit_queue(gateway);
+    texts_audit(gateway);
     check(held == gateway->held_count && gateway->by_id.count == held);
     check(gateway->by_connection.count == connected);
     if (held == 0) check(gateway->pool.free_count == gateway->pool.chunk_count);

@@ -43,7 +43,8 @@ struct gateway_options {
 
     uint32_t requests_max;    /* requests alive at the same time; 1..LIMIT_GATEWAY_REQUESTS */
     size_t body_bytes_max;    /* longer ones get 413; 0: 8 MiB */
-    size_t inline_text_bytes; /* longer texts go out as TOKENIZE; 0: 16 KiB */
+    size_t inline_text_bytes; /* longer texts go out as TOKENIZE, one at a time; 0: 16 KiB */
+    size_t texts_bytes;       /* memory for those that wait to; 0: four bodies */
     size_t request_bytes;     /* memory for all requests' answers; 0: a default by requests_max */
     size_t outbox_bytes;      /* 0: a default by body_bytes_max; at least 1 MiB */
     uint32_t prefix_blocks; /* prompts go where their beginning was computed of late: so many blocks

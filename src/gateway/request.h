@@ -26,6 +26,7 @@
 #include "gateway/gateway.h"
 #include "gateway/metrics.h"
 #include "gateway/receipt.h"
+#include "gateway/texts.h"
 #include "policy/choose_roles.h"
 
 enum request_state {
@@ -111,6 +112,7 @@ struct request {
     struct token_list tokens;         /* all of the answer, unless memory ran out */
     size_t tokens_json_bytes;         /* they need at most so many in the answer */
     const struct stop_strings *stops; /* in arena; NULL: none */
+    struct waiting_text waiting_text; /* leader */
     struct arena arena;
 };
 
@@ -142,6 +144,7 @@ struct gateway {
     uint64_t role_changes_total;     /* by policy, not by order */
     struct prefix_affinity affinity; /* which unit has which prompts' beginnings */
     struct request_queue queue;
+    struct texts texts;
     uint64_t
         unit_choices[UNITS_REASON_COUNT]; /* a request that waits counts once for each reason */
     uint64_t arrivals, resumed_total, handed_over_total;

@@ -15,8 +15,10 @@
 #include "host/record_queue.h"
 #include "host/request_set.h"
 
-#define REQUESTS_BYTES_MAX ((size_t)64 << 20) /* whole requests that wait for the gateway */
-#define BEHIND_BYTES_MAX ((size_t)32 << 20)   /* records that wait behind a machine */
+#define REQUESTS_BYTES_MAX ((size_t)64 << 20)  /* whole requests that wait for the gateway */
+#define LARGE_BYTES_MAX ((size_t)256 << 20)    /* ... and the large ones among them */
+#define BEHIND_BYTES_MAX ((size_t)32 << 20)    /* records that wait behind a machine */
+#define LARGE_REQUEST_BYTES ((size_t)16 << 10) /* reading it takes longer than other records do */
 #define OTHER_FILES 512
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
 #define LOAD_NS_MAX ((int64_t)500000000) /* a unit is heard of so often */
@@ -42,6 +44,7 @@ struct loop {
     struct event *wake;      /* at the machines' next wake */
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
+    struct record_queue large; /* clients' requests: the gateway gets one of them in a turn */
     struct worker *engine, *tokenizer;
     struct record_queue answers; /* the engine's, that the unit is not told yet */
     struct event *engine_answers, *tokenizer_answers;
@@ -307,8 +310,7 @@ static bool may_feed(struct loop *loop, int which) {
     if (which == UNIT && has_machine(loop, GATEWAY))
         return record_queue_has_room(&loop->inboxes[GATEWAY]);
     if (which == UNIT) return !loop->peer_count || record_queue_has_room(&loop->peers[0].waiting);
-    return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX &&
-           (!loop->tokenizer || worker_waiting_bytes(loop->tokenizer) < BEHIND_BYTES_MAX);
+    return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX; /* the tokenizer has one text at most */
 }
 
 /* Gives the machine what waits for it. True if there was anything. */
@@ -346,6 +348,10 @@ static bool run_machine(struct loop *loop, int which) {
     return moved;
 }
 
+static bool may_give_large(const struct loop *loop) {
+    return record_queue_first(&loop->large) && !record_queue_first(&loop->inboxes[GATEWAY]);
+}
+
 static void plan_wake(struct loop *loop) {
     int64_t wake = MACHINE_NEVER;
     for (int i = 0; i < MACHINE_COUNT; i++) {
@@ -353,6 +359,7 @@ static void plan_wake(struct loop *loop) {
         int64_t own = loop->machines[i].next_wake_ns(loop->machines[i].self);
         if (own < wake) wake = own;
     }
+    if (may_give_large(loop)) wake = 0;
     if (wake == MACHINE_NEVER) {
         event_del(loop->wake);
         return;
@@ -366,7 +373,7 @@ static void plan_wake(struct loop *loop) {
 
 static bool nothing_is_left(const struct loop *loop) {
     if (has_machine(loop, GATEWAY))
-        return !record_queue_first(&loop->inboxes[GATEWAY]) &&
+        return !record_queue_first(&loop->inboxes[GATEWAY]) && !record_queue_first(&loop->large) &&
                http_server_open_exchanges(loop->http) == 0;
     return !record_queue_first(&loop->inboxes[UNIT]) && request_set_count(&loop->requests) == 0 &&
            (!loop->peer_count || !record_queue_first(&loop->peers[0].waiting));
@@ -376,27 +383,40 @@ static bool is_done(const struct loop *loop) {
     return loop->ended || (loop->draining && nothing_is_left(loop));
 }
 
-static void on_turn(evutil_socket_t file, short what, void *context) {
-    struct loop *loop = context;
+static void run_machines(struct loop *loop) {
     bool moved;
     do {
         moved = run_machine(loop, GATEWAY);
         moved |= run_machine(loop, UNIT);
     } while (moved);
+}
+
+/* Between two large requests there is time for whatever else has come. */
+static void on_turn(evutil_socket_t file, short what, void *context) {
+    struct loop *loop = context;
+    run_machines(loop);
+    if (may_give_large(loop)) {
+        record_queue_move(&loop->large, &loop->inboxes[GATEWAY]);
+        run_machines(loop);
+    }
+    event_base_update_cache_time(loop->base); /* timers that begin now begin now */
     if (loop->wire) wire_resume(loop->wire);
     plan_wake(loop);
 }
 
 /* ---- events ---- */
 
+/* CLIENT_GONE: at most one for each request that was taken. */
 static enum status deliver_from_client(void *context, const struct record *record) {
     struct loop *loop = context;
     struct record_queue *inbox = &loop->inboxes[GATEWAY];
+    bool large = record->bytes >= LARGE_REQUEST_BYTES;
     if (record->kind == RECORD_CLIENT_REQUEST) {
-        enum status status = record_queue_put(inbox, record);
+        enum status status = record_queue_put(large ? &loop->large : inbox, record);
         if (status) return status;
-    } else {
-        record_queue_force(inbox, record); /* at most one for each request that was taken */
+    } else if (!record_queue_drop_request(
+                   &loop->large, ((const struct record_client_gone *)record)->connection)) {
+        record_queue_force(inbox, record);
     }
     ask_turn(loop);
     return STATUS_OK;
@@ -496,6 +516,7 @@ enum status loop_open(const struct http_server_options *http, struct loop **loop
     uint64_t files = file_limit_raise();
     signal(SIGPIPE, SIG_IGN);
     loop->inboxes[GATEWAY].bytes_max = REQUESTS_BYTES_MAX;
+    loop->large.bytes_max = LARGE_BYTES_MAX;
     loop->inboxes[UNIT].bytes_max = BEHIND_BYTES_MAX;
     loop->answers.bytes_max = SIZE_MAX; /* those of one step, and of what moves beside it */
     loop->base = event_base_new();
@@ -642,6 +663,7 @@ bool loop_close(struct loop *loop) {
     record_queue_clear(&loop->load);
     record_queue_clear(&loop->experts);
     record_queue_clear(&loop->answers);
+    record_queue_clear(&loop->large);
     request_set_close(&loop->requests);
     for (int i = 0; i < MACHINE_COUNT; i++)
         record_queue_clear(&loop->inboxes[i]);

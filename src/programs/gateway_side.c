@@ -23,16 +23,20 @@ static void tokenize(void *context, struct worker *worker, const struct record *
     const size_t head_bytes = record_tail(sizeof(struct record_tokenized));
     struct record_tokenized *answer = side->tokenized;
     struct bytes text = {(const char *)record + record_tail(sizeof *request), request->text_bytes};
-    size_t count = 0;
+    size_t most =
+        request->tokens_max < LONG_TEXT_BYTES_MAX ? request->tokens_max : LONG_TEXT_BYTES_MAX;
+    size_t count = 0, too_many = 0;
     enum status status =
-        tokenizer_encode(side->text.tokenizer, side->scratch, text, request->parse_special,
-                         (uint32_t *)((char *)answer + head_bytes), LONG_TEXT_BYTES_MAX, &count);
+        tokenizer_encode_within(side->text.tokenizer, side->scratch, text, request->parse_special,
+                                (uint32_t *)((char *)answer + head_bytes), most, &count);
+    if (status == STATUS_FULL) too_many = count;
     if (status) count = 0; /* says that it cannot be done */
     *answer = (struct record_tokenized){
         .record = {RECORD_VERSION, RECORD_TOKENIZED,
                    (uint32_t)record_tail(head_bytes + count * sizeof(uint32_t))},
         .request = request->request,
         .token_count = (uint32_t)count,
+        .too_many = (uint32_t)too_many,
     };
     worker_answer(worker, &answer->record);
 }

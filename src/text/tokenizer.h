@@ -60,6 +60,17 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
                              struct bytes text, bool parse_special, uint32_t *ids, size_t capacity,
                              size_t *count_out) MUST_USE;
 
+/* No encoding of `text` has fewer tokens: bytes that stand in short tokens only need many. One pass
+ * over the text, far faster than encoding it. 0 for an empty text alone. */
+size_t tokenizer_count_min(const struct tokenizer *tokenizer, struct bytes text);
+
+/* As tokenizer_encode, but stops as soon as it is sure that the ids are more than `capacity`: then
+ * STATUS_FULL, *count_out is a number of ids that it has at least, and `ids` is of no use. */
+enum status tokenizer_encode_within(const struct tokenizer *tokenizer,
+                                    struct tokenizer_scratch *scratch, struct bytes text,
+                                    bool parse_special, uint32_t *ids, size_t capacity,
+                                    size_t *count_out) MUST_USE;
+
 /* Text of the ids, invalid UTF-8 replaced by U+FFFD. Ids without bytes vanish, and so do special
  * ones if `skip_special`. STATUS_FULL: capacity is short; *count_out is then the bytes needed, and
  * nothing useful is in out. */

@@ -469,6 +469,12 @@ static void fields_out_of_range_are_refused(void **state) {
     struct record_tokenized *tokenized = good_tokenized();
     tokenized->token_count = 0x40000001; /* times 4 it would wrap to 4 in 32 bits */
     assert_invalid(tokenized);
+    tokenized = good_tokenized();
+    tokenized->too_many = 9; /* and yet there are tokens */
+    assert_invalid(tokenized);
+    struct record_tokenize *tokenize = good_tokenize();
+    tokenize->reserved = 1;
+    assert_invalid(tokenize);
     struct record_submit *submit = good_submit();
     submit->sampling.temperature = -1;
     assert_invalid(submit);

@@ -458,11 +458,16 @@ bool world_tokenize(struct world *world) {
     struct arena arena;
     arena_over(&arena, memory, bytes);
     struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, text.count);
-    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, text, asked->parse_special, ids,
-                                      text.count + 1, &count),
-                     STATUS_OK);
+    enum status status = tokenizer_encode_within(
+        world->tokenizer, scratch, text, asked->parse_special, ids,
+        asked->tokens_max < text.count ? asked->tokens_max : text.count, &count);
+    assert_true(status == STATUS_OK || status == STATUS_FULL);
+    uint32_t too_many = status ? (uint32_t)count : 0;
+    if (status) count = 0;
     struct record_tokenized *done = make(RECORD_TOKENIZED, sizeof *done + count * sizeof *ids);
     done->request = asked->request;
+    done->too_many = too_many;
+    world->last_tokenized = asked->request;
     done->token_count = (uint32_t)count;
     memcpy(record_tail_at(done, sizeof *done), ids, count * sizeof *ids);
     world_tell_gateway(world, done);

@@ -162,6 +162,71 @@ static void test_takes_long_words(void **state) {
     }
 }
 
+/* What is said of a text before it is encoded holds for it, and is no idle word: the tightest of
+ * texts, one long token again and again, has exactly as many tokens as the bound says, or nearly.
+ */
+static void test_bounds_the_count_from_below(void **state) {
+    static char text[8192];
+    uint64_t random = 5;
+    for (int round = 0; round < 3000; round++) {
+        size_t bytes = test_random_text(&random, test_random(&random) % 200, text);
+        if (round % 3 == 0) /* a long run of one of its bytes, where tokens are long */
+            for (size_t end = bytes + 300; bytes < end; bytes++)
+                text[bytes] = " -=a0\n"[round % 6];
+        struct bytes whole = {text, bytes};
+        size_t count = encode(tiny, whole, round % 2), least = tokenizer_count_min(tiny, whole);
+        if (least > count) fail_msg("at least %zu, but there are %zu", least, count);
+        assert_int_equal(least == 0, bytes == 0);
+    }
+    size_t bytes = 0;
+    while (bytes < 4000) {
+        memcpy(text + bytes, " instrumentality", 16);
+        bytes += 16;
+    }
+    size_t count = encode(tiny, (struct bytes){text, bytes}, true);
+    assert_int_equal(count, bytes / 16);
+    assert_true(tokenizer_count_min(tiny, (struct bytes){text, bytes}) > count / 2);
+    assert_true(tokenizer_count_min(tiny, BYTES_LITERAL("<｜begin▁of▁sentence｜>")) == 1);
+}
+
+/* An added token whose text is longer than the bytes it is decoded to counts as the text. */
+static void test_bounds_count_added_texts(void **state) {
+    struct tokenizer *tokenizer = small((struct test_parts){
+        .vocab = ",\"ĠĠĠĠ\":256", .added = "{\"id\":256,\"content\":\"ĠĠĠĠ\"}"});
+    struct bytes text = BYTES_LITERAL("ĠĠĠĠĠĠĠĠ");
+    assert_int_equal(encode(tokenizer, text, true), 2);
+    assert_true(tokenizer_count_min(tokenizer, text) <= 2);
+}
+
+/* Encoding within a limit is encoding, until the limit is sure to be passed. */
+static void test_stops_at_its_limit(void **state) {
+    static char text[8192];
+    static uint32_t within[8192];
+    uint64_t random = 6;
+    for (int round = 0; round < 2000; round++) {
+        size_t bytes = test_random_text(&random, 1 + test_random(&random) % 200, text), got = 0;
+        if (round % 4 == 0) {
+            memcpy(text + bytes, "<think><｜User｜>", 17);
+            bytes += 17;
+        }
+        if (round % 5 == 0)
+            for (size_t end = bytes + 100; bytes < end; bytes++)
+                text[bytes] = 'x'; /* one long word */
+        struct bytes whole = {text, bytes};
+        size_t count = encode(tiny, whole, true), limit = test_random(&random) % (count + 3);
+        enum status status =
+            tokenizer_encode_within(tiny, scratch, whole, true, within, limit, &got);
+        if (count <= limit) {
+            assert_int_equal(status, STATUS_OK);
+            assert_int_equal(got, count);
+            assert_memory_equal(within, ids, count * sizeof *ids);
+        } else {
+            assert_int_equal(status, STATUS_FULL);
+            assert_true(got > limit && got <= count);
+        }
+    }
+}
+
 static void test_skips_special_tokens_only(void **state) {
     const uint32_t some[] = {0, 4083, 'a', 1, 999999};
     size_t count = 0;
@@ -256,6 +321,9 @@ int main(void) {
         cmocka_unit_test(test_says_how_much_room_it_needs),
         cmocka_unit_test(test_refuses_more_than_its_scratch),
         cmocka_unit_test(test_takes_long_words),
+        cmocka_unit_test(test_bounds_the_count_from_below),
+        cmocka_unit_test(test_bounds_count_added_texts),
+        cmocka_unit_test(test_stops_at_its_limit),
         cmocka_unit_test(test_skips_special_tokens_only),
         cmocka_unit_test(test_refuses_what_it_cannot_do),
         cmocka_unit_test(test_refuses_what_is_no_tokenizer),
