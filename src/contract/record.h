@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/limits.h"
 #include "contract/ids.h"
 
@@ -229,13 +230,23 @@ struct record_stream_end {
     struct connection_id connection;
 };
 
-/* Long text is tokenized by the host, on a thread of its own. Tail: text. */
+/* Long text is tokenized by the host, on a thread of its own. Tails: text, struct text_span
+ * plain[plain_count]: where no added token is recognized (text/tokenizer.h), in order, none empty,
+ * none beyond the text. */
 struct record_tokenize {
     struct record record;
     struct request_id request;
     uint32_t text_bytes;
-    uint32_t parse_special; /* 1: added tokens in the text are recognized */
+    uint32_t plain_count;
 };
+
+/* Offset of the spans behind `text_bytes` of text. */
+static inline size_t tokenize_plain_at(uint32_t text_bytes) {
+    return record_tail(record_tail(sizeof(struct record_tokenize)) + text_bytes);
+}
+static inline const struct text_span *tokenize_plain(const struct record_tokenize *record) {
+    return (const void *)((const char *)record + tokenize_plain_at(record->text_bytes));
+}
 
 /* Tail: uint32_t tokens[token_count]. No token at all: the text could not be tokenized. */
 struct record_tokenized {

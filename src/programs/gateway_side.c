@@ -23,9 +23,10 @@ static void tokenize(void *context, struct worker *worker, const struct record *
     const size_t head_bytes = record_tail(sizeof(struct record_tokenized));
     struct record_tokenized *answer = side->tokenized;
     struct bytes text = {(const char *)record + record_tail(sizeof *request), request->text_bytes};
+    struct plain_text plain = {tokenize_plain(request), request->plain_count};
     size_t count = 0;
     enum status status =
-        tokenizer_encode(side->text.tokenizer, side->scratch, text, request->parse_special,
+        tokenizer_encode(side->text.tokenizer, side->scratch, text, plain,
                          (uint32_t *)((char *)answer + head_bytes), LONG_TEXT_BYTES_MAX, &count);
     if (status) count = 0; /* says that it cannot be done */
     *answer = (struct record_tokenized){
@@ -86,6 +87,7 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
     struct gateway_options gateway = {
         .tokenizer = text->tokenizer,
         .chat_template = text->chat_template.present ? &text->chat_template : NULL,
+        .content_specials = strcmp(side->values->content_specials, "on") == 0,
         .model_name = side->name,
         .model_created = (int64_t)time(NULL),
         .version = FATHOM_VERSION,

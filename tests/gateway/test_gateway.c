@@ -154,9 +154,9 @@ static uint32_t encode(const struct world *world, const char *text, uint32_t *id
     size_t count;
     arena_over(&arena, memory, sizeof memory);
     struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 4096);
-    assert_int_equal(
-        tokenizer_encode(world->tokenizer, scratch, bytes_of(text), true, ids, 4096, &count),
-        STATUS_OK);
+    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, bytes_of(text), plain_text_nowhere,
+                                      ids, 4096, &count),
+                     STATUS_OK);
     return (uint32_t)count;
 }
 

@@ -457,9 +457,11 @@ bool world_tokenize(struct world *world) {
     struct arena arena;
     arena_over(&arena, memory, bytes);
     struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, text.count);
-    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, text, asked->parse_special, ids,
-                                      text.count + 1, &count),
-                     STATUS_OK);
+    assert_int_equal(
+        tokenizer_encode(world->tokenizer, scratch, text,
+                         (struct plain_text){tokenize_plain(asked), asked->plain_count}, ids,
+                         text.count + 1, &count),
+        STATUS_OK);
     struct record_tokenized *done = make(RECORD_TOKENIZED, sizeof *done + count * sizeof *ids);
     done->request = asked->request;
     done->token_count = (uint32_t)count;
