@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/check.h"
-#include "host/file.h"
+#include "base/file.h"
 #include "text/tokenizer.h"
 
 #define PASSES 5

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/tree.h"
-#include "host/file.h"
 
 #define TOKENIZER_BYTES_MAX ((size_t)256 << 20)
 #define CONFIG_BYTES_MAX ((size_t)4 << 20)

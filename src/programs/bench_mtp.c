@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "base/tree.h"
 #include "host/engine.h"
-#include "host/file.h"
 #include "host/model_text.h"
 #include "policy/speculate.h"
 #include "programs/bench.h"

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
-#include "host/file.h"
+#include "base/file.h"
 #include "host/model_text.h"
 
 static char directory[64];
