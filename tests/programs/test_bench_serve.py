@@ -111,6 +111,17 @@ def some_clients_leave(url):
     assert 0 < cancelled <= result["left"], (cancelled, result)
 
 
+def marks_lie_on_their_curves(chart):
+    """Each panel's p50 and p99 are points of its curve, also where a few requests make the curve."""
+    curves = [[tuple(map(float, point.split(","))) for point in line.get("points").split()]
+              for line in chart.findall(".//{*}polyline")[:3]]
+    marks = [(float(mark.get("cx")), float(mark.get("cy"))) for mark in chart.findall(".//{*}circle")]
+    assert len(marks) == 6, marks
+    for i, mark in enumerate(marks):
+        assert mark in curves[i // 2], (mark, curves[i // 2])
+        assert all(a[0] <= b[0] and a[1] >= b[1] for a, b in zip(curves[i // 2], curves[i // 2][1:]))
+
+
 def traces_are_played(url):
     with tempfile.TemporaryDirectory() as folder:
         azure, mooncake = os.path.join(folder, "a.csv"), os.path.join(folder, "m.jsonl")
@@ -129,6 +140,7 @@ def traces_are_played(url):
         assert result["seconds"] >= 7 / 20, result
         chart = xml.etree.ElementTree.parse(os.path.join(folder, "c.svg")).getroot()
         assert len(chart.findall(".//{*}polyline")) == 5
+        marks_lie_on_their_curves(chart)
         result = figures(url, "--trace", mooncake, "--max-prompt", "600", "--max-output", "4")
         sane(result, 4)
         assert (result["prompt_tokens"], result["output_tokens"]) == (2400, 16), result
