@@ -298,6 +298,22 @@ def failures_are_counted_by_kind():
     assert result["errors"]["in_stream"]["first"] == "engine lost", result
 
 
+async def say_only_the_end(number, writer):
+    """An answer of one token without text: its end alone, then usage; the third has no token at all."""
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":%d}}\n\n' % (number % 3 < 2)
+    if number % 3 == 1:
+        usage = b""
+    writer.write(HEAD + chunk(LAST) + chunk(usage + DONE) + b"0\r\n\r\n")
+    return True
+
+
+def answers_without_text_are_answers():
+    with Invented(say_only_the_end) as server:
+        result = figures(server.url, "--requests", "9", "--concurrency", "1", "--output-tokens", "1", code=1)
+    assert result["errors"] == {"broken": {"count": 3, "first": "the answer has no tokens"}}, result
+    assert result["output_tokens"] == 6 and result["ttft_seconds"]["count"] == 6, result
+
+
 async def close_behind_each(number, writer):
     writer.write(HEAD + chunk(TOKEN + LAST + DONE) + b"0\r\n\r\n")
     await writer.drain()
@@ -351,6 +367,7 @@ def a_thousand_streams_at_a_time():
 
 our_server()
 failures_are_counted_by_kind()
+answers_without_text_are_answers()
 a_server_that_closes_its_connections_is_no_failure()
 silence_ends()
 a_thousand_streams_at_a_time()
