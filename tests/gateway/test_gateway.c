@@ -258,7 +258,7 @@ static void metrics_add_up(void **state) {
         "fathom_kv_pages{state=\"free\"} 64\n",
         "fathom_kv_pages{state=\"held\"} 0\n",
         "fathom_kv_pages{state=\"cached\"} 0\n",
-        "fathom_kv_pages_total 64\n",
+        "fathom_kv_pages_capacity 64\n",
         "fathom_uptime_seconds 1.500000\n",
         "fathom_info{model=\"tiny-r1\",version=\"0.1.0\",numerics=\"test.v1\"} 1\n",
     };
