@@ -101,8 +101,14 @@ static bool stream_data_valid(struct walk *walk, const struct record_stream_data
 
 static bool tokenize_valid(struct walk *walk, const struct record_tokenize *record) {
     walk_tail(walk, record->text_bytes);
-    return request_valid(record->request) && record->parse_special <= 1 && record->reserved == 0 &&
-           walk_ends(walk);
+    walk_tail(walk, (uint64_t)record->plain_count * sizeof(struct text_span));
+    if (!request_valid(record->request) || record->reserved || !walk_ends(walk)) return false;
+    const struct text_span *plain = tokenize_plain(record);
+    for (uint32_t i = 0, last = 0; i < record->plain_count; last = plain[i++].end)
+        if (plain[i].start < last || plain[i].end <= plain[i].start ||
+            plain[i].end > record->text_bytes)
+            return false;
+    return true;
 }
 
 static bool tokenized_valid(struct walk *walk, const struct record_tokenized *record) {

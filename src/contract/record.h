@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/limits.h"
 #include "contract/ids.h"
 
@@ -229,15 +230,25 @@ struct record_stream_end {
     struct connection_id connection;
 };
 
-/* Long text is tokenized by the host, on a thread of its own. Tail: text. */
+/* Long text is tokenized by the host, on a thread of its own. Tails: text, struct text_span
+ * plain[plain_count]: where no added token is recognized (text/tokenizer.h), in order, none empty,
+ * none beyond the text. */
 struct record_tokenize {
     struct record record;
     struct request_id request;
     uint32_t text_bytes;
-    uint32_t parse_special; /* 1: added tokens in the text are recognized */
-    uint32_t tokens_max;    /* more are of no use */
-    uint32_t reserved;      /* zero */
+    uint32_t plain_count;
+    uint32_t tokens_max; /* more are of no use */
+    uint32_t reserved;   /* zero */
 };
+
+/* Offset of the spans behind `text_bytes` of text. */
+static inline size_t tokenize_plain_at(uint32_t text_bytes) {
+    return record_tail(record_tail(sizeof(struct record_tokenize)) + text_bytes);
+}
+static inline const struct text_span *tokenize_plain(const struct record_tokenize *record) {
+    return (const void *)((const char *)record + tokenize_plain_at(record->text_bytes));
+}
 
 /* One for each TOKENIZE. Tail: uint32_t tokens[token_count]. No token at all: the text could not be
  * tokenized, or has more than tokens_max. */

@@ -169,27 +169,37 @@ static enum status refuse_busy(struct api_error *error) {
 
 /* Too long to be tokenized here and now: the host does it. */
 static enum status send_to_tokenize(struct gateway *gateway, struct request *request,
-                                    struct bytes text, bool parse_special,
+                                    struct bytes text, struct plain_text plain,
                                     struct api_error *error) {
     size_t tokens_min = tokenizer_count_min(gateway->options.tokenizer, text);
     enum status status = fit_text(gateway, request, tokens_min, error);
-    if (!status) status = texts_take(gateway, request, text, parse_special);
+    if (!status) status = texts_take(gateway, request, text, plain);
     if (status == STATUS_TOO_LARGE) return refuse_size(error);
     return status == STATUS_NO_MEMORY ? refuse_busy(error) : status;
 }
 
-/* Added tokens are recognized in plain prompts too, as Hugging Face's tokenizers do by default. */
 static enum status take_text(struct gateway *gateway, struct request *request, struct bytes text,
-                             int64_t now_ns, struct api_error *error) {
+                             struct plain_text plain, int64_t now_ns, struct api_error *error) {
     if (text.count > gateway->options.inline_text_bytes)
-        return send_to_tokenize(gateway, request, text, true, error);
+        return send_to_tokenize(gateway, request, text, plain, error);
     uint32_t *ids = arena_take(&gateway->scratch, (text.count + 1) * sizeof *ids);
     size_t count;
     if (!ids) return refuse_memory(error);
-    if (tokenizer_encode(gateway->options.tokenizer, gateway->tokenizer_scratch, text, true, ids,
+    if (tokenizer_encode(gateway->options.tokenizer, gateway->tokenizer_scratch, text, plain, ids,
                          text.count + 1, &count))
         return refuse(error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
     return submit(gateway, request, ids, count, now_ns, error);
+}
+
+/* Room for the rendering, once it is measured. */
+static bool take_rendering(struct gateway *gateway, struct chat_rendering *rendering) {
+    rendering->capacity = rendering->count;
+    rendering->text = arena_take(&gateway->scratch, rendering->capacity);
+    if (gateway->options.content_specials) return rendering->text != NULL;
+    rendering->content_capacity = rendering->content_count;
+    rendering->contents =
+        arena_take(&gateway->scratch, (rendering->content_capacity + 1) * sizeof(struct text_span));
+    return rendering->text && rendering->contents;
 }
 
 static enum status take_chat(struct gateway *gateway, struct request *request,
@@ -203,20 +213,21 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
             "/v1/completions.");
     struct chat_rendering rendering = {0};
     struct error reason = {0};
-    enum status status = chat_template_render(
-        chat_template, parsed->messages, parsed->message_count, true, NULL, 0, &rendering, &reason);
-    char *text = NULL;
+    enum status status = chat_template_render(chat_template, parsed->messages,
+                                              parsed->message_count, true, &rendering, &reason);
     if (status == STATUS_FULL) {
-        text = arena_take(&gateway->scratch, rendering.count);
-        if (!text) return refuse_memory(error);
+        if (!take_rendering(gateway, &rendering)) return refuse_memory(error);
         status = chat_template_render(chat_template, parsed->messages, parsed->message_count, true,
-                                      text, rendering.count, &rendering, &reason);
+                                      &rendering, &reason);
     }
     if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
     request->mode = rendering.stream;
     token_stream_open(&request->words, gateway->options.tokenizer, request->stops, request->mode);
-    return take_text(gateway, request, (struct bytes){text ? text : "", rendering.count}, now_ns,
-                     error);
+    struct plain_text plain = {rendering.contents,
+                               rendering.contents ? rendering.content_count : 0};
+    return take_text(gateway, request,
+                     (struct bytes){rendering.text ? rendering.text : "", rendering.count}, plain,
+                     now_ns, error);
 }
 
 /* ---- plain prompts -------------------------------------------------------------------------- */
@@ -264,7 +275,8 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
             error, 400, "prompt", "no_tokenizer",
             "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
     request->has_bos = options->prepend_bos;
-    return take_text(gateway, request, parsed->prompt_text, now_ns, error);
+    /* Added tokens are recognized here, as Hugging Face's tokenizers do by default. */
+    return take_text(gateway, request, parsed->prompt_text, plain_text_nowhere, now_ns, error);
 }
 
 /* ---- the doors ------------------------------------------------------------------------------ */

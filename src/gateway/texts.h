@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "contract/record.h"
+#include "text/tokenizer.h"
 
 struct gateway;
 struct gateway_options;
@@ -16,8 +17,9 @@ struct request;
 struct waiting_text { /* of a request's leader */
     struct arena arena;
     struct bytes text;
+    struct plain_text plain; /* of text; in the arena, too */
     uint64_t turn;
-    bool waits, parse_special;
+    bool waits;
     struct request *next;
 };
 
@@ -41,7 +43,7 @@ void texts_open(struct gateway *gateway, void *memory);
 /* The request's text goes to the tokenizer, now or later; it is TOKENIZING from now on. FULL: the
  * outbox is, nothing is done. TOO_LARGE: no outbox could take it. NO_MEMORY: too much waits. */
 enum status texts_take(struct gateway *gateway, struct request *leader, struct bytes text,
-                       bool parse_special) MUST_USE;
+                       struct plain_text plain) MUST_USE;
 
 /* The tokenizer has answered. */
 void texts_heard(struct gateway *gateway);

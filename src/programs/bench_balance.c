@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "cache/prefix_affinity.h"
-#include "host/file.h"
 #include "programs/bench.h"
 #include "programs/load_trace.h"
 #include "simulate/hardware.h"

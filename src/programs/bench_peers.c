@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/json_writer.h"
 #include "base/tree.h"
-#include "host/file.h"
 #include "model/shape.h"
 #include "programs/bench.h"
 #include "programs/child.h"

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/random.h"
 #include "base/tree.h"
-#include "host/file.h"
 #include "programs/bench.h"
 #include "programs/load.h"
 #include "programs/load_chart.h"

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/limits.h"
-#include "host/file.h"
 #include "policy/balance_experts.h"
 #include "policy/balance_keep.h"
 #include "policy/balance_traffic.h"

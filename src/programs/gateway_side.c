@@ -23,11 +23,12 @@ static void tokenize(void *context, struct worker *worker, const struct record *
     const size_t head_bytes = record_tail(sizeof(struct record_tokenized));
     struct record_tokenized *answer = side->tokenized;
     struct bytes text = {(const char *)record + record_tail(sizeof *request), request->text_bytes};
+    struct plain_text plain = {tokenize_plain(request), request->plain_count};
     size_t most =
         request->tokens_max < LONG_TEXT_BYTES_MAX ? request->tokens_max : LONG_TEXT_BYTES_MAX;
     size_t count = 0, too_many = 0;
     enum status status =
-        tokenizer_encode_within(side->text.tokenizer, side->scratch, text, request->parse_special,
+        tokenizer_encode_within(side->text.tokenizer, side->scratch, text, plain,
                                 (uint32_t *)((char *)answer + head_bytes), most, &count);
     if (status == STATUS_FULL) too_many = count;
     if (status) count = 0; /* says that it cannot be done */
@@ -90,6 +91,7 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
     struct gateway_options gateway = {
         .tokenizer = text->tokenizer,
         .chat_template = text->chat_template.present ? &text->chat_template : NULL,
+        .content_specials = strcmp(side->values->content_specials, "on") == 0,
         .model_name = side->name,
         .model_created = (int64_t)time(NULL),
         .version = FATHOM_VERSION,

@@ -15,7 +15,7 @@ struct gateway_side_values {
     uint64_t port;
     const char *host, *served_name, *allow_origin, *accounts;
     uint64_t prefix_blocks;
-    const char *roles;
+    const char *roles, *content_specials;
     double role_seconds;
 };
 
@@ -65,7 +65,7 @@ struct gateway_side_values {
              "a YAML file of accounts and their API keys (docs/api.md); read again on SIGHUP. "    \
              "Everybody may ask if not given",                                                     \
          .offset = offsetof(owner, gateway.accounts)},                                             \
-    {                                                                                              \
+        CONTENT_SPECIALS_OPTION(owner, gateway.content_specials), {                                \
         .name = "allow-origin", .type = OPTION_TEXT,                                               \
         .help = "let pages of this origin use the API (CORS); * for any. None if not given",       \
         .offset = offsetof(owner, gateway.allow_origin)                                            \

@@ -9,8 +9,8 @@
 #include "programs/rank_job.h"
 
 #include "base/check.h"
+#include "base/file.h"
 #include "exchange/ranks.h"
-#include "host/file.h"
 #include "host/file_limit.h"
 #include "host/private_room.h"
 #ifdef FATHOM_SERVING

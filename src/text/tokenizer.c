@@ -223,9 +223,14 @@ struct tokenizer_scratch *tokenizer_scratch_create(struct arena *arena, size_t t
     return complete ? scratch : NULL;
 }
 
+const struct plain_text plain_text_nowhere = {NULL, 0};
+const struct plain_text plain_text_everywhere = {&(const struct text_span){0, UINT32_MAX}, 1};
+
 struct encoding {
     const struct tokenizer *tokenizer;
     struct tokenizer_scratch *scratch;
+    const char *text; /* all of it: plain spans are offsets from here */
+    struct plain_text plain;
     uint32_t *ids;
     size_t capacity, count;
     const char *end; /* of the text; NULL: all ids are counted, also beyond the capacity */
@@ -317,13 +322,44 @@ static bool encode_segment(struct encoding *encoding, struct bytes text) {
                           put_word, encoding);
 }
 
+/* The first plain span that ends behind `at`. */
+static size_t span_behind(const struct plain_text *plain, size_t at) {
+    size_t low = 0, high = plain->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (plain->spans[middle].end > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The first added token at or after `from`. Each part of the text that is not plain is searched as
+ * if it were all: bytes of a plain one neither complete a token nor hide a shorter one. */
+static bool find_added(const struct encoding *encoding, enum added_group group, struct bytes text,
+                       size_t from, struct added_match *out) {
+    const struct plain_text *plain = &encoding->plain;
+    size_t base = (size_t)(text.data - encoding->text);
+    for (size_t i = span_behind(plain, base + from); from < text.count; i++) {
+        size_t start = i < plain->count ? plain->spans[i].start : SIZE_MAX;
+        size_t end = start < base + text.count ? start : base + text.count;
+        if (end > base + from &&
+            added_tokens_find(&encoding->tokenizer->added, group,
+                              (struct bytes){text.data, end - base}, from, out))
+            return true;
+        if (end == base + text.count) return false;
+        if (plain->spans[i].end > base + from) from = plain->spans[i].end - base;
+    }
+    return false;
+}
+
 /* Cuts the text at the added tokens of one group after the other. */
 static bool encode_around(struct encoding *encoding, struct bytes text, int group) {
     if (group == ADDED_GROUP_COUNT) return encode_segment(encoding, text);
     struct added_match match = {0};
     size_t done = 0;
-    while (added_tokens_find(&encoding->tokenizer->added, (enum added_group)group, text, done,
-                             &match)) {
+    while (find_added(encoding, (enum added_group)group, text, done, &match)) {
         struct bytes before = {text.data + done, match.start - done};
         if (!encode_around(encoding, before, group + 1)) return false;
         if (!may_fit(encoding, (struct bytes){text.data + match.start, 1})) return false;
@@ -334,10 +370,12 @@ static bool encode_around(struct encoding *encoding, struct bytes text, int grou
 }
 
 static enum status encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                          struct bytes text, bool parse_special, bool within, uint32_t *ids,
+                          struct bytes text, struct plain_text plain, bool within, uint32_t *ids,
                           size_t capacity, size_t *count_out) {
     size_t repaired = text.count;
+    bool everywhere = plain.count == 1 && plain.spans->start == 0 && plain.spans->end >= text.count;
     if (utf8_valid_prefix(text) < text.count) {
+        if (plain.count > 0 && !everywhere) return STATUS_INVALID;
         if (utf8_repair(text, scratch->repaired, scratch->text_bytes_max, &repaired))
             return STATUS_TOO_LARGE;
         text = (struct bytes){scratch->repaired, repaired};
@@ -347,25 +385,30 @@ static enum status encode(const struct tokenizer *tokenizer, struct tokenizer_sc
         memset(scratch->cache, 0, CACHE_ENTRIES * sizeof *scratch->cache);
         scratch->identity = tokenizer->identity;
     }
-    struct encoding encoding = {
-        tokenizer, scratch, ids, capacity, 0, within ? text.data + text.count : NULL, false};
-    bool whole = encode_around(&encoding, text, parse_special ? 0 : ADDED_GROUP_COUNT);
+    struct encoding encoding = {.tokenizer = tokenizer,
+                                .scratch = scratch,
+                                .text = text.data,
+                                .plain = plain,
+                                .ids = ids,
+                                .capacity = capacity,
+                                .end = within ? text.data + text.count : NULL};
+    bool whole = encode_around(&encoding, text, everywhere ? ADDED_GROUP_COUNT : 0);
     if (!whole && !encoding.stopped) return STATUS_TOO_LARGE;
     *count_out = encoding.count;
     return encoding.count <= capacity ? STATUS_OK : STATUS_FULL;
 }
 
 enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                             struct bytes text, bool parse_special, uint32_t *ids, size_t capacity,
-                             size_t *count_out) {
-    return encode(tokenizer, scratch, text, parse_special, false, ids, capacity, count_out);
+                             struct bytes text, struct plain_text plain, uint32_t *ids,
+                             size_t capacity, size_t *count_out) {
+    return encode(tokenizer, scratch, text, plain, false, ids, capacity, count_out);
 }
 
 enum status tokenizer_encode_within(const struct tokenizer *tokenizer,
                                     struct tokenizer_scratch *scratch, struct bytes text,
-                                    bool parse_special, uint32_t *ids, size_t capacity,
+                                    struct plain_text plain, uint32_t *ids, size_t capacity,
                                     size_t *count_out) {
-    return encode(tokenizer, scratch, text, parse_special, true, ids, capacity, count_out);
+    return encode(tokenizer, scratch, text, plain, true, ids, capacity, count_out);
 }
 
 /* --- decoding --- */

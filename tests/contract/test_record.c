@@ -61,9 +61,11 @@ static void *good_stream_data(void) {
 }
 
 static void *good_tokenize(void) {
-    struct record_tokenize *r = make(RECORD_TOKENIZE, sizeof *r + 4);
+    static const struct text_span plain[2] = {{0, 1}, {1, 4}};
+    struct record_tokenize *r = make(RECORD_TOKENIZE, tokenize_plain_at(4) + sizeof plain);
     r->text_bytes = 4;
-    r->parse_special = 1;
+    r->plain_count = 2;
+    memcpy((char *)r + tokenize_plain_at(4), plain, sizeof plain);
     return r;
 }
 
@@ -385,6 +387,20 @@ static void what_units_say_of_requests_is_in_range(void **state) {
     finished = good_finished();
     finished->work.transfer_ns = -1;
     assert_invalid(finished);
+}
+
+static void plain_spans_lie_in_the_text(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        struct record_tokenize *tokenize = good_tokenize();
+        struct text_span *plain = (void *)((char *)tokenize + tokenize_plain_at(4));
+        if (i == 0) plain[1].end = 5;   /* beyond it */
+        if (i == 1) plain[1].start = 0; /* not in order */
+        if (i == 2) plain[0].end = 0;   /* empty */
+        if (i == 3) plain[1].end = 0;   /* backwards */
+        if (i == 4) tokenize->plain_count = UINT32_MAX;
+        assert_invalid(tokenize);
+    }
 }
 
 static void scores_are_of_tokens_that_are_there(void **state) {
@@ -785,6 +801,7 @@ int main(void) {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),
         cmocka_unit_test(what_units_say_of_requests_is_in_range),
+        cmocka_unit_test(plain_spans_lie_in_the_text),
         cmocka_unit_test(scores_are_of_tokens_that_are_there),
         cmocka_unit_test(accounts_are_whole),
         cmocka_unit_test(fields_out_of_range_are_refused),

@@ -599,7 +599,7 @@ static void the_fleet_is_told(void **state) {
                 value == 15);
     assert_true(metric_of(world, "\nfathom_requests_running ") == 7);
     assert_true(metric_of(world, "\nfathom_kv_pages{state=\"held\"} ") == 21);
-    assert_true(metric_of(world, "\nfathom_kv_pages_total ") == 200);
+    assert_true(metric_of(world, "\nfathom_kv_pages_capacity ") == 200);
     assert_true(metric_of(world, "\nfathom_kv_loads_in_step_total{end=\"whole\"} ") == 300);
     assert_true(metric_of(world, "\nfathom_kv_loads_in_step_total{end=\"lost\"} ") == 21);
     assert_true(metric_of(world, "\nfathom_units{state=\"serving\"} ") == 2);

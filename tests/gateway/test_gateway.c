@@ -154,9 +154,9 @@ static uint32_t encode(const struct world *world, const char *text, uint32_t *id
     size_t count;
     arena_over(&arena, memory, sizeof memory);
     struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 4096);
-    assert_int_equal(
-        tokenizer_encode(world->tokenizer, scratch, bytes_of(text), true, ids, 4096, &count),
-        STATUS_OK);
+    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, bytes_of(text), plain_text_nowhere,
+                                      ids, 4096, &count),
+                     STATUS_OK);
     return (uint32_t)count;
 }
 
@@ -258,7 +258,7 @@ static void metrics_add_up(void **state) {
         "fathom_kv_pages{state=\"free\"} 64\n",
         "fathom_kv_pages{state=\"held\"} 0\n",
         "fathom_kv_pages{state=\"cached\"} 0\n",
-        "fathom_kv_pages_total 64\n",
+        "fathom_kv_pages_capacity 64\n",
         "fathom_uptime_seconds 1.500000\n",
         "fathom_info{model=\"tiny-r1\",version=\"0.1.0\",numerics=\"test.v1\"} 1\n",
     };

@@ -459,7 +459,8 @@ bool world_tokenize(struct world *world) {
     arena_over(&arena, memory, bytes);
     struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, text.count);
     enum status status = tokenizer_encode_within(
-        world->tokenizer, scratch, text, asked->parse_special, ids,
+        world->tokenizer, scratch, text,
+        (struct plain_text){tokenize_plain(asked), asked->plain_count}, ids,
         asked->tokens_max < text.count ? asked->tokens_max : text.count, &count);
     assert_true(status == STATUS_OK || status == STATUS_FULL);
     uint32_t too_many = status ? (uint32_t)count : 0;

@@ -70,10 +70,12 @@ class Server(Process):
     def open(self, path, body=None):
         return open_url(self.url + path, body)
 
-    def metrics(self):
+    def metrics_text(self):
         with self.open("/metrics") as answer:
-            return {name: float(value)
-                    for name, value in re.findall(r"^(\S+) (\S+)$", answer.read().decode(), re.M)}
+            return answer.read().decode()
+
+    def metrics(self):
+        return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", self.metrics_text(), re.M)}
 
     def units(self):
         """The pids of each unit's ranks."""

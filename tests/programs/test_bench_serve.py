@@ -111,6 +111,17 @@ def some_clients_leave(url):
     assert 0 < cancelled <= result["left"], (cancelled, result)
 
 
+def marks_lie_on_their_curves(chart):
+    """Each panel's p50 and p99 are points of its curve, also where a few requests make the curve."""
+    curves = [[tuple(map(float, point.split(","))) for point in line.get("points").split()]
+              for line in chart.findall(".//{*}polyline")[:3]]
+    marks = [(float(mark.get("cx")), float(mark.get("cy"))) for mark in chart.findall(".//{*}circle")]
+    assert len(marks) == 6, marks
+    for i, mark in enumerate(marks):
+        assert mark in curves[i // 2], (mark, curves[i // 2])
+        assert all(a[0] <= b[0] and a[1] >= b[1] for a, b in zip(curves[i // 2], curves[i // 2][1:]))
+
+
 def traces_are_played(url):
     with tempfile.TemporaryDirectory() as folder:
         azure, mooncake = os.path.join(folder, "a.csv"), os.path.join(folder, "m.jsonl")
@@ -129,6 +140,7 @@ def traces_are_played(url):
         assert result["seconds"] >= 7 / 20, result
         chart = xml.etree.ElementTree.parse(os.path.join(folder, "c.svg")).getroot()
         assert len(chart.findall(".//{*}polyline")) == 5
+        marks_lie_on_their_curves(chart)
         result = figures(url, "--trace", mooncake, "--max-prompt", "600", "--max-output", "4")
         sane(result, 4)
         assert (result["prompt_tokens"], result["output_tokens"]) == (2400, 16), result
@@ -286,6 +298,22 @@ def failures_are_counted_by_kind():
     assert result["errors"]["in_stream"]["first"] == "engine lost", result
 
 
+async def say_only_the_end(number, writer):
+    """An answer of one token without text: its end alone, then usage; the third has no token at all."""
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":%d}}\n\n' % (number % 3 < 2)
+    if number % 3 == 1:
+        usage = b""
+    writer.write(HEAD + chunk(LAST) + chunk(usage + DONE) + b"0\r\n\r\n")
+    return True
+
+
+def answers_without_text_are_answers():
+    with Invented(say_only_the_end) as server:
+        result = figures(server.url, "--requests", "9", "--concurrency", "1", "--output-tokens", "1", code=1)
+    assert result["errors"] == {"broken": {"count": 3, "first": "the answer has no tokens"}}, result
+    assert result["output_tokens"] == 6 and result["ttft_seconds"]["count"] == 6, result
+
+
 async def close_behind_each(number, writer):
     writer.write(HEAD + chunk(TOKEN + LAST + DONE) + b"0\r\n\r\n")
     await writer.drain()
@@ -339,6 +367,7 @@ def a_thousand_streams_at_a_time():
 
 our_server()
 failures_are_counted_by_kind()
+answers_without_text_are_answers()
 a_server_that_closes_its_connections_is_no_failure()
 silence_ends()
 a_thousand_streams_at_a_time()

@@ -3,9 +3,11 @@
 """test_commands.py FATHOM: what every command of the binary promises: --help on stdout with exit code 0, a
 wrong command line on stderr with 2 and a cure, results that cannot be written with 1."""
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 
 fathom = sys.argv[1]
 failures = []
@@ -65,6 +67,21 @@ def check_device(every_option):
         expect(["serve", "--units", "2", "--device", "cuda"], 1, r"\A\Z", "no CUDA engine yet")
 
 
+def check_fifos(commands):
+    """Files given by name are refused, not waited for, where they are FIFOs that nobody writes to."""
+    with tempfile.TemporaryDirectory() as folder:
+        fifo = folder + "/f"
+        os.mkfifo(fifo)
+        rows = [("trace", "report", fifo), ("make-checkpoint", folder + "/x", "--shape", fifo)]
+        if "serve" in commands:
+            rows += [("serve", "--port", "0", "--config", fifo), ("serve", "--port", "0", "--accounts", fifo),
+                     ("unit", "--connect", "tcp://127.0.0.1:9", "--wire-key", fifo, "--wire-gateway", fifo),
+                     ("eplb", "--load", fifo), ("bench", "serve", "http://127.0.0.1:1", "--trace", fifo),
+                     ("bench", "balance", fifo), ("bench", "mtp", "--from", fifo)]
+        for row in rows:
+            expect(row, 2 if "--config" in row else 1, r"\A\Z", r"expected a regular file, found a FIFO.*\n\Z")
+
+
 def main():
     expect([], 2, r"\A\Z", "usage: fathom COMMAND")
     expect(["help"], 0, "usage: fathom COMMAND", r"\A\Z")
@@ -89,6 +106,7 @@ def main():
     assert len(commands) >= 2 and "version" in commands, commands
     every_option = run("inspect", "options")[1]
     check_device(every_option)
+    check_fifos(commands)
     groups = {}
     for command in commands:
         subjects = commands_of(run(command, "--help")[1]) if command in ("inspect", "bench") else []

@@ -74,7 +74,7 @@ def pages(seen, state):
 
 def pages_add_up(seen):
     total = sum(pages(seen, state) for state in ("free", "held", "cached"))
-    assert total == seen["fathom_kv_pages_total"] > 0, seen
+    assert total == seen["fathom_kv_pages_capacity"] > 0, seen
 
 
 def watch(url, server, clients):

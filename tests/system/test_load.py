@@ -89,7 +89,7 @@ async def check(server, port):
         last = await metrics(port)
     assert seen == {"answered": REQUESTS - REQUESTS // 10, "left": REQUESTS // 10}, seen
     pages = sum(last['fathom_kv_pages{state="%s"}' % state] for state in ("free", "cached"))
-    assert pages == last["fathom_kv_pages_total"] > 0, last
+    assert pages == last["fathom_kv_pages_capacity"] > 0, last
     cancelled = last["fathom_requests_cancelled_total"]  # an answer may end before its client has left
     assert 0 < cancelled <= seen["left"], last
     ended = sum(value for name, value in last.items() if name.startswith("fathom_requests_ended_total"))

@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/tree.h"
-#include "host/file.h"
 #include "text/tokenizer.h"
 
 #include "../keep.h"

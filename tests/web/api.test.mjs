@@ -278,7 +278,7 @@ test('models, health and metrics', async () => {
   const metrics = parseMetrics(await response.text());
   assert.equal(metrics['fathom_kv_pages{state="free"}'] + metrics['fathom_kv_pages{state="held"}'] +
     metrics['fathom_kv_pages{state="cached"}'],
-    metrics.fathom_kv_pages_total);
+    metrics.fathom_kv_pages_capacity);
 });
 
 test('64 streams at once, each its own answer', async () => {
