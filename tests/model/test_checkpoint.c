@@ -88,7 +88,8 @@ static void poke(const char *directory, const char *name, uint64_t offset, const
 static void committed_checkpoints_open(void **state) {
     static const char *const names[] = {
         "tests/golden/v3-fp8-odd-noq-g1-noyarn", "tests/golden/v2lite-softmax-greedy-yarn",
-        "tests/golden/v3-bf16-negbias-dense0-mtp", "models/tiny-r1"};
+        "tests/golden/v3-bf16-negbias-dense0-mtp", "tests/golden/v3-fp8-yarn-g8-mtp-sharded",
+        "models/tiny-r1"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         char path[1024];
         format_text(path, sizeof path, "%s/%s", source_root, names[i]);
