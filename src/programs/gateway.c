@@ -52,9 +52,9 @@ static const struct option gateway_rows[] = {
 const struct option_table gateway_options[1] = {
     {.command = "gateway",
      .arguments = "",
-     .description =
-         "Serves what its units compute: the OpenAI-compatible API under /v1, a chat page "
-         "at /.",
+     .description = "Serves what its units compute: chats and text completions in OpenAI's form "
+                    "under /v1, a chat page "
+                    "at /.",
      .options = gateway_rows,
      .option_count = ARRAY_COUNT(gateway_rows)},
 };

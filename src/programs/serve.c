@@ -65,7 +65,8 @@ static const struct option serve_rows[] = {
 const struct option_table serve_options[1] = {
     {.command = "serve",
      .arguments = "",
-     .description = "Serves a model: the OpenAI-compatible API under /v1, a chat page at /.",
+     .description =
+         "Serves a model: chats and text completions in OpenAI's form under /v1, a chat page at /.",
      .options = serve_rows,
      .option_count = ARRAY_COUNT(serve_rows)},
 };

@@ -43,6 +43,12 @@ def check_bench_kernels():
     if code != 0 or err or len(report["kernels"]) != 1 or report["kernels"][0]["seconds"] <= 0 or \
             min(limit[name] for limit in report["limits"] for name in ("fma_gflops", "read_gbytes")) <= 0:
         failures.append("bench kernels reports nothing sensible: %d %s %s" % (code, out, err))
+    code, out, err = run("bench", "kernels", "--filter", "expert_gate", "--rows", "1,3", "--warm", "--runs", "1",
+                         "--threads", "1", "--cpu-mask", "avx2", "--json")
+    rows = [(line["type"], line["m"]) for line in json.loads(out)["kernels"]]
+    if code != 0 or rows != [("fp8", 1), ("fp8", 3), ("bf16", 1), ("bf16", 3)]:
+        failures.append("bench kernels measured other rows: %s" % rows)
+    expect(["bench", "kernels", "--rows", "513"], 1, r"\A\Z", "--rows")
 
 
 NEEDED = {"unit": ["--connect", "ipc:///nonexistent"], "generate": ["--tokens", "5"],
