@@ -51,6 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check(refusal.status == 0 || (refusal.status >= 400 && refusal.status < 600));
         check((refusal.status == 0) == (refusal.message == NULL));
         check_inside(head.path, text, head_bytes);
+        check_inside(head.host, text, head_bytes);
+        check_inside(head.content_type, text, head_bytes);
         check_inside(head.authorization, text, head_bytes);
         check_inside(head.origin, text, head_bytes);
         check_inside(head.if_none_match, text, head_bytes);
