@@ -31,7 +31,7 @@ struct peer {
 
 struct loop {
     struct event_base *base;
-    struct http_server *http;
+    struct http_server *http[HTTP_LISTENER_COUNT]; /* those of a gateway, or none */
     struct event *terminate, *interrupt, *drain, *reload;
     struct event *turn; /* runs after the events at hand, once for all of them */
     struct event *wake; /* at the machines' next wake */
@@ -113,15 +113,30 @@ static void keep_last(struct record_queue *queue, const struct record *record) {
 static void say_ready(struct loop *loop) {
     if (loop->is_ready) return;
     loop->is_ready = true;
-    if (loop->parts->ready)
-        loop->parts->ready(loop->parts->ready_context,
-                           loop->http ? http_server_url(loop->http) : NULL);
+    const char *urls[HTTP_LISTENER_COUNT] = {NULL};
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) urls[i] = http_server_url(loop->http[i]);
+    if (loop->parts->ready) loop->parts->ready(loop->parts->ready_context, urls);
+}
+
+static enum status start_http(struct loop *loop, struct error *error) {
+    enum status status = STATUS_OK;
+    for (int i = 0; i < HTTP_LISTENER_COUNT && !status; i++)
+        if (loop->http[i]) status = http_server_start(loop->http[i], error);
+    return status;
+}
+
+static uint32_t open_exchanges(const struct loop *loop) {
+    uint32_t open = 0;
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) open += http_server_open_exchanges(loop->http[i]);
+    return open;
 }
 
 static void let_clients_in(struct loop *loop) {
     if (loop->is_ready) return;
     struct error error;
-    enum status status = http_server_start(loop->http, &error);
+    enum status status = start_http(loop, &error);
     if (status)
         loop_end(loop, status, &error);
     else
@@ -260,7 +275,8 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_STREAM_BEGIN:
     case RECORD_STREAM_DATA:
     case RECORD_STREAM_END:
-        http_server_perform(loop->http, record);
+        for (int i = 0; i < HTTP_LISTENER_COUNT; i++) /* one of them knows the connection */
+            if (loop->http[i]) http_server_perform(loop->http[i], record);
         break;
     case RECORD_TOKENIZE:
         worker_give(loop->tokenizer, record);
@@ -360,8 +376,7 @@ static void plan_wake(struct loop *loop) {
 
 static bool nothing_is_left(const struct loop *loop) {
     if (has_machine(loop, GATEWAY))
-        return !record_queue_first(&loop->inboxes[GATEWAY]) &&
-               http_server_open_exchanges(loop->http) == 0;
+        return !record_queue_first(&loop->inboxes[GATEWAY]) && open_exchanges(loop) == 0;
     return !record_queue_first(&loop->inboxes[UNIT]) && request_set_count(&loop->requests) == 0 &&
            (!loop->peer_count || !record_queue_first(&loop->peers[0].waiting));
 }
@@ -437,8 +452,7 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     struct loop *loop = context;
     if (loop->draining) _exit(128 + number);
     loop->draining = true;
-    uint32_t open =
-        loop->http ? http_server_open_exchanges(loop->http) : request_set_count(&loop->requests);
+    uint32_t open = loop->http[0] ? open_exchanges(loop) : request_set_count(&loop->requests);
     if (open)
         fprintf(stderr, "finishing what has begun (%u open); a second signal ends at once\n", open);
     struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
@@ -446,7 +460,8 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
     if (has_machine(loop, first)) /* else it supervises others, who are told by their signal */
         record_queue_force(&loop->inboxes[first], &drain.record);
-    if (loop->http) http_server_drain(loop->http);
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) http_server_drain(loop->http[i]);
     ask_turn(loop);
 }
 
@@ -467,8 +482,27 @@ static void raise_file_limit(void) {
     }
 }
 
-enum status loop_open(const struct http_server_options *http, struct loop **loop_out,
-                      struct error *error) {
+/* Runs between records: the gateway is at rest. */
+static enum admission admit(void *context, const struct record_client_request *head) {
+    const struct loop_parts *parts = ((struct loop *)context)->parts;
+    return parts->admit ? parts->admit(parts->admit_context, head) : ADMISSION_STRANGER;
+}
+
+static enum status open_http(struct loop *loop, const struct http_server_options *http,
+                             uint32_t http_count, struct error *error) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < http_count && !status; i++) {
+        struct http_server_options options = http[i];
+        options.deliver = deliver_from_client;
+        options.admit = admit;
+        options.deliver_context = options.admit_context = loop;
+        status = http_server_open(&options, loop->base, &loop->http[i], error);
+    }
+    return status;
+}
+
+enum status loop_open(const struct http_server_options *http, uint32_t http_count,
+                      struct loop **loop_out, struct error *error) {
     struct loop *loop = calloc(1, sizeof *loop);
     if (!loop) return error_set(error, STATUS_NO_MEMORY, "no memory for the event loop");
     raise_file_limit();
@@ -488,12 +522,7 @@ enum status loop_open(const struct http_server_options *http, struct loop **loop
     enum status status = STATUS_OK;
     if (!loop->base || !loop->turn || !loop->wake || !loop->retry || !loop->sign)
         status = error_set(error, STATUS_IO, "cannot start the event loop: no memory or files");
-    if (!status && http) {
-        struct http_server_options options = *http;
-        options.deliver = deliver_from_client;
-        options.deliver_context = loop;
-        status = http_server_open(&options, loop->base, &loop->http, error);
-    }
+    if (!status) status = open_http(loop, http, http_count, error);
     if (status)
         loop_close(loop);
     else
@@ -553,8 +582,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     loop->machines[UNIT] = parts->unit;
     enum status status = start_workers(loop, parts, error);
     if (!status) status = start_wire(loop, parts, error);
-    if (!status && loop->http && !parts->waits_for_unit)
-        status = http_server_start(loop->http, error);
+    if (!status && !parts->waits_for_unit) status = start_http(loop, error);
     if (status) return status;
     loop->terminate = evsignal_new(loop->base, SIGTERM, on_signal, loop);
     loop->interrupt = evsignal_new(loop->base, SIGINT, on_signal, loop);
@@ -567,7 +595,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
         event_add(loop->reload, NULL);
     }
     join_own_unit(loop);
-    if (loop->http && !parts->waits_for_unit) say_ready(loop);
+    if (loop->http[0] && !parts->waits_for_unit) say_ready(loop);
     ask_turn(loop); /* the unit says hello */
     while (!is_done(loop))
         event_base_loop(loop->base, EVLOOP_ONCE);
@@ -609,7 +637,8 @@ bool loop_close(struct loop *loop) {
     free_event(loop->tokenizer_answers);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
     if (loop->wire) wire_close(loop->wire);
-    if (loop->http) http_server_close(loop->http);
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) http_server_close(loop->http[i]);
     for (uint32_t i = 0; i < loop->peer_count; i++)
         record_queue_clear(&loop->peers[i].waiting);
     free(loop->peers);
