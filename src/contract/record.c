@@ -75,6 +75,7 @@ static bool client_request_valid(struct walk *walk, const struct record_client_r
     walk_tail(walk, record->authorization_bytes);
     walk_tail(walk, record->body_bytes);
     return record->method < HTTP_METHOD_COUNT && record->wants_receipt <= 1 &&
+           record->listener < HTTP_LISTENER_COUNT && record->body_left <= 1 &&
            record->reserved == 0 && walk_ends(walk);
 }
 
@@ -89,7 +90,7 @@ static bool respond_valid(struct walk *walk, const struct record_respond *record
     walk_tail(walk, record->body_bytes);
     walk_tail(walk, record->receipt_bytes);
     return walk_ends(walk) && record->http_status >= 200 && record->http_status <= 599 &&
-           record->content_type < CONTENT_TYPE_COUNT && record->reserved == 0 &&
+           record->content_type < CONTENT_TYPE_COUNT && record->allow < 1u << HTTP_OTHER &&
            visible((const char *)record + respond_receipt_at(record->body_bytes),
                    record->receipt_bytes);
 }

@@ -17,7 +17,7 @@
 #include "base/limits.h"
 #include "contract/ids.h"
 
-#define RECORD_VERSION 6
+#define RECORD_VERSION 7
 
 enum record_kind {
     RECORD_NONE,
@@ -117,6 +117,16 @@ static inline void *record_tail_at(const void *record, size_t end) {
 
 enum http_method { HTTP_GET, HTTP_POST, HTTP_OTHER, HTTP_METHOD_COUNT };
 
+/* On which listener a request came. */
+enum http_listener { HTTP_PUBLIC, HTTP_ADMIN, HTTP_LISTENER_COUNT };
+
+/* What the gateway says of a request of which only the head has come. */
+enum admission {
+    ADMISSION_NO_BODY,  /* it will be answered without one: refused, or it takes none */
+    ADMISSION_STRANGER, /* its body is wanted; nobody needs a key */
+    ADMISSION_KNOWN     /* its body is wanted, and it has a key */
+};
+
 /* One whole HTTP request. Tails: path (without the query), authorization header's value, body. */
 struct record_client_request {
     struct record record;
@@ -129,6 +139,8 @@ struct record_client_request {
     uint32_t authorization_bytes;
     uint32_t body_bytes;
     uint32_t wants_receipt; /* 1: the header X-Fathom-Receipt asks for one */
+    uint32_t listener;      /* enum http_listener */
+    uint32_t body_left;     /* 1: it has a body that was not read: ADMISSION_NO_BODY */
     uint32_t reserved;      /* zero */
 };
 
@@ -204,7 +216,7 @@ struct record_respond {
     uint32_t retry_after_seconds; /* 0: no such header */
     uint32_t body_bytes;
     uint32_t receipt_bytes;
-    uint32_t reserved; /* zero */
+    uint32_t allow; /* with 405: 1 << each method that the path takes, for the header Allow */
 };
 
 static inline size_t respond_receipt_at(uint32_t body_bytes) {

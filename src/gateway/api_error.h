@@ -19,6 +19,7 @@
 struct api_error {
     uint32_t http_status;
     uint32_t retry_after_seconds; /* 0: do not say */
+    uint32_t allow;               /* with 405: as record_respond's */
     const char *code;             /* a literal, or NULL */
     char param[64];               /* empty: null */
     char message[512];

@@ -147,17 +147,21 @@ struct path {
     struct bytes name;
     enum http_method method;
     enum metrics_endpoint endpoint;
+    uint32_t listeners; /* 1 << each that has it */
 };
 
+#define PUBLIC (1u << HTTP_PUBLIC)
+#define ADMIN (1u << HTTP_ADMIN)
+
 static const struct path paths[] = {
-    {{"/chat/completions", 17}, HTTP_POST, METRICS_CHAT},
-    {{"/completions", 12}, HTTP_POST, METRICS_COMPLETIONS},
-    {{"/models", 7}, HTTP_GET, METRICS_MODELS},
-    {{"/health", 7}, HTTP_GET, METRICS_HEALTH},
-    {{"/metrics", 8}, HTTP_GET, METRICS_METRICS},
-    {{"/debug/fleet", 12}, HTTP_GET, METRICS_FLEET},
-    {{"/debug/fleet/drain", 18}, HTTP_POST, METRICS_FLEET},
-    {{"/debug/fleet/role", 17}, HTTP_POST, METRICS_FLEET},
+    {{"/chat/completions", 17}, HTTP_POST, METRICS_CHAT, PUBLIC},
+    {{"/completions", 12}, HTTP_POST, METRICS_COMPLETIONS, PUBLIC},
+    {{"/models", 7}, HTTP_GET, METRICS_MODELS, PUBLIC},
+    {{"/health", 7}, HTTP_GET, METRICS_HEALTH, PUBLIC | ADMIN},
+    {{"/metrics", 8}, HTTP_GET, METRICS_METRICS, ADMIN},
+    {{"/debug/fleet", 12}, HTTP_GET, METRICS_FLEET, ADMIN},
+    {{"/debug/fleet/drain", 18}, HTTP_POST, METRICS_FLEET, ADMIN},
+    {{"/debug/fleet/role", 17}, HTTP_POST, METRICS_FLEET, ADMIN},
 };
 
 /* NULL: no such path. *rest_out: what follows "/models/". */
@@ -173,19 +177,38 @@ static const struct path *find_path(struct bytes text, struct bytes *rest_out) {
     return &paths[METRICS_MODELS];
 }
 
-static enum status refuse_path(struct gateway *gateway, const struct record_client_request *record,
-                               struct bytes text, const struct path *path) {
-    struct api_error error;
-    int shown = text.count < 200 ? (int)text.count : 200;
-    if (path)
-        api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' takes %s only.", shown,
-                      text.data, path->method == HTTP_GET ? "GET" : "POST");
-    else
-        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.", shown, text.data);
-    return reply_error(gateway, record->connection, path ? path->endpoint : METRICS_OTHER, &error);
+static struct bytes path_of(const struct record_client_request *record) {
+    return (struct bytes){record_tail_at(record, sizeof *record), record->path_bytes};
 }
 
-/* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. */
+static bool has_listener(const struct path *path, const struct record_client_request *record) {
+    return (path->listeners & 1u << record->listener) != 0;
+}
+
+static enum status refuse_path(struct gateway *gateway, const struct record_client_request *record,
+                               const struct path *path) {
+    struct api_error error;
+    struct bytes text = path_of(record);
+    int shown = text.count < 200 ? (int)text.count : 200;
+    bool is_elsewhere = path && !has_listener(path, record);
+    if (is_elsewhere) {
+        const char *whose = record->listener == HTTP_PUBLIC ? "operator's listener (--admin-port)"
+                                                            : "API's listener";
+        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here: the %s has it.",
+                      shown, text.data, whose);
+    } else if (path) {
+        api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' takes %s only.", shown,
+                      text.data, path->method == HTTP_GET ? "GET" : "POST");
+        error.allow = 1u << path->method;
+    } else {
+        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.", shown, text.data);
+    }
+    return reply_error(gateway, record->connection,
+                       path && !is_elsewhere ? path->endpoint : METRICS_OTHER, &error);
+}
+
+/* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. A
+ * body that was left unread is one whose key was not known when its head came. */
 static bool may_ask(const struct gateway *gateway, const struct record_client_request *record,
                     enum metrics_endpoint endpoint, uint32_t *account_out,
                     struct api_error *error) {
@@ -201,19 +224,35 @@ static bool may_ask(const struct gateway *gateway, const struct record_client_re
                                  ? "Incorrect API key provided."
                                  : "No API key provided. Send 'Authorization: Bearer KEY'.");
     bool whole = endpoint == METRICS_METRICS || endpoint == METRICS_FLEET;
-    if (!whole || accounts->slots[*account_out].is.is_operator) return true;
-    return api_error_set(error, 403, NULL, "forbidden",
-                         "This is for operators: the account of this API key is none.");
+    if (whole && !accounts->slots[*account_out].is.is_operator)
+        return api_error_set(error, 403, NULL, "forbidden",
+                             "This is for operators: the account of this API key is none.");
+    if (!record->body_left || record->method != HTTP_POST) return true;
+    return api_error_set(error, 401, NULL, "invalid_api_key",
+                         "The API key was not known yet when the request came. Send it again.");
+}
+
+enum admission gateway_admit(const struct gateway *gateway,
+                             const struct record_client_request *head) {
+    struct bytes rest;
+    struct api_error error;
+    uint32_t account;
+    const struct path *path = find_path(path_of(head), &rest);
+    if (!path || !has_listener(path, head)) return ADMISSION_NO_BODY;
+    if (head->method != path->method || head->method != HTTP_POST) return ADMISSION_NO_BODY;
+    if (!may_ask(gateway, head, path->endpoint, &account, &error)) return ADMISSION_NO_BODY;
+    return gateway->accounts.asked_for ? ADMISSION_KNOWN : ADMISSION_STRANGER;
 }
 
 static enum status receive_client_request(struct gateway *gateway,
                                           const struct record_client_request *record,
                                           int64_t now_ns) {
-    struct bytes text = {record_tail_at(record, sizeof *record), record->path_bytes}, rest;
-    const struct path *path = find_path(text, &rest);
+    struct bytes rest;
+    const struct path *path = find_path(path_of(record), &rest);
     struct api_error error;
     uint32_t account;
-    if (!path || record->method != path->method) return refuse_path(gateway, record, text, path);
+    if (!path || !has_listener(path, record) || record->method != path->method)
+        return refuse_path(gateway, record, path);
     if (!may_ask(gateway, record, path->endpoint, &account, &error))
         return reply_error(gateway, record->connection, path->endpoint, &error);
     switch (path->endpoint) {

@@ -14,8 +14,9 @@
  * nothing.
  *
  * Serves POST /v1/chat/completions, /v1/completions, GET /v1/models, /v1/models/<id> (each also
- * without /v1), GET /health, GET /metrics, GET /debug/fleet, POST /debug/fleet/drain,
- * POST /debug/fleet/role; any other path is answered with 404.
+ * without /v1) and GET /health to the public listener; GET /health, GET /metrics, GET /debug/fleet,
+ * POST /debug/fleet/drain, POST /debug/fleet/role to the operator's. Any other path is answered
+ * with 404.
  */
 #ifndef GATEWAY_GATEWAY_H
 #define GATEWAY_GATEWAY_H
@@ -69,6 +70,11 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
                            struct gateway **gateway_out, struct error *error) MUST_USE;
 
 struct machine gateway_machine(struct gateway *gateway);
+
+/* Of a request's head, so that nothing is kept of a body that will not be looked at: of `record`
+ * all but the body is there. Changes nothing. */
+enum admission gateway_admit(const struct gateway *gateway,
+                             const struct record_client_request *head);
 
 /* Requests that it still holds; a drained gateway may stop at 0. */
 uint32_t gateway_request_count(const struct gateway *gateway);

@@ -37,7 +37,7 @@ struct peer {
 
 struct loop {
     struct event_base *base;
-    struct http_server *http;
+    struct http_server *http[HTTP_LISTENER_COUNT]; /* those of a gateway, or none */
     struct event *terminate, *interrupt, *drain, *reload;
     struct event *finish_by; /* told to end, it ends then at the latest */
     struct event *turn;      /* runs after the events at hand, once for all of them */
@@ -121,15 +121,30 @@ static void keep_last(struct record_queue *queue, const struct record *record) {
 static void say_ready(struct loop *loop) {
     if (loop->is_ready) return;
     loop->is_ready = true;
-    if (loop->parts->ready)
-        loop->parts->ready(loop->parts->ready_context,
-                           loop->http ? http_server_url(loop->http) : NULL);
+    const char *urls[HTTP_LISTENER_COUNT] = {NULL};
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) urls[i] = http_server_url(loop->http[i]);
+    if (loop->parts->ready) loop->parts->ready(loop->parts->ready_context, urls);
+}
+
+static enum status start_http(struct loop *loop, struct error *error) {
+    enum status status = STATUS_OK;
+    for (int i = 0; i < HTTP_LISTENER_COUNT && !status; i++)
+        if (loop->http[i]) status = http_server_start(loop->http[i], error);
+    return status;
+}
+
+static uint32_t open_exchanges(const struct loop *loop) {
+    uint32_t open = 0;
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) open += http_server_open_exchanges(loop->http[i]);
+    return open;
 }
 
 static void let_clients_in(struct loop *loop) {
     if (loop->is_ready) return;
     struct error error;
-    enum status status = http_server_start(loop->http, &error);
+    enum status status = start_http(loop, &error);
     if (status)
         loop_end(loop, status, &error);
     else
@@ -269,7 +284,8 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_STREAM_BEGIN:
     case RECORD_STREAM_DATA:
     case RECORD_STREAM_END:
-        http_server_perform(loop->http, record);
+        for (int i = 0; i < HTTP_LISTENER_COUNT; i++) /* one of them knows the connection */
+            if (loop->http[i]) http_server_perform(loop->http[i], record);
         break;
     case RECORD_TOKENIZE:
         worker_give(loop->tokenizer, record);
@@ -374,7 +390,7 @@ static void plan_wake(struct loop *loop) {
 static bool nothing_is_left(const struct loop *loop) {
     if (has_machine(loop, GATEWAY))
         return !record_queue_first(&loop->inboxes[GATEWAY]) && !record_queue_first(&loop->large) &&
-               http_server_open_exchanges(loop->http) == 0;
+               open_exchanges(loop) == 0;
     return !record_queue_first(&loop->inboxes[UNIT]) && request_set_count(&loop->requests) == 0 &&
            (!loop->peer_count || !record_queue_first(&loop->peers[0].waiting));
 }
@@ -460,14 +476,14 @@ static void on_tokenizer(evutil_socket_t file, short what, void *context) {
 }
 
 static uint32_t count_open(const struct loop *loop) {
-    return loop->http ? http_server_open_exchanges(loop->http) : request_set_count(&loop->requests);
+    return loop->http[0] ? open_exchanges(loop) : request_set_count(&loop->requests);
 }
 
 /* A client that does not read, a unit that does not answer, a step that does not end. */
 static void on_finish_by(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
     fprintf(stderr, "%u requests have not ended in time; %s\n", count_open(loop),
-            loop->http ? "their connections are cut off" : "their gateway has others go on");
+            loop->http[0] ? "their connections are cut off" : "their gateway has others go on");
     loop_end(loop, STATUS_OK, NULL);
 }
 
@@ -489,7 +505,8 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
     if (has_machine(loop, first)) /* else it supervises others, who are told by their signal */
         record_queue_force(&loop->inboxes[first], &drain.record);
-    if (loop->http) http_server_drain(loop->http);
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) http_server_drain(loop->http[i]);
     ask_turn(loop);
 }
 
@@ -509,8 +526,28 @@ static uint32_t clients_max(uint64_t files, uint32_t wanted) {
     return files - others < wanted ? (uint32_t)(files - others) : wanted;
 }
 
-enum status loop_open(const struct http_server_options *http, struct loop **loop_out,
-                      struct error *error) {
+/* Runs between records: the gateway is at rest. */
+static enum admission admit(void *context, const struct record_client_request *head) {
+    const struct loop_parts *parts = ((struct loop *)context)->parts;
+    return parts->admit ? parts->admit(parts->admit_context, head) : ADMISSION_STRANGER;
+}
+
+static enum status open_http(struct loop *loop, const struct http_server_options *http,
+                             uint32_t http_count, uint64_t files, struct error *error) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < http_count && !status; i++) {
+        struct http_server_options options = http[i];
+        options.deliver = deliver_from_client;
+        options.admit = admit;
+        options.deliver_context = options.admit_context = loop;
+        options.connections_max = clients_max(files, options.connections_max);
+        status = http_server_open(&options, loop->base, &loop->http[i], error);
+    }
+    return status;
+}
+
+enum status loop_open(const struct http_server_options *http, uint32_t http_count,
+                      struct loop **loop_out, struct error *error) {
     struct loop *loop = calloc(1, sizeof *loop);
     if (!loop) return error_set(error, STATUS_NO_MEMORY, "no memory for the event loop");
     uint64_t files = file_limit_raise();
@@ -533,13 +570,7 @@ enum status loop_open(const struct http_server_options *http, struct loop **loop
     if (!loop->base || !loop->turn || !loop->wake || !loop->retry || !loop->finish_by ||
         !loop->sign)
         status = error_set(error, STATUS_IO, "cannot start the event loop: no memory or files");
-    if (!status && http) {
-        struct http_server_options options = *http;
-        options.deliver = deliver_from_client;
-        options.deliver_context = loop;
-        options.connections_max = clients_max(files, options.connections_max);
-        status = http_server_open(&options, loop->base, &loop->http, error);
-    }
+    if (!status) status = open_http(loop, http, http_count, files, error);
     if (status)
         loop_close(loop);
     else
@@ -599,8 +630,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     loop->machines[UNIT] = parts->unit;
     enum status status = start_workers(loop, parts, error);
     if (!status) status = start_wire(loop, parts, error);
-    if (!status && loop->http && !parts->waits_for_unit)
-        status = http_server_start(loop->http, error);
+    if (!status && !parts->waits_for_unit) status = start_http(loop, error);
     if (status) return status;
     loop->terminate = evsignal_new(loop->base, SIGTERM, on_signal, loop);
     loop->interrupt = evsignal_new(loop->base, SIGINT, on_signal, loop);
@@ -613,7 +643,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
         event_add(loop->reload, NULL);
     }
     join_own_unit(loop);
-    if (loop->http && !parts->waits_for_unit) say_ready(loop);
+    if (loop->http[0] && !parts->waits_for_unit) say_ready(loop);
     ask_turn(loop); /* the unit says hello */
     while (!is_done(loop))
         event_base_loop(loop->base, EVLOOP_ONCE);
@@ -655,7 +685,8 @@ bool loop_close(struct loop *loop) {
     free_event(loop->tokenizer_answers);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
     if (loop->wire) wire_close(loop->wire);
-    if (loop->http) http_server_close(loop->http);
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) http_server_close(loop->http[i]);
     for (uint32_t i = 0; i < loop->peer_count; i++)
         record_queue_clear(&loop->peers[i].waiting);
     free(loop->peers);

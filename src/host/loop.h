@@ -27,10 +27,11 @@
 
 struct loop;
 
-/* Comes first, so that a wrong address is known before the checkpoint is loaded. `http`'s deliver
- * is set by the loop. NULL: no clients, as for a unit. */
-enum status loop_open(const struct http_server_options *http, struct loop **loop_out,
-                      struct error *error);
+/* Comes first, so that a wrong address is known before the checkpoint is loaded. http[http_count]:
+ * the listeners, in the order of enum http_listener; their deliver and admit are set by the loop.
+ * None: no clients, as for a unit. */
+enum status loop_open(const struct http_server_options *http, uint32_t http_count,
+                      struct loop **loop_out, struct error *error);
 
 /* Others' events may be added before and while the loop runs. */
 struct event_base *loop_base(const struct loop *loop);
@@ -41,6 +42,9 @@ struct loop_parts {
     void *engine_context;
     worker_function *tokenize; /* TOKENIZE -> TOKENIZED; NULL: never asked for */
     void *tokenize_context;
+    /* Does the gateway want the body behind this head? NULL: each one. */
+    enum admission (*admit)(void *context, const struct record_client_request *head);
+    void *admit_context;
     /* The unit's KV records; loop_tell_unit answers, also from within. NULL: its KV blocks neither
      * come nor go */
     void (*carry)(void *context, const struct record *record);
@@ -56,9 +60,9 @@ struct loop_parts {
     /* SIGHUP: what the gateway is to hear; NULL: nothing. Without one SIGHUP ends the process */
     const struct record *(*reload)(void *context);
     void *reload_context;
-    /* Called once clients can connect; a unit: when it has connected for the first time, without a
-     * url. */
-    void (*ready)(void *context, const char *url);
+    /* Called once clients can connect; a unit: when it has connected for the first time, without
+     * urls. urls[HTTP_LISTENER_COUNT], NULL where nobody listens. */
+    void (*ready)(void *context, const char *const *urls);
     void *ready_context;
 };
 

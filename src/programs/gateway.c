@@ -65,9 +65,9 @@ struct process {
     struct gateway_side gateway;
 };
 
-static void say_ready(void *context, const char *url) {
+static void say_ready(void *context, const char *const *urls) {
     const struct process *process = context;
-    gateway_side_say(&process->gateway, url);
+    gateway_side_say(&process->gateway, urls);
 }
 
 static enum status process_run(struct process *process, struct error *error) {

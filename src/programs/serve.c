@@ -154,10 +154,10 @@ static bool server_close(struct server *server) {
     return true;
 }
 
-static void say_ready(void *context, const char *url) {
+static void say_ready(void *context, const char *const *urls) {
     const struct server *server = context;
     if (!server->crew) unit_side_say(&server->unit, server->gateway.name);
-    gateway_side_say(&server->gateway, url);
+    gateway_side_say(&server->gateway, urls);
 }
 
 static enum status server_run(struct server *server, struct error *error) {

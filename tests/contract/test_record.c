@@ -473,6 +473,12 @@ static void fields_out_of_range_are_refused(void **state) {
     request = good_client_request();
     request->wants_receipt = 2;
     assert_invalid(request);
+    request = good_client_request();
+    request->listener = HTTP_LISTENER_COUNT;
+    assert_invalid(request);
+    request = good_client_request();
+    request->body_left = 2;
+    assert_invalid(request);
     struct record_respond *respond = good_respond();
     ((char *)respond)[respond_receipt_at(2) + 1] = '\n'; /* a header has one line */
     assert_invalid(respond);
@@ -481,6 +487,9 @@ static void fields_out_of_range_are_refused(void **state) {
     assert_invalid(respond);
     respond = good_respond();
     respond->content_type = CONTENT_TYPE_COUNT;
+    assert_invalid(respond);
+    respond = good_respond();
+    respond->allow = 1u << HTTP_OTHER;
     assert_invalid(respond);
     struct record_tokenized *tokenized = good_tokenized();
     tokenized->token_count = 0x40000001; /* times 4 it would wrap to 4 in 32 bits */

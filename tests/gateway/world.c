@@ -172,10 +172,13 @@ uint32_t world_request(struct world *world, enum http_method method, const char 
     record->random[1] = 77;
     record->unix_time = 1700000001;
     record->method = method;
+    bool for_operators = !strncmp(path, "/metrics", 8) || !strncmp(path, "/debug", 6);
+    record->listener = for_operators != world->swapped ? HTTP_ADMIN : HTTP_PUBLIC;
     record->path_bytes = (uint32_t)path_bytes;
     record->body_bytes = (uint32_t)body_bytes;
     record->authorization_bytes = (uint32_t)key_bytes;
     record->wants_receipt = world->wants_receipts;
+    record->body_left = world->body_left;
     memcpy((char *)record + path_at, path, path_bytes);
     if (key_bytes) memcpy((char *)record + key_at, world->authorization, key_bytes);
     if (body_bytes) memcpy((char *)record + body_at, body, body_bytes);
@@ -225,6 +228,7 @@ static void say_to_client(struct world *world, const struct record *record) {
         client->http_status = respond->http_status;
         client->content_type = respond->content_type;
         client->retry_after_seconds = respond->retry_after_seconds;
+        client->allow = respond->allow;
         hear(client, record, sizeof *respond, respond->body_bytes);
         if (respond->receipt_bytes)
             client->receipt =

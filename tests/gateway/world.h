@@ -13,7 +13,7 @@ enum { WORLD_CLIENTS_MAX = 600 };
 
 struct client {
     bool begun, ended, gone; /* gone: it closed the connection and may hear nothing more */
-    uint32_t http_status, content_type, retry_after_seconds;
+    uint32_t http_status, content_type, retry_after_seconds, allow;
     uint64_t asked_at_ns;
     char *data; /* body, or the stream's bytes so far; terminated */
     size_t count;
@@ -47,6 +47,8 @@ struct world {
     struct record_submit *last_submit; /* copy; NULL before the first */
     bool wants_receipts;               /* requests have the header that asks for them */
     const char *authorization;         /* ... this header; NULL: none */
+    bool body_left;                    /* ... a body that was not read */
+    bool swapped; /* operators' paths are asked for on the public listener, others on theirs */
     int64_t now_ns;
     void *memories[8];
     uint32_t memory_count;

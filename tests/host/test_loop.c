@@ -32,6 +32,7 @@ static char gateway_memory[65536], unit_memory[65536];
 static struct outbox gateway_outbox = {gateway_memory, sizeof gateway_memory, 0};
 static struct outbox unit_outbox = {unit_memory, sizeof unit_memory, 0};
 static struct connection_id client;
+static uint32_t came_on; /* its listener */
 static int full_answers;
 static int64_t wake_at;
 
@@ -72,6 +73,7 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     }
     if (record->kind == RECORD_CLIENT_REQUEST) {
         client = ((const struct record_client_request *)record)->connection;
+        came_on = ((const struct record_client_request *)record)->listener;
         outbox_put(&gateway_outbox, RECORD_TOKENIZE, sizeof(struct record_tokenize));
     } else if (record->kind == RECORD_TOKENIZED) {
         put_submit();
@@ -170,7 +172,7 @@ static void *visit(void *url) {
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int file = socket(AF_INET, SOCK_STREAM, 0);
     check(connect(file, (struct sockaddr *)&address, sizeof address) == 0);
-    const char *text = "POST /x HTTP/1.1\r\nHost: a\r\n\r\n";
+    const char *text = "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n";
     if (asks) check(send(file, text, strlen(text), 0) > 0);
     size_t count = 0;
     while (first_signal == WHEN_ANSWERED && !strstr(answer, "done"))
@@ -192,13 +194,15 @@ static void *visit(void *url) {
 }
 
 static pthread_t visitor;
+static enum http_listener visits; /* this listener */
 
-static void send_visitor(void *context, const char *url) {
+static void send_visitor(void *context, const char *const *urls) {
+    const char *url = urls[visits];
     check(pthread_create(&visitor, NULL, visit, (void *)(uintptr_t)url) == 0);
 }
 
 static void run(void) {
-    struct http_server_options http;
+    struct http_server_options http[HTTP_LISTENER_COUNT];
     struct error error = {""};
     memset(answer, 0, sizeof answer);
     gateway_outbox.used = unit_outbox.used = 0;
@@ -207,9 +211,12 @@ static void run(void) {
     heard_count = 0;
     wake_at = 0;
     woken = engine_began = false;
-    http_server_defaults(&http);
-    http.port = 0;
-    assert_int_equal(loop_open(&http, &loop, &error), STATUS_OK);
+    for (uint32_t i = 0; i < HTTP_LISTENER_COUNT; i++) {
+        http_server_defaults(&http[i]);
+        http[i].listener = i;
+        http[i].port = 0;
+    }
+    assert_int_equal(loop_open(http, HTTP_LISTENER_COUNT, &loop, &error), STATUS_OK);
     struct loop_parts parts = {
         .gateway = {NULL, &gateway_outbox, gateway_receive, gateway_step, gateway_wake},
         .unit = {NULL, &unit_outbox, unit_receive, unit_step, unit_wake},
@@ -236,6 +243,20 @@ static void a_request_takes_every_route(void **state) {
     assert_int_equal(full_answers, 2); /* refused once, given again */
     assert_true(woken);                /* at the time it asked for */
     assert_int_equal(drains, 1);
+}
+
+/* The gateway is told on which listener a request came, and the answer finds its way back to it. */
+static void each_listener_has_its_clients(void **state) {
+    asks = true;
+    first_signal = WHEN_ANSWERED;
+    engine_ends = ENGINE_ENDS_AT_ONCE;
+    run();
+    assert_int_equal(came_on, HTTP_PUBLIC);
+    visits = HTTP_ADMIN;
+    run();
+    visits = HTTP_PUBLIC;
+    assert_int_equal(came_on, HTTP_ADMIN);
+    assert_non_null(strstr(answer, "done"));
 }
 
 static void a_signal_lets_the_begun_answer_finish(void **state) {
@@ -332,7 +353,9 @@ static int join_crowd(const char *url) {
 static void post(int file, char name, size_t bytes) {
     static char text[LARGE_BYTES + 200];
     int head = snprintf(text, sizeof text,
-                        "POST /%c HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", name, bytes);
+                        "POST /%c HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                        "Content-Length: %zu\r\n\r\n",
+                        name, bytes);
     memset(text + head, 'x', bytes);
     check(send(file, text, (size_t)head + bytes, 0) == (ssize_t)((size_t)head + bytes));
 }
@@ -366,8 +389,8 @@ static void *visit_in_a_crowd(void *url) {
     return NULL;
 }
 
-static void send_crowd(void *context, const char *url) {
-    check(pthread_create(&visitor, NULL, visit_in_a_crowd, (void *)(uintptr_t)url) == 0);
+static void send_crowd(void *context, const char *const *urls) {
+    check(pthread_create(&visitor, NULL, visit_in_a_crowd, (void *)(uintptr_t)urls[0]) == 0);
 }
 
 /* Five large requests have come whole when a small one does: it is next all the same, and who has
@@ -379,7 +402,7 @@ static void large_requests_let_others_pass(void **state) {
     woken = true;
     http_server_defaults(&http);
     http.port = 0;
-    assert_int_equal(loop_open(&http, &loop, &error), STATUS_OK);
+    assert_int_equal(loop_open(&http, 1, &loop, &error), STATUS_OK);
     struct loop_parts parts = {
         .gateway = {NULL, &gateway_outbox, crowd_receive, gateway_step, gateway_wake},
         .unit = {NULL, &unit_outbox, unit_receive, unit_step, unit_wake},
@@ -416,6 +439,7 @@ int main(void) {
         cmocka_unit_test(a_second_signal_ends_the_process), /* first: it forks before threads */
         cmocka_unit_test(a_step_that_never_ends_does_not_hold_the_end_up),
         cmocka_unit_test(a_request_takes_every_route),
+        cmocka_unit_test(each_listener_has_its_clients),
         cmocka_unit_test(a_signal_lets_the_begun_answer_finish),
         cmocka_unit_test(a_step_ends_when_its_loads_were_told),
         cmocka_unit_test(an_idle_loop_ends),

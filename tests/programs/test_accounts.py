@@ -47,7 +47,7 @@ class GuardedServer(Server):
         if key:
             headers["Authorization"] = "Bearer " + key
         return urllib.request.urlopen(urllib.request.Request(
-            self.url + path, json.dumps(body).encode() if body else None, headers), timeout=PATIENCE)
+            self.at(path), json.dumps(body).encode() if body else None, headers), timeout=PATIENCE)
 
     def open(self, path, body=None):
         return self.request(path, body, KEYS["root"][0])

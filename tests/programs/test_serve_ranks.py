@@ -13,7 +13,6 @@ import resource
 import subprocess
 import time
 import urllib.error
-import urllib.request
 
 from server import PATIENCE, Server, environment, fathom
 
@@ -101,16 +100,15 @@ def check_drain(wanted):
     """A rank goes while requests run, and comes back: nothing is lost, nothing differs."""
     server = Talker("--ranks", "4", "--redundant-experts", "24", "--mtp", "on", "--rebalance-seconds", "0.2")
     def drain(code=200, **wish):
-        request = urllib.request.Request(server.url + "/debug/fleet/drain", json.dumps({"unit": 1, **wish}).encode())
         try:
-            with urllib.request.urlopen(request, timeout=900) as answer:
+            with server.open("/debug/fleet/drain", {"unit": 1, **wish}) as answer:
                 assert code == 200, wish
                 return json.load(answer)
         except urllib.error.HTTPError as refusal:
             assert refusal.code == code, refusal
             return json.load(refusal)["error"]["message"]
     def rank_2():
-        with urllib.request.urlopen(server.url + "/debug/fleet", timeout=900) as answer:
+        with server.open("/debug/fleet") as answer:
             return json.load(answer)["units"][0]["ranks"][2]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answers = pool.submit(ask_all, server, len(QUESTIONS))
