@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/check.h"
-#include "host/process/file.h"
+#include "base/file.h"
 #include "serving/text/tokenizer.h"
 
 #define PASSES 5
@@ -77,9 +77,11 @@ static void measure(const struct tokenizer *tokenizer, const char *path) {
         check(scratch);
         double times[4];
         times[0] = now();
-        check(!tokenizer_encode(tokenizer, scratch, text, true, ids, capacity, &count));
+        check(
+            !tokenizer_encode(tokenizer, scratch, text, plain_text_nowhere, ids, capacity, &count));
         times[1] = now();
-        check(!tokenizer_encode(tokenizer, scratch, text, true, ids, capacity, &count));
+        check(
+            !tokenizer_encode(tokenizer, scratch, text, plain_text_nowhere, ids, capacity, &count));
         times[2] = now();
         check(!tokenizer_decode(tokenizer, ids, count, false, out, capacity, &bytes));
         times[3] = now();

@@ -5,7 +5,7 @@
 
 Logits and logsumexp of each prompt's last positions, routing, MTP predictions, greedy tokens. In f32 they must
 keep to the goldens' tolerances; for the other modes the deviations are printed, to compare devices.
-FATHOM_GOLDENS names a directory of further cases."""
+FATHOM_GOLDENS names a folder of further cases, laid out like tests/golden."""
 import argparse
 import glob
 import json
@@ -15,6 +15,21 @@ import sys
 
 OWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "golden")
 LOGIT, LOGSUMEXP, MTP_MARGIN = 2e-3, 1e-3, 2e-3
+
+
+def case_folders():
+    """Those of the tree, then those of FATHOM_GOLDENS that the tree does not have."""
+    found = {}
+    for root in [OWN, os.environ.get("FATHOM_GOLDENS")]:
+        if root is None:
+            continue
+        folders = [os.path.dirname(path) for path in sorted(glob.glob(os.path.join(root, "*", "golden.json")))]
+        if not folders:
+            sys.exit("goldens: '%s' has no folder with a golden.json%s" % (root, "" if root == OWN else
+                     "; expected of FATHOM_GOLDENS a folder like tests/golden, with a folder for each case"))
+        for folder in folders:
+            found.setdefault(os.path.basename(folder), folder)
+    return list(found.values())
 
 
 def run(fathom, *arguments):
@@ -77,17 +92,15 @@ def main():
     parser.add_argument("fathom")
     values, options = parser.parse_known_args()
     options += ["--activations", values.activations]
-    kept = cases = 0
-    for folder in [OWN, os.environ.get("FATHOM_GOLDENS")]:
-        for path in sorted(glob.glob(os.path.join(folder or "/nonexistent", "*", "golden.json"))):
-            case = measure(values.fathom, os.path.dirname(path), options)
-            print("%-32s |logit| %.1e, mean %.1e  |logsumexp| %.1e  wrong: routing %d, MTP %d, greedy %d" % (
-                os.path.basename(os.path.dirname(path)), max(case.logits), sum(case.logits) / len(case.logits),
-                case.logsumexp, case.routing, case.mtp, case.greedy))
-            cases += 1
-            kept += case.keeps()
-    print("%s: %d of %d cases keep to the goldens' tolerances" % (values.activations, kept, cases))
-    if not cases or values.activations == "f32" and kept < cases:
+    kept, folders = 0, case_folders()
+    for folder in folders:
+        case = measure(values.fathom, folder, options)
+        print("%-32s |logit| %.1e, mean %.1e  |logsumexp| %.1e  wrong: routing %d, MTP %d, greedy %d" % (
+            os.path.basename(folder), max(case.logits), sum(case.logits) / len(case.logits),
+            case.logsumexp, case.routing, case.mtp, case.greedy))
+        kept += case.keeps()
+    print("%s: %d of %d cases keep to the goldens' tolerances" % (values.activations, kept, len(folders)))
+    if values.activations == "f32" and kept < len(folders):
         sys.exit("goldens: not all cases keep to them")
 
 

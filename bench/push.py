@@ -63,11 +63,11 @@ class Apart:
         units = ["unit", "--connect", address, "--model", model, "--kv-memory", "512MiB", "--kv-listen", "127.0.0.1",
                  "--mtp", "on", "--threads", "1", "--max-batch-tokens", str(given.chunk + 64), "--no-prefix-cache",
                  "--kv-push", push, "--kv-send-rate", str(given.rate)]
-        port = self.start([given.fathom, "gateway", "--listen", address, "--port", "0", "--model", model],
-                          r"http://127\.0\.0\.1:(\d+)")
+        ports = self.start([given.fathom, "gateway", "--listen", address, "--port", "0", "--model", model],
+                           r"(?s)admin: http://127\.0\.0\.1:(\d+).*listening on http://127\.0\.0\.1:(\d+)")
         for role in ("prefill", "decode"):
             self.start([given.fathom] + units + ["--role", role], r"(KV pages)")
-        self.port = int(port)
+        self.admin_port, self.port = (int(port) for port in ports)
         until = time.monotonic() + START_SECONDS
         while len(self.fleet()["units"]) < 2 and time.monotonic() < until:
             time.sleep(0.05)
@@ -82,19 +82,19 @@ class Apart:
             with open(log, encoding="utf-8") as file:
                 found = re.search(pattern, file.read())
             if found:
-                return found.group(1)
+                return found.groups()
             time.sleep(0.02)
         with open(log, encoding="utf-8") as file:
             raise RuntimeError("%s: %s" % (" ".join(command), file.read()))
 
-    def ask(self, path, body=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+    def ask(self, path, body=None, port=None):
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=600)
         connection.request("POST" if body else "GET", path, body and json.dumps(body),
                            {"Content-Type": "application/json"})
         return connection.getresponse()
 
     def fleet(self):
-        return json.loads(self.ask("/debug/fleet").read())
+        return json.loads(self.ask("/debug/fleet", port=self.admin_port).read())
 
     def stop(self):
         for process in reversed(self.processes):

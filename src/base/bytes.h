@@ -14,6 +14,11 @@ struct bytes {
     size_t count;
 };
 
+/* A part of a text, in bytes of it; the end is not in it. */
+struct text_span {
+    uint32_t start, end;
+};
+
 #define BYTES_LITERAL(text) ((struct bytes){(text), sizeof(text) - 1})
 
 static inline struct bytes bytes_of(const char *text) {

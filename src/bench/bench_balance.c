@@ -3,15 +3,15 @@
  * of choosing beside the others, in virtual time on the step times of the published hardware or of
  * a measured one (simulate/hardware.h). A trace is too short for hundreds of ranks: it is played
  * several times over, each time with other prompts, and so fast that the ranks have the load asked
- * for.
+ * for: of what equal prefill ranks compute, or of what the weakest of the methods does.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "serving/cache/prefix_affinity.h"
-#include "host/process/file.h"
 #include "bench/bench.h"
 #include "bench/load_trace.h"
 #include "simulate/hardware.h"
@@ -21,6 +21,7 @@
 #define TRACE_BYTES_MAX ((size_t)1 << 30)
 #define TABLE_BYTES_MAX ((size_t)16 << 20)
 #define REQUESTS_MAX 4000000
+#define FULL_LOAD 2.0            /* of what equal ranks compute: prompts never run out */
 #define TABLE_ENTRIES (1u << 20) /* of the gateway's prefixes */
 #define ANSWERS_A_PLACE                                                                            \
     8 /* requests played for each that runs at once, so that a steady state shows */
@@ -29,7 +30,7 @@ struct balance_values {
     uint64_t prefill_ranks, decode_ranks, load, step_tokens, requests_max, rank_tokens, max_prompt;
     uint64_t units, unit_tokens;
     double fetch_us, patience;
-    const char *hardware;
+    const char *hardware, *load_of, *rank_steps;
     bool json;
 };
 
@@ -52,10 +53,25 @@ static const struct option balance_rows[] = {
      .type = OPTION_COUNT,
      .fallback = "80",
      .help = "percent: of the prompt tokens a second that equal prefill ranks compute, hits not "
-             "counted, and of the decode ranks' KV memory or rows",
+             "counted (see --load-of), and of the decode ranks' KV memory or rows",
      .minimum = 1,
      .maximum = 200,
      AT(load)},
+    {.name = "load-of",
+     .type = OPTION_CHOICE,
+     .fallback = "equal",
+     .choices = "equal|weakest",
+     .help = "what the prefill ranks' load is a part of: what equal ranks compute, or the prompt "
+             "tokens a second, hits counted, of the method that gets least done when prompts never "
+             "run out; all methods are played so first",
+     AT(load_of)},
+    {.name = "rank-steps",
+     .type = OPTION_CHOICE,
+     .fallback = "levelled",
+     .choices = "levelled|full",
+     .help = "whether a prefill rank whose prompts would make a step last longer than the others' "
+             "takes fewer of their tokens, or all that fit: the same for all methods",
+     AT(rank_steps)},
     {.name = "step-tokens",
      .type = OPTION_COUNT,
      .fallback = "8192",
@@ -259,21 +275,24 @@ static double prefill_rate_of_trace(const struct bench *bench) {
     return prefill_rate(bench, tokens, attended);
 }
 
-static enum status play_for_prefill(struct bench *bench, struct error *error) {
+/* As fast as gives `rate` prompt tokens a second. */
+static enum status play_for_prefill(struct bench *bench, double rate, struct error *error) {
     double tokens = 0;
     for (size_t i = 0; i < bench->trace.count; i++)
         tokens += cut(bench->trace.rows[i].prompt_tokens, bench->values.max_prompt);
-    double load = (double)bench->values.load / 100 * prefill_rate_of_trace(bench);
     uint32_t plays =
         1 + (uint32_t)(125.0 * (double)bench->values.prefill_ranks / (double)bench->trace.count);
-    return play(bench, plays, load / (tokens / trace_seconds(&bench->trace)), error);
+    return play(bench, plays, rate / (tokens / trace_seconds(&bench->trace)), error);
+}
+
+static double load_of(const struct bench *bench) {
+    return (double)bench->values.load / 100;
 }
 
 /* Requests a rank at the load asked for: as its KV memory, or its rows, allow. */
 static double decode_requests(const struct bench *bench, double mean_context) {
-    double load = (double)bench->values.load / 100;
-    double by_memory = load * (double)bench->values.rank_tokens / mean_context;
-    double by_rows = load * (double)bench->values.requests_max;
+    double by_memory = load_of(bench) * (double)bench->values.rank_tokens / mean_context;
+    double by_rows = load_of(bench) * (double)bench->values.requests_max;
     return by_memory < by_rows ? by_memory : by_rows;
 }
 
@@ -335,11 +354,13 @@ static void set_percentiles(struct bench *bench, struct line *line) {
     line->p99_ms = bench->times[(uint64_t)count * 99 / 100] * 1e-6;
 }
 
-static enum status run_phase(struct bench *bench, bool prefill, enum balance_method method,
-                             struct error *error) {
+/* Fills ready_ns and times (TTFT or TPOT) of all requests. */
+static enum status run_ranks(struct bench *bench, bool prefill, enum balance_method method,
+                             struct ranks_report *report_out, struct error *error) {
     const struct balance_values *values = &bench->values;
     struct ranks_options options = {
         .method = method,
+        .full_steps = strcmp(values->rank_steps, "full") == 0,
         .rank_count = (uint32_t)(prefill ? values->prefill_ranks : values->decode_ranks),
         .block_ids = bench->block_ids,
         .step_tokens = (uint32_t)values->step_tokens,
@@ -350,39 +371,76 @@ static enum status run_phase(struct bench *bench, bool prefill, enum balance_met
         .measured = bench->measured,
         .patience_ns = (int64_t)(values->patience * 1e9),
     };
-    struct ranks_report report;
-    struct line line = {.what = prefill ? "prefill" : "decode",
-                        .method = balance_method_name(method),
-                        .spread = {prefill ? "attention_spread" : "kv_spread",
-                                   prefill ? "token_spread" : "request_spread"},
-                        .time = prefill ? "ttft" : "tpot"};
     struct arena arena;
     enum status status;
     arena_over(&arena, bench->memory, bench->bytes);
     if (prefill) {
         status = ranks_prefill(&options, bench->requests, bench->count, &arena, bench->ready_ns,
-                               &report);
+                               report_out);
         for (uint32_t i = 0; !status && i < bench->count; i++)
             bench->times[i] = (double)(bench->ready_ns[i] - bench->requests[i].arrival_ns);
     } else {
         for (uint32_t i = 0; i < bench->count; i++)
             bench->ready_ns[i] = bench->requests[i].arrival_ns;
         status = ranks_decode(&options, bench->requests, bench->count, bench->ready_ns, &arena,
-                              bench->times, &report);
+                              bench->times, report_out);
     }
     if (status) return error_set(error, status, "no memory for %u requests", bench->count);
+    return STATUS_OK;
+}
+
+static enum status run_phase(struct bench *bench, bool prefill, enum balance_method method,
+                             struct error *error) {
+    struct ranks_report report;
+    struct line line = {.what = prefill ? "prefill" : "decode",
+                        .method = balance_method_name(method),
+                        .spread = {prefill ? "attention_spread" : "kv_spread",
+                                   prefill ? "token_spread" : "request_spread"},
+                        .time = prefill ? "ttft" : "tpot"};
+    enum status status = run_ranks(bench, prefill, method, &report, error);
+    if (status) return status;
     set_percentiles(bench, &line);
     print_line(bench, &line, &report);
     return STATUS_OK;
 }
 
-static enum status run_methods(struct bench *bench, bool prefill, struct error *error) {
-    enum status status = prefill ? play_for_prefill(bench, error) : play_for_decode(bench, error);
-    if (status) return status;
+/* For a world of the requests that are played. */
+static enum status take_memory(struct bench *bench, struct error *error) {
     bench->bytes = (size_t)bench->count * 128 + (size_t)bench->block_ids * 32 + ((size_t)64 << 20);
     free(bench->memory);
     bench->memory = malloc(bench->bytes);
-    if (!bench->memory) return error_set(error, STATUS_NO_MEMORY, "no memory for the ranks");
+    return bench->memory ? STATUS_OK
+                         : error_set(error, STATUS_NO_MEMORY, "no memory for the ranks");
+}
+
+/* Prompt tokens a second of the method that gets least done when prompts never run out. */
+static enum status find_weakest(struct bench *bench, double *rate_out, struct error *error) {
+    double weakest = 0;
+    enum status status = play_for_prefill(bench, FULL_LOAD * prefill_rate_of_trace(bench), error);
+    if (!status) status = take_memory(bench, error);
+    for (int method = 0; !status && method < BALANCE_METHOD_COUNT; method++) {
+        struct ranks_report report;
+        status = run_ranks(bench, true, (enum balance_method)method, &report, error);
+        if (status) break;
+        double rate = (double)(report.tokens + report.cached_tokens) / report.busy_s;
+        if (method == 0 || rate < weakest) weakest = rate;
+    }
+    *rate_out = weakest;
+    return status;
+}
+
+static enum status play_for_methods(struct bench *bench, bool prefill, struct error *error) {
+    if (!prefill) return play_for_decode(bench, error);
+    double rate = prefill_rate_of_trace(bench);
+    enum status status = STATUS_OK;
+    if (strcmp(bench->values.load_of, "weakest") == 0) status = find_weakest(bench, &rate, error);
+    return status ? status : play_for_prefill(bench, load_of(bench) * rate, error);
+}
+
+static enum status run_methods(struct bench *bench, bool prefill, struct error *error) {
+    enum status status = play_for_methods(bench, prefill, error);
+    if (!status) status = take_memory(bench, error);
+    if (status) return status;
     if (!bench->values.json)
         printf("%s, %llu ranks, %u requests; max/mean over ranks of %s, then %s\n"
                "  %-15s %10s %10s %12s %12s %14s %8s\n",
@@ -433,7 +491,8 @@ static enum status run_units(struct bench *bench, const char *name, enum units_m
 
 static enum status run_all_units(struct bench *bench, struct error *error) {
     uint32_t units = (uint32_t)bench->values.units;
-    enum status status = play_for_prefill(bench, error);
+    enum status status =
+        play_for_prefill(bench, load_of(bench) * prefill_rate_of_trace(bench), error);
     if (status) return status;
     bench->bytes = (size_t)bench->count * 64 + ((size_t)bench->block_ids + 1) * units * 12 +
                    prefix_affinity_bytes(TABLE_ENTRIES) + ((size_t)64 << 20);

@@ -260,8 +260,12 @@ static enum status run_fio(const struct bench *bench, bool write, double *rate_o
     struct bytes output;
     enum status status = child_run(argv, &output, error);
     if (status) return status;
-    *rate_out = terse_field(output, write ? FIO_WRITE_BW : FIO_READ_BW);
+    double rate = terse_field(output, write ? FIO_WRITE_BW : FIO_READ_BW);
     free((void *)(uintptr_t)output.data);
+    if (!(rate > 0))
+        return error_set(error, STATUS_CORRUPT,
+                         "fio names no rate in its terse output, version 3; is it fio 3?");
+    *rate_out = rate;
     return STATUS_OK;
 }
 
@@ -331,36 +335,65 @@ static enum status measure_index(struct bench *bench, struct error *error) {
 /* ---- the report -------------------------------------------------------------------------------
  */
 
-static void print_report(struct bench *bench) {
-    uint32_t rounds = (uint32_t)bench->values.rounds;
-    double write = machine_limits_median(bench->write, rounds);
-    double read = machine_limits_median(bench->read, rounds);
-    double fio_write = bench->fio ? machine_limits_median(bench->fio_write, rounds) : 0;
-    double fio_read = bench->fio ? machine_limits_median(bench->fio_read, rounds) : 0;
-    double per_million = bench->index_found ? bench->open_s / (double)bench->index_found * 1e6 : 0;
-    if (bench->values.json) {
-        printf("{\"io\":\"%s\",\"block_bytes\":%zu,\"read_bytes\":%zu,\"write_bytes\":%zu,"
-               "\"write_mb_s\":%.1f,\"read_mb_s\":%.1f,\"fio_write_mb_s\":%.1f,"
-               "\"fio_read_mb_s\":%.1f,\"index_blocks\":%llu,\"index_s_per_million\":%.3f,"
-               "\"index_bytes_per_block\":%zu}\n",
-               bench->io, bench->block_bytes, bench->read_bytes, bench->write_bytes, write * 1e-6,
-               read * 1e-6, fio_write * 1e-6, fio_read * 1e-6,
-               (unsigned long long)bench->index_found, per_million,
-               (size_t)STORE_INDEX_BLOCK_BYTES);
-        return;
-    }
+struct report {
+    double write, read, fio_write, fio_read; /* bytes a second; of fio: if it was there */
+    double index_s_per_million;              /* if there was an index */
+};
+
+/* What was not measured is null. */
+static void print_figure(const char *name, bool measured, int digits, double value) {
+    if (measured)
+        printf("\"%s\":%.*f,", name, digits, value);
+    else
+        printf("\"%s\":null,", name);
+}
+
+static void print_json(const struct bench *bench, const struct report *report) {
+    printf("{\"io\":\"%s\",\"block_bytes\":%zu,\"read_bytes\":%zu,\"write_bytes\":%zu,", bench->io,
+           bench->block_bytes, bench->read_bytes, bench->write_bytes);
+    print_figure("write_mb_s", true, 1, report->write * 1e-6);
+    print_figure("read_mb_s", true, 1, report->read * 1e-6);
+    print_figure("fio_write_mb_s", bench->fio, 1, report->fio_write * 1e-6);
+    print_figure("fio_read_mb_s", bench->fio, 1, report->fio_read * 1e-6);
+    print_figure("index_s_per_million", bench->index_found, 3, report->index_s_per_million);
+    printf("\"index_blocks\":%llu,\"index_bytes_per_block\":%zu}\n",
+           (unsigned long long)bench->index_found, (size_t)STORE_INDEX_BLOCK_BYTES);
+}
+
+static void print_row(const struct bench *bench, const char *name, double ours, double fio) {
+    printf("%-8s %12.0f", name, ours * 1e-6);
+    if (bench->fio) printf(" %12.0f %7.0f%%", fio * 1e-6, 100 * ours / fio);
+    printf("\n");
+}
+
+static void print_text(const struct bench *bench, const struct report *report) {
     printf("blocks of %zu bytes, %s, reads of %zu bytes, writes of %zu; medians of %u\n",
-           bench->block_bytes, bench->io, bench->read_bytes, bench->write_bytes, rounds);
-    printf("%-8s %12s %12s %8s\n", "", "store MB/s", "fio MB/s", "of fio");
-    printf("%-8s %12.0f %12.0f %7.0f%%\n", "write", write * 1e-6, fio_write * 1e-6,
-           fio_write > 0 ? 100 * write / fio_write : 0);
-    printf("%-8s %12.0f %12.0f %7.0f%%\n", "read", read * 1e-6, fio_read * 1e-6,
-           fio_read > 0 ? 100 * read / fio_read : 0);
+           bench->block_bytes, bench->io, bench->read_bytes, bench->write_bytes,
+           (uint32_t)bench->values.rounds);
+    printf("%-8s %12s%s\n", "", "store MB/s", bench->fio ? "     fio MB/s   of fio" : "");
+    print_row(bench, "write", report->write, report->fio_write);
+    print_row(bench, "read", report->read, report->fio_read);
     if (!bench->fio) printf("fio is not installed: nothing to compare with\n");
     if (bench->index_found)
         printf("index: %llu blocks in %.2f s (%.2f s a million), %zu bytes of memory a block\n",
-               (unsigned long long)bench->index_found, bench->open_s, per_million,
+               (unsigned long long)bench->index_found, bench->open_s, report->index_s_per_million,
                (size_t)STORE_INDEX_BLOCK_BYTES);
+}
+
+static void print_report(struct bench *bench) {
+    uint32_t rounds = (uint32_t)bench->values.rounds;
+    struct report report = {.write = machine_limits_median(bench->write, rounds),
+                            .read = machine_limits_median(bench->read, rounds)};
+    if (bench->fio) {
+        report.fio_write = machine_limits_median(bench->fio_write, rounds);
+        report.fio_read = machine_limits_median(bench->fio_read, rounds);
+    }
+    if (bench->index_found)
+        report.index_s_per_million = bench->open_s / (double)bench->index_found * 1e6;
+    if (bench->values.json)
+        print_json(bench, &report);
+    else
+        print_text(bench, &report);
 }
 
 static enum status prepare(struct bench *bench, struct error *error) {

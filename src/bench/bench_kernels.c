@@ -4,7 +4,8 @@
  * do at most.
  *
  * Matrix products run on all threads over copies of the weights that together exceed the caches, as
- * a model's layers do. The others run on one thread on data at hand, as a team member runs them.
+ * a model's layers do (--warm: over one copy). The others run on one thread on data at hand, as a
+ * team member runs them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "compute/kernels/team.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
+#include "command/model_run.h"
 
 #define RUNS_MAX 101
 #define POOL_BYTES ((size_t)128 << 20)
@@ -25,9 +27,9 @@
 #define VECTOR_SECONDS 0.002 /* of one run */
 
 struct bench_values {
-    const char *cpu_mask, *filter;
+    const char *cpu_mask, *filter, *rows;
     uint64_t threads, runs;
-    bool best, json;
+    bool best, json, warm;
 };
 
 static const struct option bench_rows[] = {
@@ -39,10 +41,15 @@ static const struct option bench_rows[] = {
      .offset = offsetof(struct bench_values, filter)},
     {"json", OPTION_FLAG, NULL, "print one JSON object",
      .offset = offsetof(struct bench_values, json)},
+    {"rows", OPTION_TEXT, "1,8,64,512", "of a matrix product's input: one measurement each",
+     .offset = offsetof(struct bench_values, rows)},
     {"runs", OPTION_COUNT, "7", "runs, of which the median counts",
      .offset = offsetof(struct bench_values, runs), .minimum = 1, .maximum = RUNS_MAX},
     {"threads", OPTION_COUNT, "0", "threads; 0: one for each CPU",
      .offset = offsetof(struct bench_values, threads), .maximum = 1024},
+    {"warm", OPTION_FLAG, NULL,
+     "matrix products read the same weights again and again, which lie in a cache if they fit",
+     .offset = offsetof(struct bench_values, warm)},
 };
 
 const struct option_table bench_kernels_options = {
@@ -56,6 +63,7 @@ const struct option_table bench_kernels_options = {
 
 struct bench {
     struct bench_values values;
+    struct model_run_sizes rows;
     const struct kernels *kernels;
     struct team *team;
     struct machine_limits one, all;
@@ -121,7 +129,8 @@ static void bench_product(struct bench *bench, const char *name, enum weight_typ
                           uint32_t outputs, uint32_t channels, uint32_t m) {
     static const char *const type_names[WEIGHT_TYPE_COUNT] = {"fp8", "bf16", "f32"};
     size_t bytes = packed_data_bytes(type, outputs, channels);
-    uint32_t copies = (uint32_t)(POOL_BYTES / bytes), panels = packed_panels(outputs);
+    uint32_t copies = bench->values.warm ? 1 : (uint32_t)(POOL_BYTES / bytes);
+    uint32_t panels = packed_panels(outputs);
     uint32_t threads = team_threads(bench->team);
     uint32_t grain = panels < 8 * threads ? (panels + 4 * threads - 1) / (4 * threads)
                                           : panels / (8 * threads) * 2;
@@ -173,13 +182,12 @@ static void bench_products(struct bench *bench) {
         {"kv_b", 4096, 512},        {"o", 1024, 2048},    {"expert_gate", 512, 1024},
         {"expert_down", 1024, 512}, {"head", 8192, 1024},
     };
-    static const uint32_t ms[] = {1, 8, 64, M_MAX};
     for (int type = 0; type < WEIGHT_TYPE_COUNT; type++)
         for (size_t s = 0; s < ARRAY_COUNT(shapes); s++)
-            for (size_t i = 0; i < ARRAY_COUNT(ms); i++)
+            for (uint32_t i = 0; i < bench->rows.count; i++)
                 if (wanted(bench, shapes[s].name) && (type != WEIGHT_F32 || s == 2))
                     bench_product(bench, shapes[s].name, (enum weight_type)type, shapes[s].outputs,
-                                  shapes[s].channels, ms[i]);
+                                  shapes[s].channels, bench->rows.values[i]);
 }
 
 /* m x outputs = m x channels times channels x outputs, or a vector kernel over `channels`. */
@@ -357,7 +365,9 @@ int bench_kernels(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&bench_kernels_options, argc, argv, &bench.values, &result, &exit_code))
         return exit_code;
-    enum status status = run_bench(&bench, &error);
+    enum status status =
+        model_run_sizes_within("--rows", bench.values.rows, 1, M_MAX, &bench.rows, &error);
+    if (!status) status = run_bench(&bench, &error);
     team_close(bench.team);
     free(bench.pool);
     free(bench.x);

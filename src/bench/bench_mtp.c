@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "base/tree.h"
 #include "host/engine/engine.h"
-#include "host/process/file.h"
 #include "host/process/model_text.h"
 #include "serving/policy/speculate.h"
 #include "bench/bench.h"
@@ -125,12 +125,16 @@ static enum status tokenize(struct bench *bench, const struct chat_message *mess
                             struct question *question, struct error *error) {
     static char text[4 * QUESTION_BYTES];
     static uint32_t tokens[QUESTION_TOKENS];
-    struct chat_rendering rendering = {0};
+    struct text_span contents[MESSAGES_MAX];
+    struct chat_rendering rendering = {.text = text,
+                                       .capacity = sizeof text,
+                                       .contents = contents,
+                                       .content_capacity = ARRAY_COUNT(contents)};
     size_t token_count = 0;
     enum status status = STATUS_OK;
     if (bench->text.chat_template.present) {
-        status = chat_template_render(&bench->text.chat_template, messages, count, true, text,
-                                      sizeof text, &rendering, error);
+        status = chat_template_render(&bench->text.chat_template, messages, count, true, &rendering,
+                                      error);
     } else {
         rendering.count = messages[0].content.count;
         memcpy(text, messages[0].content.data, rendering.count);
@@ -143,8 +147,11 @@ static enum status tokenize(struct bench *bench, const struct chat_message *mess
     arena_over(&arena, memory, bytes);
     struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, sizeof text);
     status = tokenizer_encode(bench->text.tokenizer, scratch, (struct bytes){text, rendering.count},
-                              true, tokens, ARRAY_COUNT(tokens), &token_count);
+                              (struct plain_text){contents, rendering.content_count}, tokens,
+                              ARRAY_COUNT(tokens), &token_count);
     free(memory);
+    if (status == STATUS_INVALID)
+        return error_set(error, STATUS_INVALID, "a question is no valid UTF-8");
     if (status || token_count == 0)
         return error_set(error, STATUS_INVALID, "a question has no tokens, or more than %d",
                          QUESTION_TOKENS);

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/json_writer.h"
 #include "base/tree.h"
-#include "host/process/file.h"
 #include "compute/weights/shape.h"
 #include "bench/bench.h"
 #include "bench/child.h"

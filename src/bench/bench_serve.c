@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/random.h"
 #include "base/tree.h"
-#include "host/process/file.h"
 #include "bench/bench.h"
 #include "bench/load.h"
 #include "bench/load_chart.h"

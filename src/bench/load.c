@@ -28,7 +28,7 @@ struct slot { /* one connection */
     uint32_t http_status;
     struct load_result result;
     struct load_events events;
-    bool complete, has_usage, failed_inside;
+    bool complete, has_usage, has_words, failed_inside;
     uint32_t event_count, token_ids;
     uint32_t leave_after; /* events; 0: it stays to the end */
     char message[160];
@@ -206,7 +206,9 @@ static void hear_event(void *context, struct bytes data) {
         slot->result.output_tokens = (uint32_t)answer.output_tokens;
         slot->result.cached_tokens = (uint32_t)answer.cached_tokens;
     }
-    if (!answer.has_tokens) return;
+    slot->has_words |= answer.has_tokens;
+    /* All of an answer may be one token without text, of which only the end is told. */
+    if (!answer.has_tokens && !(answer.finished && slot->event_count == 0)) return;
     double moment = now(load);
     if (slot->event_count++ == 0)
         slot->result.first = moment;
@@ -258,7 +260,9 @@ static enum load_failure judge(struct load *load, struct slot *slot, enum http_e
         return slot->http_status < 500 ? LOAD_HTTP_CLIENT : LOAD_HTTP_SERVER;
     }
     if (slot->failed_inside) return LOAD_IN_STREAM;
-    if (end == HTTP_END_WHOLE && slot->complete && slot->event_count) return LOAD_OK;
+    bool empty =
+        !slot->event_count || (!slot->has_words && slot->has_usage && !slot->result.output_tokens);
+    if (end == HTTP_END_WHOLE && slot->complete && !empty) return LOAD_OK;
     say(slot, end != HTTP_END_WHOLE ? "the connection broke in the middle of the answer"
               : slot->complete      ? "the answer has no tokens"
                                     : "the stream ended without a finish_reason or [DONE]");

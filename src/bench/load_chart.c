@@ -14,7 +14,7 @@
 
 #define WIDTH 960
 #define HEIGHT 630
-#define CURVE_POINTS_MAX 200
+#define CURVE_STEPS 200 /* the marked percentiles are among its points */
 #define BINS 160
 
 #define INK "#1f2933"
@@ -129,12 +129,10 @@ static void write_distribution(FILE *out, struct panel panel, const char *name, 
         return;
     }
     fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", color);
-    size_t points = count < CURVE_POINTS_MAX ? count : CURVE_POINTS_MAX;
-    fprintf(out, "%.1f,%.1f ", x_of(&panel, values[0]), y_of(&panel, 0));
-    for (size_t i = 0; i < points; i++) {
-        size_t at = points > 1 ? i * (count - 1) / (points - 1) : 0;
-        fprintf(out, "%.1f,%.1f ", x_of(&panel, values[at]),
-                y_of(&panel, 100.0 * (double)(at + 1) / (double)count));
+    for (int i = 0; i <= CURVE_STEPS; i++) {
+        double share = (double)i / CURVE_STEPS;
+        fprintf(out, "%.1f,%.1f ", x_of(&panel, load_stats_percentile(values, count, share)),
+                y_of(&panel, 100 * share));
     }
     fputs("\"/>\n", out);
     write_mark(out, &panel, "p50", 50, stats.p50);

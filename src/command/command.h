@@ -51,6 +51,15 @@ int command_misused(const struct option_table *table, const char *format, ...)
  * not be written (a full disk, a closed pipe). Every program that prints results ends with it. */
 int command_end(const struct option_table *table);
 
+/* A row of commands that take messages; `member` of TYPE is a text, "on" or "off". */
+#define CONTENT_SPECIALS_OPTION(TYPE, member)                                                      \
+    {                                                                                              \
+        .name = "content-specials", .type = OPTION_CHOICE, .fallback = "off", .choices = "on|off", \
+        .help = "recognize special tokens in what messages say, too; off: there they are text, "   \
+                "so that nobody can write a turn of somebody else",                                \
+        .offset = offsetof(TYPE, member)                                                           \
+    }
+
 /* A command's subjects (`fathom bench model`): a file each. */
 struct command_subject {
     const char *name, *summary;

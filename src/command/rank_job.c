@@ -9,8 +9,9 @@
 #include "command/rank_job.h"
 
 #include "base/check.h"
+#include "base/file.h"
 #include "compute/exchange/ranks.h"
-#include "host/process/file.h"
+#include "host/process/file_limit.h"
 #include "host/process/private_room.h"
 #ifdef FATHOM_SERVING
 #include "command/eplb_load.h"
@@ -29,6 +30,8 @@
 #include <unistd.h>
 
 #define LAUNCHER "mpirun.openmpi"
+#define LAUNCHER_FILES 48 /* measured: 22 when all runs, some more while ranks start */
+#define LAUNCHER_FILES_EACH 4
 #define WEIGHTS_PRIVATE "private"
 #define PLACEMENT_BYTES_MAX ((size_t)64 << 20)
 
@@ -196,6 +199,19 @@ static void open_room(const struct option_table *table, const struct rank_job_va
             error.text);
 }
 
+/* mpirun has some files of its own and a few for each rank, which it misses in the dark; who
+ * supervises has one for each rank. */
+enum status rank_job_check_files(uint64_t ranks, uint64_t all_ranks, struct error *error) {
+    uint64_t launcher = ranks > 1 ? LAUNCHER_FILES + LAUNCHER_FILES_EACH * ranks : 0;
+    uint64_t own = LAUNCHER_FILES + 2 * all_ranks, limit = file_limit_raise();
+    uint64_t needed = launcher > own ? launcher : own;
+    if (limit >= needed) return STATUS_OK;
+    return error_set(error, STATUS_FULL,
+                     "%" PRIu64 " ranks need %" PRIu64 " open files, and %" PRIu64
+                     " are allowed: `ulimit -n %" PRIu64 "`",
+                     all_ranks, needed, limit, needed);
+}
+
 bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
                       int *exit_code_out) {
     if (values->ranks <= 1 || ranks_built()) return false;
@@ -213,6 +229,10 @@ static bool begin(const struct option_table *table, const struct rank_job_values
     if (rank_job_misused(table, values, exit_code_out)) return true;
     if (!ranks_in_job()) {
         if (kind == JOB_JOINED) return false;
+        if (rank_job_check_files(values->ranks, values->ranks, &error)) {
+            *exit_code_out = command_failed(table, STATUS_FULL, &error);
+            return true;
+        }
         if (kind == JOB_ALIKE) {
             *exit_code_out = become_mpirun(table, values);
             return true;

@@ -75,6 +75,7 @@ static bool client_request_valid(struct walk *walk, const struct record_client_r
     walk_tail(walk, record->authorization_bytes);
     walk_tail(walk, record->body_bytes);
     return record->method < HTTP_METHOD_COUNT && record->wants_receipt <= 1 &&
+           record->listener < HTTP_LISTENER_COUNT && record->body_left <= 1 &&
            record->reserved == 0 && walk_ends(walk);
 }
 
@@ -89,7 +90,7 @@ static bool respond_valid(struct walk *walk, const struct record_respond *record
     walk_tail(walk, record->body_bytes);
     walk_tail(walk, record->receipt_bytes);
     return walk_ends(walk) && record->http_status >= 200 && record->http_status <= 599 &&
-           record->content_type < CONTENT_TYPE_COUNT && record->reserved == 0 &&
+           record->content_type < CONTENT_TYPE_COUNT && record->allow < 1u << HTTP_OTHER &&
            visible((const char *)record + respond_receipt_at(record->body_bytes),
                    record->receipt_bytes);
 }
@@ -101,12 +102,20 @@ static bool stream_data_valid(struct walk *walk, const struct record_stream_data
 
 static bool tokenize_valid(struct walk *walk, const struct record_tokenize *record) {
     walk_tail(walk, record->text_bytes);
-    return request_valid(record->request) && record->parse_special <= 1 && walk_ends(walk);
+    walk_tail(walk, (uint64_t)record->plain_count * sizeof(struct text_span));
+    if (!request_valid(record->request) || record->reserved || !walk_ends(walk)) return false;
+    const struct text_span *plain = tokenize_plain(record);
+    for (uint32_t i = 0, last = 0; i < record->plain_count; last = plain[i++].end)
+        if (plain[i].start < last || plain[i].end <= plain[i].start ||
+            plain[i].end > record->text_bytes)
+            return false;
+    return true;
 }
 
 static bool tokenized_valid(struct walk *walk, const struct record_tokenized *record) {
     walk_tail(walk, (uint64_t)record->token_count * sizeof(uint32_t));
-    return request_valid(record->request) && record->reserved == 0 && walk_ends(walk);
+    return request_valid(record->request) && (record->too_many == 0 || record->token_count == 0) &&
+           walk_ends(walk);
 }
 
 static bool account_valid(const struct account *account) {
@@ -424,8 +433,8 @@ static bool result_valid(struct walk *walk, const struct step_result *result) {
 }
 
 static bool drain_valid(struct walk *walk, const struct record_drain *record) {
-    return record->one_rank <= 1 && record->back <= record->one_rank &&
-           record->dead <= record->one_rank && record->dead + record->back <= 1 &&
+    return record->one_rank <= 1 && record->back <= 1 && record->dead <= record->one_rank &&
+           record->dead + record->back <= 1 &&
            (record->one_rank ? record->rank < LIMIT_RANKS : record->rank == 0) && walk_ends(walk);
 }
 

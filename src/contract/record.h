@@ -13,11 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/limits.h"
 #include "contract/ids.h"
 #include "contract/unit_counters.h"
 
-#define RECORD_VERSION 6
+#define RECORD_VERSION 7
 
 enum record_kind {
     RECORD_NONE,
@@ -117,6 +118,16 @@ static inline void *record_tail_at(const void *record, size_t end) {
 
 enum http_method { HTTP_GET, HTTP_POST, HTTP_OTHER, HTTP_METHOD_COUNT };
 
+/* On which listener a request came. */
+enum http_listener { HTTP_PUBLIC, HTTP_ADMIN, HTTP_LISTENER_COUNT };
+
+/* What the gateway says of a request of which only the head has come. */
+enum admission {
+    ADMISSION_NO_BODY,  /* it will be answered without one: refused, or it takes none */
+    ADMISSION_STRANGER, /* its body is wanted; nobody needs a key */
+    ADMISSION_KNOWN     /* its body is wanted, and it has a key */
+};
+
 /* One whole HTTP request. Tails: path (without the query), authorization header's value, body. */
 struct record_client_request {
     struct record record;
@@ -129,6 +140,8 @@ struct record_client_request {
     uint32_t authorization_bytes;
     uint32_t body_bytes;
     uint32_t wants_receipt; /* 1: the header X-Fathom-Receipt asks for one */
+    uint32_t listener;      /* enum http_listener */
+    uint32_t body_left;     /* 1: it has a body that was not read: ADMISSION_NO_BODY */
     uint32_t reserved;      /* zero */
 };
 
@@ -204,7 +217,7 @@ struct record_respond {
     uint32_t retry_after_seconds; /* 0: no such header */
     uint32_t body_bytes;
     uint32_t receipt_bytes;
-    uint32_t reserved; /* zero */
+    uint32_t allow; /* with 405: 1 << each method that the path takes, for the header Allow */
 };
 
 static inline size_t respond_receipt_at(uint32_t body_bytes) {
@@ -230,20 +243,33 @@ struct record_stream_end {
     struct connection_id connection;
 };
 
-/* Long text is tokenized by the host, on a thread of its own. Tail: text. */
+/* Long text is tokenized by the host, on a thread of its own. Tails: text, struct text_span
+ * plain[plain_count]: where no added token is recognized (serving/text/tokenizer.h), in order, none empty,
+ * none beyond the text. */
 struct record_tokenize {
     struct record record;
     struct request_id request;
     uint32_t text_bytes;
-    uint32_t parse_special; /* 1: added tokens in the text are recognized */
+    uint32_t plain_count;
+    uint32_t tokens_max; /* more are of no use */
+    uint32_t reserved;   /* zero */
 };
 
-/* Tail: uint32_t tokens[token_count]. No token at all: the text could not be tokenized. */
+/* Offset of the spans behind `text_bytes` of text. */
+static inline size_t tokenize_plain_at(uint32_t text_bytes) {
+    return record_tail(record_tail(sizeof(struct record_tokenize)) + text_bytes);
+}
+static inline const struct text_span *tokenize_plain(const struct record_tokenize *record) {
+    return (const void *)((const char *)record + tokenize_plain_at(record->text_bytes));
+}
+
+/* One for each TOKENIZE. Tail: uint32_t tokens[token_count]. No token at all: the text could not be
+ * tokenized, or has more than tokens_max. */
 struct record_tokenized {
     struct record record;
     struct request_id request;
     uint32_t token_count;
-    uint32_t reserved;
+    uint32_t too_many; /* without a token: it has so many at least, more than tokens_max; else 0 */
 };
 
 /* JOINED: a unit has connected; its hello follows. LOST: its connection has ended, its process has

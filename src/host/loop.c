@@ -6,20 +6,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "host/process/file_limit.h"
 #include "host/process/rank_board.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/request_set.h"
 
-#define REQUESTS_BYTES_MAX ((size_t)64 << 20) /* whole requests that wait for the gateway */
-#define BEHIND_BYTES_MAX ((size_t)32 << 20)   /* records that wait behind a machine */
+#define REQUESTS_BYTES_MAX ((size_t)64 << 20)  /* whole requests that wait for the gateway */
+#define LARGE_BYTES_MAX ((size_t)256 << 20)    /* ... and the large ones among them */
+#define BEHIND_BYTES_MAX ((size_t)32 << 20)    /* records that wait behind a machine */
+#define LARGE_REQUEST_BYTES ((size_t)16 << 10) /* reading it takes longer than other records do */
+#define OTHER_FILES 512
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
 #define LOAD_NS_MAX ((int64_t)500000000) /* a unit is heard of so often */
 #define RETRY_US 2000                    /* after the wire was full */
+#define FINISH_NS_MAX                                                                              \
+    ((int64_t)35000000000) /* for what has begun; the gateway gives up earlier                     \
+                            */
 
 enum { GATEWAY, UNIT, MACHINE_COUNT };
 
@@ -31,12 +37,14 @@ struct peer {
 
 struct loop {
     struct event_base *base;
-    struct http_server *http;
+    struct http_server *http[HTTP_LISTENER_COUNT]; /* those of a gateway, or none */
     struct event *terminate, *interrupt, *drain, *reload;
-    struct event *turn; /* runs after the events at hand, once for all of them */
-    struct event *wake; /* at the machines' next wake */
+    struct event *finish_by; /* told to end, it ends then at the latest */
+    struct event *turn;      /* runs after the events at hand, once for all of them */
+    struct event *wake;      /* at the machines' next wake */
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
+    struct record_queue large; /* clients' requests: the gateway gets one of them in a turn */
     struct worker *engine, *tokenizer;
     struct record_queue answers; /* the engine's, that the unit is not told yet */
     struct event *engine_answers, *tokenizer_answers;
@@ -113,15 +121,30 @@ static void keep_last(struct record_queue *queue, const struct record *record) {
 static void say_ready(struct loop *loop) {
     if (loop->is_ready) return;
     loop->is_ready = true;
-    if (loop->parts->ready)
-        loop->parts->ready(loop->parts->ready_context,
-                           loop->http ? http_server_url(loop->http) : NULL);
+    const char *urls[HTTP_LISTENER_COUNT] = {NULL};
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) urls[i] = http_server_url(loop->http[i]);
+    if (loop->parts->ready) loop->parts->ready(loop->parts->ready_context, urls);
+}
+
+static enum status start_http(struct loop *loop, struct error *error) {
+    enum status status = STATUS_OK;
+    for (int i = 0; i < HTTP_LISTENER_COUNT && !status; i++)
+        if (loop->http[i]) status = http_server_start(loop->http[i], error);
+    return status;
+}
+
+static uint32_t open_exchanges(const struct loop *loop) {
+    uint32_t open = 0;
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) open += http_server_open_exchanges(loop->http[i]);
+    return open;
 }
 
 static void let_clients_in(struct loop *loop) {
     if (loop->is_ready) return;
     struct error error;
-    enum status status = http_server_start(loop->http, &error);
+    enum status status = start_http(loop, &error);
     if (status)
         loop_end(loop, status, &error);
     else
@@ -195,6 +218,7 @@ static void on_wire(void *context, uint32_t number, const struct record *record)
         carry_from_unit(loop, number, record);
         if (record->kind == RECORD_UNIT_HELLO && loop->parts->waits_for_unit) let_clients_in(loop);
     } else {
+        if (record->kind == RECORD_DRAIN && loop->draining) return; /* nobody calls it back */
         if (record->kind == RECORD_SUBMIT)
             request_set_add(&loop->requests, ((const struct record_submit *)record)->request);
         record_queue_force(&loop->inboxes[UNIT], record);
@@ -260,7 +284,8 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_STREAM_BEGIN:
     case RECORD_STREAM_DATA:
     case RECORD_STREAM_END:
-        http_server_perform(loop->http, record);
+        for (int i = 0; i < HTTP_LISTENER_COUNT; i++) /* one of them knows the connection */
+            if (loop->http[i]) http_server_perform(loop->http[i], record);
         break;
     case RECORD_TOKENIZE:
         worker_give(loop->tokenizer, record);
@@ -301,8 +326,7 @@ static bool may_feed(struct loop *loop, int which) {
     if (which == UNIT && has_machine(loop, GATEWAY))
         return record_queue_has_room(&loop->inboxes[GATEWAY]);
     if (which == UNIT) return !loop->peer_count || record_queue_has_room(&loop->peers[0].waiting);
-    return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX &&
-           (!loop->tokenizer || worker_waiting_bytes(loop->tokenizer) < BEHIND_BYTES_MAX);
+    return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX; /* the tokenizer has one text at most */
 }
 
 /* Gives the machine what waits for it. True if there was anything. */
@@ -340,6 +364,10 @@ static bool run_machine(struct loop *loop, int which) {
     return moved;
 }
 
+static bool may_give_large(const struct loop *loop) {
+    return record_queue_first(&loop->large) && !record_queue_first(&loop->inboxes[GATEWAY]);
+}
+
 static void plan_wake(struct loop *loop) {
     int64_t wake = MACHINE_NEVER;
     for (int i = 0; i < MACHINE_COUNT; i++) {
@@ -347,6 +375,7 @@ static void plan_wake(struct loop *loop) {
         int64_t own = loop->machines[i].next_wake_ns(loop->machines[i].self);
         if (own < wake) wake = own;
     }
+    if (may_give_large(loop)) wake = 0;
     if (wake == MACHINE_NEVER) {
         event_del(loop->wake);
         return;
@@ -360,8 +389,8 @@ static void plan_wake(struct loop *loop) {
 
 static bool nothing_is_left(const struct loop *loop) {
     if (has_machine(loop, GATEWAY))
-        return !record_queue_first(&loop->inboxes[GATEWAY]) &&
-               http_server_open_exchanges(loop->http) == 0;
+        return !record_queue_first(&loop->inboxes[GATEWAY]) && !record_queue_first(&loop->large) &&
+               open_exchanges(loop) == 0;
     return !record_queue_first(&loop->inboxes[UNIT]) && request_set_count(&loop->requests) == 0 &&
            (!loop->peer_count || !record_queue_first(&loop->peers[0].waiting));
 }
@@ -370,27 +399,40 @@ static bool is_done(const struct loop *loop) {
     return loop->ended || (loop->draining && nothing_is_left(loop));
 }
 
-static void on_turn(evutil_socket_t file, short what, void *context) {
-    struct loop *loop = context;
+static void run_machines(struct loop *loop) {
     bool moved;
     do {
         moved = run_machine(loop, GATEWAY);
         moved |= run_machine(loop, UNIT);
     } while (moved);
+}
+
+/* Between two large requests there is time for whatever else has come. */
+static void on_turn(evutil_socket_t file, short what, void *context) {
+    struct loop *loop = context;
+    run_machines(loop);
+    if (may_give_large(loop)) {
+        record_queue_move(&loop->large, &loop->inboxes[GATEWAY]);
+        run_machines(loop);
+    }
+    event_base_update_cache_time(loop->base); /* timers that begin now begin now */
     if (loop->wire) wire_resume(loop->wire);
     plan_wake(loop);
 }
 
 /* ---- events ---- */
 
+/* CLIENT_GONE: at most one for each request that was taken. */
 static enum status deliver_from_client(void *context, const struct record *record) {
     struct loop *loop = context;
     struct record_queue *inbox = &loop->inboxes[GATEWAY];
+    bool large = record->bytes >= LARGE_REQUEST_BYTES;
     if (record->kind == RECORD_CLIENT_REQUEST) {
-        enum status status = record_queue_put(inbox, record);
+        enum status status = record_queue_put(large ? &loop->large : inbox, record);
         if (status) return status;
-    } else {
-        record_queue_force(inbox, record); /* at most one for each request that was taken */
+    } else if (!record_queue_drop_request(
+                   &loop->large, ((const struct record_client_gone *)record)->connection)) {
+        record_queue_force(inbox, record);
     }
     ask_turn(loop);
     return STATUS_OK;
@@ -433,20 +475,38 @@ static void on_tokenizer(evutil_socket_t file, short what, void *context) {
     ask_turn(loop);
 }
 
+static uint32_t count_open(const struct loop *loop) {
+    return loop->http[0] ? open_exchanges(loop) : request_set_count(&loop->requests);
+}
+
+/* A client that does not read, a unit that does not answer, a step that does not end. */
+static void on_finish_by(evutil_socket_t file, short what, void *context) {
+    struct loop *loop = context;
+    fprintf(stderr, "%u requests have not ended in time; %s\n", count_open(loop),
+            loop->http[0] ? "their connections are cut off" : "their gateway has others go on");
+    loop_end(loop, STATUS_OK, NULL);
+}
+
 static void on_signal(evutil_socket_t number, short what, void *context) {
     struct loop *loop = context;
     if (loop->draining) _exit(128 + number);
     loop->draining = true;
-    uint32_t open =
-        loop->http ? http_server_open_exchanges(loop->http) : request_set_count(&loop->requests);
-    if (open)
-        fprintf(stderr, "finishing what has begun (%u open); a second signal ends at once\n", open);
+    int64_t wait_ns = loop->parts->finish_ns_max ? loop->parts->finish_ns_max : FINISH_NS_MAX;
+    if (count_open(loop))
+        fprintf(stderr,
+                "finishing what has begun (%u open), for %.0f s at most; a second signal ends at "
+                "once\n",
+                count_open(loop), (double)wait_ns * 1e-9);
+    struct timeval wait = {(time_t)(wait_ns / 1000000000),
+                           (suseconds_t)(wait_ns % 1000000000 / 1000)};
+    event_add(loop->finish_by, &wait);
     struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
     /* A unit beside its gateway goes on taking what the gateway has let in. */
     int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
     if (has_machine(loop, first)) /* else it supervises others, who are told by their signal */
         record_queue_force(&loop->inboxes[first], &drain.record);
-    if (loop->http) http_server_drain(loop->http);
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) http_server_drain(loop->http[i]);
     ask_turn(loop);
 }
 
@@ -459,21 +519,41 @@ static void on_reload(evutil_socket_t number, short what, void *context) {
 
 /* ---- life ---- */
 
-static void raise_file_limit(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
+/* Clients do not take the files that units' connections and the KV storage need. libzmq even ends
+ * the process where it cannot take a connection over ipc. */
+static uint32_t clients_max(uint64_t files, uint32_t wanted) {
+    uint64_t others = files / 2 < OTHER_FILES ? files / 2 : OTHER_FILES;
+    return files - others < wanted ? (uint32_t)(files - others) : wanted;
 }
 
-enum status loop_open(const struct http_server_options *http, struct loop **loop_out,
-                      struct error *error) {
+/* Runs between records: the gateway is at rest. */
+static enum admission admit(void *context, const struct record_client_request *head) {
+    const struct loop_parts *parts = ((struct loop *)context)->parts;
+    return parts->admit ? parts->admit(parts->admit_context, head) : ADMISSION_STRANGER;
+}
+
+static enum status open_http(struct loop *loop, const struct http_server_options *http,
+                             uint32_t http_count, uint64_t files, struct error *error) {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < http_count && !status; i++) {
+        struct http_server_options options = http[i];
+        options.deliver = deliver_from_client;
+        options.admit = admit;
+        options.deliver_context = options.admit_context = loop;
+        options.connections_max = clients_max(files, options.connections_max);
+        status = http_server_open(&options, loop->base, &loop->http[i], error);
+    }
+    return status;
+}
+
+enum status loop_open(const struct http_server_options *http, uint32_t http_count,
+                      struct loop **loop_out, struct error *error) {
     struct loop *loop = calloc(1, sizeof *loop);
     if (!loop) return error_set(error, STATUS_NO_MEMORY, "no memory for the event loop");
-    raise_file_limit();
+    uint64_t files = file_limit_raise();
     signal(SIGPIPE, SIG_IGN);
     loop->inboxes[GATEWAY].bytes_max = REQUESTS_BYTES_MAX;
+    loop->large.bytes_max = LARGE_BYTES_MAX;
     loop->inboxes[UNIT].bytes_max = BEHIND_BYTES_MAX;
     loop->answers.bytes_max = SIZE_MAX; /* those of one step, and of what moves beside it */
     loop->base = event_base_new();
@@ -483,17 +563,14 @@ enum status loop_open(const struct http_server_options *http, struct loop **loop
     }
     if (loop->base) {
         loop->retry = evtimer_new(loop->base, on_retry, loop);
+        loop->finish_by = evtimer_new(loop->base, on_finish_by, loop);
         loop->sign = evtimer_new(loop->base, on_sign, loop);
     }
     enum status status = STATUS_OK;
-    if (!loop->base || !loop->turn || !loop->wake || !loop->retry || !loop->sign)
+    if (!loop->base || !loop->turn || !loop->wake || !loop->retry || !loop->finish_by ||
+        !loop->sign)
         status = error_set(error, STATUS_IO, "cannot start the event loop: no memory or files");
-    if (!status && http) {
-        struct http_server_options options = *http;
-        options.deliver = deliver_from_client;
-        options.deliver_context = loop;
-        status = http_server_open(&options, loop->base, &loop->http, error);
-    }
+    if (!status) status = open_http(loop, http, http_count, files, error);
     if (status)
         loop_close(loop);
     else
@@ -553,8 +630,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     loop->machines[UNIT] = parts->unit;
     enum status status = start_workers(loop, parts, error);
     if (!status) status = start_wire(loop, parts, error);
-    if (!status && loop->http && !parts->waits_for_unit)
-        status = http_server_start(loop->http, error);
+    if (!status && !parts->waits_for_unit) status = start_http(loop, error);
     if (status) return status;
     loop->terminate = evsignal_new(loop->base, SIGTERM, on_signal, loop);
     loop->interrupt = evsignal_new(loop->base, SIGINT, on_signal, loop);
@@ -567,7 +643,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
         event_add(loop->reload, NULL);
     }
     join_own_unit(loop);
-    if (loop->http && !parts->waits_for_unit) say_ready(loop);
+    if (loop->http[0] && !parts->waits_for_unit) say_ready(loop);
     ask_turn(loop); /* the unit says hello */
     while (!is_done(loop))
         event_base_loop(loop->base, EVLOOP_ONCE);
@@ -609,7 +685,8 @@ bool loop_close(struct loop *loop) {
     free_event(loop->tokenizer_answers);
     if (loop->tokenizer) ended &= worker_close(loop->tokenizer, WORKER_CLOSE_NS);
     if (loop->wire) wire_close(loop->wire);
-    if (loop->http) http_server_close(loop->http);
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i]) http_server_close(loop->http[i]);
     for (uint32_t i = 0; i < loop->peer_count; i++)
         record_queue_clear(&loop->peers[i].waiting);
     free(loop->peers);
@@ -617,12 +694,14 @@ bool loop_close(struct loop *loop) {
     record_queue_clear(&loop->load);
     record_queue_clear(&loop->experts);
     record_queue_clear(&loop->answers);
+    record_queue_clear(&loop->large);
     request_set_close(&loop->requests);
     for (int i = 0; i < MACHINE_COUNT; i++)
         record_queue_clear(&loop->inboxes[i]);
     free_event(loop->turn);
     free_event(loop->wake);
     free_event(loop->retry);
+    free_event(loop->finish_by);
     free_event(loop->sign);
     free_event(loop->terminate);
     free_event(loop->interrupt);

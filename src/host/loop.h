@@ -7,6 +7,9 @@
  *     a gateway        clients <-> HTTP server <-> gateway <-> wire (to any number of units)
  *     a unit           wire (to its gateway) <-> unit <-> engine thread
  *
+ * A client's large request takes long to read, so the gateway gets one of them at a time, and before
+ * the next one whatever else has come: tokens, cancellations, small requests.
+ *
  * This is the only place of the serving plane that reads a clock. Records that a machine cannot
  * take now wait in bounded queues; a machine is fed only while the queues behind it have room, so
  * pressure travels back to the clients, who are told to try again later.
@@ -24,10 +27,11 @@
 
 struct loop;
 
-/* Comes first, so that a wrong address is known before the checkpoint is loaded. `http`'s deliver
- * is set by the loop. NULL: no clients, as for a unit. */
-enum status loop_open(const struct http_server_options *http, struct loop **loop_out,
-                      struct error *error);
+/* Comes first, so that a wrong address is known before the checkpoint is loaded. http[http_count]:
+ * the listeners, in the order of enum http_listener; their deliver and admit are set by the loop.
+ * None: no clients, as for a unit. */
+enum status loop_open(const struct http_server_options *http, uint32_t http_count,
+                      struct loop **loop_out, struct error *error);
 
 /* Others' events may be added before and while the loop runs. */
 struct event_base *loop_base(const struct loop *loop);
@@ -38,6 +42,9 @@ struct loop_parts {
     void *engine_context;
     worker_function *tokenize; /* TOKENIZE -> TOKENIZED; NULL: never asked for */
     void *tokenize_context;
+    /* Does the gateway want the body behind this head? NULL: each one. */
+    enum admission (*admit)(void *context, const struct record_client_request *head);
+    void *admit_context;
     /* The unit's KV records; loop_tell_unit answers, also from within. NULL: its KV blocks neither
      * come nor go */
     void (*carry)(void *context, const struct record *record);
@@ -49,17 +56,18 @@ struct loop_parts {
     void *carry_context;      /* of all three; hear and heard where there is carry */
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
+    int64_t finish_ns_max;    /* for what has begun when it is told to end; 0: 35 s */
     /* SIGHUP: what the gateway is to hear; NULL: nothing. Without one SIGHUP ends the process */
     const struct record *(*reload)(void *context);
     void *reload_context;
-    /* Called once clients can connect; a unit: when it has connected for the first time, without a
-     * url. */
-    void (*ready)(void *context, const char *url);
+    /* Called once clients can connect; a unit: when it has connected for the first time, without
+     * urls. urls[HTTP_LISTENER_COUNT], NULL where nobody listens. */
+    void (*ready)(void *context, const char *const *urls);
     void *ready_context;
 };
 
-/* Serves until SIGTERM or SIGINT: then takes nothing new, answers what has begun, and returns. A
- * second signal ends the process at once. */
+/* Serves until SIGTERM or SIGINT: then takes nothing new, answers what has begun, and returns, with
+ * a line if that took too long. A second signal ends the process at once. */
 enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct error *error);
 
 /* For what else lives in the loop. */

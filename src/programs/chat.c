@@ -18,6 +18,7 @@
 #include "command/model_run.h"
 #include "programs/programs.h"
 #include "programs/sampler.h"
+#include "serving/text/utf8.h"
 
 #define STEP_TOKENS 512
 #define CONTEXT_DEFAULT 4096
@@ -26,6 +27,7 @@
 struct chat_values {
     struct model_run_values run;
     const char *system;
+    const char *content_specials;
     double temperature, top_p;
     struct sampler_values sampler;
     uint64_t max_context, seed, top_k;
@@ -36,6 +38,7 @@ struct chat_values {
 static const struct option chat_rows[] = {
     MODEL_RUN_OPTIONS,
     {.name = "system", .type = OPTION_TEXT, .help = "a system message to begin with", AT(system)},
+    CONTENT_SPECIALS_OPTION(struct chat_values, content_specials),
     {.name = "temperature",
      .type = OPTION_NUMBER,
      .fallback = "-1",
@@ -92,7 +95,8 @@ struct chat {
     char *prompt;     /* [prompt_capacity] */
     uint32_t *tokens; /* [prompt_capacity] */
     size_t prompt_capacity;
-    struct chat_message messages[MESSAGES_MAX]; /* each content on the heap */
+    struct chat_message messages[MESSAGES_MAX]; /* each content on the heap, valid UTF-8 */
+    struct text_span contents[MESSAGES_MAX];    /* of the prompt */
     size_t message_count;
     /* The answer that is being written. */
     char *answer;
@@ -121,16 +125,17 @@ static enum status no_memory(struct error *error) {
 
 static enum status add_message(struct chat *chat, enum chat_role role, struct bytes content,
                                struct error *error) {
-    char *copy = malloc(content.count + 1);
+    size_t capacity = 3 * content.count + 1, count = 0; /* an invalid byte may become three */
+    char *copy = malloc(capacity);
     if (!copy) return no_memory(error);
     if (chat->message_count == MESSAGES_MAX) {
         free(copy);
         return error_set(error, STATUS_FULL, "the conversation has %d messages: /reset it",
                          MESSAGES_MAX);
     }
-    if (content.count) memcpy(copy, content.data, content.count);
+    check(!utf8_repair(content, copy, capacity, &count));
     chat->messages[chat->message_count++] =
-        (struct chat_message){.role = role, .has_content = true, .content = {copy, content.count}};
+        (struct chat_message){.role = role, .has_content = true, .content = {copy, count}};
     return STATUS_OK;
 }
 
@@ -174,12 +179,17 @@ static void show(void *context, enum token_stream_part part, struct bytes text) 
 
 static enum status encode_conversation(struct chat *chat, struct chat_rendering *rendering_out,
                                        size_t *count_out, struct error *error) {
-    enum status status =
-        chat_template_render(&chat->text.chat_template, chat->messages, chat->message_count, true,
-                             chat->prompt, chat->prompt_capacity, rendering_out, error);
+    bool specials = !strcmp(chat->values.content_specials, "on");
+    *rendering_out = (struct chat_rendering){.text = chat->prompt,
+                                             .capacity = chat->prompt_capacity,
+                                             .contents = specials ? NULL : chat->contents,
+                                             .content_capacity = ARRAY_COUNT(chat->contents)};
+    enum status status = chat_template_render(&chat->text.chat_template, chat->messages,
+                                              chat->message_count, true, rendering_out, error);
+    struct plain_text plain = {chat->contents, specials ? 0 : rendering_out->content_count};
     if (!status)
         status = tokenizer_encode(chat->text.tokenizer, chat->scratch,
-                                  (struct bytes){chat->prompt, rendering_out->count}, true,
+                                  (struct bytes){chat->prompt, rendering_out->count}, plain,
                                   chat->tokens, chat->prompt_capacity, count_out);
     if (status == STATUS_FULL || status == STATUS_TOO_LARGE ||
         (!status && *count_out >= chat->context_max))

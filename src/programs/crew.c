@@ -121,6 +121,13 @@ static void on_gave_up(void *context, const struct error *error) {
 
 enum status crew_open(const struct crew_options *options, struct loop *loop, struct crew **crew_out,
                       struct error *error) {
+    uint64_t most = 0, all = 0;
+    for (uint32_t i = 0; i < options->unit_count; i++) {
+        all += options->units[i].ranks;
+        if (options->units[i].ranks > most) most = options->units[i].ranks;
+    }
+    enum status status = rank_job_check_files(most, all, error);
+    if (status) return status;
     struct crew *crew = calloc(1, sizeof *crew);
     if (!crew) return error_set(error, STATUS_NO_MEMORY, "no memory for the units");
     crew->options = *options;
@@ -141,7 +148,7 @@ enum status crew_open(const struct crew_options *options, struct loop *loop, str
         .command = unit_command,
         .gave_up = on_gave_up,
     };
-    enum status status = supervisor_open(&supervisor, &crew->supervisor, error);
+    status = supervisor_open(&supervisor, &crew->supervisor, error);
     if (status) {
         free(crew);
         return status;

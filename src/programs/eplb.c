@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/limits.h"
-#include "host/process/file.h"
 #include "serving/policy/balance_experts.h"
 #include "serving/policy/balance_keep.h"
 #include "serving/policy/balance_traffic.h"

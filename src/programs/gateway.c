@@ -53,9 +53,9 @@ static const struct option gateway_rows[] = {
 const struct option_table gateway_options[1] = {
     {.command = "gateway",
      .arguments = "",
-     .description =
-         "Serves what its units compute: the OpenAI-compatible API under /v1, a chat page "
-         "at /.",
+     .description = "Serves what its units compute: chats and text completions in OpenAI's form "
+                    "under /v1, a chat page "
+                    "at /.",
      .options = gateway_rows,
      .option_count = ARRAY_COUNT(gateway_rows)},
 };
@@ -66,9 +66,9 @@ struct process {
     struct gateway_side gateway;
 };
 
-static void say_ready(void *context, const char *url) {
+static void say_ready(void *context, const char *const *urls) {
     const struct process *process = context;
-    gateway_side_say(&process->gateway, url);
+    gateway_side_say(&process->gateway, urls);
 }
 
 static enum status process_run(struct process *process, struct error *error) {

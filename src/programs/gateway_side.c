@@ -9,11 +9,16 @@
 #include "host/process/accounts_file.h"
 #include "host/http/web_assets.h"
 #include "compute/weights/checkpoint.h"
+#include "serving/policy/allow_hosts.h"
 #include "command/model_run.h"
 
 #define UNIT_SILENCE_NS ((int64_t)2000000000) /* units far away say something more often */
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
 #define REQUESTS_AHEAD 64                     /* that are being read or tokenized */
+#define PORT_MAX 65535
+#define ADMIN_CONNECTIONS_MAX 256
+#define ADMIN_BODY_BYTES_MAX ((size_t)64 << 10)
+#define ADMIN_BODIES_BYTES_MAX ((size_t)4 << 20)
 
 /* ---- the tokenizer's thread ---- */
 
@@ -23,16 +28,21 @@ static void tokenize(void *context, struct worker *worker, const struct record *
     const size_t head_bytes = record_tail(sizeof(struct record_tokenized));
     struct record_tokenized *answer = side->tokenized;
     struct bytes text = {(const char *)record + record_tail(sizeof *request), request->text_bytes};
-    size_t count = 0;
+    struct plain_text plain = {tokenize_plain(request), request->plain_count};
+    size_t most =
+        request->tokens_max < LONG_TEXT_BYTES_MAX ? request->tokens_max : LONG_TEXT_BYTES_MAX;
+    size_t count = 0, too_many = 0;
     enum status status =
-        tokenizer_encode(side->text.tokenizer, side->scratch, text, request->parse_special,
-                         (uint32_t *)((char *)answer + head_bytes), LONG_TEXT_BYTES_MAX, &count);
+        tokenizer_encode_within(side->text.tokenizer, side->scratch, text, plain,
+                                (uint32_t *)((char *)answer + head_bytes), most, &count);
+    if (status == STATUS_FULL) too_many = count;
     if (status) count = 0; /* says that it cannot be done */
     *answer = (struct record_tokenized){
         .record = {RECORD_VERSION, RECORD_TOKENIZED,
                    (uint32_t)record_tail(head_bytes + count * sizeof(uint32_t))},
         .request = request->request,
         .token_count = (uint32_t)count,
+        .too_many = (uint32_t)too_many,
     };
     worker_answer(worker, &answer->record);
 }
@@ -43,18 +53,57 @@ static enum status no_memory(struct error *error, const char *what) {
     return error_set(error, STATUS_NO_MEMORY, "no memory for %s", what);
 }
 
+/* Where it is not given, the port behind that of clients. */
+static enum status choose_admin_port(const struct gateway_side_values *values, uint32_t *port_out,
+                                     struct error *error) {
+    const char *given = values->admin_port;
+    char *end;
+    *port_out = values->port ? (uint32_t)values->port + 1 : 0;
+    if (!given && *port_out > PORT_MAX)
+        return error_set(error, STATUS_INVALID,
+                         "there is no port behind --port %d for the operator; give --admin-port",
+                         PORT_MAX);
+    if (!given) return STATUS_OK;
+    unsigned long port = strtoul(given, &end, 10);
+    if (given[0] < '0' || given[0] > '9' || *end || port > PORT_MAX)
+        return error_set(error, STATUS_INVALID,
+                         "option --admin-port: expected 0 to %d, found '%.80s'", PORT_MAX, given);
+    *port_out = (uint32_t)port;
+    return STATUS_OK;
+}
+
+static enum status check_allowed_hosts(const char *named, struct error *error) {
+    struct bytes bad = allow_hosts_find_bad(named);
+    if (bad.count == 0) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "option --allow-host: '%.*s' is no name of a host; write names without scheme "
+                     "and port, as in example.com,[2001:db8::1]",
+                     bad.count < 80 ? (int)bad.count : 80, bad.data);
+}
+
 enum status gateway_side_open_loop(const struct gateway_side_values *values, struct loop **loop_out,
                                    struct error *error) {
     static struct http_asset assets[WEB_ASSET_COUNT];
-    struct http_server_options http;
-    http_server_defaults(&http);
-    http.host = values->host;
-    http.port = (uint32_t)values->port;
-    http.allow_origin = values->allow_origin;
-    http.assets = assets;
-    http.asset_count = WEB_ASSET_COUNT;
+    struct http_server_options both[HTTP_LISTENER_COUNT];
+    struct http_server_options *http = &both[HTTP_PUBLIC], *admin = &both[HTTP_ADMIN];
+    http_server_defaults(http);
+    http->allow_hosts = values->allow_host;
+    http->connections_per_network = (uint32_t)values->connections_per_address;
+    *admin = *http;
+    http->host = values->host;
+    http->port = (uint32_t)values->port;
+    http->allow_origin = values->allow_origin;
+    http->assets = assets;
+    http->asset_count = WEB_ASSET_COUNT;
     web_assets_list(assets);
-    return loop_open(&http, loop_out, error);
+    admin->listener = HTTP_ADMIN;
+    admin->host = values->admin_host;
+    admin->connections_max = ADMIN_CONNECTIONS_MAX;
+    admin->bodies_bytes_max = ADMIN_BODIES_BYTES_MAX;
+    admin->body_bytes_max = ADMIN_BODY_BYTES_MAX;
+    enum status status = choose_admin_port(values, &admin->port, error);
+    if (!status) status = check_allowed_hosts(values->allow_host, error);
+    return status ? status : loop_open(both, HTTP_LISTENER_COUNT, loop_out, error);
 }
 
 static enum status open_text(struct gateway_side *side, const char *directory,
@@ -86,6 +135,7 @@ static enum status open_machine(struct gateway_side *side, uint64_t requests, in
     struct gateway_options gateway = {
         .tokenizer = text->tokenizer,
         .chat_template = text->chat_template.present ? &text->chat_template : NULL,
+        .content_specials = strcmp(side->values->content_specials, "on") == 0,
         .model_name = side->name,
         .model_created = (int64_t)time(NULL),
         .version = FATHOM_VERSION,
@@ -151,13 +201,24 @@ void gateway_side_close(struct gateway_side *side) {
     lazy_memory_free(&side->memory);
 }
 
-/* A file that is wrong changes nothing. */
+/* A file that is wrong changes nothing. A line tells what is new, and nothing else: whoever asks
+ * again and again hears it once. */
 static const struct record *reload_accounts(void *context) {
     struct gateway_side *side = context;
     struct record_accounts *accounts;
     struct error error;
     if (accounts_file_read(side->values->accounts, &accounts, &error)) {
-        fprintf(stderr, "the accounts stay as they were: %s\n", error.text);
+        if (strcmp(error.text, side->accounts_fault.text) != 0)
+            fprintf(stderr, "the accounts stay as they were: %s\n", error.text);
+        side->accounts_fault = error;
+        return NULL;
+    }
+    bool as_before = accounts->record.bytes == side->accounts->record.bytes &&
+                     memcmp(accounts, side->accounts, accounts->record.bytes) == 0;
+    bool was_faulty = side->accounts_fault.text[0] != 0;
+    side->accounts_fault.text[0] = 0;
+    if (as_before && !was_faulty) {
+        free(accounts);
         return NULL;
     }
     free(side->accounts);
@@ -166,19 +227,26 @@ static const struct record *reload_accounts(void *context) {
     return &accounts->record;
 }
 
+static enum admission admit(void *context, const struct record_client_request *head) {
+    return gateway_admit(((const struct gateway_side *)context)->gateway, head);
+}
+
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->gateway = gateway_machine(side->gateway);
+    parts->admit = admit;
+    parts->admit_context = side;
     parts->tokenize = side->text.tokenizer ? tokenize : NULL;
     parts->tokenize_context = side;
     parts->reload = side->accounts ? reload_accounts : NULL;
     parts->reload_context = side;
 }
 
-void gateway_side_say(const struct gateway_side *side, const char *url) {
+void gateway_side_say(const struct gateway_side *side, const char *const *urls) {
     if (!side->text.tokenizer)
         fprintf(stderr, "no tokenizer.json: prompts and answers are token ids\n");
     else if (!side->text.chat_template.present)
         fprintf(stderr, "no chat template in tokenizer_config.json: /v1/completions only\n");
-    printf("listening on %s\n", url);
+    fprintf(stderr, "admin: %s\n", urls[HTTP_ADMIN]);
+    printf("listening on %s\n", urls[HTTP_PUBLIC]);
     fflush(stdout);
 }

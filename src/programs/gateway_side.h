@@ -12,10 +12,11 @@
 #include "command/command.h"
 
 struct gateway_side_values {
-    uint64_t port;
-    const char *host, *served_name, *allow_origin, *accounts;
+    uint64_t port, connections_per_address;
+    const char *host, *admin_host, *admin_port;
+    const char *served_name, *allow_host, *allow_origin, *accounts;
     uint64_t prefix_blocks;
-    const char *roles;
+    const char *roles, *content_specials;
     double role_seconds;
 };
 
@@ -32,6 +33,25 @@ struct gateway_side_values {
          .help = "port to listen on; 0 takes a free one",                                          \
          .maximum = 65535,                                                                         \
          .offset = offsetof(owner, gateway.port)},                                                 \
+        {.name = "admin-host",                                                                     \
+         .type = OPTION_TEXT,                                                                      \
+         .fallback = "127.0.0.1",                                                                  \
+         .help = "address on which the operator is listened to: /metrics and /debug are there, "   \
+                 "and not on --host",                                                              \
+         .offset = offsetof(owner, gateway.admin_host)},                                           \
+        {.name = "admin-port",                                                                     \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "port of --admin-host; 0 takes a free one. --port + 1 if not given, and a free "  \
+                 "one with --port 0",                                                              \
+         .offset = offsetof(owner, gateway.admin_port)},                                           \
+        {.name = "connections-per-address",                                                        \
+         .type = OPTION_COUNT,                                                                     \
+         .fallback = "1024",                                                                       \
+         .help =                                                                                   \
+             "connections of one address (IPv6: one /64) that wait, or send a request without "    \
+             "a known API key, before the idlest of them make way; 0: any number",                 \
+         .maximum = 1 << 20,                                                                       \
+         .offset = offsetof(owner, gateway.connections_per_address)},                              \
         {.name = "served-name",                                                                    \
          .type = OPTION_TEXT,                                                                      \
          .help = "the model's name in the API; the directory's name if not given",                 \
@@ -65,6 +85,13 @@ struct gateway_side_values {
              "a YAML file of accounts and their API keys (docs/api.md); read again on SIGHUP. "    \
              "Everybody may ask if not given",                                                     \
          .offset = offsetof(owner, gateway.accounts)},                                             \
+        CONTENT_SPECIALS_OPTION(owner, gateway.content_specials),                                  \
+        {.name = "allow-host",                                                                     \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "names, with commas between, by which clients call this server (Host) and of "    \
+                 "whose pages it takes requests (Origin). On loopback addresses, those beside "    \
+                 "localhost, 127.x.x.x and [::1]; on others any name is taken if not given",       \
+         .offset = offsetof(owner, gateway.allow_host)},                                           \
     {                                                                                              \
         .name = "allow-origin", .type = OPTION_TEXT,                                               \
         .help = "let pages of this origin use the API (CORS); * for any. None if not given",       \
@@ -78,11 +105,13 @@ struct gateway_side {
     struct tokenizer_scratch *scratch;  /* of the tokenizer's thread */
     struct record_tokenized *tokenized; /* of that thread, room for all tokens of a long text */
     struct record_accounts *accounts;   /* as read last; NULL: none */
+    struct error accounts_fault;        /* of the file, when it was read last; empty: none */
     struct lazy_memory text_memory, memory;
     char name[256]; /* of the model, as served */
 };
 
-/* Opens the loop, and binds the address of clients: first of all, since the rest takes time. */
+/* Opens the loop, and binds the addresses of clients and of the operator: first of all, since the
+ * rest takes time. */
 enum status gateway_side_open_loop(const struct gateway_side_values *values, struct loop **loop_out,
                                    struct error *error) MUST_USE;
 
@@ -100,7 +129,8 @@ void gateway_side_close(struct gateway_side *side);
 /* Fills in the gateway, the tokenizer and their context. */
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts);
 
-/* What chats are like, on stderr; then where, on stdout. */
-void gateway_side_say(const struct gateway_side *side, const char *url);
+/* What chats are like and where the operator is listened to, on stderr; then where clients are, on
+ * stdout. urls[HTTP_LISTENER_COUNT] */
+void gateway_side_say(const struct gateway_side *side, const char *const *urls);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "command/model_run.h"
 #include "command/rank_job.h"
@@ -19,7 +20,7 @@
 struct generate_values {
     struct model_run_values run;
     struct rank_job_values job;
-    const char *tokens;
+    const char *tokens, *content_specials;
     uint64_t max_new, top_k, seed, logprobs;
     double temperature, top_p;
     struct sampler_values sampler;
@@ -33,6 +34,7 @@ static const struct option generate_rows[] = {
      .type = OPTION_TEXT,
      .help = "the prompt as token ids, with commas between; several prompts: with ; between",
      .offset = offsetof(struct generate_values, tokens)},
+    CONTENT_SPECIALS_OPTION(struct generate_values, content_specials),
     {.name = "max-new",
      .type = OPTION_COUNT,
      .fallback = "1024",
@@ -121,7 +123,9 @@ static enum status read_prompt(struct generation *generation, const char *direct
                                struct error *error) {
     enum status status = generate_text_open(directory, &generation->text, error);
     if (status != STATUS_OK) return status;
-    return generate_text_prompt(generation->text, prompt, tokens_out, count_out, error);
+    return generate_text_prompt(generation->text, prompt,
+                                !strcmp(generation->values.content_specials, "on"), tokens_out,
+                                count_out, error);
 }
 static void push_text(struct generation *generation, uint32_t token) {
     generate_text_push(generation->text, token);

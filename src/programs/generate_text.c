@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "programs/generate_text.h"
 
-#include "host/process/model_text.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/check.h"
+#include "host/process/model_text.h"
+#include "serving/text/utf8.h"
 
 #define ADDED_BY_TEMPLATE_BYTES 4096
 
@@ -14,7 +16,7 @@ struct generate_text {
     struct model_text model;
     struct token_stream stream;
     void *encode_memory;
-    char *rendered;
+    char *prompt, *rendered;
     uint32_t *tokens;
     bool shows_reasoning;
 };
@@ -40,50 +42,61 @@ void generate_text_close(struct generate_text *text) {
     if (!text) return;
     model_text_close(&text->model);
     free(text->encode_memory);
+    free(text->prompt);
     free(text->rendered);
     free(text->tokens);
     free(text);
 }
 
-/* What stands before the answer, as text. */
-static enum status render(struct generate_text *text, const char *prompt, size_t capacity,
-                          size_t *count_out, struct error *error) {
+/* What stands before the answer, as text: a conversation of one message, whose content is noted, or
+ * the prompt as it is. */
+static enum status render(struct generate_text *text, struct bytes prompt,
+                          struct chat_rendering *rendering, struct error *error) {
     const struct chat_template *chat = &text->model.chat_template;
-    struct chat_message message = {
-        .role = CHAT_USER, .has_content = true, .content = bytes_of(prompt)};
-    struct chat_rendering rendering = {.stream = TOKEN_STREAM_PLAIN};
+    struct chat_message message = {.role = CHAT_USER, .has_content = true, .content = prompt};
+    enum status status = STATUS_OK;
     if (chat->present) {
-        enum status status = chat_template_render(chat, &message, 1, true, text->rendered, capacity,
-                                                  &rendering, error);
-        if (status != STATUS_OK) return status;
+        status = chat_template_render(chat, &message, 1, true, rendering, error);
     } else {
-        int length = snprintf(text->rendered, capacity, "%.*s%s",
-                              chat->adds_bos ? (int)chat->bos.count : 0, chat->bos.data, prompt);
-        rendering.count = (size_t)length;
+        int length = snprintf(rendering->text, rendering->capacity, "%.*s%.*s",
+                              chat->adds_bos ? (int)chat->bos.count : 0, chat->bos.data,
+                              (int)prompt.count, prompt.data);
+        rendering->count = (size_t)length;
     }
-    token_stream_open(&text->stream, text->model.tokenizer, NULL, rendering.stream);
-    *count_out = rendering.count;
-    return STATUS_OK;
+    token_stream_open(&text->stream, text->model.tokenizer, NULL, rendering->stream);
+    return status;
 }
 
 enum status generate_text_prompt(struct generate_text *text, const char *prompt,
-                                 const uint32_t **tokens_out, uint32_t *count_out,
-                                 struct error *error) {
-    size_t capacity = strlen(prompt) + ADDED_BY_TEMPLATE_BYTES, bytes, count;
-    size_t scratch_bytes = tokenizer_scratch_bytes(3 * capacity);
+                                 bool content_specials, const uint32_t **tokens_out,
+                                 uint32_t *count_out, struct error *error) {
+    size_t prompt_max = 3 * strlen(prompt) + 1; /* an invalid byte may become three */
+    size_t capacity = prompt_max + ADDED_BY_TEMPLATE_BYTES, prompt_bytes = 0, count = 0;
+    size_t scratch_bytes = tokenizer_scratch_bytes(capacity);
+    text->prompt = malloc(prompt_max);
     text->rendered = malloc(capacity);
-    text->tokens = malloc(3 * capacity * sizeof *text->tokens);
+    text->tokens = malloc(capacity * sizeof *text->tokens);
     text->encode_memory = malloc(scratch_bytes);
-    if (!text->rendered || !text->tokens || !text->encode_memory)
+    if (!text->prompt || !text->rendered || !text->tokens || !text->encode_memory)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
-    enum status status = render(text, prompt, capacity, &bytes, error);
+    check(!utf8_repair(bytes_of(prompt), text->prompt, prompt_max, &prompt_bytes));
+    struct text_span content;
+    struct chat_rendering rendering = {.text = text->rendered,
+                                       .capacity = capacity,
+                                       .contents = content_specials ? NULL : &content,
+                                       .content_capacity = 1,
+                                       .stream = TOKEN_STREAM_PLAIN};
+    enum status status =
+        render(text, (struct bytes){text->prompt, prompt_bytes}, &rendering, error);
     if (status != STATUS_OK) return status;
     struct arena arena;
     arena_over(&arena, text->encode_memory, scratch_bytes);
-    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 3 * capacity);
+    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, capacity);
     if (!scratch) return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
-    status = tokenizer_encode(text->model.tokenizer, scratch, (struct bytes){text->rendered, bytes},
-                              true, text->tokens, 3 * capacity, &count);
+    struct plain_text plain = {&content, content_specials ? 0 : rendering.content_count};
+    status = tokenizer_encode(text->model.tokenizer, scratch,
+                              (struct bytes){text->rendered, rendering.count}, plain, text->tokens,
+                              capacity, &count);
     if (status != STATUS_OK)
         return error_set(error, status, "cannot tokenize this prompt: a pattern gave up");
     *tokens_out = text->tokens;

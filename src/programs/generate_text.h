@@ -5,6 +5,7 @@
 #ifndef PROGRAMS_GENERATE_TEXT_H
 #define PROGRAMS_GENERATE_TEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -16,11 +17,11 @@ enum status generate_text_open(const char *directory, struct generate_text **tex
                                struct error *error) MUST_USE;
 void generate_text_close(struct generate_text *text);
 
-/* The prompt as a user's message (as it stands, behind bos, if the checkpoint has no chat
- * template). The tokens belong to `text`. */
+/* The prompt as a user's message, in which special tokens are recognized if `content_specials` (as
+ * it stands, behind bos, if the checkpoint has no chat template). The tokens belong to `text`. */
 enum status generate_text_prompt(struct generate_text *text, const char *prompt,
-                                 const uint32_t **tokens_out, uint32_t *count_out,
-                                 struct error *error) MUST_USE;
+                                 bool content_specials, const uint32_t **tokens_out,
+                                 uint32_t *count_out, struct error *error) MUST_USE;
 
 /* Prints what the token makes certain: content to standard output, reasoning to standard error,
  * dimmed, if that is a terminal. */

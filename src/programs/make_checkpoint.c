@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "compute/weights/random_checkpoint.h"
 #include "programs/programs.h"
@@ -91,14 +92,16 @@ static const char fp8_keys[] =
 /* A config.json, with the keys of an FP8 checkpoint put in front if asked for. The caller frees. */
 static enum status read_config(const char *path, const char *weights, char **text_out,
                                size_t *bytes_out, struct error *error) {
-    FILE *file = fopen(path, "rb");
-    if (!file) return error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
-    char *text = malloc(CONFIG_FILE_BYTES_MAX + sizeof fp8_keys);
+    struct bytes file;
+    enum status status = file_take(path, CONFIG_FILE_BYTES_MAX, &file, error);
+    if (status) return status;
+    size_t bytes = file.count;
+    char *text = malloc(bytes + sizeof fp8_keys);
     check(text);
-    size_t bytes = fread(text, 1, CONFIG_FILE_BYTES_MAX, file);
-    fclose(file);
+    memcpy(text, file.data, bytes);
+    free((void *)(uintptr_t)file.data);
     struct shape shape;
-    enum status status = shape_parse((struct bytes){text, bytes}, path, &shape, error);
+    status = shape_parse((struct bytes){text, bytes}, path, &shape, error);
     const bool fp8 = !strcmp(weights, "fp8");
     if (status == STATUS_OK && shape.fp8 && !fp8 && strcmp(weights, "auto"))
         status = error_set(error, STATUS_INVALID,

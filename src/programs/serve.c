@@ -66,7 +66,8 @@ static const struct option serve_rows[] = {
 const struct option_table serve_options[1] = {
     {.command = "serve",
      .arguments = "",
-     .description = "Serves a model: the OpenAI-compatible API under /v1, a chat page at /.",
+     .description =
+         "Serves a model: chats and text completions in OpenAI's form under /v1, a chat page at /.",
      .options = serve_rows,
      .option_count = ARRAY_COUNT(serve_rows)},
 };
@@ -154,10 +155,10 @@ static bool server_close(struct server *server) {
     return true;
 }
 
-static void say_ready(void *context, const char *url) {
+static void say_ready(void *context, const char *const *urls) {
     const struct server *server = context;
     if (!server->crew) unit_side_say(&server->unit, server->gateway.name);
-    gateway_side_say(&server->gateway, url);
+    gateway_side_say(&server->gateway, urls);
 }
 
 static enum status server_run(struct server *server, struct error *error) {

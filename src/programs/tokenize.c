@@ -143,8 +143,9 @@ static enum status print_ids(struct session *session, struct bytes text, bool sp
                       (capacity + 1) * sizeof(uint32_t));
     if (status) return status;
     uint32_t *ids = session->out_memory;
-    status = tokenizer_encode(session->model_text.tokenizer, session->scratch, text, special, ids,
-                              capacity, &count);
+    status = tokenizer_encode(session->model_text.tokenizer, session->scratch, text,
+                              special ? plain_text_nowhere : plain_text_everywhere, ids, capacity,
+                              &count);
     if (status)
         return error_set(&session->error, status, "cannot tokenize this text: a pattern gave up");
     if (session->values.jsonl) printf("{\"ids\":[");

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/tree.h"
 #include "contract/overlap.h"
-#include "host/process/file.h"
 #include "programs/programs.h"
 
 #define TRACE_BYTES_MAX ((size_t)4 << 30)

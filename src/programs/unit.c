@@ -104,7 +104,7 @@ struct process {
 };
 
 /* Now the supervisor may expect signs of life. */
-static void say_ready(void *context, const char *url) {
+static void say_ready(void *context, const char *const *urls) {
     pulse_set(PULSE_IDLE);
 }
 
@@ -189,7 +189,7 @@ static enum status process_run(struct process *process, struct error *error) {
     struct unit_values *values = &process->values;
     char name[256];
     enum status status = wire_options_read(&values->wire, false, &parts.wire, error);
-    if (!status) status = loop_open(NULL, &process->loop, error);
+    if (!status) status = loop_open(NULL, 0, &process->loop, error);
     const struct kv_fabric_options kv = kv_options(values);
     if (!status)
         status = unit_side_open(&process->unit, &values->run, &values->job, &values->unit,
@@ -216,7 +216,7 @@ static enum status process_supervise(struct process *process, struct error *erro
                                    .threads = values->run.threads,
                                    .address = values->wire.address};
     enum status status = engine_check_device(values->run.device, error);
-    if (!status) status = loop_open(NULL, &process->loop, error);
+    if (!status) status = loop_open(NULL, 0, &process->loop, error);
     if (!status) status = crew_open(&options, process->loop, &process->crew, error);
     if (status) return status;
     crew_start(process->crew);

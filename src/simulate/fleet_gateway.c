@@ -62,6 +62,7 @@ static void ask_operator(struct world *world, const char *path, const char *body
     struct record_client_request *record = outbox_put(&box, RECORD_CLIENT_REQUEST, body_at + bytes);
     record->connection.value = OPERATOR;
     record->method = HTTP_POST;
+    record->listener = HTTP_ADMIN;
     record->path_bytes = (uint32_t)path_bytes;
     record->body_bytes = (uint32_t)bytes;
     memcpy((char *)record + path_at, path, path_bytes);

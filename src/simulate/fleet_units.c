@@ -362,8 +362,9 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
                               index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record), 0,
                               0);
         if (record->kind == RECORD_KV_LOADED) note_loaded(unit, (const void *)record);
-        if (heard && record->kind == RECORD_DRAIN)
-            unit->draining |= !((const struct record_drain *)(const void *)record)->one_rank;
+        const struct record_drain *drain = (const void *)record;
+        if (heard && record->kind == RECORD_DRAIN && !drain->one_rank)
+            unit->draining = !drain->back;
         if (letter->connection >= OF_SLICE) {
             write_slice(world, unit, (const void *)record, letter->connection - OF_SLICE);
         } else if (heard && record->kind == RECORD_RUN_STEP) {

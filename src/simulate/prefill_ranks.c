@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The ranks of a prefill unit in virtual time. BALANCE_WORK binds a prompt when a rank is about to
- * take it and levels the ranks' steps; the simple methods bind it on arrival, as a router in front
- * of engines does, and every rank takes as many tokens as it may. On a rank prompts run in the
- * order they were bound, none with more than three quarters of a step while others wait.
+ * take it; the simple methods bind it on arrival, as a router in front of engines does. All else is
+ * the same for all of them: the ranks' steps are levelled, or not; what a prompt need not compute
+ * is looked up again when its first chunk is due; on a rank prompts run in the order they were
+ * bound, none with more than three quarters of a step while others wait.
  */
 #include <string.h>
 
@@ -66,6 +67,11 @@ static uint32_t cached_blocks(const struct world *world, const struct ranks_requ
     return count < most ? count : most;
 }
 
+/* Whether a rank's own pages still have the block. */
+static bool in_pages(const struct world *world, const struct block *block) {
+    return world->ranks[block->rank].computed - block->computed < world->options->device_tokens;
+}
+
 static void find_hits(struct world *world, const struct ranks_request *request) {
     uint32_t count = cached_blocks(world, request);
     for (uint32_t r = 0; r < world->options->rank_count; r++)
@@ -74,9 +80,7 @@ static void find_hits(struct world *world, const struct ranks_request *request) 
                                                           world->options->fetch_token_ns};
     for (uint32_t i = 0; i < count; i++) {
         const struct block *block = &world->blocks[request->blocks[i]];
-        bool in_pages =
-            world->ranks[block->rank].computed - block->computed < world->options->device_tokens;
-        if (in_pages)
+        if (in_pages(world, block))
             world->hits[block->rank].fetch_ns -=
                 RANKS_BLOCK_TOKENS * world->options->fetch_token_ns;
     }
@@ -173,6 +177,24 @@ static void bind_early(struct world *world) {
 
 /* ---- a step ---- */
 
+/* A prompt that has not begun finds the blocks that were computed since it was bound, as well. */
+static void look_again(struct world *world, struct rank *rank, uint32_t index) {
+    struct prompt *prompt = &world->prompts[index];
+    const struct ranks_request *request = &world->requests[index];
+    uint32_t count = cached_blocks(world, request), fetched = 0;
+    uint32_t known = prompt->cached / RANKS_BLOCK_TOKENS;
+    if (prompt->done > prompt->cached || count <= known) return;
+    for (uint32_t i = known; i < count; i++) {
+        const struct block *block = &world->blocks[request->blocks[i]];
+        if (block->rank != prompt->rank || !in_pages(world, block)) fetched += RANKS_BLOCK_TOKENS;
+    }
+    double before = left_ns(world, index);
+    rank->tokens -= (count - known) * RANKS_BLOCK_TOKENS;
+    prompt->cached = prompt->done = count * RANKS_BLOCK_TOKENS;
+    prompt->fetched_ns = world->now_ns + (int64_t)(fetched * world->options->fetch_token_ns);
+    rank->bound_ns += left_ns(world, index) - before;
+}
+
 static double chunk_ns(const struct world *world, uint32_t index, uint32_t tokens) {
     return prefill_costs_of(&world->costs, tokens, world->prompts[index].done);
 }
@@ -195,7 +217,7 @@ static uint32_t afford(const struct world *world, uint32_t index, uint32_t token
 
 /* Gives the rank's prompts their chunks: at most step_tokens in all, at most ns in all (but
  * somebody moves). Two rounds, so that what short prompts leave goes to the long one. */
-static double fill_rank(struct world *world, const struct rank *rank, double ns) {
+static double fill_rank(struct world *world, struct rank *rank, double ns) {
     uint32_t most = world->options->step_tokens, share = most / 4 * 3, used = 0;
     double spent = 0;
     for (uint32_t i = rank->first; i != NONE; i = world->prompts[i].next)
@@ -203,6 +225,8 @@ static double fill_rank(struct world *world, const struct rank *rank, double ns)
     for (int round = 0; round < 2; round++)
         for (uint32_t i = rank->first; i != NONE && used < most; i = world->prompts[i].next) {
             struct prompt *prompt = &world->prompts[i];
+            if (prompt->fetched_ns > world->now_ns) continue;
+            if (!prompt->chunk) look_again(world, rank, i);
             if (prompt->fetched_ns > world->now_ns) continue;
             uint32_t left = world->requests[i].prompt_tokens - prompt->done;
             uint32_t wanted = round || left < share ? left : share;
@@ -240,7 +264,7 @@ static void plan_step(struct world *world) {
             if (world->prompts[i].chunk && world->prompts[i].done > deepest)
                 deepest = world->prompts[i].done;
     }
-    if (world->options->method == BALANCE_WORK) {
+    if (!world->options->full_steps) {
         uint32_t chunk = prefill_costs_chunk_min(&world->costs);
         double least_ns = prefill_costs_of(&world->costs, chunk, deepest);
         double level_ns = balance_prefill_level(world->full_ns, rank_count, least_ns);

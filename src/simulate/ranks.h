@@ -27,6 +27,7 @@ struct ranks_request {
 
 struct ranks_options {
     enum balance_method method;
+    bool full_steps; /* prefill: ranks take all tokens that fit; false: their steps are levelled */
     uint32_t rank_count;
     uint32_t block_ids;                 /* numbers of blocks lie below */
     uint32_t step_tokens;               /* prefill: a rank's tokens in a step */
@@ -44,7 +45,7 @@ struct ranks_report {
     double measured_ns;
     double busy_s;          /* time in steps */
     uint64_t steps, tokens; /* computed; decode: put out */
-    uint64_t cached_tokens; /* prefill: hits */
+    uint64_t cached_tokens; /* prefill: hits, those that a prompt's first chunk finds */
     uint64_t moved;         /* decode: requests that had to leave a rank */
 };
 

@@ -106,6 +106,14 @@ function renderAnswer(parent, text) {
 
 // ---- one answer on the page ----
 
+// What the answer took, by the server's clock: a stream may come to us in one burst.
+function factsOf({ prompt, output, ms }) {
+  const speed = 1000 * (output - 1) / (ms.total - ms.ttft);
+  return [`${prompt.tokens} in, ${output} out`,
+    ...(output > 1 && Number.isFinite(speed) ? [`${speed.toFixed(1)} tokens/s`] : []),
+    `first token after ${Math.round(ms.ttft)} ms`];
+}
+
 class AnswerView {
   constructor() {
     this.root = element('article', 'turn busy');
@@ -117,13 +125,11 @@ class AnswerView {
     this.thought = '';
     this.text = '';
     this.began = performance.now();
-    this.firstToken = 0;
     this.painting = 0;
   }
 
   add(delta) {
     if (!delta.reasoning_content && !delta.content) return;
-    this.firstToken ||= performance.now();
     this.thought += delta.reasoning_content ?? '';
     if (delta.content && !this.text) this.endThinking();
     this.text += delta.content ?? '';
@@ -160,20 +166,12 @@ class AnswerView {
     return `Thought for ${(this.thoughtMs / 1000).toFixed(1)} s`;
   }
 
-  finish({ reason, usage, error, retry }) {
-    const now = performance.now();
+  finish({ reason, receipt, error, retry }) {
     if (this.thought && this.thoughtMs === undefined) this.endThinking();
     this.paint();
     this.root.classList.remove('busy');
     this.root.setAttribute('aria-busy', 'false');
-    const facts = [];
-    if (usage) {
-      const seconds = (now - (this.firstToken || this.began)) / 1000;
-      const speed = usage.completion_tokens > 1 && seconds > 0
-        ? ` · ${((usage.completion_tokens - 1) / seconds).toFixed(1)} tokens/s` : '';
-      facts.push(`${usage.prompt_tokens} in, ${usage.completion_tokens} out${speed}`);
-    }
-    if (this.firstToken) facts.push(`first token after ${Math.round(this.firstToken - this.began)} ms`);
+    const facts = receipt ? factsOf(receipt) : [];
     if (reason === 'length') facts.push('cut at the length limit');
     if (reason === 'stopped') facts.push('stopped');
     if (facts.length && !error) this.root.append(element('p', 'facts', facts.join(' · ')));
@@ -228,7 +226,7 @@ async function* readEvents(response) {
 }
 
 async function streamAnswer(view, signal) {
-  const body = { messages, stream: true, stream_options: { include_usage: true } };
+  const body = { messages, stream: true, return_receipt: true };
   if (model) body.model = model;
   if (chosenTemperature !== null) body.temperature = chosenTemperature;
   const response = await fetch('/v1/chat/completions', {
@@ -237,15 +235,15 @@ async function streamAnswer(view, signal) {
   });
   if (response.status === 401) showDoor();
   if (!response.ok) return { error: await errorOf(response) };
-  let reason = null, usage = null;
+  let reason = null, receipt = null;
   for await (const event of readEvents(response)) {
     if (event.error) return { error: event.error.message };
     const choice = event.choices?.[0];
     if (choice?.delta) view.add(choice.delta);
     if (choice?.finish_reason) reason = choice.finish_reason;
-    if (event.usage) usage = event.usage;
+    if (event.receipt) receipt = event.receipt;
   }
-  return reason ? { reason, usage } : { error: 'The connection broke before the answer ended.' };
+  return reason ? { reason, receipt } : { error: 'The connection broke before the answer ended.' };
 }
 
 async function answer() {

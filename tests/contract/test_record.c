@@ -61,9 +61,11 @@ static void *good_stream_data(void) {
 }
 
 static void *good_tokenize(void) {
-    struct record_tokenize *r = make(RECORD_TOKENIZE, sizeof *r + 4);
+    static const struct text_span plain[2] = {{0, 1}, {1, 4}};
+    struct record_tokenize *r = make(RECORD_TOKENIZE, tokenize_plain_at(4) + sizeof plain);
     r->text_bytes = 4;
-    r->parse_special = 1;
+    r->plain_count = 2;
+    memcpy((char *)r + tokenize_plain_at(4), plain, sizeof plain);
     return r;
 }
 
@@ -344,7 +346,9 @@ static void experts_out_of_range_are_refused(void **state) {
     drain->rank = LIMIT_RANKS;
     assert_invalid(drain);
     drain = good_drain();
-    drain->back = 1; /* of no rank */
+    drain->back = 1; /* of the whole unit */
+    assert_true(record_valid(drain, sizeof *drain));
+    drain->back = 2;
     assert_invalid(drain);
     struct record_experts *experts = good_experts();
     experts->layer_balance[2] = 1;
@@ -383,6 +387,20 @@ static void what_units_say_of_requests_is_in_range(void **state) {
     finished = good_finished();
     finished->work.transfer_ns = -1;
     assert_invalid(finished);
+}
+
+static void plain_spans_lie_in_the_text(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        struct record_tokenize *tokenize = good_tokenize();
+        struct text_span *plain = (void *)((char *)tokenize + tokenize_plain_at(4));
+        if (i == 0) plain[1].end = 5;   /* beyond it */
+        if (i == 1) plain[1].start = 0; /* not in order */
+        if (i == 2) plain[0].end = 0;   /* empty */
+        if (i == 3) plain[1].end = 0;   /* backwards */
+        if (i == 4) tokenize->plain_count = UINT32_MAX;
+        assert_invalid(tokenize);
+    }
 }
 
 static void scores_are_of_tokens_that_are_there(void **state) {
@@ -455,6 +473,12 @@ static void fields_out_of_range_are_refused(void **state) {
     request = good_client_request();
     request->wants_receipt = 2;
     assert_invalid(request);
+    request = good_client_request();
+    request->listener = HTTP_LISTENER_COUNT;
+    assert_invalid(request);
+    request = good_client_request();
+    request->body_left = 2;
+    assert_invalid(request);
     struct record_respond *respond = good_respond();
     ((char *)respond)[respond_receipt_at(2) + 1] = '\n'; /* a header has one line */
     assert_invalid(respond);
@@ -464,9 +488,18 @@ static void fields_out_of_range_are_refused(void **state) {
     respond = good_respond();
     respond->content_type = CONTENT_TYPE_COUNT;
     assert_invalid(respond);
+    respond = good_respond();
+    respond->allow = 1u << HTTP_OTHER;
+    assert_invalid(respond);
     struct record_tokenized *tokenized = good_tokenized();
     tokenized->token_count = 0x40000001; /* times 4 it would wrap to 4 in 32 bits */
     assert_invalid(tokenized);
+    tokenized = good_tokenized();
+    tokenized->too_many = 9; /* and yet there are tokens */
+    assert_invalid(tokenized);
+    struct record_tokenize *tokenize = good_tokenize();
+    tokenize->reserved = 1;
+    assert_invalid(tokenize);
     struct record_submit *submit = good_submit();
     submit->sampling.temperature = -1;
     assert_invalid(submit);
@@ -777,6 +810,7 @@ int main(void) {
         cmocka_unit_test(every_kind_has_a_valid_form),
         cmocka_unit_test(cut_or_stretched_records_are_refused),
         cmocka_unit_test(what_units_say_of_requests_is_in_range),
+        cmocka_unit_test(plain_spans_lie_in_the_text),
         cmocka_unit_test(scores_are_of_tokens_that_are_there),
         cmocka_unit_test(accounts_are_whole),
         cmocka_unit_test(fields_out_of_range_are_refused),

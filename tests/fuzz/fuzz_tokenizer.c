@@ -88,8 +88,9 @@ static void compare(void *context, enum token_stream_part part, struct bytes tex
 static void round_trip(const struct tokenizer *tokenizer, struct bytes text, bool special) {
     size_t count = 0, bytes = 0, repaired_bytes = 0;
     check(!utf8_repair(text, repaired, sizeof repaired, &repaired_bytes));
-    enum status status =
-        tokenizer_encode(tokenizer, encode_scratch, text, special, ids, ARRAY_COUNT(ids), &count);
+    enum status status = tokenizer_encode(tokenizer, encode_scratch, text,
+                                          special ? plain_text_nowhere : plain_text_everywhere, ids,
+                                          ARRAY_COUNT(ids), &count);
     if (status) {
         check(status == STATUS_TOO_LARGE); /* a pattern gave up */
         return;

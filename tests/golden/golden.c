@@ -59,35 +59,57 @@ uint32_t golden_ids(const struct tree *array, uint32_t *out, uint32_t capacity) 
     return count;
 }
 
-static uint32_t add_cases(const char *root, char (*directories)[512], uint32_t count) {
+/* Adds the cases of a folder; returns how many it has, those that were known before included. */
+static uint32_t add_cases(const char *root, char (*directories)[512], uint32_t *count) {
     DIR *folder = opendir(root);
     struct dirent *entry;
-    while (folder && (entry = readdir(folder)) && count < GOLDEN_CASES_MAX) {
+    uint32_t found = 0;
+    while (folder && (entry = readdir(folder)) && *count < GOLDEN_CASES_MAX) {
         char path[1024];
         snprintf(path, sizeof path, "%s/%s/golden.json", root, entry->d_name);
         if (access(path, R_OK) != 0) continue;
-        snprintf(directories[count], sizeof directories[count], "%s/%s", root, entry->d_name);
+        found++;
+        snprintf(directories[*count], sizeof *directories, "%s/%s", root, entry->d_name);
         bool known = false; /* the tree's own copy comes first */
-        for (uint32_t i = 0; i < count; i++)
-            known |= !strcmp(strrchr(directories[i], '/'), strrchr(directories[count], '/'));
-        count += !known;
+        for (uint32_t i = 0; i < *count; i++)
+            known |= !strcmp(strrchr(directories[i], '/'), strrchr(directories[*count], '/'));
+        *count += !known;
     }
     if (folder) closedir(folder);
-    return count;
+    return found;
 }
 
 static int by_name(const void *a, const void *b) {
     return strcmp(strrchr(a, '/'), strrchr(b, '/'));
 }
 
-uint32_t golden_cases(char (*directories_out)[512]) {
-    uint32_t count = add_cases(golden_home(), directories_out, 0);
+/* A folder without cases ends the test: it would pass, and nobody would know that it had read
+ * nothing. */
+static uint32_t read_cases(char (*directories)[512]) {
+    uint32_t count = 0, own = add_cases(golden_home(), directories, &count);
     const char *further = getenv("FATHOM_GOLDENS");
-    if (further) {
-        char root[1024];
-        snprintf(root, sizeof root, "%s/model", further);
-        count = add_cases(root, directories_out, count);
-    }
+    check(own);
+    if (!further || add_cases(further, directories, &count)) return count;
+    fprintf(stderr,
+            "goldens: '%s' has no folder with a golden.json; expected of FATHOM_GOLDENS a folder "
+            "like tests/golden, with a folder for each case\n",
+            further);
+    exit(1);
+}
+
+uint32_t golden_cases(char (*directories_out)[512]) {
+    uint32_t count = read_cases(directories_out);
     qsort(directories_out, count, sizeof *directories_out, by_name);
+    return count;
+}
+
+uint32_t golden_operators(const struct tree **operators_out) {
+    char directories[GOLDEN_CASES_MAX][512];
+    uint32_t count = 0;
+    (void)read_cases(directories);
+    operators_out[count++] = golden_read(golden_home(), "ops.json");
+    check(operators_out[0]);
+    const char *further = getenv("FATHOM_GOLDENS");
+    if (further && (operators_out[count] = golden_read(further, "ops.json"))) count++;
     return count;
 }

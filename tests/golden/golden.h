@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Reading the goldens: JSON files kept whole in memory, lists of numbers, and the folders with
- * cases (those of the tree, named by FATHOM_TEST_GOLDENS, and those that FATHOM_GOLDENS adds).
+ * cases: those of the tree, in FATHOM_TEST_GOLDENS, and those that FATHOM_GOLDENS adds. Either is a
+ * folder like tests/golden: one folder for each case, perhaps ops.json beside them. A test that is
+ * told of a FATHOM_GOLDENS without a case ends with a line that says so, and fails.
  */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
@@ -24,6 +26,10 @@ uint32_t golden_ids(const struct tree *array, uint32_t *out, uint32_t capacity);
 
 /* Directories with a golden.json, in name order; returns how many. */
 uint32_t golden_cases(char (*directories_out)[512]);
+
+/* ops.json of the tree and, where it is there, of FATHOM_GOLDENS; returns how many. */
+#define GOLDEN_OPERATORS_MAX 2
+uint32_t golden_operators(const struct tree **operators_out);
 
 /* The tree's own goldens. */
 const char *golden_home(void);

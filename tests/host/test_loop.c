@@ -32,6 +32,7 @@ static char gateway_memory[65536], unit_memory[65536];
 static struct outbox gateway_outbox = {gateway_memory, sizeof gateway_memory, 0};
 static struct outbox unit_outbox = {unit_memory, sizeof unit_memory, 0};
 static struct connection_id client;
+static uint32_t came_on; /* its listener */
 static int full_answers;
 static int64_t wake_at;
 
@@ -44,9 +45,10 @@ enum engine_ends { ENGINE_ENDS_AT_ONCE, ENGINE_ENDS_AFTER_DRAIN, ENGINE_NEVER_EN
 static enum when first_signal;
 static enum engine_ends engine_ends;
 static bool asks, signals_twice;
+static int64_t finish_ns_max;
 
 /* A step of three ranks, of which the second one's row waited for a load that is told later. */
-static bool waits_for_load, load_said;
+static bool waits_for_load, load_awaited, load_said;
 static struct loop *loop;
 static struct { uint32_t kind, rank; } heard_in_turn[8];
 static uint32_t heard_count;
@@ -71,6 +73,7 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     }
     if (record->kind == RECORD_CLIENT_REQUEST) {
         client = ((const struct record_client_request *)record)->connection;
+        came_on = ((const struct record_client_request *)record)->listener;
         outbox_put(&gateway_outbox, RECORD_TOKENIZE, sizeof(struct record_tokenize));
     } else if (record->kind == RECORD_TOKENIZED) {
         put_submit();
@@ -143,8 +146,10 @@ static void say_load(evutil_socket_t file, short what, void *context) {
 static bool heard(void *context, const struct record *answer) {
     const struct step_result *result = (const struct step_result *)answer;
     if (!waits_for_load || result->rank != 1 || load_said) return true;
-    event_base_once(loop_base(loop), -1, EV_TIMEOUT, say_load, NULL,
-                    &(struct timeval){.tv_usec = 20000});
+    if (!load_awaited) /* it may be asked more than once */
+        event_base_once(loop_base(loop), -1, EV_TIMEOUT, say_load, NULL,
+                        &(struct timeval){.tv_usec = 20000});
+    load_awaited = true;
     return false;
 }
 
@@ -167,7 +172,7 @@ static void *visit(void *url) {
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int file = socket(AF_INET, SOCK_STREAM, 0);
     check(connect(file, (struct sockaddr *)&address, sizeof address) == 0);
-    const char *text = "POST /x HTTP/1.1\r\nHost: a\r\n\r\n";
+    const char *text = "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n";
     if (asks) check(send(file, text, strlen(text), 0) > 0);
     size_t count = 0;
     while (first_signal == WHEN_ANSWERED && !strstr(answer, "done"))
@@ -189,13 +194,15 @@ static void *visit(void *url) {
 }
 
 static pthread_t visitor;
+static enum http_listener visits; /* this listener */
 
-static void send_visitor(void *context, const char *url) {
+static void send_visitor(void *context, const char *const *urls) {
+    const char *url = urls[visits];
     check(pthread_create(&visitor, NULL, visit, (void *)(uintptr_t)url) == 0);
 }
 
 static void run(void) {
-    struct http_server_options http;
+    struct http_server_options http[HTTP_LISTENER_COUNT];
     struct error error = {""};
     memset(answer, 0, sizeof answer);
     gateway_outbox.used = unit_outbox.used = 0;
@@ -204,9 +211,12 @@ static void run(void) {
     heard_count = 0;
     wake_at = 0;
     woken = engine_began = false;
-    http_server_defaults(&http);
-    http.port = 0;
-    assert_int_equal(loop_open(&http, &loop, &error), STATUS_OK);
+    for (uint32_t i = 0; i < HTTP_LISTENER_COUNT; i++) {
+        http_server_defaults(&http[i]);
+        http[i].listener = i;
+        http[i].port = 0;
+    }
+    assert_int_equal(loop_open(http, HTTP_LISTENER_COUNT, &loop, &error), STATUS_OK);
     struct loop_parts parts = {
         .gateway = {NULL, &gateway_outbox, gateway_receive, gateway_step, gateway_wake},
         .unit = {NULL, &unit_outbox, unit_receive, unit_step, unit_wake},
@@ -214,11 +224,13 @@ static void run(void) {
         .tokenize = tokenize,
         .carry = carry,
         .heard = heard,
+        .finish_ns_max = finish_ns_max,
         .ready = send_visitor,
     };
     assert_int_equal(loop_run(loop, &parts, &error), STATUS_OK);
-    assert_true(loop_close(loop));
+    bool closed = loop_close(loop);
     pthread_join(visitor, NULL);
+    assert_true(closed == (engine_ends != ENGINE_NEVER_ENDS));
 }
 
 static void a_request_takes_every_route(void **state) {
@@ -231,6 +243,20 @@ static void a_request_takes_every_route(void **state) {
     assert_int_equal(full_answers, 2); /* refused once, given again */
     assert_true(woken);                /* at the time it asked for */
     assert_int_equal(drains, 1);
+}
+
+/* The gateway is told on which listener a request came, and the answer finds its way back to it. */
+static void each_listener_has_its_clients(void **state) {
+    asks = true;
+    first_signal = WHEN_ANSWERED;
+    engine_ends = ENGINE_ENDS_AT_ONCE;
+    run();
+    assert_int_equal(came_on, HTTP_PUBLIC);
+    visits = HTTP_ADMIN;
+    run();
+    visits = HTTP_PUBLIC;
+    assert_int_equal(came_on, HTTP_ADMIN);
+    assert_non_null(strstr(answer, "done"));
 }
 
 static void a_signal_lets_the_begun_answer_finish(void **state) {
@@ -266,6 +292,133 @@ static void an_idle_loop_ends(void **state) {
     assert_false(engine_began);
 }
 
+/* The connection of whoever asked is closed. */
+static void a_step_that_never_ends_does_not_hold_the_end_up(void **state) {
+    pid_t child = fork();
+    if (child == 0) {
+        asks = true;
+        first_signal = WHEN_ENGINE_WORKS;
+        engine_ends = ENGINE_NEVER_ENDS;
+        finish_ns_max = 20000000;
+        run();
+        _exit(answer[0] ? 1 : 0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* ---- large requests -------------------------------------------------------------------------- */
+
+enum { LARGE_COUNT = 5, LARGE_BYTES = 20000, CROWD = LARGE_COUNT + 2 };
+
+static int crowd[CROWD]; /* the first one's and the last one's requests are small */
+static char order[64];   /* in which the gateway got them, a letter each */
+static atomic_uint taken;
+static atomic_bool all_sent, last_sent;
+
+static void wait_for(const atomic_bool *flag) {
+    while (!*flag)
+        pause_briefly();
+}
+
+static void answer_client(struct connection_id connection) {
+    struct record_respond *respond = outbox_put(&gateway_outbox, RECORD_RESPOND, sizeof *respond);
+    respond->connection = connection;
+    respond->http_status = 200;
+}
+
+/* The loop stands still, first until all large requests have come, then until a small one has. */
+static enum status crowd_receive(void *self, const struct record *record, int64_t now_ns) {
+    if (record->kind == RECORD_CLIENT_GONE) order[taken++] = 'g';
+    if (record->kind != RECORD_CLIENT_REQUEST) return STATUS_OK;
+    const struct record_client_request *request = (const void *)record;
+    order[taken++] = *((const char *)record_tail_at(request, sizeof *request) + 1);
+    if (order[taken - 1] == 'f') wait_for(&all_sent);
+    if (taken == 2) wait_for(&last_sent);
+    answer_client(request->connection);
+    return STATUS_OK;
+}
+
+static int join_crowd(const char *url) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)atoi(strrchr(url, ':') + 1)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int file = socket(AF_INET, SOCK_STREAM, 0);
+    check(connect(file, (struct sockaddr *)&address, sizeof address) == 0);
+    return file;
+}
+
+static void post(int file, char name, size_t bytes) {
+    static char text[LARGE_BYTES + 200];
+    int head = snprintf(text, sizeof text,
+                        "POST /%c HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                        "Content-Length: %zu\r\n\r\n",
+                        name, bytes);
+    memset(text + head, 'x', bytes);
+    check(send(file, text, (size_t)head + bytes, 0) == (ssize_t)((size_t)head + bytes));
+}
+
+static void hear_answer(int file) {
+    char text[1024];
+    check(recv(file, text, sizeof text, 0) > 0);
+}
+
+static void *visit_in_a_crowd(void *url) {
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = join_crowd(url);
+    post(crowd[0], 'f', 1);
+    while (taken < 1)
+        pause_briefly();
+    for (int i = 1; i <= LARGE_COUNT; i++)
+        post(crowd[i], (char)('0' + i), LARGE_BYTES);
+    all_sent = true;
+    while (taken < 2)
+        pause_briefly();
+    post(crowd[CROWD - 1], 's', 1);
+    int leaver = order[1] == '1' ? 2 : 1; /* whose request has not been looked at yet */
+    close(crowd[leaver]);
+    last_sent = true;
+    hear_answer(crowd[CROWD - 1]);
+    for (int i = 0; i <= LARGE_COUNT; i++)
+        if (i != leaver) hear_answer(crowd[i]);
+    kill(getpid(), SIGTERM);
+    for (int i = 0; i < CROWD; i++)
+        if (i != leaver) close(crowd[i]);
+    return NULL;
+}
+
+static void send_crowd(void *context, const char *const *urls) {
+    check(pthread_create(&visitor, NULL, visit_in_a_crowd, (void *)(uintptr_t)urls[0]) == 0);
+}
+
+/* Five large requests have come whole when a small one does: it is next all the same, and who has
+ * gone before his was looked at is not looked at. */
+static void large_requests_let_others_pass(void **state) {
+    struct http_server_options http;
+    struct error error = {""};
+    gateway_outbox.used = unit_outbox.used = 0;
+    woken = true;
+    http_server_defaults(&http);
+    http.port = 0;
+    assert_int_equal(loop_open(&http, 1, &loop, &error), STATUS_OK);
+    struct loop_parts parts = {
+        .gateway = {NULL, &gateway_outbox, crowd_receive, gateway_step, gateway_wake},
+        .unit = {NULL, &unit_outbox, unit_receive, unit_step, unit_wake},
+        .ready = send_crowd,
+    };
+    assert_int_equal(loop_run(loop, &parts, &error), STATUS_OK);
+    assert_true(loop_close(loop));
+    pthread_join(visitor, NULL);
+    assert_int_equal(order[0], 'f');
+    const char *small = strchr(order, 's');
+    assert_non_null(small);
+    if (small - order > 3) fail_msg("the small one came late: %s", order);
+    assert_null(strchr(order, 'g'));
+    assert_int_equal(strlen(order), LARGE_COUNT + 1); /* all but the one that left */
+}
+
 static void a_second_signal_ends_the_process(void **state) {
     pid_t child = fork();
     if (child == 0) {
@@ -284,10 +437,13 @@ static void a_second_signal_ends_the_process(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_signal_ends_the_process), /* first: it forks before threads */
+        cmocka_unit_test(a_step_that_never_ends_does_not_hold_the_end_up),
         cmocka_unit_test(a_request_takes_every_route),
+        cmocka_unit_test(each_listener_has_its_clients),
         cmocka_unit_test(a_signal_lets_the_begun_answer_finish),
         cmocka_unit_test(a_step_ends_when_its_loads_were_told),
         cmocka_unit_test(an_idle_loop_ends),
+        cmocka_unit_test(large_requests_let_others_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

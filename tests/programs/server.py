@@ -44,7 +44,13 @@ class Process:
     def wait_for_url(self):
         line = self.process.stdout.readline()
         assert line.startswith("listening on "), (line, self.said())
-        return line.split()[-1]
+        self.url = line.split()[-1]
+        self.admin = self.wait_for(r"(?m)^admin: (\S+)$").group(1)
+        return self.url
+
+    def at(self, path):
+        """The path's whole URL, on the listener that has it."""
+        return (self.admin if path.startswith(("/metrics", "/debug")) else self.url) + path
 
     def kill(self):
         self.process.kill()
@@ -65,15 +71,17 @@ class Server(Process):
 
     def __init__(self, *options, wrap=()):
         super().__init__("serve", "--port", "0", "--kv-memory", self.kv_memory, *options, wrap=wrap)
-        self.url = self.wait_for_url()
+        self.wait_for_url()
 
     def open(self, path, body=None):
-        return open_url(self.url + path, body)
+        return open_url(self.at(path), body)
+
+    def metrics_text(self):
+        with self.open("/metrics") as answer:
+            return answer.read().decode()
 
     def metrics(self):
-        with self.open("/metrics") as answer:
-            return {name: float(value)
-                    for name, value in re.findall(r"^(\S+) (\S+)$", answer.read().decode(), re.M)}
+        return {name: float(value) for name, value in re.findall(r"^(\S+) (\S+)$", self.metrics_text(), re.M)}
 
     def units(self):
         """The pids of each unit's ranks."""

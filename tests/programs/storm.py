@@ -155,11 +155,11 @@ class Fleet:
 
     def start_gateway(self):
         port = self.url.rsplit(":", 1)[1]
-        self.gateway = Process("gateway", "--port", port, "--listen", self.address, *self.gateway_options[2:])
+        self.gateway = Process("gateway", "--port", port, "--admin-port", "0", "--listen", self.address, *self.gateway_options[2:])
         assert self.gateway.wait_for_url() == self.url
 
     def look(self):
-        with open_url(self.url + "/debug/fleet") as answer:
+        with open_url(self.gateway.at("/debug/fleet")) as answer:
             return json.load(answer)
 
     def wait_until(self, true_of):

@@ -47,7 +47,7 @@ class GuardedServer(Server):
         if key:
             headers["Authorization"] = "Bearer " + key
         return urllib.request.urlopen(urllib.request.Request(
-            self.url + path, json.dumps(body).encode() if body else None, headers), timeout=PATIENCE)
+            self.at(path), json.dumps(body).encode() if body else None, headers), timeout=PATIENCE)
 
     def open(self, path, body=None):
         return self.request(path, body, KEYS["root"][0])
@@ -113,6 +113,11 @@ def check_device_and_disk(path, directory):
         print("  - name: [", file=file)
     server.process.send_signal(signal.SIGHUP)
     server.wait_for("the accounts stay as they were: .*" + path)
+    nothing_new_is_said(server)
+    write_accounts(path, ["acme", "root"])
+    server.process.send_signal(signal.SIGHUP)
+    server.wait_for("2 accounts with 2 keys", 2)
+    nothing_new_is_said(server)
     assert server.status("/v1/models", KEYS["acme"][0]) == 200
     server.no_page_is_held()
     server.stop()
@@ -154,6 +159,15 @@ def check_apart(path):
     receipt, other = server.expect("lab-1", None)
     assert other == text and receipt["transferred"] == len(PROMPT), receipt
     server.stop()
+
+
+def nothing_new_is_said(server):
+    """However often it is asked to read the same accounts again."""
+    before = server.said()
+    for _ in range(50):
+        server.process.send_signal(signal.SIGHUP)
+        assert server.status("/v1/models", KEYS["acme"][0]) == 200  # signals are told before requests
+    assert server.said() == before
 
 
 def main():

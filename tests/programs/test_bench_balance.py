@@ -40,6 +40,16 @@ with tempfile.TemporaryDirectory() as folder:
     assert prefill["work"]["cached_tokens"] > 0, prefill
     assert prefill["work"]["attention_spread"] < prefill["round-robin"]["attention_spread"], prefill
     assert run(trace, *few, "--json").stdout == done.stdout, "virtual time has no noise"
+    # Levelled steps are everybody's, or nobody's; and a load that the weakest method can bear.
+    full = json.loads(run(trace, *few, "--decode-ranks", "0", "--rank-steps", "full", "--json").stdout)
+    assert [line["method"] for line in full] == METHODS, full
+    for line in full:
+        assert line["token_spread"] != prefill[line["method"]]["token_spread"], (line, prefill)
+    half, most = (json.loads(run(trace, *few, "--decode-ranks", "0", "--load-of", "weakest", "--load", load,
+                                 "--json").stdout) for load in ("50", "200"))
+    for at_half, at_most in zip(half, most):
+        assert at_half["ttft_p50_ms"] < at_most["ttft_p50_ms"], (half, most)
+    assert run(trace, "--load-of", "everybody").returncode == 2
     table = run(trace, *few, "--decode-ranks", "0").stdout
     assert all(method in table for method in METHODS) and "decode" not in table, table
     # stage times that were measured here, of a very small layer

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-import urllib.request
 import xml.etree.ElementTree
+
+from server import Server
 
 fathom = sys.argv[1]
 PATIENCE = 600
@@ -32,9 +33,14 @@ def figures(url, *options, code=0):
 
 # --- our own server -----------------------------------------------------------------------------------
 
-def read_metrics(url):
+class SmallServer(Server):
+    kv_memory = "16MiB"
+
+
+def read_metrics(server):
     """Prometheus' text format, read strictly: {sample: value}."""
-    text = urllib.request.urlopen(url + "/metrics", timeout=PATIENCE).read().decode()
+    with server.open("/metrics") as answer:
+        text = answer.read().decode()
     assert text.endswith("\n")
     samples, types, family = {}, {}, None
     for line in text[:-1].split("\n"):
@@ -65,11 +71,11 @@ def sane(result, count):
     assert abs(result["output_tokens_per_second"] - wanted) < 0.01 * wanted, result
 
 
-def counts_agree_with_the_server(url):
-    before = read_metrics(url)
-    result = figures(url, "--requests", "24", "--concurrency", "6", "--prompt-tokens", "10:90",
+def counts_agree_with_the_server(server):
+    before = read_metrics(server)
+    result = figures(server.url, "--requests", "24", "--concurrency", "6", "--prompt-tokens", "10:90",
                      "--output-tokens", "2:20", "--seed", "5")
-    after = read_metrics(url)
+    after = read_metrics(server)
     sane(result, 24)
     grown = {name: value - before.get(name, 0) for name, value in after.items()}
     assert grown["fathom_prompt_tokens_total"] == result["prompt_tokens"], (grown, result)
@@ -84,7 +90,7 @@ def counts_agree_with_the_server(url):
     assert grown["fathom_step_compute_seconds_count"] == grown["fathom_steps_total"]
     assert grown["fathom_request_seconds_sum"] <= 24 * result["e2e_seconds"]["mean"], "the server saw less"
     assert 2 <= result["running_max"] <= 6 and result["prompt_lengths"]["max"] <= 90, result
-    again = figures(url, "--requests", "24", "--concurrency", "3", "--prompt-tokens", "10:90",
+    again = figures(server.url, "--requests", "24", "--concurrency", "3", "--prompt-tokens", "10:90",
                     "--output-tokens", "2:20", "--seed", "5")
     assert again["prompt_tokens"] == result["prompt_tokens"], "the seed decides"
 
@@ -97,18 +103,29 @@ def arrivals_come_at_their_rate(url):
     assert result["output_lengths"]["max"] == 2
 
 
-def some_clients_leave(url):
+def some_clients_leave(server):
     """And the server notices; with --seconds as many begin as fit."""
-    before = read_metrics(url)
-    result = figures(url, "--seconds", "2", "--concurrency", "8", "--prompt-tokens", "10:40",
+    before = read_metrics(server)
+    result = figures(server.url, "--seconds", "2", "--concurrency", "8", "--prompt-tokens", "10:40",
                      "--output-tokens", "150:250", "--leave-percent", "40")
-    after = read_metrics(url)
+    after = read_metrics(server)
     while after["fathom_requests_held"]:
-        after = read_metrics(url)
+        after = read_metrics(server)
     assert result["failed"] == 0 and 0 < result["left"] < result["requests"] < 2000, result
     assert result["ttft_seconds"]["count"] == result["requests"] - result["left"], result
     cancelled = after["fathom_requests_cancelled_total"] - before["fathom_requests_cancelled_total"]
     assert 0 < cancelled <= result["left"], (cancelled, result)
+
+
+def marks_lie_on_their_curves(chart):
+    """Each panel's p50 and p99 are points of its curve, also where a few requests make the curve."""
+    curves = [[tuple(map(float, point.split(","))) for point in line.get("points").split()]
+              for line in chart.findall(".//{*}polyline")[:3]]
+    marks = [(float(mark.get("cx")), float(mark.get("cy"))) for mark in chart.findall(".//{*}circle")]
+    assert len(marks) == 6, marks
+    for i, mark in enumerate(marks):
+        assert mark in curves[i // 2], (mark, curves[i // 2])
+        assert all(a[0] <= b[0] and a[1] >= b[1] for a, b in zip(curves[i // 2], curves[i // 2][1:]))
 
 
 def traces_are_played(url):
@@ -129,6 +146,7 @@ def traces_are_played(url):
         assert result["seconds"] >= 7 / 20, result
         chart = xml.etree.ElementTree.parse(os.path.join(folder, "c.svg")).getroot()
         assert len(chart.findall(".//{*}polyline")) == 5
+        marks_lie_on_their_curves(chart)
         result = figures(url, "--trace", mooncake, "--max-prompt", "600", "--max-output", "4")
         sane(result, 4)
         assert (result["prompt_tokens"], result["output_tokens"]) == (2400, 16), result
@@ -174,19 +192,17 @@ def mistakes_are_named(url):
 
 
 def our_server():
-    server = subprocess.Popen([fathom, "serve", "--port", "0", "--kv-memory", "16MiB"], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    server = SmallServer()
     try:
-        url = server.stdout.readline().removeprefix("listening on ").strip()
-        counts_agree_with_the_server(url)
+        url = server.url
+        counts_agree_with_the_server(server)
         arrivals_come_at_their_rate(url)
-        some_clients_leave(url)
+        some_clients_leave(server)
         traces_are_played(url)
         scaled_traces_share_what_they_should(url)
         mistakes_are_named(url)
     finally:
-        server.terminate()
-        server.wait(PATIENCE)
+        server.stop()
 
 
 # --- invented servers ---------------------------------------------------------------------------------
@@ -286,6 +302,22 @@ def failures_are_counted_by_kind():
     assert result["errors"]["in_stream"]["first"] == "engine lost", result
 
 
+async def say_only_the_end(number, writer):
+    """An answer of one token without text: its end alone, then usage; the third has no token at all."""
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":%d}}\n\n' % (number % 3 < 2)
+    if number % 3 == 1:
+        usage = b""
+    writer.write(HEAD + chunk(LAST) + chunk(usage + DONE) + b"0\r\n\r\n")
+    return True
+
+
+def answers_without_text_are_answers():
+    with Invented(say_only_the_end) as server:
+        result = figures(server.url, "--requests", "9", "--concurrency", "1", "--output-tokens", "1", code=1)
+    assert result["errors"] == {"broken": {"count": 3, "first": "the answer has no tokens"}}, result
+    assert result["output_tokens"] == 6 and result["ttft_seconds"]["count"] == 6, result
+
+
 async def close_behind_each(number, writer):
     writer.write(HEAD + chunk(TOKEN + LAST + DONE) + b"0\r\n\r\n")
     await writer.drain()
@@ -339,6 +371,7 @@ def a_thousand_streams_at_a_time():
 
 our_server()
 failures_are_counted_by_kind()
+answers_without_text_are_answers()
 a_server_that_closes_its_connections_is_no_failure()
 silence_ends()
 a_thousand_streams_at_a_time()

@@ -14,9 +14,10 @@ fathom = sys.argv[1]
 failures = []
 
 
-def run(*arguments):
+def run(*arguments, path=None):
+    environment = dict(os.environ, PATH=path) if path else None
     done = subprocess.run([fathom, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=600)
+                          timeout=600, env=environment, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -35,6 +36,47 @@ def check_bench(directory, io):
     expect("its rates", report["write_mb_s"] > 0 and report["read_mb_s"] > 0 and report["io"] == io, report)
     expect("its index", report["index_blocks"] == 70000 and report["index_s_per_million"] > 0, report)
     expect("what it leaves", os.listdir(directory) == [], os.listdir(directory))
+
+
+FIO = """#!/bin/sh
+[ "$1" = --version ] && echo fio-3.33 && exit
+for option; do case $option in --filename=*) echo >"${option#*=}";; esac; done
+%s
+"""
+
+
+def bench_beside(fio, directory, *options):
+    """bench cache where this shell line is fio; None: where there is none."""
+    with tempfile.TemporaryDirectory() as programs:
+        if fio:
+            path = os.path.join(programs, "fio")
+            with open(path, "w", encoding="ascii") as file:
+                file.write(FIO % fio)
+            os.chmod(path, 0o755)
+        return run("bench", "cache", "--dir", directory, "--size", "2MiB", "--width", "64", "--layers", "3", "--rounds",
+                   "1", "--index-blocks", "0", *options, path=programs)
+
+
+def check_fio(directory):
+    """What was not measured is no number."""
+    code, out, err = bench_beside(None, directory)
+    expect("bench cache without fio", code == 0 and "fio is not installed" in out and "fio MB/s" not in out and
+           "of fio" not in out, code, out, err)
+    code, out, err = bench_beside(None, directory, "--json")
+    report = json.loads(out) if code == 0 else {}
+    expect("its JSON", report and report["fio_write_mb_s"] is None and report["fio_read_mb_s"] is None and
+           report["index_s_per_million"] is None and report["write_mb_s"] > 0, code, out, err)
+    fields = ["0"] * 60  # KiB/s: 2,000 read, 1,000 written
+    fields[6], fields[47] = "2000", "1000"
+    code, out, err = bench_beside("echo '%s'" % ";".join(fields), directory, "--json")
+    report = json.loads(out) if code == 0 else {}
+    expect("bench cache beside fio", report and report["fio_write_mb_s"] == 1.0 and report["fio_read_mb_s"] == 2.0,
+           code, out, err)
+    code, out, err = bench_beside("echo '%s'" % ";".join(fields), directory)
+    expect("its table", code == 0 and "fio MB/s" in out and out.count("%") == 2, code, out, err)
+    code, out, err = bench_beside("echo nothing", directory)
+    expect("fio that names no rate", code == 1 and "fio names no rate" in err and not out, code, out, err)
+    expect("what they leave", os.listdir(directory) == [], os.listdir(directory))
 
 
 def check_nothing(directory):
@@ -95,6 +137,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         check_bench(directory, "threads")
         check_bench(directory, "io_uring")
+        check_fio(directory)
         check_ttft(directory)
         check_nothing(directory)
         filled = os.path.join(directory, "filled")

@@ -3,9 +3,11 @@
 """test_commands.py FATHOM: what every command of the binary promises: --help on stdout with exit code 0, a
 wrong command line on stderr with 2 and a cure, results that cannot be written with 1."""
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 
 fathom = sys.argv[1]
 failures = []
@@ -41,6 +43,12 @@ def check_bench_kernels():
     if code != 0 or err or len(report["kernels"]) != 1 or report["kernels"][0]["seconds"] <= 0 or \
             min(limit[name] for limit in report["limits"] for name in ("fma_gflops", "read_gbytes")) <= 0:
         failures.append("bench kernels reports nothing sensible: %d %s %s" % (code, out, err))
+    code, out, err = run("bench", "kernels", "--filter", "expert_gate", "--rows", "1,3", "--warm", "--runs", "1",
+                         "--threads", "1", "--cpu-mask", "avx2", "--json")
+    rows = [(line["type"], line["m"]) for line in json.loads(out)["kernels"]]
+    if code != 0 or rows != [("fp8", 1), ("fp8", 3), ("bf16", 1), ("bf16", 3)]:
+        failures.append("bench kernels measured other rows: %s" % rows)
+    expect(["bench", "kernels", "--rows", "513"], 1, r"\A\Z", "--rows")
 
 
 NEEDED = {"unit": ["--connect", "ipc:///nonexistent"], "generate": ["--tokens", "5"],
@@ -63,6 +71,21 @@ def check_device(every_option):
     expect(["generate", "--tokens", "5", "--device", "tpu"], 2, r"\A\Z", r"one of cpu\|cuda")
     if "serve" in commands:
         expect(["serve", "--units", "2", "--device", "cuda"], 1, r"\A\Z", "no CUDA engine yet")
+
+
+def check_fifos(commands):
+    """Files given by name are refused, not waited for, where they are FIFOs that nobody writes to."""
+    with tempfile.TemporaryDirectory() as folder:
+        fifo = folder + "/f"
+        os.mkfifo(fifo)
+        rows = [("trace", "report", fifo), ("make-checkpoint", folder + "/x", "--shape", fifo)]
+        if "serve" in commands:
+            rows += [("serve", "--port", "0", "--config", fifo), ("serve", "--port", "0", "--accounts", fifo),
+                     ("unit", "--connect", "tcp://127.0.0.1:9", "--wire-key", fifo, "--wire-gateway", fifo),
+                     ("eplb", "--load", fifo), ("bench", "serve", "http://127.0.0.1:1", "--trace", fifo),
+                     ("bench", "balance", fifo), ("bench", "mtp", "--from", fifo)]
+        for row in rows:
+            expect(row, 2 if "--config" in row else 1, r"\A\Z", r"expected a regular file, found a FIFO.*\n\Z")
 
 
 def main():
@@ -89,6 +112,7 @@ def main():
     assert len(commands) >= 2 and "version" in commands, commands
     every_option = run("inspect", "options")[1]
     check_device(every_option)
+    check_fifos(commands)
     groups = {}
     for command in commands:
         subjects = commands_of(run(command, "--help")[1]) if command in ("inspect", "bench") else []

@@ -109,7 +109,7 @@ def main():
         from_a_config(folder + "/copy")
         refused(1, "nowhere/config.json: not found", "inspect", "model", folder + "/nowhere")
         refused(2, "--ep: expected", "inspect", "model", folder, "--ep", "1,zero")
-        refused(1, "no-such.json: No such file", "make-checkpoint", folder + "/x", "--shape",
+        refused(1, "no-such.json: cannot open it: No such file", "make-checkpoint", folder + "/x", "--shape",
                 "no-such.json")
         refused(2, "--mtp is for named shapes", "make-checkpoint", folder + "/x", "--mtp", "--shape",
                 os.path.join(root, "models/tiny-r1/config.json"))

@@ -16,7 +16,8 @@ import time
 
 fathom, goldens, tiny = sys.argv[1:4]
 serving = sys.argv[4] == "1"
-cases = ["v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp", "v3-fp8-odd-noq-g1-noyarn"]
+cases = ["v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp", "v3-fp8-odd-noq-g1-noyarn",
+         "v3-fp8-yarn-g8-mtp-sharded"]
 # Open MPI keeps memory to its end, by the thousand pieces
 environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", ""))
 
@@ -280,6 +281,7 @@ def main():
     check_logits(folders[2], "fp8", prompts_of(folders[2])[1],
                  [[2, "--placement-seed", 9], [4, "--redundant-experts", 2], [8, "--placement-seed", 1]])
     check_logits(folders[2], "fp8-f32", prompts_of(folders[2])[2], [[2]])
+    check_logits(folders[3], "fp8", prompts_of(folders[3])[3], [[2], [8, "--redundant-experts", 16]], "--mtp")
     check_logits(tiny, "fp8", list(range(20, 90)),
                  [[2, "--schedule", "prefill-dual-batch"], [4, "--schedule", "decode-five-stage"],
                   [8, "--redundant-experts", 8, "--placement-seed", 2]])

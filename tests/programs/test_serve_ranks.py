@@ -3,17 +3,18 @@
 """test_serve_ranks.py FATHOM: the server over several processes: many requests at once get the very answers
 that one process gives each alone, with replicas, shuffled experts, drafts, and experts that move meanwhile; all ranks take requests; the
 pages of all are back at the end; SIGTERM lets what has begun finish, and the exit code is 0. The
-ranks' common weights are in memory once."""
+ranks' common weights are in memory once. Too few open files are told in one line."""
 import concurrent.futures
 import glob
 import json
 import os
 import re
+import resource
+import subprocess
 import time
 import urllib.error
-import urllib.request
 
-from server import Server
+from server import PATIENCE, Server, environment, fathom
 
 QUESTIONS = ["What is %d + %d?" % (37 * i, 915 + i) for i in range(8)] + [
     "Spell the word lantern.", "How many letters r are in strawberry?"]
@@ -85,20 +86,29 @@ def check_memory(server, ranks):
     assert size / 2 < sum(shares) < size * 1.1, (shares, size)
 
 
+def check_files():
+    """Too few for the ranks: one line says how many it takes, instead of mpirun's many."""
+    for command in (["serve", "--port", "0", "--units", "2"], ["generate", "Hi."],
+                    ["unit", "--connect", "ipc:///nowhere"]):
+        found = subprocess.run([fathom, *command, "--ranks", "8"], capture_output=True, text=True, timeout=PATIENCE, env=environment,
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+        assert found.returncode == 1 and found.stderr.count("\n") == 1, found
+        assert re.search(r"(8|16) ranks need 80 open files, and 64 are allowed: `ulimit -n 80`$", found.stderr), found
+
+
 def check_drain(wanted):
     """A rank goes while requests run, and comes back: nothing is lost, nothing differs."""
     server = Talker("--ranks", "4", "--redundant-experts", "24", "--mtp", "on", "--rebalance-seconds", "0.2")
     def drain(code=200, **wish):
-        request = urllib.request.Request(server.url + "/debug/fleet/drain", json.dumps({"unit": 1, **wish}).encode())
         try:
-            with urllib.request.urlopen(request, timeout=900) as answer:
+            with server.open("/debug/fleet/drain", {"unit": 1, **wish}) as answer:
                 assert code == 200, wish
                 return json.load(answer)
         except urllib.error.HTTPError as refusal:
             assert refusal.code == code, refusal
             return json.load(refusal)["error"]["message"]
     def rank_2():
-        with urllib.request.urlopen(server.url + "/debug/fleet", timeout=900) as answer:
+        with server.open("/debug/fleet") as answer:
             return json.load(answer)["units"][0]["ranks"][2]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answers = pool.submit(ask_all, server, len(QUESTIONS))
@@ -126,6 +136,7 @@ def check_drain(wanted):
 
 
 def main():
+    check_files()
     alone = Talker("--mtp", "off")
     wanted = ask_all(alone, 1)
     alone.stop()

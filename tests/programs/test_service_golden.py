@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_service_golden.py FATHOM GOLDENS PREFILL_RANKS DECODE_RANKS: the greedy tokens of DeepSeek's own code, over HTTP,
+"""test_service_golden.py FATHOM PREFILL_RANKS DECODE_RANKS: the greedy tokens of DeepSeek's own code, over HTTP,
 from every shape of service: one unit; a prefill and a decode unit with a KV storage, cold, warm and started again;
 several of several ranks, of which one of each kind is killed among the requests. And what that code says of the tokens
 of the prompts themselves: evaluation harnesses ask for it (echo with logprobs), and do their sums on what they get.
-Model folders of $FATHOM_GOLDENS are tried, too."""
+The cases of tests/golden, and of FATHOM_GOLDENS."""
 import concurrent.futures
 import json
 import os
@@ -13,18 +13,16 @@ import signal
 import sys
 import tempfile
 
-from server import Server, environment
+from server import Server
 
-PREFILL_RANKS, DECODE_RANKS = sys.argv[3], sys.argv[4]
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "bench"))
+import goldens  # noqa: E402
+
+PREFILL_RANKS, DECODE_RANKS = sys.argv[2:]
 APART = ("--prefill-units", "1", "--decode-units", "1")
 ROUNDS = 3  # of all prompts, at the same time
 LOGPROB_ERROR = 3e-3  # of a logit and of the logsumexp together (tests/golden/README.md)
 scores = {}  # of each folder's prompts, the first time that they are asked for
-
-
-def model_folders():
-    roots = [sys.argv[2], environment.get("FATHOM_GOLDENS", "")]
-    return sorted(path.parent for root in roots if root for path in pathlib.Path(root).glob("**/golden.json"))
 
 
 def prompts_of(folder):
@@ -146,9 +144,7 @@ def with_losses(folder, prompts):
 
 
 def main():
-    folders = model_folders()
-    assert folders, "no goldens"
-    for folder in folders:
+    for folder in map(pathlib.Path, goldens.case_folders()):
         prompts = prompts_of(folder)
         for shape in (one_unit, with_storage, with_losses):
             shape(folder, prompts)

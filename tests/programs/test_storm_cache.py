@@ -42,7 +42,7 @@ class Storage:
         self.folder, self.sign = folder + "/storage", folder + "/fail"
 
     def metric(self, name):
-        with open_url(self.url + "/metrics") as answer:
+        with open_url(self.gateway.at("/metrics")) as answer:
             return float(re.search(r"^%s (\S+)$" % re.escape(name), answer.read().decode(), re.M).group(1))
 
     def loaded(self):

@@ -58,8 +58,8 @@ def kinds(trace):
     )
 
 
-def metrics(url):
-    text = urllib.request.urlopen(url + "/metrics", timeout=PATIENCE).read().decode()
+def metrics(admin):
+    text = urllib.request.urlopen(admin + "/metrics", timeout=PATIENCE).read().decode()
     return {name: float(value) for name, value in re.findall(r"^([a-z_]+(?:\{[^}]*\})?) (\S+)$", text, re.MULTILINE)}
 
 
@@ -74,14 +74,14 @@ def pages(seen, state):
 
 def pages_add_up(seen):
     total = sum(pages(seen, state) for state in ("free", "held", "cached"))
-    assert total == seen["fathom_kv_pages_total"] > 0, seen
+    assert total == seen["fathom_kv_pages_capacity"] > 0, seen
 
 
-def watch(url, server, clients):
+def watch(admin, server, clients):
     """Until the clients end; resident bytes, once a second."""
     series = []
     while any(client.poll() is None for client in clients):
-        pages_add_up(metrics(url))
+        pages_add_up(metrics(admin))
         series.append(resident_bytes(server.pid))
         time.sleep(1)
     return series
@@ -102,13 +102,13 @@ def memory_is_flat(series):
         assert late - early < max(GROWTH_MIN, GROWTH_MAX * early), (early, late)
 
 
-def nothing_is_left(url, results):
+def nothing_is_left(admin, results):
     until = time.monotonic() + PATIENCE
-    last = metrics(url)
+    last = metrics(admin)
     while any(last[name] for name in ("fathom_requests_held", "fathom_requests_running", "fathom_requests_waiting")):
         assert time.monotonic() < until, last
         time.sleep(0.1)
-        last = metrics(url)
+        last = metrics(admin)
     pages_add_up(last)
     assert pages(last, "held") == 0, last
     http = sum(value for name, value in last.items()
@@ -157,10 +157,12 @@ def main():
         clients = []
         try:
             url = server.stdout.readline().removeprefix("listening on ").strip()
+            with open(log.name, encoding="utf-8") as said:  # before the line of the clients
+                admin = re.search(r"(?m)^admin: (\S+)$", said.read()).group(1)
             clients = load(url, folder)
-            series = watch(url, server, clients)
+            series = watch(admin, server, clients)
             results = read_results(clients)
-            nothing_is_left(url, results)
+            nothing_is_left(admin, results)
             memory_is_flat(series)
             server.send_signal(signal.SIGTERM)
             assert server.wait(PATIENCE) == 0

@@ -6,8 +6,10 @@ accounted for; and the server ends when told to."""
 import asyncio
 import json
 import random
+import re
 import signal
 import sys
+import tempfile
 import time
 
 CLIENTS = 64
@@ -16,12 +18,16 @@ PATIENCE = 900
 
 
 async def start(fathom):
+    errors = tempfile.TemporaryFile("w+")
     server = await asyncio.create_subprocess_exec(
         fathom, "serve", "--port", "0", "--max-batch-rows", "24", "--kv-memory", "8MiB",
-        stdout=asyncio.subprocess.PIPE)
+        stdout=asyncio.subprocess.PIPE, stderr=errors)
     line = (await asyncio.wait_for(server.stdout.readline(), PATIENCE)).decode()
-    assert line.startswith("listening on http://127.0.0.1:"), line
-    return server, int(line.rsplit(":", 1)[1])
+    errors.seek(0)
+    said = errors.read()
+    assert line.startswith("listening on http://127.0.0.1:"), (line, said)
+    admin = re.search(r"(?m)^admin: http://127\.0\.0\.1:(\d+)$", said)
+    return server, int(line.rsplit(":", 1)[1]), int(admin.group(1))
 
 
 async def metrics(port):
@@ -41,7 +47,7 @@ def request(number, leaves):
     if leaves:
         body.update(ignore_eos=True, max_tokens=400)
     text = json.dumps(body)
-    return ("POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)).encode()
+    return ("POST /v1/chat/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text)).encode()
 
 
 async def visit(port, number, leaves, seen):
@@ -66,15 +72,15 @@ async def client(port, numbers, seen):
 
 
 async def main(fathom):
-    server, port = await start(fathom)
+    server, port, admin = await start(fathom)
     try:
-        await check(server, port)
+        await check(server, port, admin)
     finally:
         if server.returncode is None:
             server.kill()
 
 
-async def check(server, port):
+async def check(server, port, admin):
     seen = {"answered": 0, "left": 0}
     numbers = list(range(REQUESTS))
     await asyncio.wait_for(
@@ -82,14 +88,14 @@ async def check(server, port):
     left_over = ('fathom_kv_pages{state="held"}', "fathom_requests_running", "fathom_requests_waiting",
                  "fathom_requests_held")
     until = time.monotonic() + PATIENCE
-    last = await metrics(port)
+    last = await metrics(admin)
     while any(last[name] for name in left_over):
         assert time.monotonic() < until, {name: last[name] for name in left_over}
         await asyncio.sleep(0.05)
-        last = await metrics(port)
+        last = await metrics(admin)
     assert seen == {"answered": REQUESTS - REQUESTS // 10, "left": REQUESTS // 10}, seen
     pages = sum(last['fathom_kv_pages{state="%s"}' % state] for state in ("free", "cached"))
-    assert pages == last["fathom_kv_pages_total"] > 0, last
+    assert pages == last["fathom_kv_pages_capacity"] > 0, last
     cancelled = last["fathom_requests_cancelled_total"]  # an answer may end before its client has left
     assert 0 < cancelled <= seen["left"], last
     ended = sum(value for name, value in last.items() if name.startswith("fathom_requests_ended_total"))

@@ -273,12 +273,12 @@ test('models, health and metrics', async () => {
   assert.deepEqual(models.data.map((model) => model.id), ['tiny-r1']);
   assert.equal((await client.models.retrieve('tiny-r1')).id, 'tiny-r1');
   assert.equal((await fetch(`${server.url}/health`)).status, 200);
-  const response = await fetch(`${server.url}/metrics`);
+  const response = await fetch(`${server.admin}/metrics`);
   assert.match(response.headers.get('content-type'), /^text\/plain; version=0\.0\.4/);
   const metrics = parseMetrics(await response.text());
   assert.equal(metrics['fathom_kv_pages{state="free"}'] + metrics['fathom_kv_pages{state="held"}'] +
     metrics['fathom_kv_pages{state="cached"}'],
-    metrics.fathom_kv_pages_total);
+    metrics.fathom_kv_pages_capacity);
 });
 
 test('64 streams at once, each its own answer', async () => {

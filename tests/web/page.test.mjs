@@ -83,6 +83,25 @@ test('a question is typed, thought about and answered, on this server alone', as
   assert.deepEqual(complaints, []);
 });
 
+test('an answer that comes in one burst took what the server says', async () => {
+  let receipt;
+  await page.route('**/v1/chat/completions', async (route) => {
+    const response = await route.fetch(); // all of it
+    const last = (await response.text()).split('\n').findLast((line) => line.includes('"receipt"'));
+    receipt = JSON.parse(last.slice('data: '.length)).receipt;
+    await route.fulfill({ response });
+  });
+  await chooseTheLikeliest();
+  await ask('Tell me a story about a fox.');
+  await finished(0);
+  const { prompt, output, ms } = receipt;
+  assert.ok(output > 1 && ms.total > ms.ttft, JSON.stringify(receipt));
+  const speed = 1000 * (output - 1) / (ms.total - ms.ttft);
+  assert.equal(await answers().nth(0).locator('.facts').textContent(),
+    `${prompt.tokens} in, ${output} out · ${speed.toFixed(1)} tokens/s · first token after ${Math.round(ms.ttft)} ms`);
+  assert.deepEqual(complaints, []);
+});
+
 test('the thinking can be folded, and stays so', async () => {
   await chooseTheLikeliest();
   await ask('Who are you?');

@@ -7,7 +7,6 @@
 #include "compute/weights/checkpoint.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/format.h"
 #include "base/number.h"
 #include "base/sha256.h"
@@ -23,8 +23,8 @@
 
 #define SINGLE "model.safetensors"
 #define INDEX "model.safetensors.index.json"
-#define CONFIG_BYTES_MAX ((uint64_t)4 << 20)
-#define INDEX_BYTES_MAX ((uint64_t)256 << 20)
+#define CONFIG_BYTES_MAX ((size_t)4 << 20)
+#define INDEX_BYTES_MAX ((size_t)256 << 20)
 #define SHARDS_MAX 4096
 #define SAMPLES 16
 #define SAMPLE_BYTES 4096
@@ -87,26 +87,19 @@ static bool exists(const char *directory, const char *file) {
     return found;
 }
 
-static enum status map_file(const char *path, uint64_t bytes_max, struct bytes *out,
+static enum status map_file(const char *path, size_t bytes_max, struct bytes *out,
                             struct error *error) {
-    struct stat info;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "%s: %s", path,
-                         strerror(errno));
-    enum status status = STATUS_OK;
+    int file = -1;
+    size_t bytes = 0;
+    enum status status = file_open(path, bytes_max, &file, &bytes, error);
+    if (status) return status;
     struct bytes map = {"", 0};
-    if (fstat(file, &info) || !S_ISREG(info.st_mode))
-        status = error_set(error, STATUS_IO, "%s: expected a regular file", path);
-    else if ((uint64_t)info.st_size > bytes_max)
-        status = error_set(error, STATUS_TOO_LARGE, "%s: expected at most %llu bytes, found %lld",
-                           path, (unsigned long long)bytes_max, (long long)info.st_size);
-    else if (info.st_size > 0) {
-        void *memory = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (bytes > 0) {
+        void *memory = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
         if (memory == MAP_FAILED)
             status = error_set(error, STATUS_IO, "%s: cannot be mapped: %s", path, strerror(errno));
         else
-            map = (struct bytes){memory, (size_t)info.st_size};
+            map = (struct bytes){memory, bytes};
     }
     close(file);
     if (status == STATUS_OK) *out = map;
@@ -212,7 +205,7 @@ static enum status open_shard(struct checkpoint *checkpoint, uint32_t index, str
     struct shard *shard = &checkpoint->shards[index];
     struct safetensors header;
     struct arena arena;
-    enum status status = map_file(shard->name, UINT64_MAX, &shard->map, error);
+    enum status status = map_file(shard->name, SIZE_MAX, &shard->map, error);
     if (status == STATUS_NOT_FOUND) {
         if (!checkpoint->whole) return STATUS_OK;
         return error_set(error, status, "%s: shard is missing, though %s names it; fetch it again",

@@ -143,7 +143,8 @@ static void read_dimensions(struct reader *reader, struct shape *shape) {
     if (shape->rope_dim % 2)
         refuse(reader, STATUS_INVALID, "qk_rope_head_dim", member(reader, "qk_rope_head_dim"),
                "an even number (RoPE turns pairs)");
-    shape->rms_epsilon = (float)read_number(reader, "rms_norm_eps", 0, 1, 1e-6);
+    /* without it a row of zeros would be divided by zero */
+    shape->rms_epsilon = (float)read_number(reader, "rms_norm_eps", 1e-12, 1, 1e-6);
     shape->tied_head = read_bool(reader, "tie_word_embeddings", false);
     if (read_bool(reader, "attention_bias", false))
         refuse(reader, STATUS_UNSUPPORTED, "attention_bias", member(reader, "attention_bias"),
@@ -191,7 +192,7 @@ static void read_router(struct reader *reader, struct shape *shape) {
         read_choice(reader, "scoring_func", scorings, v2) ? ROUTER_SOFTMAX : ROUTER_SIGMOID;
     shape->method = method_of[read_choice(reader, "topk_method", methods, v2 ? 2 : 0)];
     shape->routed_scaling =
-        (float)read_number(reader, "routed_scaling_factor", -1e6, 1e6, v2 ? 1.0 : 2.5);
+        (float)read_number(reader, "routed_scaling_factor", 1e-6, 1e6, v2 ? 1.0 : 2.5);
     shape->normalize_weights = read_bool(reader, "norm_topk_prob", !v2);
     if (v2) {
         shape->normalize_weights &= shape->experts_per_token > 1;
@@ -266,6 +267,9 @@ static void read_yarn(struct reader *scaling, struct shape *shape) {
         read_count(scaling, "original_max_position_embeddings", 1, LIMIT_CONTEXT, REQUIRED);
     shape->yarn_beta_fast = (float)read_number(scaling, "beta_fast", 1e-3, 1e6, 32);
     shape->yarn_beta_slow = (float)read_number(scaling, "beta_slow", 1e-3, 1e6, 1);
+    if (shape->yarn_beta_slow > shape->yarn_beta_fast)
+        refuse(scaling, STATUS_INVALID, "beta_slow", member(scaling, "beta_slow"),
+               "no more than beta_fast");
     double amplitude = yarn_mscale(factor, mscale) / yarn_mscale(factor, all_dim);
     shape->rope_amplitude = (float)read_number(scaling, "attention_factor", 1e-6, 1e6, amplitude);
     double m = all_dim > 0 ? yarn_mscale(factor, all_dim) : 1.0;
@@ -333,8 +337,26 @@ static void read_quantization(struct reader *config, struct shape *shape) {
     config->status = reader.status;
 }
 
-/* Adds the ids of an eos_token_id (one integer or a list); each once. Ids beyond the vocabulary can
- * never be generated and are dropped. */
+static bool is_token(const struct tree *value, const struct shape *shape, int64_t *id_out) {
+    return tree_get_integer(value, id_out) && *id_out >= 0 && *id_out < shape->vocab;
+}
+
+static void refuse_token(struct reader *reader, const char *key, const struct tree *value,
+                         const struct shape *shape) {
+    char expected[96];
+    format_text(expected, sizeof expected, "a token id from 0 to %u", shape->vocab - 1);
+    refuse(reader, STATUS_INVALID, key, value, expected);
+}
+
+/* One token; NONE if there is none. */
+static uint32_t read_token(struct reader *reader, const char *key, const struct shape *shape) {
+    const struct tree *value = member(reader, key);
+    int64_t id = NONE;
+    if (value && !is_token(value, shape, &id)) refuse_token(reader, key, value, shape);
+    return (uint32_t)id;
+}
+
+/* Adds the ids of an eos_token_id (one integer or a list); each once. */
 static void read_eos(struct reader *reader, struct shape *shape) {
     const struct tree *value = member(reader, "eos_token_id");
     const bool one = value && tree_kind(value) == TREE_INTEGER;
@@ -344,11 +366,11 @@ static void read_eos(struct reader *reader, struct shape *shape) {
     for (size_t i = 0; i < count; i++) {
         const struct tree *item = one ? value : tree_at(value, i);
         int64_t id = -1;
-        if (!tree_get_integer(item, &id) || id < 0) {
-            refuse(reader, STATUS_INVALID, "eos_token_id", item, "token ids from 0 on");
+        if (!is_token(item, shape, &id)) {
+            refuse_token(reader, "eos_token_id", item, shape);
             return;
         }
-        bool known = id >= shape->vocab;
+        bool known = false;
         for (uint32_t k = 0; k < shape->eos_token_count; k++)
             known |= shape->eos_tokens[k] == (uint32_t)id;
         if (known) continue;
@@ -390,7 +412,8 @@ static void read_config(struct reader *reader, struct shape *shape) {
     read_rope(reader, shape);
     if (reader->status != STATUS_OK) return;
     read_quantization(reader, shape);
-    shape->bos_token = read_count(reader, "bos_token_id", 0, UINT32_MAX, NONE);
+    shape->bos_token = read_token(reader, "bos_token_id", shape);
+    (void)read_token(reader, "pad_token_id", shape);
     read_eos(reader, shape);
 }
 

@@ -10,9 +10,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "base/check.h"
+#include "host/process/file_limit.h"
 #include "host/http/http_answer.h"
 #include "host/http/http_message.h"
 
@@ -272,7 +272,6 @@ static void on_wake(evutil_socket_t file, short what, void *context) {
 
 enum status http_client_open(const struct http_client_options *options,
                              struct http_client **client_out, struct error *error) {
-    struct rlimit limit;
     struct http_client *client = calloc(1, sizeof *client);
     if (!client) return error_set(error, STATUS_NO_MEMORY, "no memory for an HTTP client");
     client->options = *options;
@@ -291,10 +290,7 @@ enum status http_client_open(const struct http_client_options *options,
     for (uint32_t i = 0; i < options->connections_max; i++)
         client->connections[i].client = client;
     signal(SIGPIPE, SIG_IGN);
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    file_limit_raise();
     *client_out = client;
     return STATUS_OK;
 }

@@ -72,11 +72,11 @@ static struct http_refusal read_request_line(struct bytes line, struct http_head
     for (int verb = 0; verb < HTTP_VERB_OTHER; verb++)
         if (bytes_equal(method, bytes_of(names[verb]))) head->verb = (enum http_verb)verb;
 
-    /* A proxy's absolute form names the host again: skip it. */
+    /* A proxy's absolute form names the host, whatever the header says. */
     if (target.count > 7 && !strncasecmp(target.data, "http://", 7)) {
         struct bytes rest = {target.data + 7, target.count - 7};
-        struct bytes authority = cut_before(&rest, '/');
-        size_t skipped = 7 + authority.count;
+        head->host = cut_before(&rest, '/');
+        size_t skipped = 7 + head->host.count;
         target = skipped < target.count
                      ? (struct bytes){target.data + skipped, target.count - skipped}
                      : BYTES_LITERAL("/");
@@ -102,10 +102,19 @@ struct header_counts {
     uint32_t hosts, lengths, codings;
 };
 
+/* A header that may stand in a request once. */
+static struct http_refusal read_only_one(struct bytes value, struct bytes *kept,
+                                         const char *complaint) {
+    if (kept->data) return (struct http_refusal){400, complaint};
+    *kept = value;
+    return accepted;
+}
+
 static struct http_refusal read_header(struct bytes name, struct bytes value,
                                        struct http_head *head, struct header_counts *counts) {
     if (is_named(name, "host")) {
         counts->hosts++;
+        if (!head->host.data) head->host = value;
     } else if (is_named(name, "content-length")) {
         if (counts->lengths++ || !read_length(value, &head->body_bytes))
             return (struct http_refusal){400, "Content-Length must be one decimal number"};
@@ -126,9 +135,13 @@ static struct http_refusal read_header(struct bytes name, struct bytes value,
             return (struct http_refusal){417, "the only Expect understood is 100-continue"};
         head->expects_continue = head->minor_version >= 1;
     } else if (is_named(name, "authorization")) {
-        head->authorization = value;
+        return read_only_one(value, &head->authorization,
+                             "a request has at most one Authorization header");
+    } else if (is_named(name, "content-type")) {
+        return read_only_one(value, &head->content_type,
+                             "a request has at most one Content-Type header");
     } else if (is_named(name, "origin")) {
-        head->origin = value;
+        return read_only_one(value, &head->origin, "a request has at most one Origin header");
     } else if (is_named(name, "if-none-match")) {
         head->if_none_match = value;
     } else if (is_named(name, "x-fathom-receipt")) {
@@ -180,6 +193,10 @@ struct http_refusal http_message_read_head(struct bytes text, struct http_head *
     if (refusal.status) return refusal;
     *head_out = head;
     return accepted;
+}
+
+bool http_message_is_json(struct bytes content_type) {
+    return is_named(trimmed(cut_before(&content_type, ';')), "application/json");
 }
 
 /* Places in a chunked body; the names say what is expected next. */
@@ -267,4 +284,53 @@ size_t http_chunks_take(struct http_chunks *chunks, struct bytes text, struct by
         }
     }
     return taken;
+}
+
+const char *http_message_phrase(uint32_t status) {
+    switch (status) {
+    case 200:
+        return "OK";
+    case 204:
+        return "No Content";
+    case 304:
+        return "Not Modified";
+    case 400:
+        return "Bad Request";
+    case 401:
+        return "Unauthorized";
+    case 402:
+        return "Payment Required";
+    case 403:
+        return "Forbidden";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 408:
+        return "Request Timeout";
+    case 413:
+        return "Content Too Large";
+    case 415:
+        return "Unsupported Media Type";
+    case 417:
+        return "Expectation Failed";
+    case 421:
+        return "Misdirected Request";
+    case 422:
+        return "Unprocessable Content";
+    case 429:
+        return "Too Many Requests";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 500:
+        return "Internal Server Error";
+    case 501:
+        return "Not Implemented";
+    case 503:
+        return "Service Unavailable";
+    case 505:
+        return "HTTP Version Not Supported";
+    default:
+        return "Status";
+    }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The reading half of HTTP/1.1 (RFC 9112), strictly: the head of a request, and bodies in chunks.
+ * The reading half of HTTP/1.1 (RFC 9112), strictly: the head of a request, and bodies in chunks;
+ * and the names of an answer's statuses.
  * Pure: bytes in, facts out; no socket. What two readers could understand differently (two lengths,
- * a length and chunks, blanks before a colon, folded lines, bare line feeds) is refused, so that no
- * request can be smuggled past a proxy in front of us.
+ * a length and chunks, two hosts, keys or content types, blanks before a colon, folded lines, bare
+ * line feeds) is refused, so that no request can be smuggled past a proxy in front of us.
  */
 #ifndef HOST_HTTP_HTTP_MESSAGE_H
 #define HOST_HTTP_HTTP_MESSAGE_H
@@ -28,7 +29,8 @@ struct http_head {
     bool expects_continue;
     uint64_t body_bytes;
     bool wants_receipt; /* X-Fathom-Receipt is there and not 0 or false */
-    struct bytes authorization, origin, if_none_match; /* data NULL: absent */
+    /* data NULL: absent. `host` is the target's where that is absolute (RFC 9112, 3.2.2) */
+    struct bytes host, authorization, origin, content_type, if_none_match;
 };
 
 /* Why a request is refused: an HTTP status and a sentence for its sender; status 0: it is not. */
@@ -44,6 +46,9 @@ size_t http_message_head_bytes(struct bytes text, size_t searched);
 /* Reads a whole head (as long as http_message_head_bytes said). */
 struct http_refusal http_message_read_head(struct bytes text, struct http_head *head_out);
 
+/* Is a Content-Type application/json, with or without parameters? */
+bool http_message_is_json(struct bytes content_type);
+
 /* A chunked body as it comes. Zero it first. */
 struct http_chunks {
     uint8_t place;
@@ -58,5 +63,8 @@ struct http_chunks {
  * or is broken), and the run of body bytes among them in *piece_out (possibly empty). Call again
  * with the rest until everything is taken, done or broken. */
 size_t http_chunks_take(struct http_chunks *chunks, struct bytes text, struct bytes *piece_out);
+
+/* "OK" of 200. */
+const char *http_message_phrase(uint32_t status);
 
 #endif

@@ -16,7 +16,6 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 #include <inttypes.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -27,15 +26,21 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "host/process/file_limit.h"
 #include "host/http/http_message.h"
+#include "host/http/listen_socket.h"
+#include "serving/policy/allow_hosts.h"
+#include "serving/policy/evict_clients.h"
 
 #define LISTEN_BACKLOG 4096 /* the kernel's default of 128 made 5,000 connects take 15 s */
 #define INPUT_WINDOW ((size_t)64 << 10) /* bytes read ahead */
 #define LINGER_STRETCH 10 /* linger_ms_max is for silence; all in all it takes at most so many */
 #define LINGER_BYTES_MAX ((uint64_t)1 << 30)
-#define ACCEPT_PAUSE_MS 100 /* when file descriptors have run out */
+#define ACCEPT_PAUSE_MS 100 /* when places or file descriptors have run out */
 #define SLOT_BITS 20
-#define URL_BYTES 320
+#define LISTENER_BITS 1
+#define NS_PER_MS ((int64_t)1000000)
 
 enum place {
     PLACE_HEAD,
@@ -60,6 +65,9 @@ struct connection {
     struct http_chunks chunks;
     char *body;
     size_t body_bytes, body_capacity;
+    int64_t body_end_ns; /* when it must have come */
+    enum admission admission;
+    bool body_left; /* unread, since it is not wanted */
     bool keep_alive;
     bool chunked_answer;
     uint64_t lingered_bytes;
@@ -71,14 +79,16 @@ struct http_server {
     struct event_base *base;
     struct evconnlistener *listener;
     struct event *accept_pause;
-    int socket;
-    char url[URL_BYTES];
-    struct connection **slots; /* [connections_max] */
-    uint32_t *free_slots;      /* [free_count] */
+    struct listen_socket bound;
+    struct file_shortage shortage;
+    struct allow_hosts sites;
+    struct connection **slots;    /* [connections_max] */
+    struct evict_client *clients; /* [connections_max], what evict_clients judges them by */
+    uint32_t *free_slots;         /* [free_count] */
     uint32_t free_count;
     uint64_t exchange_serial;
     uint32_t open_exchanges;
-    size_t bodies_bytes;
+    size_t bodies_bytes; /* kept of unfinished bodies */
     bool draining;
 };
 
@@ -91,10 +101,32 @@ static void set_deadline(struct connection *connection, uint32_t ms) {
     event_add(connection->deadline, &time);
 }
 
+static struct evict_client *client_of(const struct connection *connection) {
+    return &connection->server->clients[connection->slot];
+}
+
+/* The gateway has its request, or its answer to one that was welcome is on its way out. */
+static bool is_worked_on(const struct connection *connection) {
+    return connection->place == PLACE_WAITING || connection->place == PLACE_STREAMING ||
+           (connection->place == PLACE_FLUSHING && connection->admission != ADMISSION_NO_BODY);
+}
+
+static void enter(struct connection *connection, enum place place) {
+    struct evict_client *client = client_of(connection);
+    connection->place = place;
+    bool works = is_worked_on(connection);
+    bool is_known = place == PLACE_BODY && connection->admission == ADMISSION_KNOWN;
+    client->idle_since_ns = works ? EVICT_BUSY : clock_now_ns();
+    client->is_bound = !works && !is_known;
+}
+
 static void linger(struct connection *connection) {
     struct http_server *server = connection->server;
     uint32_t ms = server->options.linger_ms_max;
-    connection->place = PLACE_LINGERING;
+    enter(connection, PLACE_LINGERING);
+    /* A full buffer would stop the reading. */
+    struct evbuffer *in = bufferevent_get_input(connection->stream);
+    evbuffer_drain(in, evbuffer_get_length(in));
     event_base_gettimeofday_cached(server->base, &connection->linger_end);
     connection->linger_end.tv_sec += (time_t)ms * LINGER_STRETCH / 1000;
     set_deadline(connection, ms);
@@ -109,7 +141,8 @@ static void linger_on(struct connection *connection) {
 }
 
 static void forget_request(struct connection *connection) {
-    connection->server->bodies_bytes -= connection->body_capacity;
+    connection->server->bodies_bytes -= connection->body_bytes;
+    client_of(connection)->body_bytes = 0;
     free(connection->body);
     free(connection->head_text);
     connection->body = connection->head_text = NULL;
@@ -134,6 +167,7 @@ static void close_connection(struct connection *connection) {
     if (is_answering(connection)) server->open_exchanges--;
     forget_request(connection);
     server->slots[connection->slot] = NULL;
+    server->clients[connection->slot] = (struct evict_client){.idle_since_ns = EVICT_BUSY};
     server->free_slots[server->free_count++] = connection->slot;
     event_free(connection->deadline);
     bufferevent_free(connection->stream);
@@ -142,7 +176,9 @@ static void close_connection(struct connection *connection) {
 }
 
 static void start_next_request(struct connection *connection) {
-    connection->place = PLACE_HEAD;
+    connection->admission = ADMISSION_NO_BODY;
+    connection->body_left = false;
+    enter(connection, PLACE_HEAD);
     connection->head = (struct http_head){0};
     connection->searched = 0;
     connection->head_started = false;
@@ -152,7 +188,7 @@ static void start_next_request(struct connection *connection) {
 /* The answer stands in the output buffer, whole. */
 static void flush_answer(struct connection *connection) {
     connection->exchange = 0;
-    connection->place = PLACE_FLUSHING;
+    enter(connection, PLACE_FLUSHING);
     /* An empty buffer makes no write event; this one comes from the loop, never from in here. */
     bufferevent_trigger(connection->stream, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
 }
@@ -170,51 +206,6 @@ static void finish_flush(struct connection *connection) {
 
 /* ---- writing ---- */
 
-static const char *status_phrase(uint32_t status) {
-    switch (status) {
-    case 200:
-        return "OK";
-    case 204:
-        return "No Content";
-    case 304:
-        return "Not Modified";
-    case 400:
-        return "Bad Request";
-    case 401:
-        return "Unauthorized";
-    case 402:
-        return "Payment Required";
-    case 403:
-        return "Forbidden";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 408:
-        return "Request Timeout";
-    case 413:
-        return "Content Too Large";
-    case 417:
-        return "Expectation Failed";
-    case 422:
-        return "Unprocessable Content";
-    case 429:
-        return "Too Many Requests";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 500:
-        return "Internal Server Error";
-    case 501:
-        return "Not Implemented";
-    case 503:
-        return "Service Unavailable";
-    case 505:
-        return "HTTP Version Not Supported";
-    default:
-        return "Status";
-    }
-}
-
 static struct evbuffer *begin_answer(struct connection *connection, uint32_t status) {
     struct evbuffer *out = bufferevent_get_output(connection->stream);
     struct http_server *server = connection->server;
@@ -224,7 +215,7 @@ static struct evbuffer *begin_answer(struct connection *connection, uint32_t sta
     gmtime_r(&now, &calendar);
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
     evbuffer_add_printf(out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
-                        status_phrase(status), date);
+                        http_message_phrase(status), date);
     if (!connection->keep_alive || server->draining)
         evbuffer_add_printf(out, "Connection: close\r\n");
     else if (connection->head.minor_version == 0)
@@ -254,6 +245,7 @@ static void write_error(struct connection *connection, uint32_t status, const ch
                  message, status >= 500 ? "server_error" : "invalid_request_error");
     struct evbuffer *out = begin_answer(connection, status);
     if (status == 503) evbuffer_add_printf(out, "Retry-After: 1\r\n");
+    if (status == 405) evbuffer_add_printf(out, "Allow: GET, HEAD\r\n"); /* of a page */
     end_answer_with(connection, out, "application/json", (struct bytes){body, (size_t)count});
 }
 
@@ -301,21 +293,39 @@ static void answer_with_asset(struct connection *connection, const struct http_a
     flush_answer(connection);
 }
 
+/* What a browser asks before a page of another site may ask. */
 static void answer_options(struct connection *connection) {
     struct evbuffer *out = begin_answer(connection, 204);
-    evbuffer_add_printf(out, "Allow: GET, HEAD, POST, OPTIONS\r\n");
-    if (connection->server->options.allow_origin)
-        evbuffer_add_printf(out, "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
-                                 "Access-Control-Allow-Headers: *, Authorization\r\n"
-                                 "Access-Control-Max-Age: 86400\r\n");
-    evbuffer_add_printf(out, "\r\n");
+    evbuffer_add_printf(out, "Allow: GET, HEAD, POST, OPTIONS\r\n"
+                             "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
+                             "Access-Control-Allow-Headers: *, Authorization\r\n"
+                             "Access-Control-Max-Age: 86400\r\n\r\n");
     flush_answer(connection);
+}
+
+/* True if the gateway need not hear of the request. */
+static bool answer_alone(struct connection *connection) {
+    const struct http_head *head = &connection->head;
+    const struct http_asset *asset = find_asset(connection->server, head->path);
+    if (head->verb == HTTP_VERB_OPTIONS && connection->server->options.allow_origin) {
+        answer_options(connection);
+    } else if (asset && (head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD)) {
+        answer_with_asset(connection, asset);
+    } else if (asset) {
+        write_error(connection, 405, "this is a page: it takes GET only");
+        flush_answer(connection);
+    } else {
+        return false;
+    }
+    return true;
 }
 
 /* ---- handing a request on ---- */
 
 static uint64_t name_exchange(struct connection *connection) {
-    return ++connection->server->exchange_serial << SLOT_BITS | connection->slot;
+    struct http_server *server = connection->server;
+    uint64_t serial = ++server->exchange_serial << LISTENER_BITS | server->options.listener;
+    return serial << SLOT_BITS | connection->slot;
 }
 
 static struct record_client_request *make_request(struct connection *connection) {
@@ -337,6 +347,8 @@ static struct record_client_request *make_request(struct connection *connection)
         .authorization_bytes = (uint32_t)head->authorization.count,
         .body_bytes = (uint32_t)connection->body_bytes,
         .wants_receipt = head->wants_receipt,
+        .listener = connection->server->options.listener,
+        .body_left = connection->body_left,
     };
     check(getrandom(request->random, sizeof request->random, 0) == sizeof request->random);
     memcpy((char *)request + path_at, head->path.data, head->path.count);
@@ -363,21 +375,13 @@ static void deliver_request(struct connection *connection) {
     free(request);
 }
 
-/* The request is whole. */
+/* The request is whole, or as whole as it is wanted. */
 static void handle_request(struct connection *connection) {
     const struct http_head *head = &connection->head;
     event_del(connection->deadline);
-    connection->place = PLACE_WAITING;
+    enter(connection, PLACE_WAITING);
     connection->server->open_exchanges++;
-    const struct http_asset *asset = NULL;
-    if (head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD)
-        asset = find_asset(connection->server, head->path);
-    if (asset)
-        answer_with_asset(connection, asset);
-    else if (head->verb == HTTP_VERB_OPTIONS)
-        answer_options(connection);
-    else
-        deliver_request(connection);
+    if (!answer_alone(connection)) deliver_request(connection);
     bool is_head = head->verb == HTTP_VERB_HEAD;
     uint32_t minor_version = head->minor_version;
     forget_request(connection);
@@ -388,18 +392,30 @@ static void handle_request(struct connection *connection) {
 
 /* ---- reading ---- */
 
-static bool grow_body(struct connection *connection, size_t bytes) {
+/* Of all bodies together. Others, of which nothing comes, make way. */
+static bool find_room(struct connection *connection, size_t more) {
     struct http_server *server = connection->server;
+    size_t so_far = connection->body_bytes + more, announced = connection->head.body_bytes;
+    while (!evict_clients_has_room(server->bodies_bytes, server->options.bodies_bytes_max, more,
+                                   so_far > announced ? so_far : announced)) {
+        uint32_t idlest = evict_clients_body(server->clients, server->options.connections_max,
+                                             connection->slot, clock_now_ns());
+        if (idlest == EVICT_NONE) return false;
+        refuse(server->slots[idlest], 408, "the request's body came too slowly for a busy server");
+    }
+    return true;
+}
+
+static bool grow_body(struct connection *connection, size_t bytes) {
     if (bytes <= connection->body_capacity) return true;
     size_t capacity = connection->body_capacity ? connection->body_capacity * 2 : 4096;
+    if (!connection->head.chunked && capacity > connection->head.body_bytes)
+        capacity = connection->head.body_bytes;
     if (capacity < bytes) capacity = bytes;
-    size_t more = capacity - connection->body_capacity;
-    if (server->bodies_bytes + more > server->options.bodies_bytes_max) return false;
     char *body = realloc(connection->body, capacity);
     if (!body) return false;
     connection->body = body;
     connection->body_capacity = capacity;
-    server->bodies_bytes += more;
     return true;
 }
 
@@ -410,13 +426,70 @@ static bool keep_body(struct connection *connection, struct bytes piece) {
         refuse(connection, 413, "the request's body is too large");
         return false;
     }
-    if (!grow_body(connection, bytes)) {
+    if (!find_room(connection, piece.count) || !grow_body(connection, bytes)) {
         refuse(connection, 503, "too many large requests at once; try again in a moment");
         return false;
     }
     memcpy(connection->body + connection->body_bytes, piece.data, piece.count);
     connection->body_bytes = bytes;
+    connection->server->bodies_bytes += piece.count;
+    struct evict_client *client = client_of(connection);
+    client->body_bytes = bytes;
+    client->idle_since_ns =
+        evict_clients_credit(client->idle_since_ns, piece.count, clock_now_ns());
     return true;
+}
+
+/* What its head says against a request. */
+static struct http_refusal judge_head(const struct http_server *server,
+                                      const struct http_head *head) {
+    enum allow_verdict verdict = allow_hosts_judge(&server->sites, head->host, head->origin);
+    if (verdict == ALLOW_NOT_HOST)
+        return (struct http_refusal){
+            421, "the Host is no name of this machine; --allow-host NAME lets it in"};
+    if (verdict == ALLOW_NOT_ORIGIN)
+        return (struct http_refusal){403, "web pages of this Origin may not ask here; --allow-host "
+                                          "or --allow-origin lets them"};
+    if (head->verb == HTTP_VERB_POST && !http_message_is_json(head->content_type))
+        return (struct http_refusal){415, "the Content-Type of a POST must be application/json"};
+    if (head->body_bytes > server->options.body_bytes_max)
+        return (struct http_refusal){413, "the request's body is too large"};
+    return (struct http_refusal){0, NULL};
+}
+
+static enum admission ask_admission(struct connection *connection) {
+    const struct http_server_options *options = &connection->server->options;
+    if (!options->admit) return ADMISSION_STRANGER;
+    struct record_client_request *head = make_request(connection);
+    if (!head) return ADMISSION_NO_BODY;
+    enum admission admission = options->admit(options->admit_context, head);
+    free(head);
+    return admission;
+}
+
+/* How long the body may still take to send a byte, or to come whole; 0: it has taken too long. */
+static uint32_t body_ms_left(const struct connection *connection) {
+    int64_t pace_ns = connection->server->options.pace_ms_max * NS_PER_MS;
+    int64_t end_ns = client_of(connection)->idle_since_ns + pace_ns, now_ns = clock_now_ns();
+    if (end_ns > connection->body_end_ns) end_ns = connection->body_end_ns;
+    return end_ns > now_ns ? (uint32_t)((end_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS) : 0;
+}
+
+/* The head has been read: is a body wanted, and is there one? */
+static void begin_body(struct connection *connection) {
+    const struct http_head *head = &connection->head;
+    bool has_body = head->chunked || head->body_bytes;
+    connection->keep_alive = head->keep_alive;
+    connection->admission = ask_admission(connection);
+    connection->body_left = has_body && connection->admission == ADMISSION_NO_BODY;
+    if (connection->body_left) connection->keep_alive = false; /* what comes is no request */
+    enter(connection, PLACE_BODY);
+    connection->body_end_ns = clock_now_ns() + connection->server->options.body_ms_max * NS_PER_MS;
+    set_deadline(connection, body_ms_left(connection));
+    if (head->expects_continue && has_body && !connection->body_left &&
+        evbuffer_get_length(bufferevent_get_input(connection->stream)) == 0)
+        evbuffer_add_printf(bufferevent_get_output(connection->stream),
+                            "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 /* Each of the readers returns true if it got on, false if it waits for bytes or gave up. */
@@ -427,6 +500,7 @@ static bool read_head(struct connection *connection) {
     if (there == 0) return false;
     if (!connection->head_started) {
         connection->head_started = true;
+        enter(connection, PLACE_HEAD);
         set_deadline(connection, server->options.head_ms_max);
     }
     size_t looked_at =
@@ -447,19 +521,12 @@ static bool read_head(struct connection *connection) {
     evbuffer_remove(in, connection->head_text, bytes);
     struct http_refusal refusal =
         http_message_read_head((struct bytes){connection->head_text, bytes}, &connection->head);
-    if (!refusal.status && connection->head.body_bytes > server->options.body_bytes_max)
-        refusal = (struct http_refusal){413, "the request's body is too large"};
+    if (!refusal.status) refusal = judge_head(server, &connection->head);
     if (refusal.status) {
         refuse(connection, refusal.status, refusal.message);
         return false;
     }
-    connection->keep_alive = connection->head.keep_alive;
-    connection->place = PLACE_BODY;
-    set_deadline(connection, server->options.body_ms_max);
-    bool has_body = connection->head.chunked || connection->head.body_bytes;
-    if (connection->head.expects_continue && has_body && evbuffer_get_length(in) == 0)
-        evbuffer_add_printf(bufferevent_get_output(connection->stream),
-                            "HTTP/1.1 100 Continue\r\n\r\n");
+    begin_body(connection);
     return true;
 }
 
@@ -496,8 +563,8 @@ static bool read_plain_body(struct connection *connection) {
 }
 
 static bool read_body(struct connection *connection) {
-    bool whole =
-        connection->head.chunked ? read_chunked_body(connection) : read_plain_body(connection);
+    bool whole = connection->body_left || (connection->head.chunked ? read_chunked_body(connection)
+                                                                    : read_plain_body(connection));
     if (whole) handle_request(connection);
     return whole;
 }
@@ -556,10 +623,56 @@ static void on_deadline(evutil_socket_t socket, short what, void *context) {
     struct connection *connection = context;
     bool in_request = (connection->place == PLACE_HEAD && connection->head_started) ||
                       connection->place == PLACE_BODY;
+    uint32_t ms_left = connection->place == PLACE_BODY ? body_ms_left(connection) : 0;
+    if (ms_left) {
+        set_deadline(connection, ms_left);
+        return;
+    }
     if (in_request)
         refuse(connection, 408, "the request did not come in time");
     else
         close_connection(connection);
+}
+
+/* ---- who has to make way ---- */
+
+static bool evict_idlest(struct http_server *server) {
+    uint32_t idlest =
+        evict_clients_idlest(server->clients, server->options.connections_max, clock_now_ns());
+    if (idlest == EVICT_NONE) return false;
+    close_connection(server->slots[idlest]);
+    return true;
+}
+
+static void bind_network(struct http_server *server, uint64_t network) {
+    uint32_t bound_max = server->options.connections_per_network, idlest = EVICT_NONE;
+    uint32_t connection_count = server->options.connections_max - server->free_count;
+    if (bound_max == 0) return;
+    for (; connection_count > bound_max; connection_count--) {
+        idlest = evict_clients_of_network(server->clients, server->options.connections_max, network,
+                                          bound_max, clock_now_ns());
+        if (idlest == EVICT_NONE) return;
+        close_connection(server->slots[idlest]);
+    }
+}
+
+static void pause_accepting(struct http_server *server) {
+    struct timeval pause = {0, ACCEPT_PAUSE_MS * 1000};
+    evconnlistener_disable(server->listener);
+    event_add(server->accept_pause, &pause);
+}
+
+/* One place is kept free for who comes next. */
+static void keep_a_place(struct http_server *server) {
+    if (server->free_count == 0 && !evict_idlest(server)) pause_accepting(server);
+}
+
+static uint64_t network_of(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET6)
+        return evict_clients_network(
+            ((const struct sockaddr_in6 *)(const void *)address)->sin6_addr.s6_addr, 16);
+    return evict_clients_network(
+        (const uint8_t *)&((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
 }
 
 static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
@@ -576,8 +689,8 @@ static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     connection->slot = server->free_slots[--server->free_count];
     server->slots[connection->slot] = connection;
-    if (server->free_count == 0) evconnlistener_disable(listener);
-
+    uint64_t network = network_of(address);
+    client_of(connection)->network = network;
     struct timeval stall = {(time_t)(server->options.stall_ms_max / 1000),
                             (suseconds_t)(server->options.stall_ms_max % 1000) * 1000};
     bufferevent_set_timeouts(connection->stream, NULL, &stall);
@@ -586,6 +699,8 @@ static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
     bufferevent_setcb(connection->stream, on_readable, on_written, on_ended, connection);
     bufferevent_enable(connection->stream, EV_READ | EV_WRITE);
     start_next_request(connection);
+    bind_network(server, network);
+    keep_a_place(server);
     return;
 no_stream:
     event_free(connection->deadline);
@@ -597,16 +712,16 @@ no_memory:
 
 static void on_accept_failed(struct evconnlistener *listener, void *context) {
     struct http_server *server = context;
-    struct timeval pause = {0, ACCEPT_PAUSE_MS * 1000};
-    fprintf(stderr, "cannot accept a connection: %s; trying again in %d ms\n", strerror(errno),
-            ACCEPT_PAUSE_MS);
-    evconnlistener_disable(listener);
-    event_add(server->accept_pause, &pause);
+    if ((errno == EMFILE || errno == ENFILE) && evict_idlest(server)) return;
+    file_shortage_tell(&server->shortage, server->bound.url, errno);
+    pause_accepting(server);
 }
 
 static void on_accept_pause_over(evutil_socket_t socket, short what, void *context) {
     struct http_server *server = context;
-    if (server->listener && server->free_count) evconnlistener_enable(server->listener);
+    if (!server->listener) return;
+    keep_a_place(server);
+    if (server->free_count) evconnlistener_enable(server->listener);
 }
 
 /* ---- what the gateway says ---- */
@@ -635,6 +750,10 @@ static void respond(struct http_server *server, const struct record_respond *ans
     evbuffer_add_printf(out, "Cache-Control: no-store\r\n");
     if (answer->retry_after_seconds)
         evbuffer_add_printf(out, "Retry-After: %" PRIu32 "\r\n", answer->retry_after_seconds);
+    if (answer->allow)
+        evbuffer_add_printf(out, "Allow: %s%s\r\n",
+                            answer->allow & 1u << HTTP_GET ? "GET, HEAD" : "POST",
+                            server->options.allow_origin ? ", OPTIONS" : "");
     if (answer->http_status == 401) evbuffer_add_printf(out, "WWW-Authenticate: Bearer\r\n");
     if (answer->receipt_bytes)
         evbuffer_add_printf(out, "X-Fathom-Receipt: %.*s\r\n", (int)answer->receipt_bytes,
@@ -648,7 +767,7 @@ static void begin_stream(struct http_server *server, const struct record_stream_
     struct connection *connection = find_exchange(server, begin->connection);
     if (!connection) return;
     check(connection->place == PLACE_WAITING);
-    connection->place = PLACE_STREAMING;
+    enter(connection, PLACE_STREAMING);
     connection->chunked_answer = connection->head.minor_version >= 1;
     if (!connection->chunked_answer)
         connection->keep_alive = false; /* its end is the answer's end */
@@ -710,66 +829,26 @@ void http_server_defaults(struct http_server_options *options) {
         .host = "127.0.0.1",
         .port = 8000,
         .connections_max = 8192,
+        .connections_per_network = 1024,
         .head_bytes_max = 16 << 10,
         .body_bytes_max = (size_t)8 << 20,
         .bodies_bytes_max = (size_t)256 << 20,
         .output_bytes_max = (size_t)256 << 10,
         .head_ms_max = 10000,
         .body_ms_max = 60000,
+        .pace_ms_max = 10000,
         .idle_ms_max = 75000,
         .stall_ms_max = 30000,
         .linger_ms_max = 3000,
     };
 }
 
-/* Writes the URL under which `socket` is reached. */
-static void note_url(struct http_server *server, const char *host) {
-    struct sockaddr_storage address;
-    socklen_t address_bytes = sizeof address;
-    char port[16] = "0";
-    getsockname(server->socket, (struct sockaddr *)&address, &address_bytes);
-    getnameinfo((struct sockaddr *)&address, address_bytes, NULL, 0, port, sizeof port,
-                NI_NUMERICSERV);
-    bool bare_v6 = strchr(host, ':') != NULL;
-    snprintf(server->url, sizeof server->url, "http://%s%.250s%s:%s", bare_v6 ? "[" : "", host,
-             bare_v6 ? "]" : "", port);
+static const char *host_option(const struct http_server_options *options) {
+    return options->listener == HTTP_ADMIN ? "--admin-host" : "--host";
 }
 
-static enum status bind_address(struct http_server *server, struct error *error) {
-    const struct http_server_options *options = &server->options;
-    char port[16];
-    snprintf(port, sizeof port, "%" PRIu32, options->port);
-    struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                             .ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    int failure = getaddrinfo(options->host, port, &hints, &found);
-    if (failure)
-        return error_set(error, STATUS_INVALID,
-                         "--host %s is no address of this machine: %s; 127.0.0.1 is this machine "
-                         "alone, 0.0.0.0 all its networks",
-                         options->host, gai_strerror(failure));
-    int saved = 0;
-    for (struct addrinfo *at = found; at && server->socket < 0; at = at->ai_next) {
-        int on = 1;
-        int fd =
-            socket(at->ai_family, at->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at->ai_protocol);
-        if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) == 0) {
-            server->socket = fd;
-        } else {
-            saved = errno;
-            if (fd >= 0) close(fd);
-        }
-    }
-    freeaddrinfo(found);
-    if (server->socket < 0)
-        return error_set(error, STATUS_IO,
-                         "cannot listen on %s port %" PRIu32 ": %s; choose another with --host and "
-                         "--port (port 0 takes a free one)",
-                         options->host, options->port, strerror(saved));
-    note_url(server, options->host);
-    return STATUS_OK;
+static const char *port_option(const struct http_server_options *options) {
+    return options->listener == HTTP_ADMIN ? "--admin-port" : "--port";
 }
 
 enum status http_server_open(const struct http_server_options *options, struct event_base *base,
@@ -779,20 +858,27 @@ enum status http_server_open(const struct http_server_options *options, struct e
     if (!server) return error_set(error, STATUS_NO_MEMORY, "no memory for the HTTP server");
     server->options = *options;
     server->base = base;
-    server->socket = -1;
+    server->bound.file = -1;
     server->slots = calloc(options->connections_max, sizeof *server->slots);
+    server->clients = calloc(options->connections_max, sizeof *server->clients);
     server->free_slots = calloc(options->connections_max, sizeof *server->free_slots);
     server->accept_pause = evtimer_new(base, on_accept_pause_over, server);
     enum status status = STATUS_OK;
-    if (!server->slots || !server->free_slots || !server->accept_pause)
+    if (!server->slots || !server->clients || !server->free_slots || !server->accept_pause)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the HTTP server");
-    if (!status) status = bind_address(server, error);
+    if (!status)
+        status = listen_socket_open(options->host, options->port, host_option(options),
+                                    port_option(options), &server->bound, error);
     if (status) {
         http_server_close(server);
         return status;
     }
-    for (uint32_t i = options->connections_max; i-- > 0;)
+    server->sites =
+        (struct allow_hosts){server->bound.is_local, options->allow_hosts, options->allow_origin};
+    for (uint32_t i = options->connections_max; i-- > 0;) {
+        server->clients[i].idle_since_ns = EVICT_BUSY;
         server->free_slots[server->free_count++] = i;
+    }
     *server_out = server;
     return STATUS_OK;
 }
@@ -800,12 +886,13 @@ enum status http_server_open(const struct http_server_options *options, struct e
 enum status http_server_start(struct http_server *server, struct error *error) {
     server->listener = evconnlistener_new(server->base, on_accepted, server,
                                           LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
-                                          LISTEN_BACKLOG, server->socket);
+                                          LISTEN_BACKLOG, server->bound.file);
     if (!server->listener)
         return error_set(error, STATUS_IO,
-                         "cannot listen on %s: %s; choose another with --host and --port (port 0 "
-                         "takes a free one)",
-                         server->url, strerror(errno));
+                         "cannot listen on %s: %s; choose another with %s and %s (port 0 takes a "
+                         "free one)",
+                         server->bound.url, strerror(errno), host_option(&server->options),
+                         port_option(&server->options));
     evconnlistener_set_error_cb(server->listener, on_accept_failed);
     return STATUS_OK;
 }
@@ -816,16 +903,17 @@ void http_server_close(struct http_server *server) {
             if (server->slots[i]) close_connection(server->slots[i]);
     if (server->listener)
         evconnlistener_free(server->listener);
-    else if (server->socket >= 0)
-        close(server->socket);
+    else if (server->bound.file >= 0)
+        close(server->bound.file);
     if (server->accept_pause) event_free(server->accept_pause);
     free(server->slots);
+    free(server->clients);
     free(server->free_slots);
     free(server);
 }
 
 const char *http_server_url(const struct http_server *server) {
-    return server->url;
+    return server->bound.url;
 }
 
 void http_server_drain(struct http_server *server) {

@@ -4,9 +4,14 @@
  * libevent's bufferevents, in the event loop's one thread.
  *
  * What it protects: heads and bodies have limits and deadlines, so a slow sender is cut off; a
- * reader who lets its answer pile up is cut off; the memory of all unfinished bodies together is
- * bounded; a client that leaves is noticed at once, also while nothing is being written, and
- * reported with RECORD_CLIENT_GONE. A client that closes its sending side counts as gone.
+ * reader who lets its answer pile up is cut off; nothing is kept of a body that the gateway does
+ * not want, and the memory of all unfinished bodies together is bounded; when it or the connections
+ * run out, the idlest clients leave (serving/policy/evict_clients.h). A client that leaves is noticed at
+ * once, also while nothing is being written, and reported with RECORD_CLIENT_GONE. A client that
+ * closes its sending side counts as gone. Requests that come from other sites' web pages are
+ * refused (serving/policy/allow_hosts.h).
+ *
+ * A process has up to one of each kind (enum http_listener). Their connections' ids differ.
  */
 #ifndef HOST_HTTP_HTTP_SERVER_H
 #define HOST_HTTP_HTTP_SERVER_H
@@ -25,16 +30,20 @@ struct http_asset {
 };
 
 struct http_server_options {
-    const char *host; /* name or address to listen on */
-    uint32_t port;    /* 0: any free one */
+    enum http_listener listener;
+    const char *host;        /* name or address to listen on */
+    uint32_t port;           /* 0: any free one */
+    const char *allow_hosts; /* as struct allow_hosts' named */
     const char
         *allow_origin; /* for Access-Control-Allow-Origin; NULL: other sites' pages are kept out */
     uint32_t connections_max;
+    uint32_t connections_per_network; /* idle and unknown ones; 0: any number */
     size_t head_bytes_max, body_bytes_max;
     size_t bodies_bytes_max; /* of all unfinished requests together */
     size_t output_bytes_max; /* unsent bytes of a stream; its reader is cut off beyond */
     uint32_t head_ms_max;    /* from a request's first byte to its head's end */
     uint32_t body_ms_max;
+    uint32_t pace_ms_max;   /* a body idle for so long (evict_clients_credit) */
     uint32_t idle_ms_max;   /* a connection without a request */
     uint32_t stall_ms_max;  /* a reader that takes nothing */
     uint32_t linger_ms_max; /* a refused client that sends nothing and does not leave */
@@ -44,6 +53,9 @@ struct http_server_options {
      * must be taken always). */
     enum status (*deliver)(void *context, const struct record *record);
     void *deliver_context;
+    /* Asked with a request's head, before its body is read. NULL: every body is wanted. */
+    enum admission (*admit)(void *context, const struct record_client_request *head);
+    void *admit_context;
 };
 
 /* Limits that suit a public server; host, port, assets and deliver are left to the caller. */
@@ -59,8 +71,8 @@ void http_server_close(struct http_server *server);
 /* "http://127.0.0.1:8000", with the port in use. */
 const char *http_server_url(const struct http_server *server);
 
-/* Carries out a RECORD_RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. A client that is gone
- * makes it do nothing. */
+/* Carries out a RECORD_RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. A client that is gone, or
+ * another server's, makes it do nothing. */
 void http_server_perform(struct http_server *server, const struct record *record);
 
 /* From now on every answer closes its connection. */

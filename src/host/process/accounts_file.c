@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "contract/machine.h"
-#include "host/process/file.h"
 #include "host/process/yaml_complaint.h"
 
 #define FILE_BYTES_MAX ((size_t)4 << 20)

@@ -6,12 +6,12 @@
 #include "host/process/config_file.h"
 
 #include <cyaml/cyaml.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "host/process/yaml_complaint.h"
 
 #define CONFIG_BYTES_MAX ((size_t)64 << 10)
@@ -99,25 +99,10 @@ enum status config_file_parse(struct bytes text, const char *path, const struct 
 
 enum status config_file_read(const char *path, const struct option_table *table, void *values,
                              struct error *error) {
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
-                         "%.300s: cannot open the configuration file: %s", path, strerror(errno));
-    enum status status;
-    char *text = malloc(CONFIG_BYTES_MAX + 1);
-    size_t count = text ? fread(text, 1, CONFIG_BYTES_MAX + 1, file) : 0;
-    if (!text)
-        status = error_set(error, STATUS_NO_MEMORY, "%.300s: out of memory", path);
-    else if (ferror(file))
-        status = error_set(error, STATUS_IO, "%.300s: cannot read the configuration file: %s", path,
-                           strerror(errno));
-    else if (count > CONFIG_BYTES_MAX)
-        status =
-            error_set(error, STATUS_TOO_LARGE, "%.300s: a configuration file has at most %zu bytes",
-                      path, CONFIG_BYTES_MAX);
-    else
-        status = config_file_parse((struct bytes){text, count}, path, table, values, error);
-    free(text);
-    fclose(file);
+    struct bytes text;
+    enum status status = file_take(path, CONFIG_BYTES_MAX, &text, error);
+    if (status) return status;
+    status = config_file_parse(text, path, table, values, error);
+    free((void *)(uintptr_t)text.data);
     return status;
 }

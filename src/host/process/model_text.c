@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/tree.h"
-#include "host/process/file.h"
 
 #define TOKENIZER_BYTES_MAX ((size_t)256 << 20)
 #define CONFIG_BYTES_MAX ((size_t)4 << 20)
@@ -87,15 +87,22 @@ static enum status read_number(const struct tree *root, const char *key, double 
     return STATUS_OK;
 }
 
-static bool read_token(const struct tree *value, uint32_t *out) {
+static bool read_token(const struct tree *value, uint32_t vocab, uint32_t *out) {
     int64_t id;
-    if (!tree_get_integer(value, &id) || id < 0 || id >= LIMIT_VOCAB) return false;
+    if (!tree_get_integer(value, &id) || id < 0 || id >= vocab) return false;
     *out = (uint32_t)id;
     return true;
 }
 
+static enum status wrong_token(struct error *error, const char *path, const char *key,
+                               const char *more, uint32_t vocab) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "a token id from 0 to %u%s", vocab - 1, more);
+    return wrong(error, path, key, expected);
+}
+
 /* "eos_token_id": one id, or a list of them. */
-static enum status read_stop_tokens(const struct tree *root, const char *path,
+static enum status read_stop_tokens(const struct tree *root, uint32_t vocab, const char *path,
                                     struct model_text *text, struct error *error) {
     const struct tree *value = tree_member(root, "eos_token_id");
     if (!value || tree_is_null(value)) return STATUS_OK;
@@ -104,30 +111,39 @@ static enum status read_stop_tokens(const struct tree *root, const char *path,
     if (count > LIMIT_STOP_TOKENS)
         return wrong(error, path, "eos_token_id", "a list of at most 16 token ids");
     for (size_t i = 0; i < count; i++)
-        if (!read_token(is_list ? tree_at(value, i) : value, &text->stop_tokens[i]))
-            return wrong(error, path, "eos_token_id", "a token id or a list of them");
+        if (!read_token(is_list ? tree_at(value, i) : value, vocab, &text->stop_tokens[i]))
+            return wrong_token(error, path, "eos_token_id", ", or a list of them", vocab);
     text->stop_token_count = (uint32_t)count;
     return STATUS_OK;
 }
 
-static enum status read_generation(const struct tree *root, const char *path,
+/* "bos_token_id"; none leaves what is known. */
+static enum status read_bos(const struct tree *root, uint32_t vocab, const char *path,
+                            struct model_text *text, struct error *error) {
+    const struct tree *value = tree_member(root, "bos_token_id");
+    if (!value || tree_is_null(value) || read_token(value, vocab, &text->bos_token))
+        return STATUS_OK;
+    return wrong_token(error, path, "bos_token_id", "", vocab);
+}
+
+static enum status read_generation(const struct tree *root, uint32_t vocab, const char *path,
                                    struct model_text *text, struct error *error) {
     double temperature = 1, top_p = 1, top_k = 0;
     bool samples = true;
-    enum status status = read_stop_tokens(root, path, text, error);
+    enum status status = read_stop_tokens(root, vocab, path, text, error);
+    if (!status) status = read_bos(root, vocab, path, text, error);
     if (!status) status = read_number(root, "temperature", 0, 100, path, &temperature, error);
     if (!status) status = read_number(root, "top_p", 0, 1, path, &top_p, error);
     if (!status) status = read_number(root, "top_k", 0, LIMIT_VOCAB, path, &top_k, error);
     if (status) return status;
     tree_get_bool(tree_member(root, "do_sample"), &samples);
-    read_token(tree_member(root, "bos_token_id"), &text->bos_token);
     text->sampling.temperature = samples ? (float)temperature : 0;
     text->sampling.top_p = (float)top_p;
     text->sampling.top_k = (uint32_t)top_k;
     return STATUS_OK;
 }
 
-static enum status open_generation(const char *directory, struct model_text *text,
+static enum status open_generation(const char *directory, uint32_t vocab, struct model_text *text,
                                    struct error *error) {
     char path[PATH_BYTES];
     struct bytes json;
@@ -142,18 +158,24 @@ static enum status open_generation(const char *directory, struct model_text *tex
     if (!status && tree_kind(root) != TREE_OBJECT)
         status = error_set(error, STATUS_INVALID, "%.300s: expected an object, found %s", path,
                            tree_kind_name(tree_kind(root)));
-    if (!status) status = read_generation(root, path, text, error);
+    if (!status) status = read_generation(root, vocab, path, text, error);
     free(memory);
     free((void *)(uintptr_t)json.data);
     return status;
 }
 
 /* The bos token by its text, which the template knows; else by the id that was read. */
-static void find_bos(struct model_text *text) {
+static enum status find_bos(const char *directory, uint32_t vocab, struct model_text *text,
+                            struct error *error) {
     const struct chat_template *chat = &text->chat_template;
     if (text->tokenizer && chat->bos.count)
         tokenizer_find(text->tokenizer, chat->bos, &text->bos_token);
     text->prepend_bos = chat->adds_bos;
+    if (!text->tokenizer || !text->prepend_bos || text->bos_token < vocab) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "%.300s/tokenizer_config.json: add_bos_token asks for a bos_token among the "
+                     "model's %u tokens; found none",
+                     directory, vocab);
 }
 
 enum status model_text_open_tokenizer(const char *directory, struct model_text *out,
@@ -177,19 +199,19 @@ enum status model_text_open(const char *directory, const struct shape *shape,
     struct model_text text = {.sampling = {.temperature = 1, .top_p = 1}};
     struct arena arena;
     if (!shape) shape = &none;
+    uint32_t vocab = shape->vocab ? shape->vocab : LIMIT_VOCAB;
     text.stop_token_count = shape->eos_token_count;
     text.bos_token = shape->bos_token;
     memcpy(text.stop_tokens, shape->eos_tokens, sizeof text.stop_tokens);
     enum status status = open_tokenizer(directory, &text, &arena, error);
     if (!status) status = open_template(directory, &text, &arena, error);
-    if (!status) status = open_generation(directory, &text, error);
-    if (status) {
+    if (!status) status = open_generation(directory, vocab, &text, error);
+    if (!status) status = find_bos(directory, vocab, &text, error);
+    if (status)
         model_text_close(&text);
-        return status;
-    }
-    find_bos(&text);
-    *out = text;
-    return STATUS_OK;
+    else
+        *out = text;
+    return status;
 }
 
 void model_text_close(struct model_text *text) {

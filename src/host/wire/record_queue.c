@@ -11,18 +11,32 @@ struct record_link {
     struct record record; /* and its tails */
 };
 
-void record_queue_force(struct record_queue *queue, const struct record *record) {
-    struct record_link *link = malloc(offsetof(struct record_link, record) + record->bytes);
-    check(link != NULL);
+static void append(struct record_queue *queue, struct record_link *link) {
     link->next = NULL;
-    memcpy(&link->record, record, record->bytes);
     if (queue->last)
         queue->last->next = link;
     else
         queue->first = link;
     queue->last = link;
-    queue->bytes += record->bytes;
+    queue->bytes += link->record.bytes;
     queue->count++;
+}
+
+/* Takes out the link behind `before`; NULL: the first. */
+static struct record_link *take_out(struct record_queue *queue, struct record_link *before) {
+    struct record_link **place = before ? &before->next : &queue->first, *link = *place;
+    *place = link->next;
+    if (queue->last == link) queue->last = before;
+    queue->bytes -= link->record.bytes;
+    queue->count--;
+    return link;
+}
+
+void record_queue_force(struct record_queue *queue, const struct record *record) {
+    struct record_link *link = malloc(offsetof(struct record_link, record) + record->bytes);
+    check(link != NULL);
+    memcpy(&link->record, record, record->bytes);
+    append(queue, link);
 }
 
 enum status record_queue_put(struct record_queue *queue, const struct record *record) {
@@ -36,12 +50,23 @@ const struct record *record_queue_first(const struct record_queue *queue) {
 }
 
 void record_queue_drop(struct record_queue *queue) {
-    struct record_link *link = queue->first;
-    queue->first = link->next;
-    if (!link->next) queue->last = NULL;
-    queue->bytes -= link->record.bytes;
-    queue->count--;
-    free(link);
+    free(take_out(queue, NULL));
+}
+
+void record_queue_move(struct record_queue *from, struct record_queue *to) {
+    append(to, take_out(from, NULL));
+}
+
+bool record_queue_drop_request(struct record_queue *queue, struct connection_id connection) {
+    struct record_link *before = NULL;
+    for (struct record_link *link = queue->first; link; before = link, link = link->next) {
+        const struct record_client_request *request = (const void *)&link->record;
+        if (link->record.kind != RECORD_CLIENT_REQUEST) continue;
+        if (request->connection.value != connection.value) continue;
+        free(take_out(queue, before));
+        return true;
+    }
+    return false;
 }
 
 void record_queue_clear(struct record_queue *queue) {

@@ -10,6 +10,8 @@
  *     sends looks at ZMQ_EVENTS afterwards, and a timer looks now and then.
  *   - Disconnecting a peer of a ROUTER is not in the stable API. A dropped peer is told to leave
  *     (STATE_DROPPED), and is deaf to us from then on.
+ *   - Where files have run out, it tries to accept again and again, without a pause. So a socket
+ * that listens is unbound, and bound again a little later; connections that are there stay.
  *   - A ZAP handler at inproc://zeromq.zap.01, of this context alone, lets keys in.
  */
 #include "host/wire/wire.h"
@@ -18,6 +20,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/machine.h"
+#include "host/process/file_limit.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -25,8 +28,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #define TICK_MS 250
+#define ACCEPT_PAUSE_MS 100
 #define REOPEN_MS 100
 #define REFUSED_MS 5000 /* a gateway that refuses us is asked so seldom */
 #define SILENT_NS_MAX ((int64_t)10000000000)
@@ -69,11 +76,14 @@ struct wire {
     void *socket, *monitor, *zap;
     struct event *socket_event, *monitor_event, *zap_event; /* of their ZMQ_FDs */
     struct event *tick, *reopen;
+    struct event *rebind; /* pending: it listens to nobody new for a moment */
+    struct file_shortage shortage;
     struct peer *peers; /* [peer_count]; one that connects has one */
     uint32_t peer_count;
     uint32_t last_number;
-    bool told;   /* why it does not connect; until it does */
-    bool ending; /* the socket is done with, and will be closed */
+    uint32_t monitors; /* so far: a name once used may still be bound */
+    bool told;         /* why it does not connect; until it does */
+    bool ending;       /* the socket is done with, and will be closed */
     bool full_told;
     char address[256];
     void *buffer; /* [WIRE_MESSAGE_BYTES_MAX] a message, aligned */
@@ -115,6 +125,28 @@ static void lose(struct wire *wire, struct peer *peer) {
     if (before == STATE_UP) wire->options.lost(wire->options.context, number);
 }
 
+/* ---- what TSan is told ---- */
+
+/* What was written before a message was sent is seen by who took it. TSan cannot know, since
+ * libzmq comes without instrumentation; all messages together are one order for it. */
+#if defined(__SANITIZE_THREAD__)
+static char order_of_messages;
+
+static void order_sending(void) {
+    __tsan_release(&order_of_messages);
+}
+
+static void order_taking(void) {
+    __tsan_acquire(&order_of_messages);
+}
+#else
+static void order_sending(void) {
+}
+
+static void order_taking(void) {
+}
+#endif
+
 /* ---- sending ---- */
 
 /* Sending may leave something to be read that ZMQ_FD does not tell. */
@@ -130,6 +162,7 @@ static enum status send_bytes(struct wire *wire, const struct peer *peer, const 
                               size_t bytes) {
     int sent = 0;
     if (!wire->socket || wire->ending) return STATUS_GONE;
+    order_sending();
     if (wire->options.listens)
         sent = zmq_send(wire->socket, peer->id, ID_BYTES, ZMQ_SNDMORE | ZMQ_DONTWAIT);
     if (sent >= 0) sent = zmq_send(wire->socket, data, bytes, ZMQ_DONTWAIT);
@@ -238,6 +271,7 @@ static bool take_routed(struct wire *wire) {
     size_t size = sizeof more;
     int id_bytes = zmq_recv(wire->socket, id, sizeof id, ZMQ_DONTWAIT);
     if (id_bytes < 0) return false;
+    order_taking();
     size_t bytes = 0;
     while (zmq_getsockopt(wire->socket, ZMQ_RCVMORE, &more, &size) == 0 && more) {
         int count = zmq_recv(wire->socket, wire->buffer, WIRE_MESSAGE_BYTES_MAX, ZMQ_DONTWAIT);
@@ -276,6 +310,7 @@ static bool take_single(struct wire *wire) {
     size_t size = sizeof more;
     int bytes = zmq_recv(wire->socket, wire->buffer, WIRE_MESSAGE_BYTES_MAX, ZMQ_DONTWAIT);
     if (bytes < 0) return false;
+    order_taking();
     bool whole = zmq_getsockopt(wire->socket, ZMQ_RCVMORE, &more, &size) == 0 && !more;
     if (has_magic(wire->buffer, (size_t)bytes, FAREWELL_MAGIC) &&
         bytes == sizeof(struct farewell)) {
@@ -369,6 +404,20 @@ static bool next_event(void *monitor, uint16_t *event_out, uint32_t *value_out) 
     return true;
 }
 
+/* Accepting has failed. */
+static void pause_accepting(struct wire *wire, int failure) {
+    if (event_pending(wire->rebind, EV_TIMEOUT, NULL)) return; /* told again of before */
+    file_shortage_tell(&wire->shortage, wire->address, failure);
+    zmq_unbind(wire->socket, wire->address);
+    event_add(wire->rebind, &(struct timeval){.tv_usec = ACCEPT_PAUSE_MS * 1000});
+}
+
+static void on_rebind(evutil_socket_t file, short what, void *context) {
+    struct wire *wire = context;
+    if (zmq_bind(wire->socket, wire->address))
+        event_add(wire->rebind, &(struct timeval){.tv_usec = ACCEPT_PAUSE_MS * 1000});
+}
+
 static void on_monitor(evutil_socket_t file, short what, void *context) {
     struct wire *wire = context;
     uint16_t event;
@@ -383,6 +432,7 @@ static void on_monitor(evutil_socket_t file, short what, void *context) {
             tell(wire, wire->options.listens
                            ? "a connection failed: keys do not match, or only one side has them"
                            : "keys do not match, or only one side has them");
+        if (event == ZMQ_EVENT_ACCEPT_FAILED) pause_accepting(wire, (int)value);
         ended |= event == ZMQ_EVENT_DISCONNECTED;
     }
     if (!ended || wire->ending) return;
@@ -504,10 +554,10 @@ static enum status failed(const struct wire *wire, const char *what, struct erro
 
 static enum status open_sockets(struct wire *wire, struct error *error) {
     const int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                       ZMQ_EVENT_ACCEPT_FAILED;
     char monitor[64];
-    static uint32_t count; /* a name once used may still be bound */
-    snprintf(monitor, sizeof monitor, MONITOR "-%u", ++count);
+    snprintf(monitor, sizeof monitor, MONITOR "-%u", ++wire->monitors);
     wire->socket = zmq_socket(wire->zmq, wire->options.listens ? ZMQ_ROUTER : ZMQ_DEALER);
     wire->monitor = zmq_socket(wire->zmq, ZMQ_PAIR);
     if (!wire->socket || !wire->monitor || set_options(wire, wire->socket) ||
@@ -573,7 +623,9 @@ enum status wire_open(const struct wire_options *options, struct event_base *bas
     wire->zmq = zmq_ctx_new();
     wire->tick = evtimer_new(base, on_tick, wire);
     wire->reopen = evtimer_new(base, on_reopen, wire);
-    if (!wire->peers || !wire->buffer || !wire->zmq || !wire->tick || !wire->reopen)
+    wire->rebind = evtimer_new(base, on_rebind, wire);
+    if (!wire->peers || !wire->buffer || !wire->zmq || !wire->tick || !wire->reopen ||
+        !wire->rebind)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a wire");
     if (!status) status = open_zap(wire, error);
     if (!status) status = open_sockets(wire, error);
@@ -592,6 +644,7 @@ void wire_close(struct wire *wire) {
     close_socket(&wire->zap, &wire->zap_event);
     if (wire->tick) event_free(wire->tick);
     if (wire->reopen) event_free(wire->reopen);
+    if (wire->rebind) event_free(wire->rebind);
     if (wire->zmq) zmq_ctx_term(wire->zmq);
     free(wire->peers);
     free(wire->buffer);

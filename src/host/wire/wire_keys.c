@@ -2,7 +2,7 @@
 #include "host/wire/wire_keys.h"
 
 #include "base/bytes.h"
-#include "host/process/file.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

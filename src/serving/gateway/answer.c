@@ -8,6 +8,7 @@
 #include "contract/step_plan.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/handover.h"
+#include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
 
 /* ---- pieces of text ------------------------------------------------------------------------- */
@@ -505,6 +506,10 @@ static const char *finish_of(const struct request *request, enum finish_reason r
         api_error_no_unit(error);
         return NULL;
     }
+    if (request->ending == ENDING_DRAINING) {
+        api_error_draining(error);
+        return NULL;
+    }
     switch (reason) {
     case FINISH_STOP_TOKEN:
         return request->wordless ? "length" : "stop"; /* who asked for none has all of them */
@@ -520,8 +525,7 @@ static const char *finish_of(const struct request *request, enum finish_reason r
                       "The request is larger than the model's context or memory.");
         return NULL;
     case FINISH_REFUSED_DRAINING:
-        api_error_set(error, 503, NULL, "draining", "The server is shutting down.");
-        error->retry_after_seconds = 1;
+        api_error_draining(error);
         return NULL;
     case FINISH_CANCELLED:
     case FINISH_FAILED:
@@ -760,6 +764,16 @@ enum status answer_client_gone(struct gateway *gateway, const struct record_clie
     for (uint32_t i = 0; i < request->choice_count; i++)
         if (is_under_way(request->choices[i]))
             cancel(gateway, request->choices[i], ENDING_CLIENT_GONE);
+    return STATUS_OK;
+}
+
+enum status answer_shut_down(struct gateway *gateway, struct request *leader) {
+    if (leader->state == REQUEST_TOKENIZING || leader->state == REQUEST_UNSETTLED)
+        return intake_give_up(gateway, leader);
+    if (outbox_room(&gateway->outbox) < leader->choice_count * HANDOVER_CANCEL_BYTES)
+        return STATUS_FULL;
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        if (is_under_way(leader->choices[i])) cancel(gateway, leader->choices[i], ENDING_DRAINING);
     return STATUS_OK;
 }
 

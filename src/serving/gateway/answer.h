@@ -29,6 +29,9 @@ const char *answer_finish(const struct request *request);
 enum status answer_client_gone(struct gateway *gateway,
                                const struct record_client_gone *record) MUST_USE;
 
+/* The server ends: a request that has no answer yet is to get an error that says so. */
+enum status answer_shut_down(struct gateway *gateway, struct request *leader) MUST_USE;
+
 /* Tells a client that waits for its first token that we are still here. */
 enum status answer_keep_alive(struct gateway *gateway, struct request *request) MUST_USE;
 

@@ -278,6 +278,7 @@ static void watch(struct gateway *gateway, int64_t now_ns) {
 static int64_t gives_up_ns(const struct gateway *gateway, const struct request *request,
                            bool any_serves) {
     int64_t since = request->waits_since_ns;
+    if (gateway->draining) return 0; /* none is going to come */
     if (!any_serves && gateway->queue.served_ns > since) since = gateway->queue.served_ns;
     return since + gateway->options.unit_wait_ns;
 }
@@ -402,7 +403,7 @@ static enum outcome place(struct gateway *gateway, struct request *request,
     if (choice.reason == UNITS_WAITS_ROOM) return OUTCOME_ALL_FULL;
     if (now_ns < gives_up_ns(gateway, request, choice.reason == UNITS_WAITS_SIZE))
         return OUTCOME_WENT_ON;
-    request->ending = ENDING_NO_UNIT;
+    request->ending = gateway->draining ? ENDING_DRAINING : ENDING_NO_UNIT;
     dispatch_end(gateway, request, FINISH_CANCELLED);
     return OUTCOME_WENT_ON;
 }

@@ -68,6 +68,10 @@ static void find_largest(struct fleet *fleet) {
     if (has_members(fleet)) fleet->largest = most;
 }
 
+uint64_t fleet_tokens_max(const struct fleet *fleet) {
+    return fleet_knows_model(fleet) ? fleet_room_tokens(fleet->largest) : LIMIT_CONTEXT;
+}
+
 /* A unit that could never run anything is as good as none. */
 static bool is_usable(const struct record_unit_hello *hello) {
     return hello->page_count > 0 && hello->requests_max > 0 && hello->vocab_count <= LIMIT_VOCAB &&

@@ -102,6 +102,9 @@ static inline bool fleet_takes(const struct fleet *fleet, uint32_t unit) {
 /* The smaller of the two. */
 uint64_t fleet_room_tokens(struct fleet_room room);
 
+/* No prompt and its answer can ever have more tokens here; before any unit has come, anywhere. */
+uint64_t fleet_tokens_max(const struct fleet *fleet);
+
 /* True if any unit does. */
 bool fleet_serves(const struct fleet *fleet);
 

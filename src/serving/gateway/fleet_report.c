@@ -171,12 +171,31 @@ struct order {
 };
 
 struct order_kind {
-    const char *more; /* what a body may, or must, name beside the unit */
+    const char *more;             /* what a body may, or must, name beside the unit */
+    const char *const members[4]; /* all that a body may have; NULL behind the last */
     bool (*read)(const struct gateway *gateway, const struct tree *root, struct order *order,
                  struct api_error *error_out);
     enum status (*give)(struct gateway *gateway, const struct order *order); /* or FULL */
     void (*write)(struct json_writer *writer, const void *order);
 };
+
+/* A wish that is not understood is not carried out in part. */
+static bool check_members(const struct tree *root, const char *const *members,
+                          struct api_error *error_out) {
+    struct tree_cursor cursor = {NULL};
+    struct bytes name;
+    const struct tree *value;
+    while (tree_next_member(root, &cursor, &name, &value)) {
+        const char *const *known = members;
+        while (*known && !bytes_equal(name, bytes_of(*known)))
+            known++;
+        if (*known) continue;
+        int shown = name.count < 100 ? (int)name.count : 100;
+        return api_error_set(error_out, 400, NULL, "unsupported_parameter",
+                             "\"%.*s\" is not known here; nothing was changed.", shown, name.data);
+    }
+    return true;
+}
 
 /* The body's object and the unit that it names. False: *error_out says what is wrong. */
 static bool read_unit(struct gateway *gateway, const struct record_client_request *record,
@@ -210,7 +229,7 @@ static enum status carry_out(struct gateway *gateway, const struct record_client
     struct order order = {.unit = FLEET_NONE};
     const struct tree *root = NULL;
     if (!read_unit(gateway, record, kind->more, &root, &order, &error) ||
-        !kind->read(gateway, root, &order, &error))
+        !check_members(root, kind->members, &error) || !kind->read(gateway, root, &order, &error))
         return reply_error(gateway, record->connection, METRICS_FLEET, &error);
     struct reply reply = reply_of(record->connection);
     uint32_t mark = gateway->outbox.used;
@@ -262,11 +281,14 @@ static bool read_drain(const struct gateway *gateway, const struct tree *root, s
                        struct api_error *error_out) {
     int64_t rank;
     bool back = false;
+    if (tree_member(root, "back") && !tree_get_bool(tree_member(root, "back"), &back))
+        return api_error_set(error_out, 400, "back", "invalid_value",
+                             "\"back\" must be true or false.");
+    order->drain.back = back;
     if (!tree_member(root, "rank")) return true;
-    if (!tree_get_integer(tree_member(root, "rank"), &rank) || rank < 0 || rank >= LIMIT_RANKS ||
-        (tree_member(root, "back") && !tree_get_bool(tree_member(root, "back"), &back)))
+    if (!tree_get_integer(tree_member(root, "rank"), &rank) || rank < 0 || rank >= LIMIT_RANKS)
         return api_error_set(error_out, 400, "rank", "invalid_value",
-                             "\"rank\" must be the number of one, \"back\" true or false.");
+                             "\"rank\" must be the number of a rank.");
     order->drain = (struct record_drain){.one_rank = 1, .rank = (uint32_t)rank, .back = back};
     return check_rank(gateway, order, error_out);
 }
@@ -278,14 +300,17 @@ static enum status give_drain(struct gateway *gateway, const struct order *order
     struct record head = drain->record;
     *drain = order->drain;
     drain->record = head;
-    if (!order->drain.one_rank) gateway->fleet.units[order->unit].draining = true;
+    if (order->drain.one_rank) return STATUS_OK;
+    gateway->fleet.units[order->unit].draining = !order->drain.back;
+    gateway->queue.wanted = true; /* who waits may go there again */
     return STATUS_OK;
 }
 
 enum status fleet_report_drain(struct gateway *gateway,
                                const struct record_client_request *record) {
     static const struct order_kind kind = {
-        .more = "or also name a \"rank\" of it, and that it is to come \"back\"",
+        .more = "or also name a \"rank\" of it, and say whether it is to come \"back\"",
+        .members = {"unit", "rank", "back"},
         .read = read_drain,
         .give = give_drain,
         .write = write_drained};
@@ -326,7 +351,10 @@ static enum status give_role(struct gateway *gateway, const struct order *order)
 }
 
 enum status fleet_report_role(struct gateway *gateway, const struct record_client_request *record) {
-    static const struct order_kind kind = {
-        .more = "and its \"role\"", .read = read_role, .give = give_role, .write = write_assigned};
+    static const struct order_kind kind = {.more = "and its \"role\"",
+                                           .members = {"unit", "role"},
+                                           .read = read_role,
+                                           .give = give_role,
+                                           .write = write_assigned};
     return carry_out(gateway, record, &kind);
 }

@@ -9,7 +9,8 @@
  *    "unit_choices":{reason: times},"queue","requests","resumed_total","role_changes_total",
  *    "lost_units_total"}
  *
- * POST /debug/fleet/drain with {"unit":id}: that unit takes nothing new and finishes what it has.
+ * POST /debug/fleet/drain with {"unit":id}: that unit takes nothing new and finishes what it has;
+ * with "back":true it serves again. With "rank":r the same of one rank.
  * POST /debug/fleet/role with {"unit":id,"role":"prefill|decode|both"}: what it is used for by
  * requests to come.
  */

@@ -18,6 +18,7 @@
 #define OUTBOX_BYTES_MIN ((size_t)1 << 20)
 #define KEEP_ALIVE_NS_DEFAULT ((int64_t)5000000000)
 #define UNIT_WAIT_NS_DEFAULT ((int64_t)30000000000)
+#define DRAIN_NS_DEFAULT ((int64_t)30000000000)
 #define MODEL_NAME_BYTES_MAX 256
 
 static struct gateway_options with_defaults(const struct gateway_options *given) {
@@ -30,7 +31,9 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
         options.outbox_bytes = RECORD_BYTES_MAX;
     if (!options.request_bytes) /* each keeps its prompt and its answer; touched when used */
         options.request_bytes = (2 * options.requests_max + (size_t)512) * POOL_CHUNK_BYTES;
+    if (!options.texts_bytes) options.texts_bytes = 4 * options.body_bytes_max;
     if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
+    if (!options.drain_ns) options.drain_ns = DRAIN_NS_DEFAULT;
     options.outbox_bytes = options.outbox_bytes / 16 * 16;
     options.request_bytes = round_up(options.request_bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;
     return options;
@@ -45,10 +48,10 @@ size_t gateway_memory_bytes(const struct gateway_options *options) {
     struct gateway_options full = with_defaults(options);
     size_t per_request = sizeof(struct request) + sizeof(int64_t) + sizeof(uint32_t);
     size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
-    return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes + scratch_bytes(&full) +
-           tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request +
-           fleet_bytes() + prefix_affinity_bytes(full.prefix_blocks) +
-           accounts_bytes(full.requests_max) + 512;
+    return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes +
+           texts_memory_bytes(&full) + scratch_bytes(&full) + tokenizer +
+           2 * map_bytes(full.requests_max) + full.requests_max * per_request + fleet_bytes() +
+           prefix_affinity_bytes(full.prefix_blocks) + accounts_bytes(full.requests_max) + 512;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -66,12 +69,14 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"stop_token_count", o->stop_token_count, 0, LIMIT_STOP_TOKENS},
         {"body_bytes_max", o->body_bytes_max, 1024, RECORD_BYTES_MAX / 2},
         {"inline_text_bytes", o->inline_text_bytes, 1, RECORD_BYTES_MAX / 8},
+        {"texts_bytes", o->texts_bytes, 1, (uint64_t)1 << 40},
         {"outbox_bytes", o->outbox_bytes, OUTBOX_BYTES_MIN, RECORD_BYTES_MAX},
         {"keep_alive_ns", (uint64_t)o->keep_alive_ns, 1, INT64_MAX / 2},
         {"prefix_blocks", o->prefix_blocks ? o->prefix_blocks : 4, 4, 1 << 24},
         {"role_hold_ns", (uint64_t)o->role_hold_ns, 0, INT64_MAX / 16},
         {"unit_silence_ns", (uint64_t)o->unit_silence_ns, 0, INT64_MAX / 2},
         {"unit_wait_ns", (uint64_t)o->unit_wait_ns, 1, INT64_MAX / 2},
+        {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
         {"model_name's length", strlen(o->model_name), 1, MODEL_NAME_BYTES_MAX},
         {"version's length", strlen(o->version), 1, 32},
     };
@@ -88,13 +93,14 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     const struct gateway_options *o = &gateway->options;
     void *pool = arena_take(arena, o->request_bytes);
     void *scratch = arena_take(arena, scratch_bytes(o));
+    void *texts = arena_take(arena, texts_memory_bytes(o));
     gateway->outbox = (struct outbox){.memory = arena_take(arena, o->outbox_bytes),
                                       .capacity = (uint32_t)o->outbox_bytes};
     gateway->requests = arena_take_zeroed(arena, o->requests_max * sizeof *gateway->requests);
     gateway->wake_ns = arena_take(arena, o->requests_max * sizeof *gateway->wake_ns);
     gateway->free_slots = arena_take(arena, o->requests_max * sizeof *gateway->free_slots);
-    if (!pool || !scratch || !gateway->outbox.memory || !gateway->requests || !gateway->wake_ns ||
-        !gateway->free_slots)
+    if (!pool || !scratch || !texts || !gateway->outbox.memory || !gateway->requests ||
+        !gateway->wake_ns || !gateway->free_slots)
         return STATUS_NO_MEMORY;
     pool_open(&gateway->pool, pool, o->request_bytes);
     arena_over(&gateway->scratch, scratch, scratch_bytes(o));
@@ -103,6 +109,7 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
         gateway->wake_ns[i] = MACHINE_NEVER;
         arena_open(&gateway->requests[i].arena, &gateway->pool);
     }
+    texts_open(gateway, texts);
     if (o->tokenizer) {
         gateway->tokenizer_scratch = tokenizer_scratch_create(arena, o->inline_text_bytes);
         if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
@@ -129,7 +136,7 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
     gateway->version = bytes_of(full.version);
     if (full.accounts) accounts_take(&gateway->accounts, full.accounts);
     gateway->options.accounts = NULL;
-    gateway->started_ns = gateway->queue.retry_ns = MACHINE_NEVER;
+    gateway->started_ns = gateway->queue.retry_ns = gateway->drain_ends_ns = MACHINE_NEVER;
     *gateway_out = gateway;
     return STATUS_OK;
 }
@@ -140,17 +147,21 @@ struct path {
     struct bytes name;
     enum http_method method;
     enum metrics_endpoint endpoint;
+    uint32_t listeners; /* 1 << each that has it */
 };
 
+#define PUBLIC (1u << HTTP_PUBLIC)
+#define ADMIN (1u << HTTP_ADMIN)
+
 static const struct path paths[] = {
-    {{"/chat/completions", 17}, HTTP_POST, METRICS_CHAT},
-    {{"/completions", 12}, HTTP_POST, METRICS_COMPLETIONS},
-    {{"/models", 7}, HTTP_GET, METRICS_MODELS},
-    {{"/health", 7}, HTTP_GET, METRICS_HEALTH},
-    {{"/metrics", 8}, HTTP_GET, METRICS_METRICS},
-    {{"/debug/fleet", 12}, HTTP_GET, METRICS_FLEET},
-    {{"/debug/fleet/drain", 18}, HTTP_POST, METRICS_FLEET},
-    {{"/debug/fleet/role", 17}, HTTP_POST, METRICS_FLEET},
+    {{"/chat/completions", 17}, HTTP_POST, METRICS_CHAT, PUBLIC},
+    {{"/completions", 12}, HTTP_POST, METRICS_COMPLETIONS, PUBLIC},
+    {{"/models", 7}, HTTP_GET, METRICS_MODELS, PUBLIC},
+    {{"/health", 7}, HTTP_GET, METRICS_HEALTH, PUBLIC | ADMIN},
+    {{"/metrics", 8}, HTTP_GET, METRICS_METRICS, ADMIN},
+    {{"/debug/fleet", 12}, HTTP_GET, METRICS_FLEET, ADMIN},
+    {{"/debug/fleet/drain", 18}, HTTP_POST, METRICS_FLEET, ADMIN},
+    {{"/debug/fleet/role", 17}, HTTP_POST, METRICS_FLEET, ADMIN},
 };
 
 /* NULL: no such path. *rest_out: what follows "/models/". */
@@ -166,19 +177,38 @@ static const struct path *find_path(struct bytes text, struct bytes *rest_out) {
     return &paths[METRICS_MODELS];
 }
 
-static enum status refuse_path(struct gateway *gateway, const struct record_client_request *record,
-                               struct bytes text, const struct path *path) {
-    struct api_error error;
-    int shown = text.count < 200 ? (int)text.count : 200;
-    if (path)
-        api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' takes %s only.", shown,
-                      text.data, path->method == HTTP_GET ? "GET" : "POST");
-    else
-        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.", shown, text.data);
-    return reply_error(gateway, record->connection, path ? path->endpoint : METRICS_OTHER, &error);
+static struct bytes path_of(const struct record_client_request *record) {
+    return (struct bytes){record_tail_at(record, sizeof *record), record->path_bytes};
 }
 
-/* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. */
+static bool has_listener(const struct path *path, const struct record_client_request *record) {
+    return (path->listeners & 1u << record->listener) != 0;
+}
+
+static enum status refuse_path(struct gateway *gateway, const struct record_client_request *record,
+                               const struct path *path) {
+    struct api_error error;
+    struct bytes text = path_of(record);
+    int shown = text.count < 200 ? (int)text.count : 200;
+    bool is_elsewhere = path && !has_listener(path, record);
+    if (is_elsewhere) {
+        const char *whose = record->listener == HTTP_PUBLIC ? "operator's listener (--admin-port)"
+                                                            : "API's listener";
+        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here: the %s has it.",
+                      shown, text.data, whose);
+    } else if (path) {
+        api_error_set(&error, 405, NULL, "method_not_allowed", "'%.*s' takes %s only.", shown,
+                      text.data, path->method == HTTP_GET ? "GET" : "POST");
+        error.allow = 1u << path->method;
+    } else {
+        api_error_set(&error, 404, NULL, "not_found", "There is no '%.*s' here.", shown, text.data);
+    }
+    return reply_error(gateway, record->connection,
+                       path && !is_elsewhere ? path->endpoint : METRICS_OTHER, &error);
+}
+
+/* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. A
+ * body that was left unread is one whose key was not known when its head came. */
 static bool may_ask(const struct gateway *gateway, const struct record_client_request *record,
                     enum metrics_endpoint endpoint, uint32_t *account_out,
                     struct api_error *error) {
@@ -194,19 +224,35 @@ static bool may_ask(const struct gateway *gateway, const struct record_client_re
                                  ? "Incorrect API key provided."
                                  : "No API key provided. Send 'Authorization: Bearer KEY'.");
     bool whole = endpoint == METRICS_METRICS || endpoint == METRICS_FLEET;
-    if (!whole || accounts->slots[*account_out].is.is_operator) return true;
-    return api_error_set(error, 403, NULL, "forbidden",
-                         "This is for operators: the account of this API key is none.");
+    if (whole && !accounts->slots[*account_out].is.is_operator)
+        return api_error_set(error, 403, NULL, "forbidden",
+                             "This is for operators: the account of this API key is none.");
+    if (!record->body_left || record->method != HTTP_POST) return true;
+    return api_error_set(error, 401, NULL, "invalid_api_key",
+                         "The API key was not known yet when the request came. Send it again.");
+}
+
+enum admission gateway_admit(const struct gateway *gateway,
+                             const struct record_client_request *head) {
+    struct bytes rest;
+    struct api_error error;
+    uint32_t account;
+    const struct path *path = find_path(path_of(head), &rest);
+    if (!path || !has_listener(path, head)) return ADMISSION_NO_BODY;
+    if (head->method != path->method || head->method != HTTP_POST) return ADMISSION_NO_BODY;
+    if (!may_ask(gateway, head, path->endpoint, &account, &error)) return ADMISSION_NO_BODY;
+    return gateway->accounts.asked_for ? ADMISSION_KNOWN : ADMISSION_STRANGER;
 }
 
 static enum status receive_client_request(struct gateway *gateway,
                                           const struct record_client_request *record,
                                           int64_t now_ns) {
-    struct bytes text = {record_tail_at(record, sizeof *record), record->path_bytes}, rest;
-    const struct path *path = find_path(text, &rest);
+    struct bytes rest;
+    const struct path *path = find_path(path_of(record), &rest);
     struct api_error error;
     uint32_t account;
-    if (!path || record->method != path->method) return refuse_path(gateway, record, text, path);
+    if (!path || !has_listener(path, record) || record->method != path->method)
+        return refuse_path(gateway, record, path);
     if (!may_ask(gateway, record, path->endpoint, &account, &error))
         return reply_error(gateway, record->connection, path->endpoint, &error);
     switch (path->endpoint) {
@@ -292,6 +338,24 @@ static enum status receive_lost(struct gateway *gateway, struct unit_id id, int6
     return status;
 }
 
+static void drain(struct gateway *gateway, int64_t now_ns) {
+    if (gateway->draining) return;
+    gateway->draining = true;
+    gateway->drain_ends_ns = now_ns + gateway->options.drain_ns;
+    gateway->queue.wanted = true; /* who waits for a unit that is not there waits no more */
+}
+
+/* Its time is over: whoever still has no answer is told so. */
+static void end_drain(struct gateway *gateway) {
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        struct request *request = &gateway->requests[slot];
+        bool leads = request->state != REQUEST_FREE && request->leader == request;
+        if (leads && answer_shut_down(gateway, request)) return; /* full: again later */
+    }
+    gateway->drain_ends_ns = MACHINE_NEVER;
+    gateway->queue.wanted = true;
+}
+
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
     struct gateway *gateway = self;
     if (gateway->started_ns == MACHINE_NEVER) gateway->started_ns = now_ns;
@@ -314,7 +378,7 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     case RECORD_FROM_UNIT:
         return receive_from_unit(gateway, (const struct record_carried *)record, now_ns);
     case RECORD_DRAIN:
-        gateway->draining = true;
+        drain(gateway, now_ns);
         break;
     default:
         check(!"a kind that gateways take");
@@ -324,7 +388,9 @@ static enum status gateway_receive(void *self, const struct record *record, int6
 
 static void gateway_step(void *self, int64_t now_ns) {
     struct gateway *gateway = self;
+    if (now_ns >= gateway->drain_ends_ns) end_drain(gateway);
     dispatch_run(gateway, now_ns);
+    texts_run(gateway);
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         if (gateway->wake_ns[slot] > now_ns) continue;
         if (answer_keep_alive(gateway, &gateway->requests[slot])) return; /* full: again later */
@@ -334,7 +400,8 @@ static void gateway_step(void *self, int64_t now_ns) {
 
 static int64_t gateway_next_wake_ns(const void *self) {
     const struct gateway *gateway = self;
-    int64_t wake_ns = dispatch_wake_ns(gateway);
+    int64_t wake_ns = texts_want(gateway) ? 0 : dispatch_wake_ns(gateway);
+    if (gateway->drain_ends_ns < wake_ns) wake_ns = gateway->drain_ends_ns;
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++)
         if (gateway->wake_ns[slot] < wake_ns) wake_ns = gateway->wake_ns[slot];
     return wake_ns;
@@ -420,6 +487,7 @@ void gateway_audit(const struct gateway *gateway) {
     for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)
         audit_unit(gateway, unit);
     audit_queue(gateway);
+    texts_audit(gateway);
     check(held == gateway->held_count && gateway->by_id.count == held);
     check(gateway->by_connection.count == connected);
     if (held == 0) check(gateway->pool.free_count == gateway->pool.chunk_count);

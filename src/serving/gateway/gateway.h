@@ -14,8 +14,9 @@
  * nothing.
  *
  * Serves POST /v1/chat/completions, /v1/completions, GET /v1/models, /v1/models/<id> (each also
- * without /v1), GET /health, GET /metrics, GET /debug/fleet, POST /debug/fleet/drain,
- * POST /debug/fleet/role; any other path is answered with 404.
+ * without /v1) and GET /health to the public listener; GET /health, GET /metrics, GET /debug/fleet,
+ * POST /debug/fleet/drain, POST /debug/fleet/role to the operator's. Any other path is answered
+ * with 404.
  */
 #ifndef SERVING_GATEWAY_GATEWAY_H
 #define SERVING_GATEWAY_GATEWAY_H
@@ -29,9 +30,10 @@ struct gateway;
 struct gateway_options {
     const struct tokenizer *tokenizer;         /* NULL: token ids in, token ids out */
     const struct chat_template *chat_template; /* NULL or not present: chats are refused */
-    const char *model_name;                    /* as served, e.g. "tiny-r1" */
-    int64_t model_created;                     /* unix seconds, for the models list */
-    const char *version;                       /* of Fathom, for system_fingerprint */
+    bool content_specials;  /* added tokens are recognized in the contents of messages, too */
+    const char *model_name; /* as served, e.g. "tiny-r1" */
+    int64_t model_created;  /* unix seconds, for the models list */
+    const char *version;    /* of Fathom, for system_fingerprint */
 
     struct sampling sampling; /* defaults, from generation_config.json; seed and choice unused */
     uint32_t stop_tokens[LIMIT_STOP_TOKENS]; /* eos ids */
@@ -43,7 +45,8 @@ struct gateway_options {
 
     uint32_t requests_max;    /* requests alive at the same time; 1..LIMIT_GATEWAY_REQUESTS */
     size_t body_bytes_max;    /* longer ones get 413; 0: 8 MiB */
-    size_t inline_text_bytes; /* longer texts go out as TOKENIZE; 0: 16 KiB */
+    size_t inline_text_bytes; /* longer texts go out as TOKENIZE, one at a time; 0: 16 KiB */
+    size_t texts_bytes;       /* memory for those that wait to; 0: four bodies */
     size_t request_bytes;     /* memory for all requests' answers; 0: a default by requests_max */
     size_t outbox_bytes;      /* 0: a default by body_bytes_max; at least 1 MiB */
     uint32_t prefix_blocks; /* prompts go where their beginning was computed of late: so many blocks
@@ -54,6 +57,7 @@ struct gateway_options {
     int64_t unit_silence_ns; /* a unit of which nothing is heard for so long is given up; 0: never,
                               * for units in the gateway's own process */
     int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */
+    int64_t drain_ns;        /* told to drain, it ends what is left after so long; 0: 30 s */
     const struct record_accounts *accounts; /* the first ones; NULL: nobody needs a key */
 };
 
@@ -66,6 +70,11 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
                            struct gateway **gateway_out, struct error *error) MUST_USE;
 
 struct machine gateway_machine(struct gateway *gateway);
+
+/* Of a request's head, so that nothing is kept of a body that will not be looked at: of `record`
+ * all but the body is there. Changes nothing. */
+enum admission gateway_admit(const struct gateway *gateway,
+                             const struct record_client_request *head);
 
 /* Requests that it still holds; a drained gateway may stop at 0. */
 uint32_t gateway_request_count(const struct gateway *gateway);

@@ -28,6 +28,24 @@ static enum status refuse_size(struct api_error *error) {
 /* ---- into the queue
  * ---------------------------------------------------------------------------------- */
 
+/* `about`: "" or "at least ", of the prompt's tokens. */
+static enum status refuse_length(const struct gateway *gateway, const struct request *request,
+                                 const char *about, uint64_t prompt_count,
+                                 struct api_error *error) {
+    uint64_t most = fleet_tokens_max(&gateway->fleet), wanted = request->new_tokens_max;
+    uint64_t least = wanted ? wanted : 1, total = prompt_count + least;
+    const char *what = most < gateway->fleet.largest.context_tokens
+                           ? "This server's KV memory holds"
+                           : "This model's context has";
+    api_error_set(error, 400, request->answer.endpoint == API_CHAT ? "messages" : "prompt",
+                  "context_length_exceeded",
+                  "%s at most %llu tokens. The request has %s%llu tokens: %s%llu in the prompt and "
+                  "%llu for the answer. Shorten the prompt or ask for fewer tokens.",
+                  what, (unsigned long long)most, about, (unsigned long long)total, about,
+                  (unsigned long long)prompt_count, (unsigned long long)least);
+    return STATUS_INVALID;
+}
+
 /* Settles the length of the answer, or refuses: nothing that can never run reaches the unit. */
 static enum status fit(const struct gateway *gateway, struct request *request,
                        uint64_t prompt_count, struct api_error *error) {
@@ -45,16 +63,16 @@ static enum status fit(const struct gateway *gateway, struct request *request,
                       request->sampling.min_tokens, (unsigned long long)wanted);
         return STATUS_INVALID;
     }
-    const char *what = most < gateway->fleet.largest.context_tokens
-                           ? "This server's KV memory holds"
-                           : "This model's context has";
-    api_error_set(error, 400, request->answer.endpoint == API_CHAT ? "messages" : "prompt",
-                  "context_length_exceeded",
-                  "%s at most %llu tokens. The request has %llu tokens: %llu in the prompt and "
-                  "%llu for the answer. Shorten the prompt or ask for fewer tokens.",
-                  what, (unsigned long long)most, (unsigned long long)total,
-                  (unsigned long long)prompt_count, (unsigned long long)least);
-    return STATUS_INVALID;
+    return refuse_length(gateway, request, "", prompt_count, error);
+}
+
+/* A text that can never run is refused before anybody tokenizes it. */
+static enum status fit_text(const struct gateway *gateway, const struct request *request,
+                            size_t tokens_min, struct api_error *error) {
+    uint64_t prompt_min = tokens_min + (request->has_bos ? 1 : 0);
+    uint64_t least = request->new_tokens_max ? request->new_tokens_max : 1;
+    if (prompt_min + least <= fleet_tokens_max(&gateway->fleet)) return STATUS_OK;
+    return refuse_length(gateway, request, "at least ", prompt_min, error);
 }
 
 /* Prompt, stop tokens and biases must be tokens of this model. */
@@ -144,34 +162,44 @@ static enum status submit(struct gateway *gateway, struct request *request, cons
 
 /* ---- text -> tokens ------------------------------------------------------------------------- */
 
-static enum status send_to_tokenize(struct gateway *gateway, struct request *request,
-                                    struct bytes text, bool parse_special,
-                                    struct api_error *error) {
-    size_t bytes = sizeof(struct record_tokenize) + text.count;
-    if (record_tail(bytes) > gateway->outbox.capacity) return refuse_size(error);
-    struct record_tokenize *record = outbox_put(&gateway->outbox, RECORD_TOKENIZE, bytes);
-    if (!record) return STATUS_FULL;
-    record->request = request->id;
-    record->text_bytes = (uint32_t)text.count;
-    record->parse_special = parse_special;
-    memcpy(record_tail_at(record, sizeof *record), text.data, text.count);
-    for (uint32_t i = 0; i < request->choice_count; i++)
-        request->choices[i]->state = REQUEST_TOKENIZING;
-    return STATUS_OK;
+static enum status refuse_busy(struct api_error *error) {
+    return refuse(error, 503, NULL, "tokenizer_busy",
+                  "Too many long prompts wait to be tokenized. Try again later.");
 }
 
-/* Added tokens are recognized in plain prompts too, as Hugging Face's tokenizers do by default. */
+/* Too long to be tokenized here and now: the host does it. */
+static enum status send_to_tokenize(struct gateway *gateway, struct request *request,
+                                    struct bytes text, struct plain_text plain,
+                                    struct api_error *error) {
+    size_t tokens_min = tokenizer_count_min(gateway->options.tokenizer, text);
+    enum status status = fit_text(gateway, request, tokens_min, error);
+    if (!status) status = texts_take(gateway, request, text, plain);
+    if (status == STATUS_TOO_LARGE) return refuse_size(error);
+    return status == STATUS_NO_MEMORY ? refuse_busy(error) : status;
+}
+
 static enum status take_text(struct gateway *gateway, struct request *request, struct bytes text,
-                             int64_t now_ns, struct api_error *error) {
+                             struct plain_text plain, int64_t now_ns, struct api_error *error) {
     if (text.count > gateway->options.inline_text_bytes)
-        return send_to_tokenize(gateway, request, text, true, error);
+        return send_to_tokenize(gateway, request, text, plain, error);
     uint32_t *ids = arena_take(&gateway->scratch, (text.count + 1) * sizeof *ids);
     size_t count;
     if (!ids) return refuse_memory(error);
-    if (tokenizer_encode(gateway->options.tokenizer, gateway->tokenizer_scratch, text, true, ids,
+    if (tokenizer_encode(gateway->options.tokenizer, gateway->tokenizer_scratch, text, plain, ids,
                          text.count + 1, &count))
         return refuse(error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
     return submit(gateway, request, ids, count, now_ns, error);
+}
+
+/* Room for the rendering, once it is measured. */
+static bool take_rendering(struct gateway *gateway, struct chat_rendering *rendering) {
+    rendering->capacity = rendering->count;
+    rendering->text = arena_take(&gateway->scratch, rendering->capacity);
+    if (gateway->options.content_specials) return rendering->text != NULL;
+    rendering->content_capacity = rendering->content_count;
+    rendering->contents =
+        arena_take(&gateway->scratch, (rendering->content_capacity + 1) * sizeof(struct text_span));
+    return rendering->text && rendering->contents;
 }
 
 static enum status take_chat(struct gateway *gateway, struct request *request,
@@ -185,20 +213,21 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
             "/v1/completions.");
     struct chat_rendering rendering = {0};
     struct error reason = {0};
-    enum status status = chat_template_render(
-        chat_template, parsed->messages, parsed->message_count, true, NULL, 0, &rendering, &reason);
-    char *text = NULL;
+    enum status status = chat_template_render(chat_template, parsed->messages,
+                                              parsed->message_count, true, &rendering, &reason);
     if (status == STATUS_FULL) {
-        text = arena_take(&gateway->scratch, rendering.count);
-        if (!text) return refuse_memory(error);
+        if (!take_rendering(gateway, &rendering)) return refuse_memory(error);
         status = chat_template_render(chat_template, parsed->messages, parsed->message_count, true,
-                                      text, rendering.count, &rendering, &reason);
+                                      &rendering, &reason);
     }
     if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
     request->mode = rendering.stream;
     token_stream_open(&request->words, gateway->options.tokenizer, request->stops, request->mode);
-    return take_text(gateway, request, (struct bytes){text ? text : "", rendering.count}, now_ns,
-                     error);
+    struct plain_text plain = {rendering.contents,
+                               rendering.contents ? rendering.content_count : 0};
+    return take_text(gateway, request,
+                     (struct bytes){rendering.text ? rendering.text : "", rendering.count}, plain,
+                     now_ns, error);
 }
 
 /* ---- plain prompts -------------------------------------------------------------------------- */
@@ -246,7 +275,8 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
             error, 400, "prompt", "no_tokenizer",
             "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
     request->has_bos = options->prepend_bos;
-    return take_text(gateway, request, parsed->prompt_text, now_ns, error);
+    /* Added tokens are recognized here, as Hugging Face's tokenizers do by default. */
+    return take_text(gateway, request, parsed->prompt_text, plain_text_nowhere, now_ns, error);
 }
 
 /* ---- the doors ------------------------------------------------------------------------------ */
@@ -408,9 +438,13 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     struct request *request = request_find(gateway, record->request);
     struct api_error error;
     enum status status = STATUS_OK;
+    texts_heard(gateway);
     if (!request || request->state != REQUEST_TOKENIZING)
         return STATUS_OK; /* its client has gone */
-    if (record->token_count == 0)
+    if (record->too_many) status = fit_text(gateway, request, record->too_many, &error);
+    if (!status && record->too_many) /* a larger unit has come meanwhile */
+        status = refuse_busy(&error);
+    else if (!status && record->token_count == 0)
         status = refuse(&error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
     if (!status)
         status = submit(gateway, request, record_tail_at(record, sizeof *record),
@@ -426,6 +460,9 @@ enum status intake_settle(struct gateway *gateway, struct request *leader, int64
 
 enum status intake_give_up(struct gateway *gateway, struct request *leader) {
     struct api_error error;
-    api_error_no_unit(&error);
+    if (gateway->draining)
+        api_error_draining(&error);
+    else
+        api_error_no_unit(&error);
     return refuse_late(gateway, leader, &error);
 }

@@ -259,7 +259,7 @@ static void write_load(struct json_writer *writer, const struct metrics_gauges *
     write_sample(writer, "fathom_kv_pages{state=\"free\"}", load->pages_free);
     write_sample(writer, "fathom_kv_pages{state=\"held\"}", load->pages_held);
     write_sample(writer, "fathom_kv_pages{state=\"cached\"}", load->pages_cached);
-    write_one(writer, "fathom_kv_pages_total", "gauge", "KV pages in all.", gauges->page_count);
+    write_one(writer, "fathom_kv_pages_capacity", "gauge", "KV pages in all.", gauges->page_count);
     write_counters(writer, load);
     write_storage(writer, load, gauges->fleet);
     write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",

@@ -37,6 +37,7 @@ enum status reply_whole(struct gateway *gateway, const struct reply *reply, repl
     respond->http_status = reply->http_status;
     respond->content_type = reply->content_type;
     respond->retry_after_seconds = reply->retry_after_seconds;
+    respond->allow = reply->allow;
     respond->body_bytes = (uint32_t)body_bytes;
     respond->receipt_bytes = (uint32_t)reply->receipt.count;
     if (reply->receipt.count)
@@ -56,7 +57,8 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
                           .endpoint = endpoint,
                           .http_status = error->http_status,
                           .content_type = CONTENT_JSON,
-                          .retry_after_seconds = error->retry_after_seconds};
+                          .retry_after_seconds = error->retry_after_seconds,
+                          .allow = error->allow};
     return reply_whole(gateway, &reply, write_error, error);
 }
 

@@ -16,6 +16,7 @@ struct reply {
     uint32_t http_status;
     enum content_type content_type;
     uint32_t retry_after_seconds;
+    uint32_t allow;
     struct bytes receipt; /* for its header; empty: none */
 };
 

@@ -65,8 +65,9 @@ static void release_slot(struct gateway *gateway, struct request *request) {
     dispatch_remove(gateway, request);
     map_remove(&gateway->by_id, key_of_id(request->id));
     arena_clear(&request->arena);
-    struct arena arena = request->arena;
-    *request = (struct request){.arena = arena};
+    texts_forget(gateway, request);
+    struct arena arena = request->arena, text = request->waiting_text.arena;
+    *request = (struct request){.arena = arena, .waiting_text = {.arena = text}};
     gateway->wake_ns[slot] = MACHINE_NEVER;
     gateway->held_count--;
     gateway->free_slots[gateway->options.requests_max - gateway->held_count - 1] = slot;

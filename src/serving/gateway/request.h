@@ -26,6 +26,7 @@
 #include "serving/gateway/gateway.h"
 #include "serving/gateway/metrics.h"
 #include "serving/gateway/receipt.h"
+#include "serving/gateway/texts.h"
 #include "serving/policy/choose_roles.h"
 
 enum request_state {
@@ -46,7 +47,8 @@ enum request_ending { /* why the gateway ends it, or has it ended by CANCEL */
                       ENDING_ECHO_TOO_LONG, /* so would what is told of its prompt */
                       ENDING_NO_MEMORY,     /* there is no room to keep that */
                       ENDING_OTHER_FAILED,  /* another choice has no answer, so there is none */
-                      ENDING_NO_UNIT        /* none could take it for too long */
+                      ENDING_NO_UNIT,       /* none could take it for too long */
+                      ENDING_DRAINING       /* the server ends */
 };
 
 struct request {
@@ -110,6 +112,7 @@ struct request {
     struct token_list tokens;         /* all of the answer, unless memory ran out */
     size_t tokens_json_bytes;         /* they need at most so many in the answer */
     const struct stop_strings *stops; /* in arena; NULL: none */
+    struct waiting_text waiting_text; /* leader */
     struct arena arena;
 };
 
@@ -141,11 +144,13 @@ struct gateway {
     uint64_t role_changes_total;     /* by policy, not by order */
     struct prefix_affinity affinity; /* which unit has which prompts' beginnings */
     struct request_queue queue;
+    struct texts texts;
     uint64_t
         unit_choices[UNITS_REASON_COUNT]; /* a request that waits counts once for each reason */
     uint64_t arrivals, resumed_total, handed_over_total;
     int64_t started_ns; /* first event; MACHINE_NEVER before */
     bool draining;
+    int64_t drain_ends_ns; /* what is left then is ended; MACHINE_NEVER */
 };
 
 /* Free slots for a connection's choices, each with an id of its own; the leader, or NULL when the

@@ -447,20 +447,33 @@ bool chat_role_from_text(struct bytes text, enum chat_role *out) {
 
 struct rendering {
     const struct chat_template *chat_template;
-    char *text;
-    size_t capacity, count;
+    struct chat_rendering *out;
     /* the template's namespace: set along the way, as it does, quirks included */
     bool is_first, is_tool, is_output_later, is_last_user;
 };
 
-static void put(struct rendering *r, struct bytes text) {
-    if (r->count <= r->capacity && text.count <= r->capacity - r->count && text.count > 0)
-        memcpy(r->text + r->count, text.data, text.count);
-    r->count += text.count;
+/* Text of the template's own. */
+static void put_own(struct rendering *r, struct bytes text) {
+    struct chat_rendering *out = r->out;
+    if (out->count <= out->capacity && text.count <= out->capacity - out->count && text.count > 0)
+        memcpy(out->text + out->count, text.data, text.count);
+    out->count += text.count;
 }
 
 static void put_text(struct rendering *r, const char *text) {
-    put(r, bytes_of(text));
+    put_own(r, bytes_of(text));
+}
+
+/* Text of a message. */
+static void put(struct rendering *r, struct bytes text) {
+    struct chat_rendering *out = r->out;
+    size_t start = out->count;
+    put_own(r, text);
+    if (text.count == 0) return;
+    if (out->contents && out->content_count < out->content_capacity)
+        out->contents[out->content_count] =
+            (struct text_span){(uint32_t)start, (uint32_t)out->count};
+    out->content_count++;
 }
 
 static void put_systems(struct rendering *r, const struct chat_message *messages, size_t count) {
@@ -670,7 +683,7 @@ static void v2_put_message(struct rendering *r, const struct chat_message *messa
                                                   : "");
     put(r, message->content);
     if (message->role == CHAT_ASSISTANT)
-        put(r, r->chat_template->eos);
+        put_own(r, r->chat_template->eos);
     else
         put_text(r, "\n\n");
 }
@@ -703,8 +716,8 @@ static bool lacks_content(const struct chat_template *chat_template,
 
 enum status chat_template_render(const struct chat_template *chat_template,
                                  const struct chat_message *messages, size_t message_count,
-                                 bool add_generation_prompt, char *text, size_t capacity,
-                                 struct chat_rendering *out, struct error *error) {
+                                 bool add_generation_prompt, struct chat_rendering *rendering,
+                                 struct error *error) {
     if (!chat_template->present)
         return error_set(error, STATUS_UNSUPPORTED,
                          "this model has no chat template; use /v1/completions");
@@ -712,16 +725,17 @@ enum status chat_template_render(const struct chat_template *chat_template,
         if (lacks_content(chat_template, &messages[i]))
             return error_set(error, STATUS_INVALID, "messages[%zu] has no content", i);
     const struct form *form = &forms[chat_template->form];
-    struct rendering r = {.chat_template = chat_template, .text = text, .capacity = capacity};
-    put(&r, chat_template->bos);
+    struct rendering r = {.chat_template = chat_template, .out = rendering};
+    rendering->count = rendering->content_count = 0;
+    put_own(&r, chat_template->bos);
     if (form->systems_first) put_systems(&r, messages, message_count);
     for (size_t i = 0; i < message_count; i++)
         form->put_message(&r, &messages[i]);
     bool opens_thought = form->put_prompt(&r, add_generation_prompt);
     bool thinks = chat_template->drops_thoughts || chat_template->opens_thought;
-    out->count = r.count;
-    out->stream = opens_thought ? TOKEN_STREAM_IN_REASONING
-                  : thinks      ? TOKEN_STREAM_MAY_THINK
-                                : TOKEN_STREAM_PLAIN;
-    return r.count <= capacity ? STATUS_OK : STATUS_FULL;
+    rendering->stream = opens_thought ? TOKEN_STREAM_IN_REASONING
+                        : thinks      ? TOKEN_STREAM_MAY_THINK
+                                      : TOKEN_STREAM_PLAIN;
+    bool fits = !rendering->contents || rendering->content_count <= rendering->content_capacity;
+    return rendering->count <= rendering->capacity && fits ? STATUS_OK : STATUS_FULL;
 }

@@ -65,16 +65,25 @@ struct chat_message {
 };
 
 struct chat_rendering {
-    size_t count;                  /* bytes */
+    char *text; /* room, given by the caller: [capacity] */
+    size_t capacity;
+    struct text_span *contents; /* room, [content_capacity]; NULL: not wanted */
+    size_t content_capacity;
+    /* what was rendered */
+    size_t count;                  /* bytes of text */
+    size_t content_count;          /* parts of it that come from messages, not from the template */
     enum token_stream_mode stream; /* how the answer to this prompt starts */
 };
 
-/* Renders the conversation, bos included: encode it with parse_special. STATUS_FULL: capacity is
- * short; out->count is then the bytes needed. STATUS_INVALID: a message has no content, and is
+/* Renders the conversation, bos included. Who encodes the text takes `contents` as plain, so that
+ * no message can write a token of the template's: end a turn, or begin one of another role. All of
+ * a message is content: what users, tools and systems say, earlier answers and calls. Contents must
+ * be valid UTF-8 where they are to be plain (tokenizer_encode). STATUS_FULL: a capacity is short;
+ * count and content_count are then those needed. STATUS_INVALID: a message has no content, and is
  * not an assistant's calls. STATUS_UNSUPPORTED: there is no template. */
 enum status chat_template_render(const struct chat_template *chat_template,
                                  const struct chat_message *messages, size_t message_count,
-                                 bool add_generation_prompt, char *text, size_t capacity,
-                                 struct chat_rendering *out, struct error *error) MUST_USE;
+                                 bool add_generation_prompt, struct chat_rendering *rendering,
+                                 struct error *error) MUST_USE;
 
 #endif

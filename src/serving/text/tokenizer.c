@@ -21,8 +21,9 @@ struct tokenizer {
     struct merges merges;
     struct added_tokens added;
     struct splitter splitter;
-    bool ignore_merges; /* a word that is a token as a whole is not merged */
-    uint64_t identity;  /* of the file: what a scratch remembers is for this one alone */
+    bool ignore_merges;         /* a word that is a token as a whole is not merged */
+    uint64_t identity;          /* of the file: what a scratch remembers is for this one alone */
+    uint32_t longest_with[256]; /* bytes of the longest token that has this byte in it */
 };
 
 struct cache_entry {
@@ -115,6 +116,23 @@ static enum status check_model(const struct tree *model, const char *name, struc
     return STATUS_OK;
 }
 
+static void note_length(struct tokenizer *tokenizer, struct bytes token) {
+    for (size_t i = 0; i < token.count; i++) {
+        uint32_t *longest = &tokenizer->longest_with[(uint8_t)token.data[i]];
+        if (token.count > *longest) *longest = (uint32_t)token.count;
+    }
+}
+
+/* An added token may stand for a text that is not what it is decoded to. */
+static void note_lengths(struct tokenizer *tokenizer, const struct tree *added) {
+    struct bytes content;
+    for (uint32_t id = 0; id < tokenizer->vocabulary.count; id++)
+        note_length(tokenizer, vocabulary_bytes(&tokenizer->vocabulary, id));
+    for (size_t i = 0; i < tree_count(added); i++)
+        if (tree_get_string(tree_member(tree_at(added, i), "content"), &content))
+            note_length(tokenizer, content);
+}
+
 enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct bytes json,
                            const char *name, struct tokenizer **out, struct error *error) {
     const struct tree *root = NULL;
@@ -141,6 +159,7 @@ enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct by
                                &tokenizer->splitter, error);
     if (status) return status;
     (void)tree_get_bool(tree_member(model, "ignore_merges"), &tokenizer->ignore_merges);
+    note_lengths(tokenizer, added);
     tokenizer->identity = identity_of(json);
     *out = tokenizer;
     return STATUS_OK;
@@ -204,12 +223,38 @@ struct tokenizer_scratch *tokenizer_scratch_create(struct arena *arena, size_t t
     return complete ? scratch : NULL;
 }
 
+const struct plain_text plain_text_nowhere = {NULL, 0};
+const struct plain_text plain_text_everywhere = {&(const struct text_span){0, UINT32_MAX}, 1};
+
 struct encoding {
     const struct tokenizer *tokenizer;
     struct tokenizer_scratch *scratch;
+    const char *text; /* all of it: plain spans are offsets from here */
+    struct plain_text plain;
     uint32_t *ids;
     size_t capacity, count;
+    const char *end; /* of the text; NULL: all ids are counted, also beyond the capacity */
+    bool stopped; /* the ids are sure to be more than the capacity; `count` is at least so many */
 };
+
+/* Each byte counts as its part of the longest token that it can be in: the parts of a token's bytes
+ * are at most one. */
+size_t tokenizer_count_min(const struct tokenizer *tokenizer, struct bytes text) {
+    size_t seen[4][256] = {{0}}, i = 0; /* four counts: the same byte again need not wait */
+    for (; i + 4 <= text.count; i += 4)
+        for (size_t k = 0; k < 4; k++)
+            seen[k][(uint8_t)text.data[i + k]]++;
+    for (; i < text.count; i++)
+        seen[0][(uint8_t)text.data[i]]++;
+    double parts = 0;
+    for (size_t byte = 0; byte < 256; byte++) {
+        size_t count = seen[0][byte] + seen[1][byte] + seen[2][byte] + seen[3][byte];
+        if (count) parts += (double)count / tokenizer->longest_with[byte];
+    }
+    parts *= 1 - 1e-9; /* never above, whatever was rounded */
+    size_t whole = (size_t)parts;
+    return (double)whole < parts ? whole + 1 : whole;
+}
 
 static void put(struct encoding *encoding, const uint32_t *ids, size_t count) {
     for (size_t i = 0; i < count && encoding->count + i < encoding->capacity; i++)
@@ -228,8 +273,22 @@ static struct cache_entry *cache_place(struct tokenizer_scratch *scratch, struct
     return &scratch->cache[hash % CACHE_ENTRIES];
 }
 
+/* False: what begins at `piece` cannot fit any more. Counting a long piece's bytes takes far less
+ * time than merging them. */
+static bool may_fit(struct encoding *encoding, struct bytes piece) {
+    if (!encoding->end) return true;
+    size_t least = piece.count > CACHE_WORD_BYTES ? tokenizer_count_min(encoding->tokenizer, piece)
+                                                  : piece.count > 0;
+    if (encoding->count + least <= encoding->capacity) return true;
+    struct bytes rest = {piece.data, (size_t)(encoding->end - piece.data)};
+    encoding->count += tokenizer_count_min(encoding->tokenizer, rest);
+    encoding->stopped = true;
+    return false;
+}
+
 static bool put_word(void *context, struct bytes word) {
     struct encoding *encoding = context;
+    if (!may_fit(encoding, word)) return false;
     const struct tokenizer *tokenizer = encoding->tokenizer;
     struct merges_scratch *merging = &encoding->scratch->merges;
     struct cache_entry *entry = NULL;
@@ -263,26 +322,60 @@ static bool encode_segment(struct encoding *encoding, struct bytes text) {
                           put_word, encoding);
 }
 
+/* The first plain span that ends behind `at`. */
+static size_t span_behind(const struct plain_text *plain, size_t at) {
+    size_t low = 0, high = plain->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (plain->spans[middle].end > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The first added token at or after `from`. Each part of the text that is not plain is searched as
+ * if it were all: bytes of a plain one neither complete a token nor hide a shorter one. */
+static bool find_added(const struct encoding *encoding, enum added_group group, struct bytes text,
+                       size_t from, struct added_match *out) {
+    const struct plain_text *plain = &encoding->plain;
+    size_t base = (size_t)(text.data - encoding->text);
+    for (size_t i = span_behind(plain, base + from); from < text.count; i++) {
+        size_t start = i < plain->count ? plain->spans[i].start : SIZE_MAX;
+        size_t end = start < base + text.count ? start : base + text.count;
+        if (end > base + from &&
+            added_tokens_find(&encoding->tokenizer->added, group,
+                              (struct bytes){text.data, end - base}, from, out))
+            return true;
+        if (end == base + text.count) return false;
+        if (plain->spans[i].end > base + from) from = plain->spans[i].end - base;
+    }
+    return false;
+}
+
 /* Cuts the text at the added tokens of one group after the other. */
 static bool encode_around(struct encoding *encoding, struct bytes text, int group) {
     if (group == ADDED_GROUP_COUNT) return encode_segment(encoding, text);
     struct added_match match = {0};
     size_t done = 0;
-    while (added_tokens_find(&encoding->tokenizer->added, (enum added_group)group, text, done,
-                             &match)) {
+    while (find_added(encoding, (enum added_group)group, text, done, &match)) {
         struct bytes before = {text.data + done, match.start - done};
         if (!encode_around(encoding, before, group + 1)) return false;
+        if (!may_fit(encoding, (struct bytes){text.data + match.start, 1})) return false;
         put(encoding, &match.id, 1);
         done = match.end;
     }
     return encode_around(encoding, (struct bytes){text.data + done, text.count - done}, group + 1);
 }
 
-enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                             struct bytes text, bool parse_special, uint32_t *ids, size_t capacity,
-                             size_t *count_out) {
+static enum status encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
+                          struct bytes text, struct plain_text plain, bool within, uint32_t *ids,
+                          size_t capacity, size_t *count_out) {
     size_t repaired = text.count;
+    bool everywhere = plain.count == 1 && plain.spans->start == 0 && plain.spans->end >= text.count;
     if (utf8_valid_prefix(text) < text.count) {
+        if (plain.count > 0 && !everywhere) return STATUS_INVALID;
         if (utf8_repair(text, scratch->repaired, scratch->text_bytes_max, &repaired))
             return STATUS_TOO_LARGE;
         text = (struct bytes){scratch->repaired, repaired};
@@ -292,11 +385,30 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
         memset(scratch->cache, 0, CACHE_ENTRIES * sizeof *scratch->cache);
         scratch->identity = tokenizer->identity;
     }
-    struct encoding encoding = {tokenizer, scratch, ids, capacity, 0};
-    if (!encode_around(&encoding, text, parse_special ? 0 : ADDED_GROUP_COUNT))
-        return STATUS_TOO_LARGE;
+    struct encoding encoding = {.tokenizer = tokenizer,
+                                .scratch = scratch,
+                                .text = text.data,
+                                .plain = plain,
+                                .ids = ids,
+                                .capacity = capacity,
+                                .end = within ? text.data + text.count : NULL};
+    bool whole = encode_around(&encoding, text, everywhere ? ADDED_GROUP_COUNT : 0);
+    if (!whole && !encoding.stopped) return STATUS_TOO_LARGE;
     *count_out = encoding.count;
     return encoding.count <= capacity ? STATUS_OK : STATUS_FULL;
+}
+
+enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
+                             struct bytes text, struct plain_text plain, uint32_t *ids,
+                             size_t capacity, size_t *count_out) {
+    return encode(tokenizer, scratch, text, plain, false, ids, capacity, count_out);
+}
+
+enum status tokenizer_encode_within(const struct tokenizer *tokenizer,
+                                    struct tokenizer_scratch *scratch, struct bytes text,
+                                    struct plain_text plain, uint32_t *ids, size_t capacity,
+                                    size_t *count_out) {
+    return encode(tokenizer, scratch, text, plain, true, ids, capacity, count_out);
 }
 
 /* --- decoding --- */

@@ -50,15 +50,37 @@ bool tokenizer_find(const struct tokenizer *tokenizer, struct bytes content, uin
 struct tokenizer_scratch *tokenizer_scratch_create(struct arena *arena, size_t text_bytes_max);
 size_t tokenizer_scratch_bytes(size_t text_bytes_max); /* arena bytes that suffice */
 
-/* Encodes `text`. Added tokens are recognized in it if `parse_special` (special ones or not, as the
- * tokenizers library does), else they are ordinary text. Invalid UTF-8 parts become U+FFFD first.
- * An id never needs more than one byte of (repaired) text, so capacity = text bytes (3 times that
- * if the text may be invalid) always suffices. STATUS_FULL: capacity is short; *count_out is then
- * the number of ids needed, and ids is filled with the first `capacity` of them. STATUS_TOO_LARGE:
- * the text, once repaired, exceeds the scratch's limit, or a pattern gave up on it. */
+/* Where a text is plain: an added token is recognized only where none of its bytes is plain. The
+ * spans come in order and do not overlap; the last may reach beyond the text. They decide about
+ * added tokens and nothing else: words are cut and merged across a span's ends. */
+struct plain_text {
+    const struct text_span *spans; /* [count] */
+    size_t count;
+};
+
+extern const struct plain_text plain_text_nowhere, plain_text_everywhere;
+
+/* Encodes `text`. Added tokens (special ones or not, as the tokenizers library does) are recognized
+ * in it where it is not plain. Invalid UTF-8 parts become U+FFFD first; a text that is plain in
+ * parts must be valid. An id never needs more than one byte of (repaired) text, so capacity = text
+ * bytes (3 times that if the text may be invalid) always suffices. STATUS_FULL: capacity is short;
+ * *count_out is then the number of ids needed, and ids is filled with the first `capacity` of them.
+ * STATUS_TOO_LARGE: the text, once repaired, exceeds the scratch's limit, or a pattern gave up on
+ * it. STATUS_INVALID: it is plain in parts and no valid UTF-8. */
 enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                             struct bytes text, bool parse_special, uint32_t *ids, size_t capacity,
-                             size_t *count_out) MUST_USE;
+                             struct bytes text, struct plain_text plain, uint32_t *ids,
+                             size_t capacity, size_t *count_out) MUST_USE;
+
+/* No encoding of `text` has fewer tokens: bytes that stand in short tokens only need many. One pass
+ * over the text, far faster than encoding it. 0 for an empty text alone. */
+size_t tokenizer_count_min(const struct tokenizer *tokenizer, struct bytes text);
+
+/* As tokenizer_encode, but stops as soon as it is sure that the ids are more than `capacity`: then
+ * STATUS_FULL, *count_out is a number of ids that it has at least, and `ids` is of no use. */
+enum status tokenizer_encode_within(const struct tokenizer *tokenizer,
+                                    struct tokenizer_scratch *scratch, struct bytes text,
+                                    struct plain_text plain, uint32_t *ids, size_t capacity,
+                                    size_t *count_out) MUST_USE;
 
 /* Text of the ids, invalid UTF-8 replaced by U+FFFD. Ids without bytes vanish, and so do special
  * ones if `skip_special`. STATUS_FULL: capacity is short; *count_out is then the bytes needed, and

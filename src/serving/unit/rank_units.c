@@ -582,7 +582,8 @@ static enum status units_receive(void *self, const struct record *record, int64_
             mask(units, (const struct record_drain *)record);
             break;
         }
-        units->house.draining = true; /* who is in the line still goes to a rank */
+        /* Who is in the line still goes to a rank. */
+        units->house.draining = !((const struct record_drain *)record)->back;
         break;
     default:
         check(!"a kind that units take");

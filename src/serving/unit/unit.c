@@ -674,7 +674,7 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
     case RECORD_STEP_DONE:
         return receive_step_done(unit, (const struct step_result *)record, now_ns);
     case RECORD_DRAIN:
-        unit->draining = true;
+        unit->draining = unit->abandoned || !((const struct record_drain *)record)->back;
         return STATUS_OK;
     case RECORD_ROLE:
         unit->options.role = ((const struct record_role *)record)->role;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the FP8 operators against values made outside of this program: E4M3 decoding and
- * encoding, activation quantization, and FP8 linears, at every level. Reads ops.json in
- * $FATHOM_GOLDENS (or its model/) if there is one, else the file named as the argument.
+ * encoding, activation quantization, and FP8 linears, at every level: ops.json of the goldens.
  */
 #include "levels.h"
 
@@ -13,38 +12,17 @@
 #include "base/tree.h"
 #include "compute/kernels/tables.h"
 
+#include "../../golden/golden.h"
 #include "../../keep.h"
 
 static struct arena arena;
-static const struct tree *root;
-
-static const char *fallback;
-
-static FILE *open_goldens(void) {
-    static const char *const places[] = {"ops.json", "model/ops.json"};
-    const char *more = getenv("FATHOM_GOLDENS");
-    for (size_t i = 0; more && i < 2; i++) {
-        char path[1024];
-        snprintf(path, sizeof path, "%s/%s", more, places[i]);
-        FILE *file = fopen(path, "rb");
-        if (file) return file;
-    }
-    return fopen(fallback, "rb");
-}
+static const struct tree *operators[GOLDEN_OPERATORS_MAX];
+static uint32_t operators_count;
 
 static int read_goldens(void **unused) {
-    FILE *file = open_goldens();
-    assert_non_null(file);
-    size_t room = 4 << 20, arena_bytes = 64 << 20;
-    char *text = malloc(room);
-    size_t count = fread(text, 1, room, file);
-    fclose(file);
-    assert_true(count > 0 && count < room);
+    size_t arena_bytes = 64 << 20;
     arena_over(&arena, test_keep(malloc(arena_bytes)), arena_bytes);
-    struct error error;
-    if (tree_parse(&arena, (struct bytes){text, count}, "ops.json", &root, &error) != STATUS_OK)
-        fail_msg("%s", error.text);
-    free(text);
+    operators_count = golden_operators(operators);
     return 0;
 }
 
@@ -79,8 +57,7 @@ static uint32_t integer_of(const struct tree *object, const char *key) {
     return (uint32_t)value;
 }
 
-static void test_e4m3(void **unused) {
-    const struct tree *cases = tree_member(root, "e4m3");
+static void check_e4m3(const struct tree *cases) {
     const struct tree *decode = tree_member(cases, "decode");
     assert_int_equal(tree_count(decode), 256);
     for (size_t i = 0; i < 256; i++) {
@@ -99,10 +76,9 @@ static void test_e4m3(void **unused) {
 }
 
 /* Rows of K channels, each quantized by itself. */
-static void test_act_quant(void **unused) {
+static void check_act_quant(const struct tree *cases) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
-    const struct tree *cases = tree_member(root, "act_quant");
     assert_true(tree_count(cases) >= 11);
     for (size_t c = 0; c < tree_count(cases); c++) {
         const struct tree *one = tree_at(cases, c);
@@ -157,10 +133,9 @@ static void check_linear(const struct kernels *level, const struct tree *one, bo
     free(packed);
 }
 
-static void test_fp8_linear(void **unused) {
+static void check_fp8_linears(const struct tree *cases) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
-    const struct tree *cases = tree_member(root, "fp8_linear");
     assert_true(tree_count(cases) >= 1);
     for (size_t c = 0; c < tree_count(cases); c++)
         for (uint32_t l = 0; l < level_count; l++) {
@@ -169,9 +144,22 @@ static void test_fp8_linear(void **unused) {
         }
 }
 
-int main(int argc, char **argv) {
-    if (argc != 2) return 2;
-    fallback = argv[1];
+static void test_e4m3(void **unused) {
+    for (uint32_t i = 0; i < operators_count; i++)
+        check_e4m3(tree_member(operators[i], "e4m3"));
+}
+
+static void test_act_quant(void **unused) {
+    for (uint32_t i = 0; i < operators_count; i++)
+        check_act_quant(tree_member(operators[i], "act_quant"));
+}
+
+static void test_fp8_linear(void **unused) {
+    for (uint32_t i = 0; i < operators_count; i++)
+        check_fp8_linears(tree_member(operators[i], "fp8_linear"));
+}
+
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_e4m3),
         cmocka_unit_test(test_act_quant),

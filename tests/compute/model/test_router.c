@@ -80,17 +80,14 @@ static void expect_golden(const struct tree *golden) {
 }
 
 static void test_goldens(void **state) {
-    const struct tree *routers = tree_member(golden_read(golden_home(), "ops.json"), "router");
-    assert_true(tree_count(routers) >= 4);
-    for (size_t i = 0; i < tree_count(routers); i++)
-        expect_golden(tree_at(routers, i));
-    const char *further = getenv("FATHOM_GOLDENS");
-    if (!further) return;
-    char directory[1024];
-    snprintf(directory, sizeof directory, "%s/model", further);
-    routers = tree_member(golden_read(directory, "ops.json"), "router");
-    for (size_t i = 0; i < tree_count(routers); i++)
-        expect_golden(tree_at(routers, i));
+    const struct tree *operators[GOLDEN_OPERATORS_MAX];
+    uint32_t count = golden_operators(operators);
+    for (uint32_t k = 0; k < count; k++) {
+        const struct tree *routers = tree_member(operators[k], "router");
+        assert_true(tree_count(routers) >= 4);
+        for (size_t i = 0; i < tree_count(routers); i++)
+            expect_golden(tree_at(routers, i));
+    }
 }
 
 static const struct shape small = {.experts = 8,

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,6 +26,8 @@
 #define MTP                                                                                        \
     { "num_nextn_predict_layers", "1" }
 #define SINGLE "model.safetensors"
+#define SECOND "model-00002-of-000003.safetensors"
+#define THIRD "model-00003-of-000003.safetensors"
 #define INDEX "model.safetensors.index.json"
 
 static const char *source_root;
@@ -84,7 +88,8 @@ static void poke(const char *directory, const char *name, uint64_t offset, const
 static void committed_checkpoints_open(void **state) {
     static const char *const names[] = {
         "tests/golden/v3-fp8-odd-noq-g1-noyarn", "tests/golden/v2lite-softmax-greedy-yarn",
-        "tests/golden/v3-bf16-negbias-dense0-mtp", "models/tiny-r1"};
+        "tests/golden/v3-bf16-negbias-dense0-mtp", "tests/golden/v3-fp8-yarn-g8-mtp-sharded",
+        "models/tiny-r1"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         char path[1024];
         format_text(path, sizeof path, "%s/%s", source_root, names[i]);
@@ -187,6 +192,27 @@ static void no_checkpoint(void **state) {
     assert_refused(*state, SINGLE, "expected a safetensors file, found only 0 bytes", NULL);
     sandbox_replace(*state, "config.json", CONFIG({"architectures", "[\"LlamaForCausalLM\"]"}));
     assert_refused(*state, "config.json", "architectures", "LlamaForCausalLM", NULL);
+}
+
+/* A FIFO that nobody writes to is refused, and not waited for. */
+static void a_fifo_is_no_file(void **state) {
+    static const char *const names[] = {"config.json", "generation_config.json", SINGLE, INDEX};
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        char path[1024];
+        sandbox_write(*state, (struct random_checkpoint){.config = CONFIG_BASE});
+        if (i == 3) sandbox_delete(*state, SINGLE);
+        format_text(path, sizeof path, "%s/%s", (const char *)*state, names[i]);
+        (void)unlink(path);
+        assert_int_equal(mkfifo(path, 0600), 0);
+        assert_refused(*state, names[i], "expected a regular file, found a FIFO", NULL);
+        assert_int_equal(unlink(path), 0);
+    }
+    sandbox_write(*state, (struct random_checkpoint){.config = CONFIG_BASE, .shards = 3});
+    char path[1024];
+    format_text(path, sizeof path, "%s/%s", (const char *)*state, SECOND);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_refused(*state, SECOND, "expected a regular file, found a FIFO", NULL);
 }
 
 static void a_missing_tensor(void **state) {
@@ -325,9 +351,6 @@ static void an_mtp_layer_is_whole_or_absent(void **state) {
 
 /* ---- shards ---- */
 
-#define SECOND "model-00002-of-000003.safetensors"
-#define THIRD "model-00003-of-000003.safetensors"
-
 static void write_shards(const char *directory) {
     sandbox_write(directory, (struct random_checkpoint){.config = CONFIG(FP8), .shards = 3});
 }
@@ -452,6 +475,7 @@ int main(int argc, char **argv) {
         IN_SANDBOX(generation_config_adds_stop_tokens),
         cmocka_unit_test(values_become_floats),
         IN_SANDBOX(no_checkpoint),
+        IN_SANDBOX(a_fifo_is_no_file),
         IN_SANDBOX(a_missing_tensor),
         IN_SANDBOX(a_misshapen_tensor),
         IN_SANDBOX(a_cut_file),

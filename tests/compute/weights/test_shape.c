@@ -136,8 +136,8 @@ static void dense_and_sparse_layers(void **state) {
 
 static void eos_as_number_or_list(void **state) {
     struct error error = {""};
-    struct shape shape = parsed(CONFIG({"eos_token_id", "[3, 5, 3, 99999]"}));
-    assert_int_equal(shape.eos_token_count, 2); /* each once; beyond the vocabulary never comes */
+    struct shape shape = parsed(CONFIG({"eos_token_id", "[3, 5, 3]"}));
+    assert_int_equal(shape.eos_token_count, 2); /* each once */
     assert_int_equal(shape.eos_tokens[1], 5);
     assert_int_equal(shape_add_generation(BYTES_LITERAL("{\"eos_token_id\": [5, 7], \"top_p\": 1}"),
                                           "generation_config.json", &shape, &error),
@@ -148,7 +148,8 @@ static void eos_as_number_or_list(void **state) {
                                           "generation_config.json", &shape, &error),
                      STATUS_INVALID);
     assert_string_equal(
-        error.text, "generation_config.json: eos_token_id: expected token ids from 0 on, found -1");
+        error.text,
+        "generation_config.json: eos_token_id: expected a token id from 0 to 39, found -1");
     assert_int_equal(shape.eos_token_count, 3);
     shape = parsed(CONFIG({"eos_token_id", "null"}, {"bos_token_id", "0"}));
     assert_int_equal(shape.eos_token_count, 0);
@@ -212,7 +213,17 @@ static const struct rejection rejections[] = {
     {"num_experts_per_tok", "5", STATUS_INVALID, "no more experts than topk_group groups hold"},
     {"num_experts_per_tok", "9", STATUS_INVALID, "expected an integer from 1 to 8, found 9"},
     {"n_routed_experts", "2000", STATUS_INVALID, "expected an integer from 0 to 1024"},
-    {"rms_norm_eps", "\"x\"", STATUS_INVALID, "rms_norm_eps: expected a number from 0 to 1"},
+    {"rms_norm_eps", "\"x\"", STATUS_INVALID, "rms_norm_eps: expected a number from 1e-12 to 1"},
+    {"rms_norm_eps", "0", STATUS_INVALID,
+     "rms_norm_eps: expected a number from 1e-12 to 1, found 0"},
+    {"rms_norm_eps", "-1e-6", STATUS_INVALID, "rms_norm_eps: expected a number"},
+    {"rms_norm_eps", "1.5", STATUS_INVALID, "rms_norm_eps: expected a number"},
+    {"rms_norm_eps", "NaN", STATUS_INVALID, "dir/config.json"},
+    {"rms_norm_eps", "1e999", STATUS_INVALID, "dir/config.json"},
+    {"routed_scaling_factor", "0", STATUS_INVALID, "routed_scaling_factor: expected a number"},
+    {"routed_scaling_factor", "-2.5", STATUS_INVALID, "routed_scaling_factor: expected a number"},
+    {"rope_theta", "-10000", STATUS_INVALID, "rope_theta: expected a number"},
+    {"rope_theta", "1", STATUS_INVALID, "rope_theta: expected a number"},
     {"rope_theta", "0", STATUS_INVALID, "rope_theta: expected a number"},
     {"rope_scaling", "{\"type\": \"linear\", \"factor\": 2}", STATUS_UNSUPPORTED,
      "dir/config.json: rope_scaling.type: expected default or yarn, found 'linear'"},
@@ -228,6 +239,18 @@ static const struct rejection rejections[] = {
      STATUS_INVALID, "rope_scaling.factor: expected a number from 1 to 1e+06, found nothing"},
     {"rope_scaling", SCALING(", \"original_max_position_embeddings\": 64, \"beta_fast\": 0"),
      STATUS_INVALID, "rope_scaling.beta_fast"},
+    {"rope_scaling", SCALING(", \"original_max_position_embeddings\": 64, \"beta_slow\": 33"),
+     STATUS_INVALID, "rope_scaling.beta_slow: expected no more than beta_fast, found 33"},
+    {"rope_scaling", SCALING(", \"original_max_position_embeddings\": 64, \"mscale\": -1"),
+     STATUS_INVALID, "rope_scaling.mscale: expected a number"},
+    {"rope_scaling", "{\"type\": \"yarn\", \"factor\": 0}", STATUS_INVALID,
+     "rope_scaling.factor: expected a number from 1"},
+    {"bos_token_id", "40", STATUS_INVALID, "bos_token_id: expected a token id from 0 to 39"},
+    {"bos_token_id", "-1", STATUS_INVALID, "bos_token_id: expected a token id"},
+    {"bos_token_id", "\"<s>\"", STATUS_INVALID, "bos_token_id: expected a token id"},
+    {"pad_token_id", "40", STATUS_INVALID, "pad_token_id: expected a token id from 0 to 39"},
+    {"eos_token_id", "40", STATUS_INVALID, "eos_token_id: expected a token id from 0 to 39"},
+    {"eos_token_id", "[1, 40]", STATUS_INVALID, "eos_token_id: expected a token id from 0 to 39"},
     {"quantization_config", "{\"quant_method\": \"gptq\"}", STATUS_UNSUPPORTED,
      "dir/config.json: quantization_config.quant_method: expected fp8, found 'gptq'"},
     {"quantization_config", "{}", STATUS_UNSUPPORTED, "quant_method: expected fp8, found nothing"},

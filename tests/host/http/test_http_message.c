@@ -31,11 +31,13 @@ static void reads_a_request(void **state) {
     assert_int_equal(read_status("POST /v1/chat/completions?x=1 HTTP/1.1\r\nhOST: a:1\r\n"
                                  "Authorization:\t Bearer key \r\nContent-Length: 12\r\n"
                                  "Origin: http://b\r\nIf-None-Match: \"t\"\r\n"
-                                 "x-fathom-RECEIPT: 1\r\n"
+                                 "x-fathom-RECEIPT: 1\r\nContent-Type: text/plain\r\n"
                                  "Expect: 100-Continue\r\n\r\n"),
                      0);
     assert_int_equal(head.verb, HTTP_VERB_POST);
     assert_slice(head.path, "/v1/chat/completions");
+    assert_slice(head.host, "a:1");
+    assert_slice(head.content_type, "text/plain");
     assert_slice(head.authorization, "Bearer key");
     assert_slice(head.origin, "http://b");
     assert_slice(head.if_none_match, "\"t\"");
@@ -58,6 +60,9 @@ static void knows_when_the_connection_stays(void **state) {
 static void reads_absolute_targets_and_other_methods(void **state) {
     assert_int_equal(read_status("GET http://a:80/p?q HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
     assert_slice(head.path, "/p");
+    assert_slice(head.host, "a:80");
+    assert_int_equal(read_status("GET http://b:1/p HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
+    assert_slice(head.host, "b:1");
     assert_int_equal(read_status("GET http://a HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
     assert_slice(head.path, "/");
     assert_int_equal(read_status("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
@@ -80,6 +85,7 @@ static void refuses_what_is_not_http(void **state) {
         {"\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", 400},
@@ -91,6 +97,42 @@ static void refuses_what_is_not_http(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
         if (read_status(cases[i].text) != cases[i].status)
             fail_msg("%s: not %u", cases[i].text, (unsigned)cases[i].status);
+}
+
+/* One reader takes the first, another the last: equal or empty ones are no better. */
+static void refuses_headers_that_stand_there_twice(void **state) {
+    static const char *const twice[][2] = {
+        {"Authorization: Bearer a", "authorization: Bearer b"},
+        {"Authorization: Bearer a", "Authorization: Bearer a"},
+        {"Authorization:", "Authorization: Bearer a"},
+        {"Content-Type: text/plain", "Content-Type: application/json"},
+        {"Origin: http://a", "Origin: http://b"},
+        {"Host: b", "X: y"}, /* beside the one that is there */
+    };
+    char text[256];
+    for (size_t i = 0; i < ARRAY_COUNT(twice); i++) {
+        snprintf(text, sizeof text, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\nX: y\r\n%s\r\n\r\n",
+                 twice[i][0], twice[i][1]);
+        if (read_status(text) != 400) fail_msg("let in: %s", text);
+    }
+}
+
+static void knows_json_by_its_name(void **state) {
+    static const char *const good[] = {"application/json", "APPLICATION/Json",
+                                       "application/json; charset=utf-8",
+                                       "application/json ;charset=\"UTF-8\""};
+    static const char *const bad[] = {"",
+                                      "text/plain",
+                                      "application/jsonp",
+                                      "application/json-patch+json",
+                                      "application/json, text/plain",
+                                      "text/plain; application/json",
+                                      "text/plain, application/json"};
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++)
+        assert_true(http_message_is_json(bytes_of(good[i])));
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+        assert_false(http_message_is_json(bytes_of(bad[i])));
+    assert_false(http_message_is_json((struct bytes){NULL, 0}));
 }
 
 static void refuses_bodies_of_unclear_length(void **state) {
@@ -187,6 +229,8 @@ int main(void) {
         cmocka_unit_test(knows_when_the_connection_stays),
         cmocka_unit_test(reads_absolute_targets_and_other_methods),
         cmocka_unit_test(refuses_what_is_not_http),
+        cmocka_unit_test(refuses_headers_that_stand_there_twice),
+        cmocka_unit_test(knows_json_by_its_name),
         cmocka_unit_test(refuses_bodies_of_unclear_length),
         cmocka_unit_test(finds_the_end_piece_by_piece),
         cmocka_unit_test(decodes_chunks_however_they_come),

@@ -16,7 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -44,8 +46,25 @@ static const struct http_asset assets[] = {{"/", "text/html", {"<p>page", 7}}};
 
 #define PATIENCE_MS 60000
 
+static enum admission admission; /* of every request */
+
+static enum admission admit(void *context, const struct record_client_request *head) {
+    assert_true(record_valid(head, head->record.bytes));
+    assert_int_equal(head->body_bytes, 0);
+    return admission;
+}
+
+static struct http_server_options options; /* of the server */
+
+static int open_again(void) {
+    delivered.bytes_max = SIZE_MAX;
+    deliver_status = STATUS_OK;
+    base = event_base_new();
+    if (http_server_open(&options, base, &server, &error)) return -1;
+    return http_server_start(server, &error) ? -1 : 0;
+}
+
 static int open_with(uint32_t request_ms, uint32_t idle_ms) {
-    struct http_server_options options;
     http_server_defaults(&options);
     options.port = 0;
     options.head_bytes_max = 4096;
@@ -53,17 +72,15 @@ static int open_with(uint32_t request_ms, uint32_t idle_ms) {
     options.bodies_bytes_max = 300000;
     options.head_ms_max = options.body_ms_max = request_ms;
     options.idle_ms_max = idle_ms;
-    options.stall_ms_max = options.linger_ms_max = PATIENCE_MS;
+    options.stall_ms_max = options.linger_ms_max = options.pace_ms_max = PATIENCE_MS;
     options.connections_max = 40;
-    options.allow_origin = "*";
+    options.allow_hosts = "a";
+    options.admit = admit;
+    admission = ADMISSION_STRANGER;
     options.assets = assets;
     options.asset_count = ARRAY_COUNT(assets);
     options.deliver = deliver;
-    delivered.bytes_max = SIZE_MAX;
-    deliver_status = STATUS_OK;
-    base = event_base_new();
-    if (http_server_open(&options, base, &server, &error)) return -1;
-    return http_server_start(server, &error) ? -1 : 0;
+    return open_again();
 }
 
 static int open_server(void **state) {
@@ -79,6 +96,12 @@ static int close_server(void **state) {
     record_queue_clear(&delivered);
     event_base_free(base);
     return 0;
+}
+
+/* With other options from here on. */
+static void reopen(void) {
+    close_server(NULL);
+    assert_int_equal(open_again(), 0);
 }
 
 static int64_t now_ms(void) {
@@ -163,6 +186,7 @@ static struct connection_id take_request(void) {
 }
 
 static const char *receipt = ""; /* of the next answers */
+static uint32_t allow;
 
 static void perform(enum record_kind kind, struct connection_id id, uint32_t status,
                     const char *text) {
@@ -177,6 +201,7 @@ static void perform(enum record_kind kind, struct connection_id id, uint32_t sta
         respond->receipt_bytes = (uint32_t)receipt_bytes;
         memcpy((char *)respond + receipt_at, receipt, receipt_bytes);
         respond->http_status = status;
+        respond->allow = allow;
         respond->body_bytes = (uint32_t)count;
         record = &respond->record;
     } else if (kind == RECORD_STREAM_DATA) {
@@ -202,7 +227,7 @@ static bool client_is_gone(struct connection_id id) {
     return same;
 }
 
-#define POST "POST /v1/x HTTP/1.1\r\nHost: a\r\n"
+#define POST "POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 
 static void a_request_becomes_a_record(void **state) {
     int client = connect_client();
@@ -221,7 +246,7 @@ static void a_request_becomes_a_record(void **state) {
     assert_int_equal(http_server_open_exchanges(server), 1);
     perform(RECORD_RESPOND, first, 200, "{}");
     assert_non_null(strstr(hear(client, "{}"), "HTTP/1.1 200 OK\r\n"));
-    assert_non_null(strstr(heard, "Access-Control-Allow-Origin: *"));
+    assert_null(strstr(heard, "Access-Control-"));
     for (int64_t end = now_ms() + PATIENCE_MS;
          now_ms() < end && http_server_open_exchanges(server);)
         pump(1);
@@ -266,7 +291,7 @@ static void streams_in_chunks_and_keeps_the_connection(void **state) {
 
 static void streams_to_http_1_0_until_the_end(void **state) {
     int client = connect_client();
-    say(client, "POST / HTTP/1.0\r\n\r\n");
+    say(client, "POST /x HTTP/1.0\r\nContent-Type: application/json\r\n\r\n");
     struct connection_id id = take_request();
     perform(RECORD_STREAM_BEGIN, id, 0, "");
     perform(RECORD_STREAM_DATA, id, 0, "data: a\n\n");
@@ -403,9 +428,239 @@ static void serves_its_pages(void **state) {
     assert_non_null(strstr(hear(client, "\r\n\r\n"), "Content-Length: 7\r\n"));
     assert_string_equal(strstr(heard, "\r\n\r\n"), "\r\n\r\n");
     assert_string_equal(hear_for(client, 50, "page"), "");
-    say(client, "OPTIONS /v1/x HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_non_null(strstr(hear(client, "\r\n\r\n"), "Access-Control-Allow-Methods: "));
+    say(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\r\n");
+    assert_non_null(strstr(hear(client, "}}"), "HTTP/1.1 405 "));
+    assert_non_null(strstr(heard, "\r\nAllow: GET, HEAD\r\n"));
     close(client);
+}
+
+static void wrong_methods_are_told_the_right_ones(void **state) {
+    static const struct {
+        uint32_t allow;
+        const char *header;
+    } cases[] = {{1 << HTTP_GET, "\r\nAllow: GET, HEAD\r\n"},
+                 {1 << HTTP_POST, "\r\nAllow: POST\r\n"}};
+    int client = connect_client();
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        say(client, "OPTIONS /x HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_int_equal(first_request()->method, HTTP_OTHER);
+        allow = cases[i].allow;
+        perform(RECORD_RESPOND, take_request(), 405, "{ }");
+        allow = 0;
+        assert_non_null(strstr(hear(client, "{ }"), cases[i].header));
+        assert_null(strstr(heard, "Access-Control-"));
+    }
+    close(client);
+}
+
+/* The whole answer to one request on a connection of its own. */
+static const char *ask(const char *request) {
+    int client = connect_client();
+    say(client, request);
+    hear(client, "}}");
+    close(client);
+    return heard;
+}
+
+static void requests_of_other_sites_are_refused(void **state) {
+    static const struct {
+        const char *request, *status, *cure;
+    } cases[] = {
+        {"GET /x HTTP/1.1\r\nHost: evil.example\r\n\r\n", "HTTP/1.1 421 ", "--allow-host"},
+        {"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", "HTTP/1.1 421 ", "--allow-host"},
+        {"GET http://evil.example/ HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 421 ", ""},
+        {"GET /x HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n", "HTTP/1.1 403 ",
+         "--allow-origin"},
+        {POST "Origin: null\r\n\r\n", "HTTP/1.1 403 ", "--allow-host"},
+        {"OPTIONS /x HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n", "HTTP/1.1 403 ", ""},
+        {"POST /x HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 415 ", "application/json"},
+        {"POST /x HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
+         "HTTP/1.1 415 ", ""},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        ask(cases[i].request);
+        if (strncmp(heard, cases[i].status, strlen(cases[i].status)))
+            fail_msg("%s\n%s", cases[i].request, heard);
+        assert_non_null(strstr(heard, cases[i].cure));
+        assert_null(strstr(heard, "Access-Control-"));
+    }
+    assert_null(record_queue_first(&delivered));
+    int client = connect_client();
+    say(client, POST "Origin: http://a\r\n\r\n");
+    take_request();
+    close(client);
+}
+
+static void an_origin_may_be_let_in(void **state) {
+    options.allow_origin = "http://b";
+    reopen();
+    int client = connect_client();
+    say(client, "OPTIONS /x HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n");
+    assert_non_null(strstr(hear(client, "\r\n\r\n"), "HTTP/1.1 204 "));
+    assert_non_null(strstr(heard, "Access-Control-Allow-Methods: "));
+    say(client, POST "Origin: http://b\r\n\r\n");
+    perform(RECORD_RESPOND, take_request(), 200, "{ }");
+    assert_non_null(strstr(hear(client, "{ }"), "\r\nAccess-Control-Allow-Origin: http://b\r\n"));
+    close(client);
+    assert_non_null(strstr(ask(POST "Origin: http://c\r\n\r\n"), "HTTP/1.1 403 "));
+}
+
+/* ---- clients that hold what others need ---- */
+
+static void nothing_is_kept_of_an_unwanted_body(void **state) {
+    static char text[60001];
+    memset(text, 'a', sizeof text - 1);
+    admission = ADMISSION_NO_BODY;
+    int client = connect_client();
+    say(client, POST "Expect: 100-continue\r\nContent-Length: 99999\r\n\r\n");
+    assert_int_equal(first_request()->body_left, 1); /* though none of it has come */
+    assert_int_equal(first_request()->body_bytes, 0);
+    struct connection_id id = take_request();
+    say_bytes(client, text, 60000);
+    perform(RECORD_RESPOND, id, 401, "{ }");
+    say_bytes(client, text, 39999); /* and it is heard out, so that the answer arrives */
+    assert_non_null(strstr(hear(client, NULL), "HTTP/1.1 401 "));
+    assert_null(strstr(heard, "100 Continue"));
+    assert_non_null(strstr(heard, "Connection: close\r\n"));
+    assert_true(hung_up);
+    close(client);
+    client = connect_client();
+    say(client, POST "Transfer-Encoding: chunked\r\n\r\n");
+    assert_int_equal(first_request()->body_left, 1);
+    perform(RECORD_RESPOND, take_request(), 401, "{ }");
+    hear(client, NULL);
+    close(client);
+    client = connect_client(); /* without a body the connection stays */
+    say(client, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_int_equal(first_request()->body_left, 0);
+    perform(RECORD_RESPOND, take_request(), 401, "{ }");
+    assert_null(strstr(hear(client, "{ }"), "Connection: close"));
+    close(client);
+}
+
+static int send_half_a_body(void) {
+    static char text[50001];
+    memset(text, 'a', sizeof text - 1);
+    int client = connect_client();
+    say(client, POST "Content-Length: 100000\r\n\r\n");
+    say_bytes(client, text, 50000);
+    return client;
+}
+
+static void expect_body(int client, uint32_t bytes) {
+    assert_int_equal(first_request()->body_bytes, bytes);
+    perform(RECORD_RESPOND, take_request(), 200, "{ }");
+    assert_non_null(strstr(hear(client, "{ }"), "HTTP/1.1 200 "));
+}
+
+/* Small ones find room at once; a large one as soon as one of those has stood still for a second.
+ */
+static void half_sent_bodies_stop_nobody(void **state) {
+    enum { HALVES = 6 }; /* 300,000 bytes: all there is */
+    static char text[100001];
+    memset(text, 'a', sizeof text - 1);
+    int halves[HALVES];
+    for (int i = 0; i < HALVES; i++)
+        halves[i] = send_half_a_body();
+    pump(50);
+    int client = connect_client();
+    say(client, POST "Content-Length: 5\r\n\r\nhello");
+    expect_body(client, 5);
+    close(client);
+    pump(1100);
+    client = connect_client();
+    say(client, POST "Content-Length: 100000\r\n\r\n");
+    say_bytes(client, text, 100000);
+    expect_body(client, 100000);
+    close(client);
+    int refused = 0;
+    for (int i = 0; i < HALVES; i++)
+        refused += strstr(hear_for(halves[i], 50, "}}"), "HTTP/1.1 ") != NULL;
+    assert_true(refused > 0 && refused < HALVES); /* no more than were in the way */
+    for (int i = 0; i < HALVES; i++)
+        close(halves[i]);
+}
+
+#define PACE_MS 1000
+
+/* A body that takes longer than PACE_MS, but never stands still for that long: true if so. */
+static bool sends_slowly(void) {
+    static char text[6000];
+    int client = connect_client();
+    int64_t longest_ms = 0;
+    say(client, POST "Content-Length: 96000\r\n\r\n");
+    for (int i = 0; i < 16; i++) {
+        int64_t began_ms = now_ms();
+        send(client, text, sizeof text, MSG_NOSIGNAL);
+        pump(PACE_MS / 10);
+        if (now_ms() - began_ms > longest_ms) longest_ms = now_ms() - began_ms;
+    }
+    close(client);
+    return longest_ms < PACE_MS / 2;
+}
+
+static void a_body_that_stands_still_ends(void **state) {
+    options.pace_ms_max = PACE_MS;
+    reopen();
+    int client = send_half_a_body();
+    assert_non_null(strstr(hear(client, "}}"), "HTTP/1.1 408 "));
+    close(client);
+    while (!sends_slowly()) /* a pause of this machine was in it */
+        record_queue_clear(&delivered);
+    assert_int_equal(first_request()->body_bytes, 96000);
+}
+
+static void idle_connections_make_way(void **state) {
+    int clients[40];
+    for (int i = 0; i < 39; i++)
+        clients[i] = connect_client();
+    say(clients[0], POST "\r\n"); /* the oldest, but at work */
+    struct connection_id id = take_request();
+    pump(1100);
+    for (int round = 0; round < 3; round++) {
+        clients[39] = connect_client();
+        say(clients[39], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_non_null(strstr(hear(clients[39], "page"), "200 OK"));
+        close(clients[39]);
+        pump(10);
+        clients[39] = connect_client();
+        pump(10);
+        close(clients[39]);
+    }
+    perform(RECORD_RESPOND, id, 200, "{ }");
+    assert_non_null(strstr(hear(clients[0], "{ }"), "HTTP/1.1 200 "));
+    int gone = 0;
+    for (int i = 1; i < 39; i++) {
+        hear_for(clients[i], 2, NULL);
+        gone += hung_up;
+    }
+    assert_true(gone > 0 && gone < 8);
+    for (int i = 0; i < 39; i++)
+        close(clients[i]);
+}
+
+static void one_address_holds_so_many_idle_ones(void **state) {
+    int clients[12];
+    options.connections_per_network = 4;
+    reopen();
+    for (int i = 0; i < 10; i++)
+        clients[i] = connect_client();
+    say(clients[0], POST "\r\n");
+    struct connection_id id = take_request();
+    pump(1100);
+    clients[10] = connect_client();
+    say(clients[10], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_non_null(strstr(hear(clients[10], "page"), "200 OK"));
+    int left = 0;
+    for (int i = 1; i < 10; i++) {
+        hear_for(clients[i], 5, NULL);
+        left += !hung_up;
+    }
+    assert_int_equal(left, 3); /* and the one that came */
+    perform(RECORD_RESPOND, id, 200, "{ }");
+    assert_non_null(strstr(hear(clients[0], "{ }"), "HTTP/1.1 200 "));
+    for (int i = 0; i < 11; i++)
+        close(clients[i]);
 }
 
 static void asks_for_bodies_that_wait_for_it(void **state) {
@@ -428,9 +683,12 @@ static void is_busy_when_the_gateway_is(void **state) {
 
 static void waits_with_clients_beyond_its_limit(void **state) {
     int clients[50];
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 50; i++) {
         clients[i] = connect_client();
-    pump(50);
+        if (i < 40) say(clients[i], POST "\r\n"); /* at work: nobody has to leave */
+        if (i < 40) take_request();
+    }
+    pump(1200);
     say(clients[49], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_string_equal(hear_for(clients[49], 50, "page"), "");
     for (int i = 0; i < 20; i++)
@@ -440,18 +698,64 @@ static void waits_with_clients_beyond_its_limit(void **state) {
         close(clients[i]);
 }
 
+/* The files that are open now, and `more`. */
+static struct rlimit allow_files(rlim_t more) {
+    struct rlimit before, limit;
+    int lowest = dup(0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = (struct rlimit){(rlim_t)lowest + more, before.rlim_max};
+    close(lowest);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return before;
+}
+
+static size_t count_lines(FILE *said, const char *what) {
+    char line[512];
+    size_t count = 0;
+    rewind(said);
+    while (fgets(line, sizeof line, said))
+        count += strstr(line, what) != NULL;
+    return count;
+}
+
+/* Who cannot be taken waits, for one line and without turning the processor; later they are. */
+static void waits_with_clients_while_files_are_short(void **state) {
+    int clients[6], own_errors = dup(STDERR_FILENO);
+    FILE *said = tmpfile();
+    for (int i = 0; i < 6; i++)
+        clients[i] = connect_client();
+    struct rlimit before = allow_files(2);
+    dup2(fileno(said), STDERR_FILENO);
+    clock_t began = clock();
+    pump(1000);
+    clock_t used = clock() - began;
+    dup2(own_errors, STDERR_FILENO);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    close(own_errors);
+    assert_int_equal(count_lines(said, ""), 1);
+    assert_int_equal(count_lines(said, "Too many open files"), 1);
+    assert_true(used < CLOCKS_PER_SEC / 2);
+    fclose(said);
+    for (int i = 0; i < 6; i++) {
+        say(clients[i], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_non_null(strstr(hear(clients[i], "<p>page"), "200 OK"));
+        close(clients[i]);
+    }
+}
+
 static void says_why_an_address_is_wrong(void **state) {
-    struct http_server_options options;
     struct http_server *other;
-    http_server_defaults(&options);
-    options.deliver = deliver;
+    options.port = 8000;
     options.host = "192.0.2.1"; /* reserved for documentation: never an address of this machine */
     assert_int_equal(http_server_open(&options, base, &other, &error), STATUS_IO);
     assert_non_null(strstr(error.text, "192.0.2.1 port 8000"));
     options.host = "127.0.0.1";
     options.port = (uint32_t)atoi(strrchr(http_server_url(server), ':') + 1);
     assert_int_equal(http_server_open(&options, base, &other, &error), STATUS_IO);
-    assert_non_null(strstr(error.text, "--port"));
+    assert_non_null(strstr(error.text, "--host and --port"));
+    options.listener = HTTP_ADMIN;
+    assert_int_equal(http_server_open(&options, base, &other, &error), STATUS_IO);
+    assert_non_null(strstr(error.text, "--admin-host and --admin-port"));
 }
 
 int main(void) {
@@ -468,9 +772,18 @@ int main(void) {
         CASE(bounds_the_memory_of_all_bodies),
         cmocka_unit_test_setup_teardown(closes_slow_senders, open_hasty_server, close_server),
         CASE(serves_its_pages),
+        CASE(wrong_methods_are_told_the_right_ones),
+        CASE(requests_of_other_sites_are_refused),
+        CASE(an_origin_may_be_let_in),
+        CASE(nothing_is_kept_of_an_unwanted_body),
+        CASE(half_sent_bodies_stop_nobody),
+        CASE(a_body_that_stands_still_ends),
+        CASE(idle_connections_make_way),
+        CASE(one_address_holds_so_many_idle_ones),
         CASE(asks_for_bodies_that_wait_for_it),
         CASE(is_busy_when_the_gateway_is),
         CASE(waits_with_clients_beyond_its_limit),
+        CASE(waits_with_clients_while_files_are_short),
         CASE(says_why_an_address_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * Protects what a checkpoint directory says about text: sampling defaults, stop tokens, and which
  * files may be missing or wrong.
  */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,16 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/check.h"
-#include "host/process/file.h"
+#include "base/file.h"
 #include "host/process/model_text.h"
 
 static char directory[64];
-static const struct shape shape = {.bos_token = 5, .eos_tokens = {9, 8}, .eos_token_count = 2};
+static const struct shape shape = {
+    .vocab = 100, .bos_token = 5, .eos_tokens = {9, 8}, .eos_token_count = 2};
 static struct model_text text;
 static struct error error;
 
@@ -117,6 +120,10 @@ static void wrong_values_are_named(void **state) {
         {"{\"eos_token_id\": \"1\"}", "eos_token_id"},
         {"{\"eos_token_id\": [1, -2]}", "eos_token_id"},
         {"{\"eos_token_id\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", "eos_token_id"},
+        {"{\"eos_token_id\": 100}", "\"eos_token_id\" must be a token id from 0 to 99"},
+        {"{\"eos_token_id\": [1, 100]}", "\"eos_token_id\" must be a token id from 0 to 99"},
+        {"{\"bos_token_id\": 100}", "\"bos_token_id\" must be a token id from 0 to 99"},
+        {"{\"bos_token_id\": \"<s>\"}", "bos_token_id"},
         {"[]", "expected an object"},
         {"{", "generation_config.json"},
     };
@@ -133,6 +140,38 @@ static void a_broken_tokenizer_is_not_passed_over(void **state) {
     assert_non_null(strstr(error.text, "tokenizer.json"));
 }
 
+/* The files beside config.json; nobody writes to any FIFO here. */
+static void no_fifo_is_waited_for(void **state) {
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
+                                        "generation_config.json"};
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        assert_int_equal(mkfifo(path, 0600), 0);
+        assert_int_equal(model_text_open(directory, &shape, &text, &error), STATUS_INVALID);
+        assert_non_null(strstr(error.text, names[i]));
+        assert_non_null(strstr(error.text, "expected a regular file, found a FIFO"));
+        unlink(path);
+    }
+}
+
+/* Each prompt would begin with no token at all. */
+static void a_bos_that_is_no_token_is_refused(void **state) {
+    const char *source = getenv("FATHOM_SOURCE");
+    char path[512], link[128], whole[PATH_MAX];
+    struct shape none = {.vocab = 4096, .bos_token = UINT32_MAX};
+    snprintf(path, sizeof path, "%s/models/tiny-r1/tokenizer.json", source ? source : ".");
+    snprintf(link, sizeof link, "%s/tokenizer.json", directory);
+    assert_non_null(realpath(path, whole));
+    assert_int_equal(symlink(whole, link), 0);
+    write_file("tokenizer_config.json", "{\"add_bos_token\": true}");
+    assert_int_equal(model_text_open(directory, &none, &text, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "tokenizer_config.json: add_bos_token"));
+    none.bos_token = 7;
+    assert_int_equal(model_text_open(directory, &none, &text, &error), STATUS_OK);
+    assert_int_equal(text.bos_token, 7);
+}
+
 static void an_unknown_template_is_refused(void **state) {
     write_file("tokenizer_config.json", "{\"chat_template\": \"{{ messages }}\"}");
     assert_int_equal(model_text_open(directory, &shape, &text, &error), STATUS_UNSUPPORTED);
@@ -142,9 +181,14 @@ static void an_unknown_template_is_refused(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_directory, remove_directory)
     const struct CMUnitTest tests[] = {
-        CASE(an_empty_directory_leaves_token_ids),   CASE(a_tokenizer_opens_alone),
-        CASE(generation_config_sets_the_defaults),   CASE(wrong_values_are_named),
-        CASE(a_broken_tokenizer_is_not_passed_over), CASE(an_unknown_template_is_refused),
+        CASE(an_empty_directory_leaves_token_ids),
+        CASE(a_tokenizer_opens_alone),
+        CASE(generation_config_sets_the_defaults),
+        CASE(wrong_values_are_named),
+        CASE(a_broken_tokenizer_is_not_passed_over),
+        CASE(an_unknown_template_is_refused),
+        CASE(no_fifo_is_waited_for),
+        CASE(a_bos_that_is_no_token_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,15 +16,7 @@
 #define SECOND INT64_C(1000000000)
 #define PATIENCE (120 * SECOND)
 
-/* UCX comes without instrumentation. What is silenced is its own code alone, and what it does
- * with its locks when the process forks and ends. */
-#if defined(__SANITIZE_THREAD__)
-const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void) {
-    return "called_from_lib:libucp.so\ncalled_from_lib:libuct.so\ncalled_from_lib:libucs.so\n"
-           "called_from_lib:libucm.so\nmutex:_dl_call_fini\nmutex:__run_prefork_handlers\n";
-}
-#endif
+/* UCX keeps what it has until the process ends. */
 #if defined(__SANITIZE_ADDRESS__)
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) {

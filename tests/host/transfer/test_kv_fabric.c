@@ -281,8 +281,6 @@ static void one_rank_needs_no_wire(void **state) {
     close_unit(&unit);
 }
 
-#if !defined(__SANITIZE_THREAD__) /* libzmq's own threads are more than TSan can follow */
-
 static void ranks_share_what_is_on_disk(void **state) {
     (void)state;
     struct unit unit;
@@ -391,18 +389,14 @@ static void a_rank_that_goes_is_told_of(void **state) {
     close_unit(&unit);
 }
 
-#endif
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_needs_no_wire),
-#if !defined(__SANITIZE_THREAD__)
         cmocka_unit_test(ranks_share_what_is_on_disk),
         cmocka_unit_test(what_is_in_memory_is_the_ranks_own),
         cmocka_unit_test(one_ranks_disk_fails_alone),
         cmocka_unit_test(an_engine_waits_and_the_load_is_heard_first),
         cmocka_unit_test(a_rank_that_goes_is_told_of),
-#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,10 @@
  * none; a peer that ends is lost once and comes back as another; what is not a record, or not the
  * peer's to send, costs it its connection; keys let in whom they name and nobody else.
  */
+#include <arpa/inet.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -132,6 +137,53 @@ static void records_go_both_ways(void **state) {
         assert_int_equal(wire_send(gateway.wire, gateway.peer, &record.record), STATUS_GONE);
         wire_close(gateway.wire);
     }
+}
+
+/* Strangers take all the files there may be: one line, no turning processor, and units that come
+ * when they have gone are let in. */
+static void files_that_run_out_are_waited_for(void **state) {
+    char line[512];
+    int strangers[64], own_errors = dup(STDERR_FILENO), lowest;
+    size_t lines = 0;
+    struct side gateway = {.next = 0}, unit = {.next = 0};
+    open_side(&gateway, "tcp://127.0.0.1:*", true, NULL);
+    const char *listens = wire_address(gateway.wire);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)atoi(strrchr(listens, ':') + 1)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    for (int i = 0; i < 64; i++) {
+        strangers[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_true(strangers[i] >= 0);
+    }
+    FILE *said = tmpfile();
+    struct rlimit before, limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    lowest = dup(0);
+    close(lowest);
+    limit = (struct rlimit){(rlim_t)lowest + 4, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    dup2(fileno(said), STDERR_FILENO);
+    for (int i = 0; i < 64; i++) /* who comes while it does not listen is refused */
+        if (connect(strangers[i], (struct sockaddr *)&address, sizeof address)) turn();
+    clock_t began = clock();
+    for (int i = 0; i < 100; i++)
+        turn();
+    clock_t used = clock() - began;
+    dup2(own_errors, STDERR_FILENO);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (rewind(said); fgets(line, sizeof line, said); lines++)
+        assert_non_null(strstr(line, "Too many open files"));
+    assert_int_equal(lines, 1);
+    assert_true(used < CLOCKS_PER_SEC / 2);
+    fclose(said);
+    for (int i = 0; i < 64; i++)
+        close(strangers[i]);
+    close(own_errors);
+    open_side(&unit, listens, false, NULL);
+    wait_for(&gateway.joins, 1);
+    wait_for(&unit.joins, 1);
+    wire_close(unit.wire);
+    wire_close(gateway.wire);
 }
 
 static void a_side_that_holds_makes_the_other_wait(void **state) {
@@ -373,6 +425,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_go_both_ways),
+        cmocka_unit_test(files_that_run_out_are_waited_for),
         cmocka_unit_test(a_side_that_holds_makes_the_other_wait),
         cmocka_unit_test(a_unit_comes_back_to_another_gateway),
         cmocka_unit_test(what_is_no_record_costs_the_connection),

@@ -87,6 +87,52 @@ static void a_key_is_needed(void **state) {
     close_empty(world);
 }
 
+static enum admission admission(const struct world *world, enum http_listener listener,
+                                enum http_method method, const char *path, const char *key) {
+    size_t path_bytes = strlen(path), key_bytes = key ? strlen(key) : 0;
+    size_t key_at = record_tail(record_tail(sizeof(struct record_client_request)) + path_bytes);
+    struct record_client_request *head = make(RECORD_CLIENT_REQUEST, key_at + key_bytes);
+    head->method = method;
+    head->listener = listener;
+    head->path_bytes = (uint32_t)path_bytes;
+    head->authorization_bytes = (uint32_t)key_bytes;
+    memcpy(record_tail_at(head, sizeof *head), path, path_bytes);
+    if (key) memcpy((char *)head + key_at, key, key_bytes);
+    return gateway_admit(world->gateway, head);
+}
+
+/* The head decides whether anything is kept of the body. */
+static void a_body_is_wanted_of_whom_has_a_key(void **state) {
+    (void)state;
+    const char *good = "Bearer key-a", *operators = "Bearer key-r", *bad = "Bearer no";
+    struct world *world = open_with_accounts();
+    assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_POST, COMPLETIONS, good), ADMISSION_KNOWN);
+    assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_POST, COMPLETIONS, bad), ADMISSION_NO_BODY);
+    assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_POST, COMPLETIONS, NULL),
+                     ADMISSION_NO_BODY);
+    assert_int_equal(admission(world, HTTP_ADMIN, HTTP_POST, COMPLETIONS, good), ADMISSION_NO_BODY);
+    assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_POST, "/v1/x", good), ADMISSION_NO_BODY);
+    assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_GET, "/v1/models", good),
+                     ADMISSION_NO_BODY);
+    assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_POST, "/health", NULL), ADMISSION_NO_BODY);
+    assert_int_equal(admission(world, HTTP_ADMIN, HTTP_POST, "/debug/fleet/drain", good),
+                     ADMISSION_NO_BODY);
+    assert_int_equal(admission(world, HTTP_ADMIN, HTTP_POST, "/debug/fleet/drain", operators),
+                     ADMISSION_KNOWN);
+    assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_POST, "/debug/fleet/drain", operators),
+                     ADMISSION_NO_BODY);
+    world->body_left = true; /* its key came with a SIGHUP, between its head and now */
+    world->authorization = good;
+    uint32_t client = world_post(world, COMPLETIONS, "");
+    world_settle(world);
+    assert_refused(world, client, 401, "invalid_api_key");
+    close_empty(world);
+    world = open_with(1, (struct gateway_options){0});
+    assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_POST, COMPLETIONS, bad),
+                     ADMISSION_STRANGER);
+    close_empty(world);
+}
+
 static void without_accounts_keys_are_not_looked_at(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){0});
@@ -236,6 +282,7 @@ static void any_number_of_changes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_is_needed),
+        cmocka_unit_test(a_body_is_wanted_of_whom_has_a_key),
         cmocka_unit_test(without_accounts_keys_are_not_looked_at),
         cmocka_unit_test(the_account_makes_the_tenant),
         cmocka_unit_test(a_request_keeps_its_tenant),

@@ -235,6 +235,29 @@ static void no_request_loses_units_for_ever(void **state) {
     close_empty(world);
 }
 
+static double metric_of(struct world *world, const char *name) {
+    uint32_t client = world_get(world, "/metrics");
+    world_settle(world);
+    const char *at = strstr(world->clients[client].data, name);
+    if (!at) fail_msg("no %s", name);
+    return strtod(at + strlen(name), NULL);
+}
+
+static void join_ranks(struct world *world, uint32_t unit, uint32_t ranks) {
+    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(ranks));
+    hello->vocab_count = 500;
+    hello->context_tokens_max = 2048;
+    hello->page_count = 100 * ranks;
+    hello->page_tokens = KV_BLOCK_TOKENS;
+    hello->requests_max = 40 * ranks;
+    hello->rank_count = ranks;
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        hello_ranks(hello)[rank] = (struct unit_rank){.page_count = 100, .requests_max = 40};
+    strcpy(hello->numerics_id, "test.v1");
+    world_join(world, unit);
+    tell(world, unit, hello);
+}
+
 /* ---- who serves ------------------------------------------------------------------------------ */
 
 static void a_draining_unit_finishes_what_it_has(void **state) {
@@ -275,6 +298,158 @@ static void a_draining_unit_finishes_what_it_has(void **state) {
     world_settle(world);
     for (uint32_t unit = 1; unit <= 8; unit++)
         lose(world, unit);
+    close_empty(world);
+}
+
+static uint32_t drain(struct world *world, const char *wish, uint32_t status) {
+    uint32_t client = world_post(world, "/debug/fleet/drain", wish);
+    world_settle(world);
+    assert_int_equal(world->clients[client].http_status, status);
+    return client;
+}
+
+static void a_drained_unit_comes_back(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    static const char back[] = "{\"unit\":1,\"back\":true}";
+    for (int i = 0; i < 2; i++) /* twice is as good as once, both ways */
+        drain(world, "{\"unit\":1,\"back\":false}", 200);
+    assert_int_equal(world->last_drain.back, 0);
+    uint32_t client = ask(world, ""), before = world->submits;
+    assert_int_equal(before, 0);
+    for (int i = 0; i < 2; i++) {
+        uint32_t answer = drain(world, back, 200);
+        assert_string_equal(world->clients[answer].data, "{\"unit\":1,\"state\":\"serving\"}");
+    }
+    assert_int_equal(world->drains, 4);
+    assert_true(world->last_drain.back == 1 && world->last_drain.one_rank == 0);
+    assert_int_equal(world->submits, 1); /* who waited goes there */
+    struct request_id running = world->last_submit->request;
+    tell_finished(world, 1, running, FINISH_REFUSED_DRAINING, 0); /* it drained by itself */
+    drain(world, back, 200);
+    world->now_ns += 2 * SECOND; /* a unit that refused is not asked at once */
+    world_settle(world);
+    assert_int_equal(world->submits, 2);
+    tell_tokens(world, 1, world->last_submit->request, 0, ids, 6);
+    tell_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    lose(world, 1);
+    close_empty(world);
+}
+
+/* Nothing is carried out of an order that is not understood as a whole. */
+static void orders_with_strange_members_change_nothing(void **state) {
+    (void)state;
+    struct world *world = open_with(0, (struct gateway_options){0});
+    join_ranks(world, 1, 4);
+    static const char *const wishes[][3] = {
+        {"drain", "{\"unit\":1,\"bakc\":true}", "bakc"},
+        {"drain", "{\"unit\":1,\"back\":1}", "back"},
+        {"drain", "{\"unit\":1,\"back\":\"true\"}", "back"},
+        {"drain", "{\"unit\":1,\"back\":null}", "back"},
+        {"drain", "{\"unit\":1,\"rank\":1.5}", "rank"},
+        {"drain", "{\"unit\":1,\"rank\":-1,\"back\":true}", "rank"},
+        {"drain", "{\"unit\":1,\"rank\":null}", "rank"},
+        {"drain", "{\"unit\":1,\"role\":\"both\"}", "role"},
+        {"drain", "{\"unit\":1,\"unit\":1}", "unit"},
+        {"drain", "{\"unit\":1,\"back\":true,\"back\":false}", "unit"},
+        {"drain", "{\"unit\":1,\"\":0}", "\\\"\\\""},
+        {"drain", "[1]", "unit"},
+        {"role", "{\"unit\":1,\"role\":\"both\",\"rank\":0}", "rank"},
+        {"role", "{\"unit\":1,\"role\":\"both\",\"back\":true}", "back"},
+        {"role", "{\"unit\":1,\"role\":[\"both\"]}", "role"},
+        {"role", "{\"unit\":1}", "role"},
+    };
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/debug/fleet/%s", wishes[i][0]);
+        uint32_t client = world_post(world, path, wishes[i][1]);
+        world_settle(world);
+        assert_int_equal(world->clients[client].http_status, 400);
+        assert_non_null(strstr(world->clients[client].data, wishes[i][2]));
+    }
+    assert_true(world->drains == 0 && world->roles == 0);
+    assert_true(metric_of(world, "fathom_units{state=\"serving\"} ") == 1);
+    close_empty(world);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void nobody_waits_for_units_of_a_gateway_that_ends(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t runs = ask(world, "");
+    struct request_id running = world->last_submit->request;
+    drain(world, "{\"unit\":1}", 200);
+    uint32_t whole = ask(world, ",\"n\":2"), stream = ask(world, ",\"stream\":true");
+    world_drain(world);
+    world_settle(world);
+    assert_refused(world, whole, 503, "draining");
+    assert_refused(world, stream, 503, "draining");
+    assert_false(world->clients[runs].ended); /* its unit finishes it */
+    tell_tokens(world, 1, running, 0, ids, 6);
+    tell_finished(world, 1, running, FINISH_LENGTH, 6);
+    assert_ids(world, runs, ids, 6);
+    lose(world, 1);
+    close_empty(world);
+    world = open_empty((struct gateway_options){0}); /* there never was a unit */
+    whole = ask(world, "");
+    world_drain(world);
+    world_settle(world);
+    assert_refused(world, whole, 503, "draining");
+    close_empty(world);
+}
+
+/* Its unit is lost meanwhile, and no other is going to come. */
+static void a_lost_unit_s_requests_end_with_the_gateway(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask(world, ",\"stream\":true");
+    tell_tokens(world, 1, world->last_submit->request, 0, ids, 2);
+    world_drain(world);
+    world_settle(world);
+    assert_false(world->clients[client].ended);
+    lose(world, 1);
+    assert_true(world->clients[client].ended);
+    assert_non_null(strstr(world->clients[client].data, "\"code\":\"draining\""));
+    close_empty(world);
+}
+
+static void what_outlasts_the_drain_is_ended(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){.drain_ns = 30 * SECOND});
+    const struct machine *machine = &world->gateway_machine;
+    uint32_t quick = ask(world, ",\"stream\":true");
+    struct request_id first = world->last_submit->request;
+    uint32_t stream = ask(world, ",\"stream\":true");
+    struct request_id second = world->last_submit->request;
+    uint32_t whole = ask(world, ",\"n\":2");
+    struct request_id last = world->last_submit->request;
+    tell_tokens(world, 1, second, 0, ids, 2);
+    world->now_ns = SECOND;
+    world_drain(world);
+    world_settle(world);
+    world->now_ns += 10 * SECOND;
+    tell_tokens(world, 1, first, 0, ids, 6);
+    tell_finished(world, 1, first, FINISH_LENGTH, 6);
+    assert_non_null(strstr(world->clients[quick].data, "\"finish_reason\":\"length\""));
+    while (machine->next_wake_ns(machine->self) < 31 * SECOND) { /* keep-alives */
+        world->now_ns = machine->next_wake_ns(machine->self);
+        world_settle(world);
+    }
+    assert_true(machine->next_wake_ns(machine->self) == 31 * SECOND);
+    assert_int_equal(world->cancels, 0);
+    world->now_ns = 31 * SECOND;
+    world_settle(world);
+    assert_int_equal(world->cancels, 3);
+    assert_true(machine->next_wake_ns(machine->self) > world->now_ns); /* once */
+    tell_finished(world, 1, second, FINISH_CANCELLED, 2);
+    assert_non_null(strstr(world->clients[stream].data, "\"code\":\"draining\""));
+    tell_finished(world, 1, last, FINISH_CANCELLED, 0);
+    last.low--;
+    tell_finished(world, 1, last, FINISH_CANCELLED, 0);
+    assert_refused(world, whole, 503, "draining");
+    lose(world, 1);
     close_empty(world);
 }
 
@@ -407,14 +582,6 @@ static void prompts_go_where_they_began(void **state) {
     }
 }
 
-static double metric_of(struct world *world, const char *name) {
-    uint32_t client = world_get(world, "/metrics");
-    world_settle(world);
-    const char *at = strstr(world->clients[client].data, name);
-    if (!at) fail_msg("no %s", name);
-    return strtod(at + strlen(name), NULL);
-}
-
 static void the_fleet_is_told(void **state) {
     (void)state;
     struct world *world = open_with(2, (struct gateway_options){0});
@@ -432,7 +599,7 @@ static void the_fleet_is_told(void **state) {
                 value == 15);
     assert_true(metric_of(world, "\nfathom_requests_running ") == 7);
     assert_true(metric_of(world, "\nfathom_kv_pages{state=\"held\"} ") == 21);
-    assert_true(metric_of(world, "\nfathom_kv_pages_total ") == 200);
+    assert_true(metric_of(world, "\nfathom_kv_pages_capacity ") == 200);
     assert_true(metric_of(world, "\nfathom_kv_loads_in_step_total{end=\"whole\"} ") == 300);
     assert_true(metric_of(world, "\nfathom_kv_loads_in_step_total{end=\"lost\"} ") == 21);
     assert_true(metric_of(world, "\nfathom_units{state=\"serving\"} ") == 2);
@@ -447,21 +614,6 @@ static void the_fleet_is_told(void **state) {
     assert_true(metric_of(world, "\nfathom_requests_resumed_total ") == 2);
     tell_finished(world, 3, world->last_submit->request, FINISH_LENGTH, 0);
     close_empty(world);
-}
-
-static void join_ranks(struct world *world, uint32_t unit, uint32_t ranks) {
-    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(ranks));
-    hello->vocab_count = 500;
-    hello->context_tokens_max = 2048;
-    hello->page_count = 100 * ranks;
-    hello->page_tokens = KV_BLOCK_TOKENS;
-    hello->requests_max = 40 * ranks;
-    hello->rank_count = ranks;
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        hello_ranks(hello)[rank] = (struct unit_rank){.page_count = 100, .requests_max = 40};
-    strcpy(hello->numerics_id, "test.v1");
-    world_join(world, unit);
-    tell(world, unit, hello);
 }
 
 /* One rank of a unit: refused where the others cannot cover, with what would do; else passed on. */
@@ -523,6 +675,11 @@ int main(void) {
         cmocka_unit_test(failures_and_refusals_are_counted_apart),
         cmocka_unit_test(no_request_loses_units_for_ever),
         cmocka_unit_test(a_draining_unit_finishes_what_it_has),
+        cmocka_unit_test(a_drained_unit_comes_back),
+        cmocka_unit_test(orders_with_strange_members_change_nothing),
+        cmocka_unit_test(nobody_waits_for_units_of_a_gateway_that_ends),
+        cmocka_unit_test(a_lost_unit_s_requests_end_with_the_gateway),
+        cmocka_unit_test(what_outlasts_the_drain_is_ended),
         cmocka_unit_test(another_model_is_refused),
         cmocka_unit_test(units_that_lie_are_put_out),
         cmocka_unit_test(the_table_is_bounded),

@@ -172,10 +172,13 @@ uint32_t world_request(struct world *world, enum http_method method, const char 
     record->random[1] = 77;
     record->unix_time = 1700000001;
     record->method = method;
+    bool for_operators = !strncmp(path, "/metrics", 8) || !strncmp(path, "/debug", 6);
+    record->listener = for_operators != world->swapped ? HTTP_ADMIN : HTTP_PUBLIC;
     record->path_bytes = (uint32_t)path_bytes;
     record->body_bytes = (uint32_t)body_bytes;
     record->authorization_bytes = (uint32_t)key_bytes;
     record->wants_receipt = world->wants_receipts;
+    record->body_left = world->body_left;
     memcpy((char *)record + path_at, path, path_bytes);
     if (key_bytes) memcpy((char *)record + key_at, world->authorization, key_bytes);
     if (body_bytes) memcpy((char *)record + body_at, body, body_bytes);
@@ -225,6 +228,7 @@ static void say_to_client(struct world *world, const struct record *record) {
         client->http_status = respond->http_status;
         client->content_type = respond->content_type;
         client->retry_after_seconds = respond->retry_after_seconds;
+        client->allow = respond->allow;
         hear(client, record, sizeof *respond, respond->body_bytes);
         if (respond->receipt_bytes)
             client->receipt =
@@ -319,6 +323,7 @@ static void carry_one(struct world *world, const struct record *record) {
         break;
     case RECORD_DRAIN:
         world->drains++;
+        world->last_drain = *(const struct record_drain *)record;
         if (world->unit) enqueue(&world->to_unit, record);
         break;
     case RECORD_ROLE:
@@ -457,11 +462,17 @@ bool world_tokenize(struct world *world) {
     struct arena arena;
     arena_over(&arena, memory, bytes);
     struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, text.count);
-    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, text, asked->parse_special, ids,
-                                      text.count + 1, &count),
-                     STATUS_OK);
+    enum status status = tokenizer_encode_within(
+        world->tokenizer, scratch, text,
+        (struct plain_text){tokenize_plain(asked), asked->plain_count}, ids,
+        asked->tokens_max < text.count ? asked->tokens_max : text.count, &count);
+    assert_true(status == STATUS_OK || status == STATUS_FULL);
+    uint32_t too_many = status ? (uint32_t)count : 0;
+    if (status) count = 0;
     struct record_tokenized *done = make(RECORD_TOKENIZED, sizeof *done + count * sizeof *ids);
     done->request = asked->request;
+    done->too_many = too_many;
+    world->last_tokenized = asked->request;
     done->token_count = (uint32_t)count;
     memcpy(record_tail_at(done, sizeof *done), ids, count * sizeof *ids);
     world_tell_gateway(world, done);

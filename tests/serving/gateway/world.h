@@ -13,7 +13,7 @@ enum { WORLD_CLIENTS_MAX = 600 };
 
 struct client {
     bool begun, ended, gone; /* gone: it closed the connection and may hear nothing more */
-    uint32_t http_status, content_type, retry_after_seconds;
+    uint32_t http_status, content_type, retry_after_seconds, allow;
     uint64_t asked_at_ns;
     char *data; /* body, or the stream's bytes so far; terminated */
     size_t count;
@@ -36,15 +36,19 @@ struct world {
     struct parcel *to_tokenize;
     uint32_t submits, cancels, drains, continues, roles; /* seen so far */
     uint32_t last_role;                                  /* enum unit_role */
+    struct record_drain last_drain;
     uint32_t cancelled_at; /* a bit for each unit that was told a CANCEL; tests may clear it */
     struct record_continue last_continue;
     uint32_t last_continued;  /* its first token */
     struct unit_id speaker;   /* the unit that speaks when a unit speaks; at first unit 1 */
     struct unit_id last_unit; /* the unit that was spoken to last */
+    struct request_id last_tokenized;
     uint32_t fulls;           /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
     bool wants_receipts;               /* requests have the header that asks for them */
     const char *authorization;         /* ... this header; NULL: none */
+    bool body_left;                    /* ... a body that was not read */
+    bool swapped; /* operators' paths are asked for on the public listener, others on theirs */
     int64_t now_ns;
     void *memories[8];
     uint32_t memory_count;

@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/tree.h"
-#include "host/process/file.h"
 #include "serving/text/tokenizer.h"
 
 #include "../../keep.h"

@@ -37,17 +37,64 @@ static struct chat_message *messages_of(const struct tree *list) {
     return messages;
 }
 
+/* What is left of a rendering without its contents is the rendering of messages that say nothing,
+ * and what is taken out is what they say. */
+static void notes_contents(const struct chat_template *chat_template, struct chat_message *messages,
+                           size_t message_count, bool prompt,
+                           const struct chat_rendering *rendering) {
+    static char left[65536], empty[65536];
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < rendering->content_count; i++) {
+        struct text_span span = rendering->contents[i];
+        assert_true(span.start >= at && span.end > span.start && span.end <= rendering->count);
+        memcpy(left + count, rendering->text + at, span.start - at);
+        count += span.start - at;
+        at = span.end;
+        struct bytes said = {rendering->text + span.start, span.end - span.start};
+        bool found = false;
+        for (size_t k = 0; k < message_count && !found; k++) {
+            const struct chat_message *m = &messages[k];
+            found = m->content.count &&
+                    memmem(m->content.data, m->content.count, said.data, said.count);
+            for (size_t c = 0; c < m->tool_call_count; c++)
+                found |= bytes_equal(said, m->tool_calls[c].type) ||
+                         bytes_equal(said, m->tool_calls[c].name) ||
+                         bytes_equal(said, m->tool_calls[c].arguments);
+        }
+        assert_true(found);
+    }
+    memcpy(left + count, rendering->text + at, rendering->count - at);
+    count += rendering->count - at;
+    for (size_t k = 0; k < message_count; k++) {
+        messages[k].content.count = 0;
+        for (size_t c = 0; c < messages[k].tool_call_count; c++)
+            ((struct chat_tool_call *)(uintptr_t)messages[k].tool_calls)[c] =
+                (struct chat_tool_call){0};
+    }
+    struct chat_rendering without = {.text = empty, .capacity = sizeof empty};
+    assert_int_equal(
+        chat_template_render(chat_template, messages, message_count, prompt, &without, &error),
+        STATUS_OK);
+    assert_int_equal(without.content_count, 0);
+    assert_true(bytes_equal((struct bytes){left, count}, (struct bytes){empty, without.count}));
+}
+
 static struct chat_rendering renders(const struct chat_template *chat_template,
                                      const struct tree *conversation, bool prompt,
                                      struct bytes expected) {
-    struct chat_rendering rendering = {0};
+    static struct text_span contents[256];
+    struct chat_rendering rendering = {.text = text_out,
+                                       .capacity = sizeof text_out,
+                                       .contents = contents,
+                                       .content_capacity = ARRAY_COUNT(contents)};
     struct chat_message *messages = messages_of(conversation);
     assert_int_equal(chat_template_render(chat_template, messages, tree_count(conversation), prompt,
-                                          text_out, sizeof text_out, &rendering, &error),
+                                          &rendering, &error),
                      STATUS_OK);
     if (!bytes_equal((struct bytes){text_out, rendering.count}, expected))
         fail_msg("gives %.*s\nnot   %.*s", (int)rendering.count, text_out, (int)expected.count,
                  expected.data);
+    notes_contents(chat_template, messages, tree_count(conversation), prompt, &rendering);
     free(messages);
     return rendering;
 }
@@ -110,21 +157,26 @@ static void test_measures_and_refuses(void **state) {
         {.role = CHAT_USER, .has_content = true, .content = BYTES_LITERAL("hello")},
         {.role = CHAT_TOOL}};
     struct chat_template none = {0};
-    struct chat_rendering rendering = {0};
+    struct text_span content;
+    struct chat_rendering rendering = {.text = text_out, .contents = &content};
     for (size_t room = 0; room < 60; room++) {
         memset(text_out, '#', 64);
-        enum status status =
-            chat_template_render(&v3, messages, 1, true, text_out, room, &rendering, &error);
+        rendering.capacity = room;
+        rendering.content_capacity = 1;
+        enum status status = chat_template_render(&v3, messages, 1, true, &rendering, &error);
         assert_int_equal(rendering.count, strlen(BOS "<｜User｜>hello<｜Assistant｜>"));
         assert_int_equal(status, room < rendering.count ? STATUS_FULL : STATUS_OK);
         assert_int_equal(text_out[room], '#');
+        rendering.content_capacity = 0;
+        assert_int_equal(chat_template_render(&v3, messages, 1, true, &rendering, &error),
+                         STATUS_FULL);
+        assert_int_equal(rendering.content_count, 1);
     }
-    assert_int_equal(chat_template_render(&v3, messages, 2, true, text_out, 99, &rendering, &error),
+    assert_int_equal(chat_template_render(&v3, messages, 2, true, &rendering, &error),
                      STATUS_INVALID);
     assert_non_null(strstr(error.text, "messages[1]"));
-    assert_int_equal(
-        chat_template_render(&none, messages, 1, true, text_out, 99, &rendering, &error),
-        STATUS_UNSUPPORTED);
+    assert_int_equal(chat_template_render(&none, messages, 1, true, &rendering, &error),
+                     STATUS_UNSUPPORTED);
 }
 
 /* --- recognition --- */
@@ -223,10 +275,9 @@ static void test_knows_and_renders_the_other_releases(void **state) {
             }
             /* an answer of null: here Jinja fails */
             struct chat_message *messages = messages_of(conversation);
-            struct chat_rendering rendering;
+            struct chat_rendering rendering = {.text = text_out, .capacity = sizeof text_out};
             assert_int_equal(chat_template_render(&found, messages, tree_count(conversation),
-                                                  prompt, text_out, sizeof text_out, &rendering,
-                                                  &error),
+                                                  prompt, &rendering, &error),
                              STATUS_INVALID);
             assert_non_null(strstr(error.text, "messages[1] has no content"));
             free(messages);

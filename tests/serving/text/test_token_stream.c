@@ -225,7 +225,8 @@ static void test_does_not_depend_on_the_tokens(void **state) {
         enum token_stream_mode mode = (enum token_stream_mode)(round % TOKEN_STREAM_MODE_COUNT);
         struct gathered expected, got = {.pieces = 0};
         bool stopped = run((struct bytes){text, bytes}, &stops, mode, &expected);
-        assert_int_equal(tokenizer_encode(tiny, scratch, (struct bytes){text, bytes}, round % 5,
+        assert_int_equal(tokenizer_encode(tiny, scratch, (struct bytes){text, bytes},
+                                          round % 5 ? plain_text_nowhere : plain_text_everywhere,
                                           ids, ARRAY_COUNT(ids), &count),
                          STATUS_OK);
         struct token_stream stream;

@@ -15,9 +15,10 @@ static char out[TEST_TEXT_BYTES_MAX];
 
 static size_t encode(struct tokenizer *tokenizer, struct bytes text, bool special) {
     size_t count = 0;
-    assert_int_equal(
-        tokenizer_encode(tokenizer, scratch, text, special, ids, ARRAY_COUNT(ids), &count),
-        STATUS_OK);
+    assert_int_equal(tokenizer_encode(tokenizer, scratch, text,
+                                      special ? plain_text_nowhere : plain_text_everywhere, ids,
+                                      ARRAY_COUNT(ids), &count),
+                     STATUS_OK);
     return count;
 }
 
@@ -86,6 +87,68 @@ static void test_finds_added_tokens(void **state) {
     tokenizer_close(t);
 }
 
+static size_t encode_plain(struct tokenizer *t, struct bytes text, const struct text_span *spans,
+                           size_t span_count) {
+    size_t count = 0;
+    assert_int_equal(tokenizer_encode(t, scratch, text, (struct plain_text){spans, span_count}, ids,
+                                      ARRAY_COUNT(ids), &count),
+                     STATUS_OK);
+    return count;
+}
+
+#define PLAIN(text, start, end, ...)                                                               \
+    do {                                                                                           \
+        const uint32_t expected[] = {__VA_ARGS__};                                                 \
+        const struct text_span span = {start, end};                                                \
+        assert_int_equal(encode_plain(t, BYTES_LITERAL(text), &span, 1), ARRAY_COUNT(expected));   \
+        assert_memory_equal(ids, expected, sizeof expected);                                       \
+    } while (0)
+
+/* A byte of a plain part neither completes a token nor hides one that is there without it. */
+static void test_recognizes_no_added_token_in_plain_parts(void **state) {
+    struct tokenizer *t = small((struct test_parts){
+        .vocab = ",\"xy\":256",
+        .merges = "\"x y\"",
+        .added = "{\"id\":300,\"content\":\"<a>\"},{\"id\":301,\"content\":\"<a><b>\"},"
+                 "{\"id\":302,\"content\":\"[n]\",\"normalized\":true}"});
+    PLAIN("<a><a><a>", 3, 6, 300, '<', 'a', '>', 300);
+    PLAIN("<a>[n]<a>[n]", 3, 9, 300, '[', 'n', ']', '<', 'a', '>', 302);
+    PLAIN("<a><b>", 3, 6, 300, '<', 'b', '>'); /* the shorter one, as if nothing followed */
+    PLAIN("<a>", 0, 1, '<', 'a', '>');
+    PLAIN("<a>", 2, 3, '<', 'a', '>');
+    PLAIN("<a>", 1, 2, '<', 'a', '>');
+    PLAIN("xyxy", 1, 3, 256, 256); /* words are cut and merged as ever */
+    PLAIN("<a>", 0, 1000, '<', 'a', '>');
+    const struct text_span two[2] = {{0, 3}, {3, 6}};
+    assert_int_equal(encode_plain(t, BYTES_LITERAL("<a><a><a>"), two, 2), 7);
+    assert_int_equal(ids[6], 300);
+    size_t count;
+    assert_int_equal(tokenizer_encode(t, scratch, BYTES_LITERAL("a\xFFz"),
+                                      (struct plain_text){two, 2}, ids, 9, &count),
+                     STATUS_INVALID);
+    tokenizer_close(t);
+}
+
+/* Random parts of texts without added tokens: the ids are those of the text. */
+static void test_plain_parts_change_no_other_token(void **state) {
+    static char text[8192];
+    static uint32_t whole[8192];
+    uint64_t random = 8;
+    for (int round = 0; round < 2000; round++) {
+        size_t bytes = test_random_text(&random, test_random(&random) % 90, text);
+        size_t count = encode(tiny, (struct bytes){text, bytes}, true), span_count = 0;
+        struct text_span spans[8];
+        memcpy(whole, ids, count * sizeof *ids);
+        for (uint32_t at = 0; span_count < 8 && at < bytes; span_count++) {
+            uint32_t start = at + (uint32_t)(test_random(&random) % 9);
+            at = start + 1 + (uint32_t)(test_random(&random) % 9);
+            spans[span_count] = (struct text_span){start, at};
+        }
+        assert_int_equal(encode_plain(tiny, (struct bytes){text, bytes}, spans, span_count), count);
+        assert_memory_equal(ids, whole, count * sizeof *ids);
+    }
+}
+
 static void test_repairs_invalid_text(void **state) {
     struct tokenizer *t = small((struct test_parts){0});
     GIVES(t, "a\xE4\xB8z", true, 'a', 0xEF, 0xBF, 0xBD, 'z');
@@ -110,7 +173,8 @@ static void test_says_how_much_room_it_needs(void **state) {
     uint32_t few[4];
     size_t all = encode(tiny, text, true), count = 0, bytes = 0;
     assert_true(all > 4);
-    assert_int_equal(tokenizer_encode(tiny, scratch, text, true, few, 4, &count), STATUS_FULL);
+    assert_int_equal(tokenizer_encode(tiny, scratch, text, plain_text_nowhere, few, 4, &count),
+                     STATUS_FULL);
     assert_int_equal(count, all);
     assert_memory_equal(few, ids, sizeof few);
     assert_int_equal(tokenizer_decode(tiny, ids, all, false, out, 7, &bytes), STATUS_FULL);
@@ -123,13 +187,15 @@ static void test_refuses_more_than_its_scratch(void **state) {
         tokenizer_scratch_create(test_arena(tokenizer_scratch_bytes(100)), 100);
     size_t count = 0;
     memset(out, 'x', 101);
-    assert_int_equal(
-        tokenizer_encode(tiny, tight, (struct bytes){out, 101}, true, ids, 200, &count),
-        STATUS_TOO_LARGE);
-    assert_int_equal(
-        tokenizer_encode(tiny, tight, (struct bytes){out, 100}, true, ids, 200, &count), STATUS_OK);
+    assert_int_equal(tokenizer_encode(tiny, tight, (struct bytes){out, 101}, plain_text_nowhere,
+                                      ids, 200, &count),
+                     STATUS_TOO_LARGE);
+    assert_int_equal(tokenizer_encode(tiny, tight, (struct bytes){out, 100}, plain_text_nowhere,
+                                      ids, 200, &count),
+                     STATUS_OK);
     memset(out, 0xFF, 34); /* 102 bytes once repaired */
-    assert_int_equal(tokenizer_encode(tiny, tight, (struct bytes){out, 34}, true, ids, 200, &count),
+    assert_int_equal(tokenizer_encode(tiny, tight, (struct bytes){out, 34}, plain_text_nowhere, ids,
+                                      200, &count),
                      STATUS_TOO_LARGE);
     assert_null(tokenizer_scratch_create(test_arena(1 << 20), 1 << 20));
 }
@@ -159,6 +225,71 @@ static void test_takes_long_words(void **state) {
         assert_int_equal(got, bytes);
         assert_memory_equal(out, text, bytes);
         free(text);
+    }
+}
+
+/* What is said of a text before it is encoded holds for it, and is no idle word: the tightest of
+ * texts, one long token again and again, has exactly as many tokens as the bound says, or nearly.
+ */
+static void test_bounds_the_count_from_below(void **state) {
+    static char text[8192];
+    uint64_t random = 5;
+    for (int round = 0; round < 3000; round++) {
+        size_t bytes = test_random_text(&random, test_random(&random) % 200, text);
+        if (round % 3 == 0) /* a long run of one of its bytes, where tokens are long */
+            for (size_t end = bytes + 300; bytes < end; bytes++)
+                text[bytes] = " -=a0\n"[round % 6];
+        struct bytes whole = {text, bytes};
+        size_t count = encode(tiny, whole, round % 2), least = tokenizer_count_min(tiny, whole);
+        if (least > count) fail_msg("at least %zu, but there are %zu", least, count);
+        assert_int_equal(least == 0, bytes == 0);
+    }
+    size_t bytes = 0;
+    while (bytes < 4000) {
+        memcpy(text + bytes, " instrumentality", 16);
+        bytes += 16;
+    }
+    size_t count = encode(tiny, (struct bytes){text, bytes}, true);
+    assert_int_equal(count, bytes / 16);
+    assert_true(tokenizer_count_min(tiny, (struct bytes){text, bytes}) > count / 2);
+    assert_true(tokenizer_count_min(tiny, BYTES_LITERAL("<｜begin▁of▁sentence｜>")) == 1);
+}
+
+/* An added token whose text is longer than the bytes it is decoded to counts as the text. */
+static void test_bounds_count_added_texts(void **state) {
+    struct tokenizer *tokenizer = small((struct test_parts){
+        .vocab = ",\"ĠĠĠĠ\":256", .added = "{\"id\":256,\"content\":\"ĠĠĠĠ\"}"});
+    struct bytes text = BYTES_LITERAL("ĠĠĠĠĠĠĠĠ");
+    assert_int_equal(encode(tokenizer, text, true), 2);
+    assert_true(tokenizer_count_min(tokenizer, text) <= 2);
+}
+
+/* Encoding within a limit is encoding, until the limit is sure to be passed. */
+static void test_stops_at_its_limit(void **state) {
+    static char text[8192];
+    static uint32_t within[8192];
+    uint64_t random = 6;
+    for (int round = 0; round < 2000; round++) {
+        size_t bytes = test_random_text(&random, 1 + test_random(&random) % 200, text), got = 0;
+        if (round % 4 == 0) {
+            memcpy(text + bytes, "<think><｜User｜>", 17);
+            bytes += 17;
+        }
+        if (round % 5 == 0)
+            for (size_t end = bytes + 100; bytes < end; bytes++)
+                text[bytes] = 'x'; /* one long word */
+        struct bytes whole = {text, bytes};
+        size_t count = encode(tiny, whole, true), limit = test_random(&random) % (count + 3);
+        enum status status =
+            tokenizer_encode_within(tiny, scratch, whole, plain_text_nowhere, within, limit, &got);
+        if (count <= limit) {
+            assert_int_equal(status, STATUS_OK);
+            assert_int_equal(got, count);
+            assert_memory_equal(within, ids, count * sizeof *ids);
+        } else {
+            assert_int_equal(status, STATUS_FULL);
+            assert_true(got > limit && got <= count);
+        }
     }
 }
 
@@ -251,11 +382,16 @@ int main(void) {
         cmocka_unit_test(test_gives_back_what_it_got),
         cmocka_unit_test(test_cuts_at_added_tokens),
         cmocka_unit_test(test_finds_added_tokens),
+        cmocka_unit_test(test_recognizes_no_added_token_in_plain_parts),
+        cmocka_unit_test(test_plain_parts_change_no_other_token),
         cmocka_unit_test(test_repairs_invalid_text),
         cmocka_unit_test(test_obeys_ignore_merges),
         cmocka_unit_test(test_says_how_much_room_it_needs),
         cmocka_unit_test(test_refuses_more_than_its_scratch),
         cmocka_unit_test(test_takes_long_words),
+        cmocka_unit_test(test_bounds_the_count_from_below),
+        cmocka_unit_test(test_bounds_count_added_texts),
+        cmocka_unit_test(test_stops_at_its_limit),
         cmocka_unit_test(test_skips_special_tokens_only),
         cmocka_unit_test(test_refuses_what_it_cannot_do),
         cmocka_unit_test(test_refuses_what_is_no_tokenizer),

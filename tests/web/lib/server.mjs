@@ -28,7 +28,7 @@ export function lasting(usage) {
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export class Server {
-  // Resolves when the server has printed its address.
+  // Resolves when the server has printed its addresses: `url` for clients, `admin` for /metrics and /debug.
   static async start(...options) {
     const server = new Server();
     server.child = spawn(binary, ['serve', '--port', '0', ...options],
@@ -36,14 +36,16 @@ export class Server {
     server.log = '';
     server.child.stderr.on('data', (data) => { server.log += data; });
     server.exited = once(server.child, 'exit').then(([code, signal]) => ({ code, signal }));
-    server.url = await new Promise((resolve, reject) => {
-      let out = '';
+    let out = '';
+    await new Promise((resolve, reject) => {
+      const look = () => {
+        server.url = /^listening on (http:\S+)\n/m.exec(out)?.[1];
+        server.admin = /^admin: (http:\S+)\n/m.exec(server.log)?.[1];
+        if (server.url && server.admin) resolve();
+      };
       server.child.on('error', reject);
-      server.child.stdout.on('data', (data) => {
-        out += data;
-        const match = /^listening on (http:\S+)\n/m.exec(out);
-        if (match) resolve(match[1]);
-      });
+      server.child.stdout.on('data', (data) => { out += data; look(); });
+      server.child.stderr.on('data', look);
       server.exited.then(({ code, signal }) =>
         reject(new Error(`the server ended with ${signal ?? code}: ${server.log}`)));
     });
@@ -70,9 +72,9 @@ export class Server {
   }
 
   // Sends bytes; resolves with all that comes back until the server closes, or until `ms` are over.
-  raw(pieces, ms = patience, pause = 0) {
+  raw(pieces, ms = patience, pause = 0, url = this.url) {
     return new Promise((resolve) => {
-      const socket = net.connect(this.port, '127.0.0.1');
+      const socket = net.connect(Number(new URL(url).port), '127.0.0.1');
       let heard = '', closed = false;
       const end = () => {
         clearTimeout(timer);
@@ -95,7 +97,7 @@ export class Server {
 
   // Every sample of /metrics by its name with labels.
   async metrics() {
-    const text = await (await fetch(`${this.url}/metrics`)).text();
+    const text = await (await fetch(`${this.admin}/metrics`)).text();
     return parseMetrics(text);
   }
 

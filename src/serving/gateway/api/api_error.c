@@ -26,6 +26,11 @@ void api_error_no_memory(struct api_error *error) {
     error->retry_after_seconds = 1;
 }
 
+void api_error_draining(struct api_error *error) {
+    api_error_set(error, 503, NULL, "draining", "The server is shutting down.");
+    error->retry_after_seconds = 1;
+}
+
 void api_error_no_unit(struct api_error *error) {
     api_error_set(error, 503, NULL, "no_unit",
                   "No unit that serves the model has been there for too long. Try again later.");

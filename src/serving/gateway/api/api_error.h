@@ -19,6 +19,7 @@
 struct api_error {
     uint32_t http_status;
     uint32_t retry_after_seconds; /* 0: do not say */
+    uint32_t allow;               /* with 405: as record_respond's */
     const char *code;             /* a literal, or NULL */
     char param[64];               /* empty: null */
     char message[512];
@@ -30,6 +31,9 @@ bool api_error_set(struct api_error *error, uint32_t http_status, const char *pa
                    const char *code, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 void api_error_no_memory(struct api_error *error);
+
+/* The server is shutting down. */
+void api_error_draining(struct api_error *error);
 
 /* No unit could take the request for too long. */
 void api_error_no_unit(struct api_error *error);

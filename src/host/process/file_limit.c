@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/process/file_limit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+
+#define OVER_NS ((int64_t)60000000000) /* without a failure: a shortage is over */
+
+uint64_t file_limit_raise(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return UINT64_MAX;
+    if (limit.rlim_cur < limit.rlim_max) {
+        const rlim_t before = limit.rlim_cur;
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit)) limit.rlim_cur = before;
+    }
+    return limit.rlim_cur;
+}
+
+bool file_shortage_tell(struct file_shortage *shortage, const char *where, int failure) {
+    int64_t now_ns = clock_now_ns();
+    bool lasts = shortage->failed_ns && now_ns - shortage->failed_ns < OVER_NS;
+    shortage->failed_ns = now_ns;
+    if (lasts) return false;
+    fprintf(stderr, "%s: cannot take a connection: %s", where, strerror(failure));
+    if (failure == EMFILE)
+        fprintf(stderr, "; %" PRIu64 " are allowed, and `ulimit -n` allows more",
+                file_limit_raise());
+    fprintf(stderr, "; trying on\n");
+    return true;
+}

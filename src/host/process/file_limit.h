@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How many files, sockets among them, this process may have open, and what is said when there are
+ * no more: one line, however long that lasts.
+ */
+#ifndef HOST_PROCESS_FILE_LIMIT_H
+#define HOST_PROCESS_FILE_LIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Raises it as far as this user may; what it is then. Children inherit it. */
+uint64_t file_limit_raise(void);
+
+struct file_shortage { /* zeros at first */
+    int64_t failed_ns; /* when a connection was last not taken */
+};
+
+/* Where a connection cannot be taken, for this errno: says so if the last time was long ago. True
+ * if it did. */
+bool file_shortage_tell(struct file_shortage *shortage, const char *where, int failure);
+
+#endif

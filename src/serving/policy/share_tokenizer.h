@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Whose long text is tokenized next, and how many may wait. One text is in work at a time, and one
+ * of 8 MB takes seconds: first come, first served would let a few large ones hold up everybody.
+ *
+ * Fair queueing (Demers, Keshav and Shenker, 1989): each text gets as its turn the virtual time at
+ * which it would be done if all clients were served at the same time, byte by byte; the smallest
+ * turn is next. Virtual time goes on by each text's bytes, divided by the clients that share the
+ * tokenizer: the most that waited at the same time since nobody did, since who is done with before
+ * the others would not be if all were served together.
+ *
+ * So a short text passes the long ones that came before it, nobody waits for ever, and a client
+ * with many texts has no more of the tokenizer than one with few: its turns stand one behind the
+ * other. A client is an account; where there are none, each request stands for itself, since all
+ * who come through one proxy have one address.
+ *
+ * What waits is bounded: a text is let in while it takes, with those of its client that wait, at
+ * most half of the room that is left (Choudhury and Hahne, 1998: dynamic thresholds). So there is
+ * always room for short ones, however many long ones there are.
+ */
+#ifndef SERVING_POLICY_SHARE_TOKENIZER_H
+#define SERVING_POLICY_SHARE_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The turn of a text that comes at the virtual time `now`. `before`: the last turn of its client's
+ * texts that wait or are in work; 0: none. */
+uint64_t share_tokenizer_turn(uint64_t now, uint64_t before, size_t bytes);
+
+/* Virtual time after a text of so many bytes. `clients_max` (>= 1): see above. */
+uint64_t share_tokenizer_after(uint64_t now, size_t bytes, uint32_t clients_max);
+
+/* May a text wait? `client_bytes`: of its client's texts that wait already. */
+bool share_tokenizer_admits(size_t bytes, size_t client_bytes, size_t free_bytes);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the limit of open files: it is raised as far as it goes, and a shortage of them is told
+ * once.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "host/process/file_limit.h"
+
+static void the_limit_is_raised(void **state) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 20;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(file_limit_raise(), limit.rlim_max);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(limit.rlim_cur, limit.rlim_max);
+}
+
+static void a_shortage_is_told_once(void **state) {
+    struct file_shortage shortage = {0}, another = {0};
+    assert_true(file_shortage_tell(&shortage, "here", EMFILE));
+    for (int i = 0; i < 1000; i++)
+        assert_false(file_shortage_tell(&shortage, "here", i % 2 ? EMFILE : ENFILE));
+    assert_true(file_shortage_tell(&another, "there", ENFILE));
+    shortage.failed_ns -= (int64_t)60000000000; /* it was over for long */
+    assert_true(file_shortage_tell(&shortage, "here", EMFILE));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_limit_is_raised),
+        cmocka_unit_test(a_shortage_is_told_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the gateway's paths: each answers its methods and says which they are, on the listener
+ * that it belongs to and on no other.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "hands.h"
+
+#define CHAT "/v1/chat/completions"
+
+static void paths_answer_their_methods_only(void **state) {
+    (void)state;
+    struct world *world = world_open(&(struct world_options){0});
+    static const struct {
+        enum http_method method;
+        const char *path;
+        uint32_t http_status;
+    } cases[] = {
+        {HTTP_GET, "/v1/models", 200},
+        {HTTP_GET, "/models", 200},
+        {HTTP_GET, "/health", 200},
+        {HTTP_GET, "/metrics", 200},
+        {HTTP_GET, "/v1/models/tiny-r1", 200},
+        {HTTP_GET, "/models/default", 200},
+        {HTTP_GET, "/v1/models/gpt-4", 404},
+        {HTTP_GET, "/nothing", 404},
+        {HTTP_GET, "", 404},
+        {HTTP_POST, "/v1", 404},
+        {HTTP_GET, "/v1/models/", 404},
+        {HTTP_GET, CHAT, 405},
+        {HTTP_OTHER, COMPLETIONS, 405},
+        {HTTP_POST, "/v1/models", 405},
+        {HTTP_POST, "/health", 405},
+        {HTTP_POST, "/chat/completions", 400},
+        {HTTP_POST, "/completions", 400},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        uint32_t client = world_request(world, cases[i].method, cases[i].path, NULL, 0);
+        world_settle(world);
+        if (world->clients[client].http_status != cases[i].http_status)
+            fail_msg("%s: %u", cases[i].path, world->clients[client].http_status);
+        if (cases[i].http_status >= 400)
+            assert_non_null(strstr(world->clients[client].data, "{\"error\":{\"message\":\""));
+        bool posts = !strcmp(cases[i].path, CHAT) || !strcmp(cases[i].path, COMPLETIONS);
+        uint32_t allow = 1u << (posts ? HTTP_POST : HTTP_GET);
+        assert_int_equal(world->clients[client].allow, cases[i].http_status == 405 ? allow : 0);
+    }
+    assert_non_null(
+        strstr(world->clients[0].data, "{\"object\":\"list\",\"data\":[{\"id\":\"tiny-r1\""));
+    assert_non_null(strstr(world->clients[0].data, "\"created\":1700000000,"));
+    world_close(world);
+}
+
+/* Web pages and clients of the API reach the public listener, so nothing of the operator's is
+ * there; and the API is not on his. */
+static void each_listener_has_its_paths(void **state) {
+    (void)state;
+    static const struct {
+        enum http_method method;
+        const char *path;
+    } elsewhere[] = {
+        {HTTP_GET, "/metrics"},           {HTTP_GET, "/debug/fleet"},
+        {HTTP_POST, "/debug/fleet"},      {HTTP_POST, "/debug/fleet/drain"},
+        {HTTP_POST, "/debug/fleet/role"}, {HTTP_POST, CHAT},
+        {HTTP_POST, COMPLETIONS},         {HTTP_GET, "/v1/models"},
+        {HTTP_GET, "/v1/models/tiny-r1"},
+    };
+    struct world *world = world_open(&(struct world_options){0});
+    world->swapped = true;
+    for (size_t i = 0; i < ARRAY_COUNT(elsewhere); i++) {
+        uint32_t client =
+            world_request(world, elsewhere[i].method, elsewhere[i].path, "{\"unit\":1}", 10);
+        world_settle(world);
+        assert_int_equal(world->clients[client].http_status, 404);
+        assert_non_null(strstr(world->clients[client].data, "\"code\":\"not_found\""));
+    }
+    assert_non_null(strstr(world->clients[0].data, "--admin-port"));
+    uint32_t client = world_get(world, "/health"); /* on both */
+    world_settle(world);
+    assert_int_equal(world->clients[client].http_status, 200);
+    world->swapped = false;
+    client = world_get(world, "/debug/fleet");
+    world_settle(world);
+    assert_non_null(strstr(world->clients[client].data, "\"state\":\"serving\"")); /* undrained */
+    world_close(world);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paths_answer_their_methods_only),
+        cmocka_unit_test(each_listener_has_its_paths),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

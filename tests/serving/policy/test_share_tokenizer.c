@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Turns at the tokenizer: a short text passes long ones, however many; a long one is done in time
+ * whatever short ones come; clients who share get equal parts, however many texts each has; and
+ * long texts never take the room of short ones.
+ */
+#include "serving/policy/share_tokenizer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/random.h"
+
+enum { TEXTS_MAX = 4096 };
+
+static struct text {
+    uint32_t client;
+    size_t bytes;
+    uint64_t turn;
+    bool done;
+} texts[TEXTS_MAX];
+static uint32_t text_count;
+static uint64_t now;
+static uint32_t clients_max;
+
+static void begin(void) {
+    text_count = 0;
+    now = clients_max = 0;
+}
+
+static uint32_t come(uint32_t client, size_t bytes) {
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < text_count; i++)
+        if (!texts[i].done && texts[i].client == client && texts[i].turn > before)
+            before = texts[i].turn;
+    check(text_count < TEXTS_MAX);
+    texts[text_count] =
+        (struct text){client, bytes, share_tokenizer_turn(now, before, bytes), false};
+    return text_count++;
+}
+
+/* Serves the next one; TEXTS_MAX: nobody waits. */
+static uint32_t serve(void) {
+    uint32_t next = TEXTS_MAX, clients = 0;
+    for (uint32_t i = 0; i < text_count; i++) {
+        if (texts[i].done) continue;
+        if (next == TEXTS_MAX || texts[i].turn < texts[next].turn) next = i;
+        bool first = true;
+        for (uint32_t k = 0; k < i; k++)
+            first &= texts[k].done || texts[k].client != texts[i].client;
+        clients += first;
+    }
+    if (next == TEXTS_MAX) return next;
+    if (clients > clients_max) clients_max = clients;
+    texts[next].done = true;
+    now = share_tokenizer_after(now, texts[next].bytes, clients_max);
+    return next;
+}
+
+static void a_short_text_passes_long_ones(void **state) {
+    begin();
+    for (uint32_t client = 0; client < 20; client++)
+        come(client, 8 << 20);
+    for (uint32_t served = 0; served < 19; served++) {
+        serve();
+        uint32_t small = come(100 + served, 20000);
+        assert_int_equal(serve(), small);
+    }
+}
+
+/* All that comes after a long text and passes it is shorter, and together it is no more than the
+ * bytes of the long one for each client that asks. */
+static void no_text_waits_for_ever(void **state) {
+    for (uint32_t seed = 0; seed < 50; seed++) {
+        begin();
+        come(0, 20000);
+        uint32_t clients = 1 + seed % 7, served = 0;
+        size_t passed = 0, bytes = (size_t)1 << 19;
+        uint32_t big = come(1000, bytes);
+        while (!texts[big].done) {
+            for (uint32_t c = 1; c <= clients; c++) /* each always has one that waits */
+                come(c, 17000 + (size_t)(random_uniform(seed, served, c) * 40000));
+            passed += texts[serve()].bytes;
+            served++;
+        }
+        assert_true(passed <= (clients + 2) * (bytes + 60000));
+    }
+}
+
+static void clients_have_equal_parts(void **state) {
+    begin();
+    size_t bytes[2] = {0, 0};
+    for (uint32_t i = 0; i < 300; i++)
+        come(0, 50000);
+    for (uint32_t i = 0; i < 20; i++)
+        come(1, 200000);
+    for (uint32_t i = 0; i < 60; i++) {
+        const struct text *text = &texts[serve()];
+        bytes[text->client] += text->bytes;
+    }
+    assert_true(bytes[0] > 0 && bytes[1] > 0);
+    size_t more = bytes[0] > bytes[1] ? bytes[0] - bytes[1] : bytes[1] - bytes[0];
+    assert_true(more <= 250000);
+}
+
+static void long_texts_leave_room(void **state) {
+    size_t room = (size_t)32 << 20, text = (size_t)8 << 20;
+    assert_true(
+        share_tokenizer_admits(text, 0, room)); /* the longest there is, into an empty one */
+    size_t left = room;
+    while (share_tokenizer_admits(text, 0, left))
+        left -= text;
+    assert_true(left >= text);
+    for (text = (size_t)1 << 20; text >= 1 << 16; text /= 2) /* shorter ones always find some */
+        assert_true(share_tokenizer_admits(text, 0, left));
+    left = room;
+    size_t own = 0; /* of one client */
+    while (share_tokenizer_admits(100000, own, left))
+        own += 100000, left -= 100000;
+    assert_true(own <= room / 3 + 100000 && share_tokenizer_admits(100000, 0, left));
+    assert_false(share_tokenizer_admits(SIZE_MAX, SIZE_MAX, left));
+    assert_false(share_tokenizer_admits(1, SIZE_MAX, left));
+    assert_false(share_tokenizer_admits(1, 0, 0));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_short_text_passes_long_ones),
+        cmocka_unit_test(no_text_waits_for_ever),
+        cmocka_unit_test(clients_have_equal_parts),
+        cmocka_unit_test(long_texts_leave_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
