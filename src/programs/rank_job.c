@@ -13,6 +13,7 @@
 #include "host/file.h"
 #include "host/file_limit.h"
 #include "host/private_room.h"
+#include "host/rank_watch.h"
 #ifdef FATHOM_SERVING
 #include "programs/eplb_load.h"
 #endif
@@ -220,6 +221,31 @@ bool rank_job_misused(const struct option_table *table, const struct rank_job_va
     return true;
 }
 
+/* ---- signs of life where nobody else watches ---- */
+
+static int64_t watch_ns; /* the timeout; 0: nobody is watched */
+
+void rank_job_watch(double seconds) {
+    watch_ns = (int64_t)(seconds * 1e9);
+}
+
+static enum status begin_watched(struct error *error) {
+    if (!watch_ns) return ranks_begin(error);
+    struct rank_watch_place place;
+    enum status status = STATUS_OK;
+    if (ranks_rank_ahead() == 0) status = rank_watch_await(watch_ns, error);
+    if (!status) status = ranks_begin(error);
+    if (status) return status;
+    if (ranks_rank() != 0) {
+        ranks_receive(0, &place, sizeof place);
+        return rank_watch_follow(&place, ranks_rank(), error);
+    }
+    status = rank_watch_begin(ranks_count(), &place, error);
+    for (uint32_t rank = 1; !status && rank < ranks_count(); rank++)
+        ranks_send(rank, &place, sizeof place);
+    return status;
+}
+
 enum job_kind { JOB_DRIVEN, JOB_JOINED, JOB_ALIKE };
 
 static bool begin(const struct option_table *table, const struct rank_job_values *values,
@@ -242,7 +268,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         private_room_close(&room);
         return true;
     }
-    enum status status = ranks_begin(&error);
+    enum status status = begin_watched(&error);
     if (status != STATUS_OK) {
         *exit_code_out = command_failed(table, status, &error);
         return true;

@@ -240,6 +240,7 @@ int program_unit(int argc, char **argv) {
     if (values->board && rank_board_join(values->board, ranks_rank_ahead(), &error))
         return command_failed(unit_options, STATUS_IO, &error);
     prepare_ranks(values);
+    if (!values->board) rank_job_watch(values->crew.rank_timeout);
     if (rank_job_join(unit_options, &values->job, &exit_code)) return exit_code;
     enum status status = process_start(&process, &error);
     exit_code = status ? command_failed(unit_options, status, &error) : command_end(unit_options);
