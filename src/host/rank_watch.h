@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 
 #define RANK_WATCH_TOKEN_BYTES 16
-#define RANK_WATCH_ADDRESSES 16
+#define RANK_WATCH_ADDRESSES 32
 
 /* Where rank 0 listens, for the other ranks; as it lies in memory: all are one program. */
 struct rank_watch_place {

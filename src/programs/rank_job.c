@@ -204,8 +204,8 @@ static void open_room(const struct option_table *table, const struct rank_job_va
  * supervises has one for each rank. */
 enum status rank_job_check_files(uint64_t ranks, uint64_t all_ranks, struct error *error) {
     uint64_t launcher = ranks > 1 ? LAUNCHER_FILES + LAUNCHER_FILES_EACH * ranks : 0;
-    uint64_t own = LAUNCHER_FILES + 2 * all_ranks, limit = file_limit_raise();
-    uint64_t needed = launcher > own ? launcher : own;
+    uint64_t own = LAUNCHER_FILES + 2 * all_ranks;
+    uint64_t needed = launcher > own ? launcher : own, limit = file_limit_raise(needed);
     if (limit >= needed) return STATUS_OK;
     return error_set(error, STATUS_FULL,
                      "%" PRIu64 " ranks need %" PRIu64 " open files, and %" PRIu64
