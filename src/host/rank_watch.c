@@ -28,7 +28,6 @@
 #define MEETING_PATIENCE 12 /* times that, for all ranks to be there */
 #define SIGNS_A_TIMEOUT 20
 #define INTERVAL_NS_MAX ((int64_t)250000000)
-#define EXIT_FAILED 1
 
 enum family { FAMILY_4, FAMILY_6, FAMILY_COUNT };
 
@@ -36,6 +35,7 @@ enum family { FAMILY_4, FAMILY_6, FAMILY_COUNT };
 static struct {
     struct supervise_timeout timeout;
     int64_t interval_ns;
+    int exit_code;
     int sockets[FAMILY_COUNT]; /* -1: the machine does not have that family */
     uint32_t rank_count;
     atomic_bool met; /* said last by the thread that begins: what follows is set */
@@ -109,7 +109,7 @@ static struct supervise_timeout patience(int64_t timeout_ns) {
 /* The rest of the job ends with this process. */
 static void end(void) {
     fflush(NULL);
-    _exit(EXIT_FAILED);
+    _exit(own.exit_code);
 }
 
 static void take_sign(const struct rank_sign *sign) {
@@ -195,7 +195,8 @@ static void *watch(void *unused) {
     return unused;
 }
 
-enum status rank_watch_await(int64_t timeout_ns, struct error *error) {
+enum status rank_watch_await(int64_t timeout_ns, int exit_code, struct error *error) {
+    own.exit_code = exit_code;
     own.timeout = patience(timeout_ns);
     own.interval_ns = own.timeout.wall_ns / SIGNS_A_TIMEOUT;
     if (own.interval_ns > INTERVAL_NS_MAX) own.interval_ns = INTERVAL_NS_MAX;

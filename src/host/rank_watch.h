@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Signs of life among the ranks of a unit that no supervisor watches: one that was started by
- * somebody's own mpirun, on one host or on several. Every rank sends rank 0 a datagram a few times
+ * Signs of life among the ranks of a unit: of one that no supervisor watches, since somebody's own
+ * mpirun started it, on one host or on several; and of any while it starts, which a supervisor
+ * leaves to itself. Every rank sends rank 0 a datagram a few times
  * a second, from a thread of its own: what its line on a board would say (host/rank_board.h). Rank
  * 0 judges them in a thread as a supervisor does (policy/supervise.h). When a rank is not heard,
  * computes nothing, or all wait for one another, one line names it, and the process ends: so does
  * the job with it, and the unit's gateway has its requests go on elsewhere.
  *
- * Nobody starts such a unit again, so a rank gets five times as long as under a supervisor.
+ * A rank gets five times as long as under a supervisor: that is the first to act where there is
+ * one, and where there is none, nobody starts the unit again.
  *
  * Datagrams, because one that is lost must not hold up the next. They bear a token that was told
  * over MPI; what does not bear it is nothing. Rank 0's addresses are all that its host has.
@@ -50,9 +52,10 @@ struct rank_sign {
 bool rank_sign_valid(const void *bytes, size_t count, const uint8_t token[RANK_WATCH_TOKEN_BYTES],
                      uint32_t rank_count);
 
-/* Rank 0's, before the ranks meet: the process ends with a line if they do not within a time that
- * follows from `timeout_ns`, that of a rank with a CPU of its own. */
-enum status rank_watch_await(int64_t timeout_ns, struct error *error) MUST_USE;
+/* Rank 0's, before the ranks meet: the process ends with a line and this exit code if they do not
+ * within a time that follows from `timeout_ns`, that of a rank with a CPU of its own; and later if
+ * one stands still. */
+enum status rank_watch_await(int64_t timeout_ns, int exit_code, struct error *error) MUST_USE;
 
 /* Rank 0's, when they have met: they are watched from now on, for the life of the process. */
 enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place_out,

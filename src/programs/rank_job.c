@@ -221,19 +221,21 @@ bool rank_job_misused(const struct option_table *table, const struct rank_job_va
     return true;
 }
 
-/* ---- signs of life where nobody else watches ---- */
+/* ---- signs of life ---- */
 
 static int64_t watch_ns; /* the timeout; 0: nobody is watched */
+static int watch_exit_code;
 
-void rank_job_watch(double seconds) {
+void rank_job_watch(double seconds, int exit_code) {
     watch_ns = (int64_t)(seconds * 1e9);
+    watch_exit_code = exit_code;
 }
 
 static enum status begin_watched(struct error *error) {
     if (!watch_ns) return ranks_begin(error);
     struct rank_watch_place place;
     enum status status = STATUS_OK;
-    if (ranks_rank_ahead() == 0) status = rank_watch_await(watch_ns, error);
+    if (ranks_rank_ahead() == 0) status = rank_watch_await(watch_ns, watch_exit_code, error);
     if (!status) status = ranks_begin(error);
     if (status) return status;
     if (ranks_rank() != 0) {

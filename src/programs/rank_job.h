@@ -124,9 +124,9 @@ bool rank_job_begin(const struct option_table *table, const struct rank_job_valu
 bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
                    int *exit_code_out);
 
-/* Said before rank_job_join: ranks that somebody's own mpirun starts watch one another, with the
- * timeout of `--rank-timeout`; 0: they do not. */
-void rank_job_watch(double seconds);
+/* Said before rank_job_join: the ranks watch one another (host/rank_watch.h) with the timeout of
+ * `--rank-timeout`, and end with this code; 0 seconds: they do not. */
+void rank_job_watch(double seconds, int exit_code);
 
 /* For a job of so many ranks, by one who starts `all_ranks` in jobs: the files that this user may
  * open are enough; else the error says how many are needed. */

@@ -92,7 +92,7 @@ static void be_rank_0(int64_t timeout_ns, bool meets, int places, int places_bac
     struct rank_watch_place place;
     struct error error;
     setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
-    check(rank_watch_await(timeout_ns, &error) == STATUS_OK);
+    check(rank_watch_await(timeout_ns, 3, &error) == STATUS_OK);
     if (!meets) wait_for_ever();
     check(rank_watch_begin(2, &place, &error) == STATUS_OK);
     check(write(places, &place, sizeof place) == sizeof place);
@@ -166,17 +166,17 @@ static void a_rank_that_stands_still_ends_the_unit(void **state) {
     kill(job.rank_1, SIGSTOP);
     char text[64];
     snprintf(text, sizeof text, "pid %d, layer 0", (int)job.rank_1);
-    assert_int_equal(end(&job, text), 1);
+    assert_int_equal(end(&job, text), 3);
 }
 
 static void a_rank_that_is_never_heard_ends_the_unit(void **state) {
     struct job job = start(100000000, true, false);
-    assert_int_equal(end(&job, "rank 1 was never heard"), 1);
+    assert_int_equal(end(&job, "rank 1 was never heard"), 3);
 }
 
 static void ranks_that_do_not_meet_end_the_unit(void **state) {
     struct job job = start(10000000, false, false);
-    assert_int_equal(end(&job, "have not met"), 1);
+    assert_int_equal(end(&job, "have not met"), 3);
 }
 
 int main(void) {
