@@ -292,11 +292,12 @@ enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place
     own.place.interval_ns = own.interval_ns;
     list_addresses(&own.place, ports, here_alone);
     own.rank_count = own.watch.rank_count = rank_count;
-    own.lines = calloc(rank_count, sizeof *own.lines);
+    own.lines = aligned_alloc(_Alignof(struct rank_line), rank_count * sizeof *own.lines);
     own.signs = calloc(rank_count, sizeof *own.signs);
     own.watch.ranks = calloc(rank_count, sizeof *own.watch.ranks);
     if (!own.lines || !own.signs || !own.watch.ranks)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' signs of life");
+    memset(own.lines, 0, rank_count * sizeof *own.lines);
     own.watch.from_start = true;
     for (uint32_t i = 0; i < rank_count; i++)
         own.signs[i].ran = 1; /* it has come to the meeting */
