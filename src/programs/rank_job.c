@@ -13,6 +13,7 @@
 #include "exchange/ranks.h"
 #include "host/file_limit.h"
 #include "host/private_room.h"
+#include "host/rank_watch.h"
 #ifdef FATHOM_SERVING
 #include "programs/eplb_load.h"
 #endif
@@ -203,8 +204,8 @@ static void open_room(const struct option_table *table, const struct rank_job_va
  * supervises has one for each rank. */
 enum status rank_job_check_files(uint64_t ranks, uint64_t all_ranks, struct error *error) {
     uint64_t launcher = ranks > 1 ? LAUNCHER_FILES + LAUNCHER_FILES_EACH * ranks : 0;
-    uint64_t own = LAUNCHER_FILES + 2 * all_ranks, limit = file_limit_raise();
-    uint64_t needed = launcher > own ? launcher : own;
+    uint64_t own = LAUNCHER_FILES + 2 * all_ranks;
+    uint64_t needed = launcher > own ? launcher : own, limit = file_limit_raise(needed);
     if (limit >= needed) return STATUS_OK;
     return error_set(error, STATUS_FULL,
                      "%" PRIu64 " ranks need %" PRIu64 " open files, and %" PRIu64
@@ -218,6 +219,33 @@ bool rank_job_misused(const struct option_table *table, const struct rank_job_va
     *exit_code_out = failed(table, "--ranks: this build has no ranks; build it where Open MPI is%s",
                             " (on Debian: apt-get install libopenmpi-dev openmpi-bin)");
     return true;
+}
+
+/* ---- signs of life ---- */
+
+static int64_t watch_ns; /* the timeout; 0: nobody is watched */
+static int watch_exit_code;
+
+void rank_job_watch(double seconds, int exit_code) {
+    watch_ns = (int64_t)(seconds * 1e9);
+    watch_exit_code = exit_code;
+}
+
+static enum status begin_watched(struct error *error) {
+    if (!watch_ns) return ranks_begin(error);
+    struct rank_watch_place place;
+    enum status status = STATUS_OK;
+    if (ranks_rank_ahead() == 0) status = rank_watch_await(watch_ns, watch_exit_code, error);
+    if (!status) status = ranks_begin(error);
+    if (status) return status;
+    if (ranks_rank() != 0) {
+        ranks_receive(0, &place, sizeof place);
+        return rank_watch_follow(&place, ranks_rank(), error);
+    }
+    status = rank_watch_begin(ranks_count(), &place, error);
+    for (uint32_t rank = 1; !status && rank < ranks_count(); rank++)
+        ranks_send(rank, &place, sizeof place);
+    return status;
 }
 
 enum job_kind { JOB_DRIVEN, JOB_JOINED, JOB_ALIKE };
@@ -242,7 +270,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         private_room_close(&room);
         return true;
     }
-    enum status status = ranks_begin(&error);
+    enum status status = begin_watched(&error);
     if (status != STATUS_OK) {
         *exit_code_out = command_failed(table, status, &error);
         return true;
