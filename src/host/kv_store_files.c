@@ -103,6 +103,18 @@ static bool sidecar_listed(const struct kv_files *files, const struct kv_segment
            fstat(segment->sidecar, &now) == 0 && (uint64_t)now.st_size >= segment->sidecar_bytes;
 }
 
+static uint64_t data_bytes(const struct kv_files *files, uint32_t slots) {
+    return store_format_slot_offset(files->block_bytes, slots);
+}
+
+/* Of an active segment: has it all its room and its sidecar? */
+static bool is_whole(const struct kv_files *files, const struct kv_segment *segment) {
+    struct stat data;
+    return fstat(segment->data, &data) == 0 &&
+           (uint64_t)data.st_size >= data_bytes(files, segment->slot_count) &&
+           sidecar_listed(files, segment);
+}
+
 enum status kv_store_files_open(struct kv_files *files, const char *directory,
                                 const struct store_shape *shape, const struct kv_io_faults *faults,
                                 struct error *error) {
@@ -420,11 +432,9 @@ static void drop_unlisted(struct kv_files *files, const struct kv_files_listener
     for (uint32_t i = 0; i < files->segment_count; i++) {
         struct kv_segment *segment = files->segments[i];
         if (!segment || segment->gone) continue;
-        if (!data_listed(files, segment)) {
-            listener->gone(listener->context, i);
-            forget_segment(files, i);
-        } else if (segment->active && !sidecar_listed(files, segment))
-            segment->stopped = true; /* who looks for it finds none, and writes one */
+        if (data_listed(files, segment)) continue;
+        listener->gone(listener->context, i);
+        forget_segment(files, i);
     }
 }
 
@@ -466,7 +476,11 @@ void kv_store_files_scan(struct kv_files *files, enum kv_scan how,
     scan_folder(files, listener);
     for (uint32_t i = 0; i < files->segment_count; i++) {
         struct kv_segment *segment = files->segments[i];
-        if (!segment || segment->gone || segment->active) continue;
+        if (!segment || segment->gone) continue;
+        if (segment->active) {
+            segment->stopped = segment->stopped || !is_whole(files, segment);
+            continue;
+        }
         if (segment->sidecar >= 0 && !sidecar_listed(files, segment)) {
             close(segment->sidecar); /* somebody has put it in order, or removed it */
             segment->sidecar = -1;
@@ -487,10 +501,6 @@ static bool up_to_date(const struct kv_files *files, const struct kv_segment *se
     struct stat sidecar;
     return sidecar_listed(files, segment) && fstat(segment->sidecar, &sidecar) == 0 &&
            (uint64_t)sidecar.st_size == segment->sidecar_bytes;
-}
-
-static uint64_t data_bytes(const struct kv_files *files, uint32_t slots) {
-    return store_format_slot_offset(files->block_bytes, slots);
 }
 
 /* Room for all slots at once, so that a full disk is known before the first block. */

@@ -37,7 +37,7 @@ struct kv_segment {
     uint64_t bytes;         /* of both files */
     uint32_t damaged_entries;
     uint32_t writes; /* under way */
-    bool stopped;    /* it takes no more: a write failed, or one of its files was removed */
+    bool stopped;    /* it takes no more: a write failed, or a file was removed or cut */
     uint32_t uses;   /* by transfers under way; it stays open until there are none */
     bool active;     /* ours, locked: we write to it; it stays open until we end it */
     bool locked;     /* by us */
@@ -78,7 +78,8 @@ enum kv_scan {
 };
 
 /* Finds new and removed segments, and reads what is new in sidecars; what changes files leaves
- * segments alone that somebody writes to. An active segment that lost a file is `stopped`. */
+ * segments alone that somebody writes to. An active segment that lost a file, or part of one, is
+ * `stopped`. */
 void kv_store_files_scan(struct kv_files *files, enum kv_scan how,
                          const struct kv_files_listener *listener);
 

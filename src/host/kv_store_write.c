@@ -390,10 +390,11 @@ static void leave_segment(struct kv_store *store, uint32_t index) {
 /* The active segment lost a file to somebody who does not ask for locks. */
 static void leave_lost(struct kv_store *store, uint32_t index) {
     if (store->active == index)
-        kv_store_say(store,
-                     "KV storage: %s: somebody removed or replaced files of the segment that was "
-                     "being written to; the next block begins a new one",
-                     store->files.path);
+        kv_store_say(
+            store,
+            "KV storage: %s: somebody removed, replaced or cut files of the segment that was "
+            "being written to; the next block begins a new one",
+            store->files.path);
     leave_segment(store, index);
 }
 

@@ -40,7 +40,7 @@ struct said {
 
 static void hear(void *context, const char *line) {
     struct said *said = context;
-    if (strstr(line, "somebody removed or replaced"))
+    if (strstr(line, "somebody removed, replaced or cut"))
         said->lost++;
     else if (strstr(line, "nothing is written for now"))
         said->off++;
@@ -133,6 +133,35 @@ static void the_active_segment_may_be_lost(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(deeds); i++) {
         print_message("# %s\n", deeds[i].line);
         writing_goes_on_after(&deeds[i]);
+        tear_down(state);
+        assert_int_equal(set_up(state), 0);
+    }
+}
+
+/* In place, so that no name leads to another file. What was cut off is lost, and nothing more. */
+static void a_segment_that_is_cut_takes_no_more(void **state) {
+    static const struct {
+        const char *line;
+        uint32_t left; /* blocks */
+    } cuts[] = {
+        {"for f in $D/*/*.kv; do : >$f; done", 0},
+        {"for f in $D/*/*.kv; do truncate -s 100000 $f; done", 2}, /* of 36 KiB, behind 4 KiB */
+        {"for f in $D/*/*.idx; do : >$f; done", COUNT},
+        {"for f in $D/*/*.idx; do echo other >$f; done", COUNT},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cuts); i++) {
+        struct said said = {0};
+        struct kv_store *store = open_heard(&said);
+        keep(store, 1, 0, COUNT);
+        command(cuts[i].line);
+        kv_store_settle(store);
+        assert_int_equal(said.lost, 1);
+        for (uint32_t sequence = 2; sequence < MORE; sequence++)
+            assert_int_equal(keep(store, sequence, 0, COUNT), COUNT);
+        assert_loads(store, 1, COUNT, cuts[i].left);
+        close_store(store);
+        assert_int_equal(said.lost + said.off + said.others, 1);
+        assert_kept(2, MORE - 1);
         tear_down(state);
         assert_int_equal(set_up(state), 0);
     }
@@ -494,6 +523,7 @@ static void files_are_their_owners_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_active_segment_may_be_lost, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_segment_that_is_cut_takes_no_more, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_written_to_a_lost_file_is_not_there, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_directory_is_made_again_when_there_is_something_to_write,

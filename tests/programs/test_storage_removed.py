@@ -12,7 +12,7 @@ import tempfile
 from server import Server, fathom
 
 DEEDS = ["rm $D/*/*.kv", "rm -r $D", "rm $D/*/*.idx", "for f in $D/*/*.kv; do cp $f $f.copy; mv $f.copy $f; done"]
-LINE = "somebody removed or replaced files of the segment"
+LINE = "somebody removed, replaced or cut files of the segment"
 rolls = random.Random(29)
 PROMPTS = [[rolls.randrange(300, 1500) for _ in range(200)] for _ in range(12)]
 
