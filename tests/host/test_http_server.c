@@ -351,8 +351,10 @@ static void a_stand_still_counts_against_nobody(void **state) {
         perform(RECORD_STREAM_DATA, id, 0, piece);
     pump(1);
     say(late, "Host: a\r\n\r\n");
-    while (!record_queue_first(&delivered))
+    while (!record_queue_first(&delivered)) {
         pump(1);
+        assert_true(recv(late, text, sizeof text, 0) < 0); /* no refusal */
+    }
     assert_int_equal(record_queue_first(&delivered)->kind, RECORD_CLIENT_REQUEST);
     record_queue_drop(&delivered);
     while (got < sent) { /* and the chunks' heads besides */
