@@ -42,7 +42,7 @@ def main():
     alone.stop()
     if sys.argv[4:]:
         serve_apart(wanted, "--prefill-units", "1", "--prefill-ranks", PREFILL_RANKS, "--decode-units", "1",
-                    "--decode-ranks", DECODE_RANKS).stop()
+                    "--decode-ranks", DECODE_RANKS, "--rank-timeout", "600").stop()  # they wait for CPUs, mostly
         return
     server = serve_apart(wanted, "--prefill-units", "1", "--decode-units", "1")
     for role in ("prefill", "decode"):
