@@ -95,22 +95,12 @@ static bool find_self(char path[static PATH_MAX]) {
 }
 
 const char **rank_job_command(uint64_t ranks, const char *files, const char *const *arguments) {
-    static const char *const launcher[] = {LAUNCHER,
-                                           "-q",
-                                           "--allow-run-as-root",
-                                           "--oversubscribe",
-                                           "--bind-to",
-                                           "none",
-                                           "--mca",
-                                           "plm",
-                                           "isolated",
-                                           "--mca",
-                                           "pml",
-                                           "ob1",
-                                           "--mca",
-                                           "btl",
-                                           "self,vader",
-                                           NULL};
+    static const char *const launcher[] = {
+        LAUNCHER, "-q", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
+        "plm", "isolated", "--mca", "pml", "ob1", "--mca", "btl", "self,vader",
+        /* a rank that ends tells mpirun and waits two seconds for
+           its answer: on a busy machine it would count as dead */
+        "--mca", "orte_allowed_exit_without_sync", "1", NULL};
     static const char *const yielding[] = {"--mca", "mpi_yield_when_idle", "1", NULL};
     char self[PATH_MAX], count[24];
     struct words words = {.count = 0};
@@ -382,13 +372,14 @@ void rank_job_print_json(const struct rank_job_values *values, struct rank_group
     for (uint32_t rank = 0; rank < rank_group_count(group); rank++) {
         const struct model_rank *model = &reports[rank].model;
         printf("%s{\"rank\":%u,\"pid\":%" PRId64 ",\"slots\":%u,\"weight_bytes\":%" PRIu64
-               ",\"mapped_bytes\":%" PRIu64 ",\"read_bytes\":%" PRIu64
-               ",\"tokens_dispatched\":%" PRIu64 ",\"pairs\":%" PRIu64 ",\"bytes_sent\":%" PRIu64
-               ",\"experts_moved\":%" PRIu64 ",\"bytes_moved\":%" PRIu64 "}",
+               ",\"mapped_bytes\":%" PRIu64 ",\"read_bytes\":%" PRIu64 ",\"tokens\":%" PRIu64
+               ",\"tokens_dispatched\":%" PRIu64 ",\"pairs\":%" PRIu64
+               ",\"slots_used\":%u,\"bytes_sent\":%" PRIu64 ",\"experts_moved\":%" PRIu64
+               ",\"bytes_moved\":%" PRIu64 "}",
                rank ? ",\n" : ",\n\"ranks\":[", rank, reports[rank].pid, model->slots,
-               model->weight_bytes, model->mapped_bytes, model->read_bytes,
-               model->tokens_dispatched, model->pairs, model->bytes_sent, model->experts_moved,
-               model->bytes_moved);
+               model->weight_bytes, model->mapped_bytes, model->read_bytes, model->tokens,
+               model->tokens_dispatched, model->pairs, model->slots_used, model->bytes_sent,
+               model->experts_moved, model->bytes_moved);
     }
     printf("]");
 }

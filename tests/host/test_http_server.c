@@ -375,7 +375,7 @@ static void a_stand_still_counts_against_nobody(void **state) {
     for (uint32_t i = 0; i < 100; i++, sent += sizeof piece - 1) /* 3 MB at once */
         perform(RECORD_STREAM_DATA, id, 0, piece);
     pump(1);
-    say(late, "Host: a\r\n\r\n");
+    say(late, "Host: a\r\nContent-Type: application/json\r\n\r\n");
     while (!record_queue_first(&delivered)) {
         pump(1);
         assert_true(recv(late, text, sizeof text, 0) < 0); /* no refusal */
