@@ -20,6 +20,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -411,6 +412,17 @@ static void handle_request(struct connection *connection) {
 
 /* ---- reading ---- */
 
+/* True if bytes of its request have come that we have not read yet: it is we who are late, and it
+ * is not idle. */
+static bool has_sent_more(const struct connection *connection) {
+    int unread = 0;
+    bool is_sending = connection->place == PLACE_HEAD || connection->place == PLACE_BODY;
+    if (!is_sending || ioctl(bufferevent_getfd(connection->stream), FIONREAD, &unread))
+        return false;
+    if (unread > 0) client_of(connection)->idle_since_ns = clock_now_ns();
+    return unread > 0;
+}
+
 /* Of all bodies together. Others, of which nothing comes, make way. */
 static bool find_room(struct connection *connection, size_t more) {
     struct http_server *server = connection->server;
@@ -420,6 +432,7 @@ static bool find_room(struct connection *connection, size_t more) {
         uint32_t idlest = evict_clients_body(server->clients, server->options.connections_max,
                                              connection->slot, clock_now_ns());
         if (idlest == EVICT_NONE) return false;
+        if (has_sent_more(server->slots[idlest])) continue;
         refuse(server->slots[idlest], 408, "the request's body came too slowly for a busy server");
     }
     return true;
@@ -663,9 +676,12 @@ static void on_deadline(evutil_socket_t socket, short what, void *context) {
 /* ---- who has to make way ---- */
 
 static bool evict_idlest(struct http_server *server) {
-    uint32_t idlest =
-        evict_clients_idlest(server->clients, server->options.connections_max, clock_now_ns());
-    if (idlest == EVICT_NONE) return false;
+    uint32_t idlest;
+    do {
+        idlest =
+            evict_clients_idlest(server->clients, server->options.connections_max, clock_now_ns());
+        if (idlest == EVICT_NONE) return false;
+    } while (has_sent_more(server->slots[idlest]));
     close_connection(server->slots[idlest]);
     return true;
 }
@@ -674,11 +690,13 @@ static void bind_network(struct http_server *server, uint64_t network) {
     uint32_t bound_max = server->options.connections_per_network, idlest = EVICT_NONE;
     uint32_t connection_count = server->options.connections_max - server->free_count;
     if (bound_max == 0) return;
-    for (; connection_count > bound_max; connection_count--) {
+    while (connection_count > bound_max) {
         idlest = evict_clients_of_network(server->clients, server->options.connections_max, network,
                                           bound_max, clock_now_ns());
         if (idlest == EVICT_NONE) return;
+        if (has_sent_more(server->slots[idlest])) continue;
         close_connection(server->slots[idlest]);
+        connection_count--;
     }
 }
 
