@@ -33,10 +33,14 @@ class Server:
     def __init__(self, given, *more):
         began = time.monotonic()
         model = ["--model", given.model] if given.model else []
-        self.process = subprocess.Popen(
-            [given.fathom, "serve", "--port", "0", "--threads", "1", "--kv-memory", "64MiB", *model, *more],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
+        with tempfile.TemporaryFile("w+") as errors:
+            self.process = subprocess.Popen(
+                [given.fathom, "serve", "--port", "0", "--threads", "1", "--kv-memory", "64MiB", *model, *more],
+                stdout=subprocess.PIPE, stderr=errors, text=True)
+            line = self.process.stdout.readline()
+            if not line:
+                errors.seek(0)
+                raise RuntimeError(errors.read())
         self.port = int(re.search(r":(\d+)$", line.strip()).group(1))
         self.start_seconds = time.monotonic() - began
 

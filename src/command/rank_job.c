@@ -13,6 +13,7 @@
 #include "compute/exchange/ranks.h"
 #include "host/process/file_limit.h"
 #include "host/process/private_room.h"
+#include "host/process/rank_watch.h"
 #ifdef FATHOM_SERVING
 #include "command/eplb_load.h"
 #endif
@@ -94,22 +95,12 @@ static bool find_self(char path[static PATH_MAX]) {
 }
 
 const char **rank_job_command(uint64_t ranks, const char *files, const char *const *arguments) {
-    static const char *const launcher[] = {LAUNCHER,
-                                           "-q",
-                                           "--allow-run-as-root",
-                                           "--oversubscribe",
-                                           "--bind-to",
-                                           "none",
-                                           "--mca",
-                                           "plm",
-                                           "isolated",
-                                           "--mca",
-                                           "pml",
-                                           "ob1",
-                                           "--mca",
-                                           "btl",
-                                           "self,vader",
-                                           NULL};
+    static const char *const launcher[] = {
+        LAUNCHER, "-q", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca",
+        "plm", "isolated", "--mca", "pml", "ob1", "--mca", "btl", "self,vader",
+        /* a rank that ends tells mpirun and waits two seconds for
+           its answer: on a busy machine it would count as dead */
+        "--mca", "orte_allowed_exit_without_sync", "1", NULL};
     static const char *const yielding[] = {"--mca", "mpi_yield_when_idle", "1", NULL};
     char self[PATH_MAX], count[24];
     struct words words = {.count = 0};
@@ -203,8 +194,8 @@ static void open_room(const struct option_table *table, const struct rank_job_va
  * supervises has one for each rank. */
 enum status rank_job_check_files(uint64_t ranks, uint64_t all_ranks, struct error *error) {
     uint64_t launcher = ranks > 1 ? LAUNCHER_FILES + LAUNCHER_FILES_EACH * ranks : 0;
-    uint64_t own = LAUNCHER_FILES + 2 * all_ranks, limit = file_limit_raise();
-    uint64_t needed = launcher > own ? launcher : own;
+    uint64_t own = LAUNCHER_FILES + 2 * all_ranks;
+    uint64_t needed = launcher > own ? launcher : own, limit = file_limit_raise(needed);
     if (limit >= needed) return STATUS_OK;
     return error_set(error, STATUS_FULL,
                      "%" PRIu64 " ranks need %" PRIu64 " open files, and %" PRIu64
@@ -218,6 +209,33 @@ bool rank_job_misused(const struct option_table *table, const struct rank_job_va
     *exit_code_out = failed(table, "--ranks: this build has no ranks; build it where Open MPI is%s",
                             " (on Debian: apt-get install libopenmpi-dev openmpi-bin)");
     return true;
+}
+
+/* ---- signs of life ---- */
+
+static int64_t watch_ns; /* the timeout; 0: nobody is watched */
+static int watch_exit_code;
+
+void rank_job_watch(double seconds, int exit_code) {
+    watch_ns = (int64_t)(seconds * 1e9);
+    watch_exit_code = exit_code;
+}
+
+static enum status begin_watched(struct error *error) {
+    if (!watch_ns) return ranks_begin(error);
+    struct rank_watch_place place;
+    enum status status = STATUS_OK;
+    if (ranks_rank_ahead() == 0) status = rank_watch_await(watch_ns, watch_exit_code, error);
+    if (!status) status = ranks_begin(error);
+    if (status) return status;
+    if (ranks_rank() != 0) {
+        ranks_receive(0, &place, sizeof place);
+        return rank_watch_follow(&place, ranks_rank(), error);
+    }
+    status = rank_watch_begin(ranks_count(), &place, error);
+    for (uint32_t rank = 1; !status && rank < ranks_count(); rank++)
+        ranks_send(rank, &place, sizeof place);
+    return status;
 }
 
 enum job_kind { JOB_DRIVEN, JOB_JOINED, JOB_ALIKE };
@@ -242,7 +260,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         private_room_close(&room);
         return true;
     }
-    enum status status = ranks_begin(&error);
+    enum status status = begin_watched(&error);
     if (status != STATUS_OK) {
         *exit_code_out = command_failed(table, status, &error);
         return true;
@@ -354,13 +372,14 @@ void rank_job_print_json(const struct rank_job_values *values, struct rank_group
     for (uint32_t rank = 0; rank < rank_group_count(group); rank++) {
         const struct model_rank *model = &reports[rank].model;
         printf("%s{\"rank\":%u,\"pid\":%" PRId64 ",\"slots\":%u,\"weight_bytes\":%" PRIu64
-               ",\"mapped_bytes\":%" PRIu64 ",\"read_bytes\":%" PRIu64
-               ",\"tokens_dispatched\":%" PRIu64 ",\"pairs\":%" PRIu64 ",\"bytes_sent\":%" PRIu64
-               ",\"experts_moved\":%" PRIu64 ",\"bytes_moved\":%" PRIu64 "}",
+               ",\"mapped_bytes\":%" PRIu64 ",\"read_bytes\":%" PRIu64 ",\"tokens\":%" PRIu64
+               ",\"tokens_dispatched\":%" PRIu64 ",\"pairs\":%" PRIu64
+               ",\"slots_used\":%u,\"bytes_sent\":%" PRIu64 ",\"experts_moved\":%" PRIu64
+               ",\"bytes_moved\":%" PRIu64 "}",
                rank ? ",\n" : ",\n\"ranks\":[", rank, reports[rank].pid, model->slots,
-               model->weight_bytes, model->mapped_bytes, model->read_bytes,
-               model->tokens_dispatched, model->pairs, model->bytes_sent, model->experts_moved,
-               model->bytes_moved);
+               model->weight_bytes, model->mapped_bytes, model->read_bytes, model->tokens,
+               model->tokens_dispatched, model->pairs, model->slots_used, model->bytes_sent,
+               model->experts_moved, model->bytes_moved);
     }
     printf("]");
 }

@@ -124,6 +124,10 @@ bool rank_job_begin(const struct option_table *table, const struct rank_job_valu
 bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
                    int *exit_code_out);
 
+/* Said before rank_job_join: the ranks watch one another (host/rank_watch.h) with the timeout of
+ * `--rank-timeout`, and end with this code; 0 seconds: they do not. */
+void rank_job_watch(double seconds, int exit_code);
+
 /* For a job of so many ranks, by one who starts `all_ranks` in jobs: the files that this user may
  * open are enough; else the error says how many are needed. */
 enum status rank_job_check_files(uint64_t ranks, uint64_t all_ranks, struct error *error) MUST_USE;

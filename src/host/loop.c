@@ -550,7 +550,7 @@ enum status loop_open(const struct http_server_options *http, uint32_t http_coun
                       struct loop **loop_out, struct error *error) {
     struct loop *loop = calloc(1, sizeof *loop);
     if (!loop) return error_set(error, STATUS_NO_MEMORY, "no memory for the event loop");
-    uint64_t files = file_limit_raise();
+    uint64_t files = file_limit_raise(UINT64_MAX);
     signal(SIGPIPE, SIG_IGN);
     loop->inboxes[GATEWAY].bytes_max = REQUESTS_BYTES_MAX;
     loop->large.bytes_max = LARGE_BYTES_MAX;

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/tree.h"
+#include "base/tree_extent.h"
 #include "serving/gateway/api/api_request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -69,6 +70,39 @@ static void check_error(const struct api_error *error) {
     check(error->http_status >= 400 && error->http_status < 500 && error->message[0]);
 }
 
+static void count(const struct tree *value, size_t depth, struct tree_extent *extent) {
+    struct tree_cursor cursor = {NULL};
+    struct bytes key;
+    const struct tree *member;
+    extent->counts[TREE_PART_VALUES]++; /* integers, too */
+    if (tree_kind(value) != TREE_OBJECT && tree_kind(value) != TREE_ARRAY) return;
+    if (depth + 1 > extent->counts[TREE_PART_DEPTH]) extent->counts[TREE_PART_DEPTH] = depth + 1;
+    for (size_t i = 0; i < tree_count(value); i++)
+        count(tree_at(value, i), depth + 1, extent);
+    while (tree_kind(value) == TREE_OBJECT && tree_next_member(value, &cursor, &key, &member)) {
+        extent->counts[TREE_PART_KEYS]++;
+        count(member, depth + 1, extent);
+    }
+}
+
+/* What a body is said to have before it is parsed is what it then has. */
+static void check_extent(struct bytes body) {
+    static char memory[1 << 20];
+    static const struct tree_extent any = {{SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX}};
+    struct tree_extent said, found = {{0}};
+    struct arena arena;
+    const struct tree *root;
+    struct error error;
+    check(tree_extent_measure(body, &any, &said) == TREE_PART_COUNT);
+    arena_over(&arena, memory, sizeof memory);
+    if (tree_parse(&arena, body, "body", &root, &error)) return;
+    count(root, 0, &found);
+    said.counts[TREE_PART_VALUES] += said.counts[TREE_PART_INTEGERS];
+    said.counts[TREE_PART_INTEGERS] = 0;
+    for (int part = 0; part < TREE_PART_COUNT; part++)
+        check(said.counts[part] == found.counts[part]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char memory[1 << 20];
     static const struct api_defaults defaults = {.sampling = {.temperature = 1, .top_p = 1},
@@ -83,6 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct api_error error = {0};
     arena_over(&arena, memory, sizeof memory);
     enum api_endpoint endpoint = copy[0] & 1 ? API_CHAT : API_COMPLETIONS;
+    check_extent((struct bytes){copy + 1, size - 1});
     if (api_request_parse(&arena, endpoint, (struct bytes){copy + 1, size - 1}, &defaults, &request,
                           &error))
         walk_request(&request);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_apart.py FATHOM PREFILL_RANKS DECODE_RANKS: prompts in some units, answers in others, their KV blocks in
+"""test_apart.py FATHOM PREFILL_RANKS DECODE_RANKS [REQUESTS]: prompts in some units, answers in others, their KV blocks in
 between: every answer is the very one of a single process, short prompts and long ones, with a warm cache and a
 cold one, with one unit of each kind and with two of several ranks; nearly all requests are handed over; pages are
-all back. Then a prefill unit is killed in the middle of it, and a decode unit: no request is lost."""
+all back. Then a prefill unit is killed in the middle of it, and a decode unit: no request is lost. REQUESTS: only
+one unit of each kind and so many ranks, and only so many requests, for very many processes."""
 import os
 import signal
 import sys
@@ -34,9 +35,15 @@ def serve_apart(wanted, *options):
 
 
 def main():
+    if sys.argv[4:]:
+        faults.ALL[:] = faults.ALL[::len(faults.ALL) // int(sys.argv[4])]
     alone = faults.Server()
     wanted = faults.ask_all(alone, faults.Tokens())
     alone.stop()
+    if sys.argv[4:]:
+        serve_apart(wanted, "--prefill-units", "1", "--prefill-ranks", PREFILL_RANKS, "--decode-units", "1",
+                    "--decode-ranks", DECODE_RANKS, "--rank-timeout", "600").stop()  # they wait for CPUs, mostly
+        return
     server = serve_apart(wanted, "--prefill-units", "1", "--decode-units", "1")
     for role in ("prefill", "decode"):
         faults.disturb(server, wanted, lambda: os.kill(server.first_pid(role), signal.SIGKILL),

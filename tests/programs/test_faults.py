@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_faults.py FATHOM RANKS: a server under load loses ranks. One is killed, one is stopped, a whole unit is
 killed: every answer is the very one that an undisturbed server gives, streamed ones too; no request is lost; one
-line names the rank; pages are all back. Prints when it was seen, and how long the streams stood still."""
+line names the rank; pages are all back. A rank that stands still before its unit ever served has it started again. Prints when it was seen, and how long the streams stood still."""
 import concurrent.futures
 import glob
 import json
@@ -117,7 +117,39 @@ def main():
 
     disturb(several, wanted, kill_one_of_two, r"unit \d ended \(signal 9\)", "one of 2 units killed")
     several.stop()
+    still_from_the_start()
     orphans()
+
+
+def rank_of(server_pid, rank):
+    """The process, once it is there, of a rank of a server that is not ready yet."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        for path in glob.glob("/proc/[0-9]*"):
+            try:
+                with open(path + "/cmdline", "rb") as cmdline, open(path + "/environ", "rb") as environ:
+                    words = cmdline.read().split(b"\0")
+                    if (any(re.match(rb"--board=.*/%d-" % server_pid, word) for word in words)
+                            and b"OMPI_COMM_WORLD_RANK=%d" % rank in environ.read().split(b"\0")):
+                        return int(path.split("/")[-1])
+            except OSError:
+                pass
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+def still_from_the_start():
+    """A rank that stands still before its unit has ever served: the unit is started again, and serves."""
+    server = StoppedServer("--ranks", "2", "--rank-timeout", "0.3")
+    assert re.search(r"(have not met|rank 1 was not heard|rank 1 was never heard,) for .*; the unit ends", server.said())
+    assert "before it was ready; it starts again" in server.said(), server.said()
+    server.stop()
+
+
+class StoppedServer(Server):
+    def wait_for_url(self):
+        os.kill(rank_of(self.process.pid, 1), signal.SIGSTOP)
+        return super().wait_for_url()
 
 
 def is_alive(pid):

@@ -65,6 +65,20 @@ def deepseek_v3(folder):
     refused(1, "expected model.safetensors or", "inspect", "model", folder, "--verify")
 
 
+def damaged(folder):
+    """A config.json whose numbers make no sense is refused in one line."""
+    os.mkdir(folder)
+    for key, value, words in (("rms_norm_eps", 0, "a number from 1e-12 to 1, found 0"),
+                              ("bos_token_id", 129280, "a token id from 0 to 129279, found 129280"),
+                              ("eos_token_id", [1, 129280], "a token id from 0 to 129279, found 129280"),
+                              ("pad_token_id", 1 << 40, "a token id from 0 to 129279"),
+                              ("rope_theta", -1, "a number from 1.001"),
+                              ("routed_scaling_factor", 0, "a number from 1e-06")):
+        with open(folder + "/config.json", "w", encoding="utf-8") as file:
+            json.dump({**V3, key: value}, file)
+        refused(1, "config.json: %s: expected %s" % (key, words), "inspect", "model", folder)
+
+
 def generated(folder):
     code, out, err = run("make-checkpoint", folder, "--shape", "tiny", "--mtp", "--shards", "3")
     expect(code == 0 and not out, "make-checkpoint:", code, err)
@@ -105,6 +119,7 @@ def from_a_config(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         deepseek_v3(folder + "/v3")
+        damaged(folder + "/damaged")
         generated(folder + "/tiny")
         from_a_config(folder + "/copy")
         refused(1, "nowhere/config.json: not found", "inspect", "model", folder + "/nowhere")

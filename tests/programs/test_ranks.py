@@ -1,21 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_ranks.py FATHOM GOLDENS MODEL SERVING [RANKS...]: models over several processes. Whatever the number of
+"""test_ranks.py FATHOM GOLDENS MODEL SERVING [END_UNSAID]: models over several processes. Whatever the number of
 ranks, the replicas, the placement and the schedule: the same logits to the last digit, the same routing, drafts and
 tokens as one process, in every activation mode; the ranks are really there and share the work; and what
-goes wrong is told once, with the right exit code. RANKS (long): only so many ranks, one prompt, two tokens."""
-import concurrent.futures
+goes wrong is told once, with the right exit code."""
 import glob
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-import time
 
 fathom, goldens, tiny = sys.argv[1:4]
 serving = sys.argv[4] == "1"
+end_unsaid = sys.argv[5] if len(sys.argv) > 5 else None  # to be loaded into ranks: their end is told to nobody
 cases = ["v2lite-softmax-greedy-yarn", "v3-bf16-negbias-dense0-mtp", "v3-fp8-odd-noq-g1-noyarn",
          "v3-fp8-yarn-g8-mtp-sharded"]
 # Open MPI keeps memory to its end, by the thousand pieces
@@ -25,7 +23,8 @@ environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:" + os.environ.get("
 def run(*arguments, code=0, timeout=900, **keywords):
     done = subprocess.run([fathom, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=timeout, env=keywords.get("env", environment))
-    assert done.returncode == code, (arguments, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    told = " ".join(map(str, arguments))[:2000]
+    assert done.returncode == code, (told, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
     # Open MPI's own event loop complains now and then of a file that it has just closed itself.
     said = [line for line in done.stderr.splitlines() if not line.startswith("[warn] Epoll ")]
     if code == 0:
@@ -262,6 +261,14 @@ def check_trace(folder):
     assert "/nowhere" in run("trace", "report", "/nowhere", code=1)
 
 
+def check_late_end():
+    """A rank that ended well counts as ended well, also if mpirun did not hear of it in time, as on a busy machine."""
+    answer = ["generate", "--tokens", "5,6,7,8", "--max-new", 8, "--greedy", "--ignore-eos", "--json"]
+    found = run(*answer, "--ranks", 3, env=dict(environment, LD_PRELOAD=end_unsaid))
+    take_ranks(found, 3)
+    assert found == run(*answer)
+
+
 def check_failures(folder):
     assert "nowhere" in run("logits", "--model", "/nowhere", "--tokens", "5", "--ranks", 2, code=1)
     assert "is no token" in run("generate", "--model", folder, "--tokens", "99999", "--ranks", 2, code=1)
@@ -309,46 +316,10 @@ def main():
     check_weights_files(folders[2])
     check_overlap(folders[2])
     check_trace(mtp)
+    if end_unsaid:
+        check_late_end()
     check_failures(mtp)
 
 
-def memory_of(count):
-    """Bytes of memory of all processes of a run over so many ranks, shared ones counted once."""
-    total = 0
-    for path in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            with open(path, encoding="utf-8") as file:
-                words = file.read().split("\0")
-            if words[0] == fathom and "--ranks=%d" % count in words:
-                with open(path.replace("cmdline", "smaps_rollup"), encoding="utf-8") as file:
-                    total += int(re.search(r"\nPss: +(\d+)", file.read())[1]) << 10
-        except (OSError, TypeError):  # it has ended
-            continue
-    return total
-
-
-def long(counts):
-    """One golden, a prompt of 16 tokens, two answered; each rank's weights by themselves, and shared."""
-    folder = goldens + "/" + cases[1]
-    answer = ["generate", "--model", folder, "--tokens", ids(prompts_of(folder)[1][:16]), "--max-new", 2,
-              "--greedy", "--ignore-eos", "--json"]
-    alone = run(*answer)
-    for count in counts:
-        for where in ([], ["--weights-dir", "private"]):
-            largest = 0
-            with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                running = pool.submit(run, *answer, "--ranks=%d" % count, "--reshuffle-steps", 1, *where,
-                                      timeout=3000)
-                while not running.done():
-                    largest = max(largest, memory_of(count))
-                    time.sleep(0.1)
-            found = running.result()
-            ranks = take_ranks(found, count)
-            assert found == alone, (count, found, alone)
-            print("%d ranks, weights %s: %.1f MiB of memory in all, largest seen; %.1f MiB of weights on a rank, "
-                  "%.1f MiB of the checkpoint read by all"
-                  % (count, "private" if where else "shared", largest / 2**20, ranks[0]["weight_bytes"] / 2**20,
-                     sum(rank["read_bytes"] for rank in ranks) / 2**20))
-
-
-long([int(count) for count in sys.argv[5:]]) if sys.argv[5:] else main()
+if __name__ == "__main__":
+    main()

@@ -26,6 +26,8 @@
 
 #include <cmocka.h>
 
+#include "../slow.h"
+
 static struct arena arena;
 static void *memory;
 
@@ -87,7 +89,7 @@ static void tell_sum(const struct fleet_world_report *sum) {
 static void every_answer_survives(void **state) {
     (void)state;
     const char *asked_for = getenv("FATHOM_SEEDS");
-    unsigned long first = 0, count = 100;
+    unsigned long first = 0, count = test_times(100, 10); /* one thread: TSan has little to see */
     struct fleet_world_report sum = {0};
     if (asked_for) {
         char *rest;
@@ -131,7 +133,7 @@ static void every_answer_survives(void **state) {
         sum.in_step_beside += report.in_step_beside;
     }
     tell_sum(&sum);
-    if (asked_for) return;
+    if (asked_for || count < 100) return; /* fewer may not meet each fault */
     assert_true(sum.resumed > 1000 && sum.losses > 300 && sum.failed_steps > 100);
     assert_true(sum.rank_deaths > 50 && sum.gateway_deaths > 50 && sum.roles > 20);
     assert_true(sum.arrived > 1000 && sum.not_arrived > 200 && sum.late_slices > 100);

@@ -120,6 +120,7 @@ enum status model_step(struct model *model, const struct step_plan *plan, float 
     if (status != STATUS_OK) return status;
     if (mtp) draft_make(model, plan);
     plan_line_up(model, plan);
+    model->tokens += batch->token_count;
     rope_prepare(model->shape, batch);
     compute_embed(model);
     stages_set_lanes(model, (enum overlap_kind)plan->overlap);

@@ -167,6 +167,7 @@ struct model {
     struct model_follower follower; /* written: NULL if nobody follows */
     struct draft draft;
     struct moves moves;
+    uint64_t tokens;       /* of all steps' rows */
     uint32_t *slot_tokens; /* [weights.slot_count] tokens computed since they were last taken */
     char numerics_id[32];
     uint8_t identity[32];

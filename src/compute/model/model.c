@@ -255,6 +255,9 @@ struct model_rank model_rank(const struct model *model) {
         counts.transfer_ns += more.transfer_ns;
         counts.waited_ns += more.waited_ns;
     }
+    uint32_t slots_used = 0;
+    for (uint32_t slot = 0; slot < model->weights.slot_count; slot++)
+        slots_used += model->slot_tokens[slot] > 0;
     return (struct model_rank){
         .rank = model->rank,
         .rank_count = model->placement.ranks ? model->placement.ranks : 1,
@@ -262,8 +265,10 @@ struct model_rank model_rank(const struct model *model) {
         .weight_bytes = model->weights.bytes,
         .mapped_bytes = weights_mapped(&model->weights),
         .read_bytes = model->weights.read_bytes,
+        .tokens = model->tokens,
         .tokens_dispatched = counts.tokens_dispatched,
         .pairs = counts.pairs,
+        .slots_used = slots_used,
         .bytes_sent = counts.bytes_sent,
         .experts_moved = model->moves.told.moves,
         .bytes_moved = model->moves.told.bytes,

@@ -155,8 +155,10 @@ struct model_rank {
     uint64_t weight_bytes;
     uint64_t mapped_bytes;      /* of them, in files that outlive the process */
     uint64_t read_bytes;        /* of the checkpoint, when the model was opened */
+    uint64_t tokens;            /* of the rows of this rank's own steps */
     uint64_t tokens_dispatched; /* tokens' activations that came to this rank's experts */
     uint64_t pairs;             /* (token, expert) pairs computed here */
+    uint32_t slots_used;        /* of all layers, by a token since their counts were last taken */
     uint64_t bytes_sent;        /* to other ranks' experts, and results back */
     uint64_t experts_moved;     /* to slots of this rank, while steps ran */
     uint64_t bytes_moved;       /* of them, from other ranks or the checkpoint */

@@ -290,7 +290,7 @@ enum status http_client_open(const struct http_client_options *options,
     for (uint32_t i = 0; i < options->connections_max; i++)
         client->connections[i].client = client;
     signal(SIGPIPE, SIG_IGN);
-    file_limit_raise();
+    file_limit_raise(UINT64_MAX);
     *client_out = client;
     return STATUS_OK;
 }

@@ -20,6 +20,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -30,6 +31,7 @@
 #include "host/process/file_limit.h"
 #include "host/http/http_message.h"
 #include "host/http/listen_socket.h"
+#include "host/http/own_time.h"
 #include "serving/policy/allow_hosts.h"
 #include "serving/policy/evict_clients.h"
 
@@ -41,6 +43,7 @@
 #define SLOT_BITS 20
 #define LISTENER_BITS 1
 #define NS_PER_MS ((int64_t)1000000)
+#define OUTPUT_STRETCH 16 /* output_bytes_max for a moment; so many times as much at no time */
 
 enum place {
     PLACE_HEAD,
@@ -55,6 +58,9 @@ struct connection {
     struct http_server *server;
     struct bufferevent *stream;
     struct event *deadline;
+    int64_t due_ns;    /* the deadline, in the server's own time */
+    int64_t behind_ns; /* since then its output has been too long; 0: it is not */
+    int64_t stall_ns;  /* the server's lost time when the reader's patience was last renewed */
     enum place place;
     uint32_t slot;
     uint64_t exchange; /* names the current request to the gateway; 0: it knows of none */
@@ -78,7 +84,8 @@ struct http_server {
     struct http_server_options options;
     struct event_base *base;
     struct evconnlistener *listener;
-    struct event *accept_pause;
+    struct event *accept_pause, *tick;
+    struct own_time time;
     struct listen_socket bound;
     struct file_shortage shortage;
     struct allow_hosts sites;
@@ -96,9 +103,22 @@ static void advance(struct connection *connection);
 
 /* ---- life of a connection ---- */
 
+static int64_t own_ns(struct http_server *server) {
+    return own_time_ns(&server->time, clock_now_ns());
+}
+
 static void set_deadline(struct connection *connection, uint32_t ms) {
     struct timeval time = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000) * 1000};
+    connection->due_ns = own_ns(connection->server) + (int64_t)ms * 1000000;
     event_add(connection->deadline, &time);
+}
+
+/* False: the loop stood still meanwhile, and the deadline is put off by as much. */
+static bool deadline_is_over(struct connection *connection) {
+    int64_t left_ns = connection->due_ns - own_ns(connection->server);
+    if (left_ns <= 1000000) return true;
+    set_deadline(connection, (uint32_t)(left_ns / 1000000) + 1);
+    return false;
 }
 
 static struct evict_client *client_of(const struct connection *connection) {
@@ -392,6 +412,17 @@ static void handle_request(struct connection *connection) {
 
 /* ---- reading ---- */
 
+/* True if bytes of its request have come that we have not read yet: it is we who are late, and it
+ * is not idle. */
+static bool has_sent_more(const struct connection *connection) {
+    int unread = 0;
+    bool is_sending = connection->place == PLACE_HEAD || connection->place == PLACE_BODY;
+    if (!is_sending || ioctl(bufferevent_getfd(connection->stream), FIONREAD, &unread))
+        return false;
+    if (unread > 0) client_of(connection)->idle_since_ns = clock_now_ns();
+    return unread > 0;
+}
+
 /* Of all bodies together. Others, of which nothing comes, make way. */
 static bool find_room(struct connection *connection, size_t more) {
     struct http_server *server = connection->server;
@@ -401,6 +432,7 @@ static bool find_room(struct connection *connection, size_t more) {
         uint32_t idlest = evict_clients_body(server->clients, server->options.connections_max,
                                              connection->slot, clock_now_ns());
         if (idlest == EVICT_NONE) return false;
+        if (has_sent_more(server->slots[idlest])) continue;
         refuse(server->slots[idlest], 408, "the request's body came too slowly for a busy server");
     }
     return true;
@@ -611,6 +643,12 @@ static void on_written(struct bufferevent *stream, void *context) {
 static void on_ended(struct bufferevent *stream, short what, void *context) {
     struct connection *connection = context;
     bool closed_its_side = (what & BEV_EVENT_EOF) != 0;
+    own_ns(connection->server);
+    if ((what & BEV_EVENT_TIMEOUT) && connection->stall_ns < connection->server->time.lost_ns) {
+        connection->stall_ns = connection->server->time.lost_ns;
+        bufferevent_enable(stream, EV_WRITE);
+        return;
+    }
     if (closed_its_side && connection->place == PLACE_FLUSHING &&
         evbuffer_get_length(bufferevent_get_output(stream))) {
         connection->keep_alive = false; /* it may still be reading */
@@ -621,6 +659,7 @@ static void on_ended(struct bufferevent *stream, short what, void *context) {
 
 static void on_deadline(evutil_socket_t socket, short what, void *context) {
     struct connection *connection = context;
+    if (!deadline_is_over(connection)) return;
     bool in_request = (connection->place == PLACE_HEAD && connection->head_started) ||
                       connection->place == PLACE_BODY;
     uint32_t ms_left = connection->place == PLACE_BODY ? body_ms_left(connection) : 0;
@@ -637,9 +676,12 @@ static void on_deadline(evutil_socket_t socket, short what, void *context) {
 /* ---- who has to make way ---- */
 
 static bool evict_idlest(struct http_server *server) {
-    uint32_t idlest =
-        evict_clients_idlest(server->clients, server->options.connections_max, clock_now_ns());
-    if (idlest == EVICT_NONE) return false;
+    uint32_t idlest;
+    do {
+        idlest =
+            evict_clients_idlest(server->clients, server->options.connections_max, clock_now_ns());
+        if (idlest == EVICT_NONE) return false;
+    } while (has_sent_more(server->slots[idlest]));
     close_connection(server->slots[idlest]);
     return true;
 }
@@ -648,11 +690,13 @@ static void bind_network(struct http_server *server, uint64_t network) {
     uint32_t bound_max = server->options.connections_per_network, idlest = EVICT_NONE;
     uint32_t connection_count = server->options.connections_max - server->free_count;
     if (bound_max == 0) return;
-    for (; connection_count > bound_max; connection_count--) {
+    while (connection_count > bound_max) {
         idlest = evict_clients_of_network(server->clients, server->options.connections_max, network,
                                           bound_max, clock_now_ns());
         if (idlest == EVICT_NONE) return;
+        if (has_sent_more(server->slots[idlest])) continue;
         close_connection(server->slots[idlest]);
+        connection_count--;
     }
 }
 
@@ -681,6 +725,7 @@ static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection) goto no_memory;
     connection->server = server;
+    connection->stall_ns = server->time.lost_ns;
     connection->deadline = evtimer_new(server->base, on_deadline, connection);
     if (!connection->deadline) goto no_timer;
     connection->stream = bufferevent_socket_new(server->base, socket, BEV_OPT_CLOSE_ON_FREE);
@@ -715,6 +760,10 @@ static void on_accept_failed(struct evconnlistener *listener, void *context) {
     if ((errno == EMFILE || errno == ENFILE) && evict_idlest(server)) return;
     file_shortage_tell(&server->shortage, server->bound.url, errno);
     pause_accepting(server);
+}
+
+static void on_tick(evutil_socket_t socket, short what, void *context) {
+    own_ns(context);
 }
 
 static void on_accept_pause_over(evutil_socket_t socket, short what, void *context) {
@@ -768,6 +817,7 @@ static void begin_stream(struct http_server *server, const struct record_stream_
     if (!connection) return;
     check(connection->place == PLACE_WAITING);
     enter(connection, PLACE_STREAMING);
+    connection->behind_ns = 0;
     connection->chunked_answer = connection->head.minor_version >= 1;
     if (!connection->chunked_answer)
         connection->keep_alive = false; /* its end is the answer's end */
@@ -779,13 +829,25 @@ static void begin_stream(struct http_server *server, const struct record_stream_
                         connection->chunked_answer ? "Transfer-Encoding: chunked\r\n" : "");
 }
 
+/* Much may come at once: a reader is slow when what waited for it already stays long for a while in
+ * which we ran. */
+static bool reads_too_slowly(struct connection *connection, size_t output_bytes) {
+    const struct http_server_options *options = &connection->server->options;
+    int64_t now_ns = own_ns(connection->server);
+    bool long_now = output_bytes > options->output_bytes_max;
+    if (!long_now || !connection->behind_ns) connection->behind_ns = long_now ? now_ns : 0;
+    if (!long_now) return false;
+    return output_bytes / OUTPUT_STRETCH > options->output_bytes_max ||
+           now_ns - connection->behind_ns > (int64_t)options->behind_ms_max * 1000000;
+}
+
 static void stream_data(struct http_server *server, const struct record_stream_data *data) {
     struct connection *connection = find_exchange(server, data->connection);
     if (!connection || data->data_bytes == 0) return;
     check(connection->place == PLACE_STREAMING);
     struct evbuffer *out = bufferevent_get_output(connection->stream);
-    if (evbuffer_get_length(out) + data->data_bytes > server->options.output_bytes_max) {
-        close_connection(connection); /* it reads too slowly */
+    if (reads_too_slowly(connection, evbuffer_get_length(out))) {
+        close_connection(connection);
         return;
     }
     if (connection->chunked_answer) evbuffer_add_printf(out, "%" PRIx32 "\r\n", data->data_bytes);
@@ -834,6 +896,7 @@ void http_server_defaults(struct http_server_options *options) {
         .body_bytes_max = (size_t)8 << 20,
         .bodies_bytes_max = (size_t)256 << 20,
         .output_bytes_max = (size_t)256 << 10,
+        .behind_ms_max = 5000,
         .head_ms_max = 10000,
         .body_ms_max = 60000,
         .pace_ms_max = 10000,
@@ -863,8 +926,10 @@ enum status http_server_open(const struct http_server_options *options, struct e
     server->clients = calloc(options->connections_max, sizeof *server->clients);
     server->free_slots = calloc(options->connections_max, sizeof *server->free_slots);
     server->accept_pause = evtimer_new(base, on_accept_pause_over, server);
+    server->tick = event_new(base, -1, EV_PERSIST, on_tick, server);
     enum status status = STATUS_OK;
-    if (!server->slots || !server->clients || !server->free_slots || !server->accept_pause)
+    if (!server->slots || !server->clients || !server->free_slots || !server->accept_pause ||
+        !server->tick)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the HTTP server");
     if (!status)
         status = listen_socket_open(options->host, options->port, host_option(options),
@@ -894,6 +959,7 @@ enum status http_server_start(struct http_server *server, struct error *error) {
                          server->bound.url, strerror(errno), host_option(&server->options),
                          port_option(&server->options));
     evconnlistener_set_error_cb(server->listener, on_accept_failed);
+    event_add(server->tick, &(struct timeval){.tv_usec = OWN_TIME_TICK_NS / 1000});
     return STATUS_OK;
 }
 
@@ -906,6 +972,7 @@ void http_server_close(struct http_server *server) {
     else if (server->bound.file >= 0)
         close(server->bound.file);
     if (server->accept_pause) event_free(server->accept_pause);
+    if (server->tick) event_free(server->tick);
     free(server->slots);
     free(server->clients);
     free(server->free_slots);

@@ -3,6 +3,8 @@
  * RECORD_STREAM_* back into answers. Serves the pages embedded in the binary itself. Runs on
  * libevent's bufferevents, in the event loop's one thread.
  *
+ * Time in which the event loop stood still counts against no client (host/own_time).
+ *
  * What it protects: heads and bodies have limits and deadlines, so a slow sender is cut off; a
  * reader who lets its answer pile up is cut off; nothing is kept of a body that the gateway does
  * not want, and the memory of all unfinished bodies together is bounded; when it or the connections
@@ -40,7 +42,8 @@ struct http_server_options {
     uint32_t connections_per_network; /* idle and unknown ones; 0: any number */
     size_t head_bytes_max, body_bytes_max;
     size_t bodies_bytes_max; /* of all unfinished requests together */
-    size_t output_bytes_max; /* unsent bytes of a stream; its reader is cut off beyond */
+    size_t output_bytes_max; /* unsent bytes of a stream; its reader is cut off ... */
+    uint32_t behind_ms_max;  /* ... when there have been more for so long */
     uint32_t head_ms_max;    /* from a request's first byte to its head's end */
     uint32_t body_ms_max;
     uint32_t pace_ms_max;   /* a body idle for so long (evict_clients_credit) */

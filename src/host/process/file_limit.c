@@ -11,12 +11,13 @@
 
 #define OVER_NS ((int64_t)60000000000) /* without a failure: a shortage is over */
 
-uint64_t file_limit_raise(void) {
+uint64_t file_limit_raise(uint64_t wanted) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit)) return UINT64_MAX;
-    if (limit.rlim_cur < limit.rlim_max) {
+    if (wanted > limit.rlim_max) wanted = limit.rlim_max;
+    if (limit.rlim_cur < wanted) {
         const rlim_t before = limit.rlim_cur;
-        limit.rlim_cur = limit.rlim_max;
+        limit.rlim_cur = wanted;
         if (setrlimit(RLIMIT_NOFILE, &limit)) limit.rlim_cur = before;
     }
     return limit.rlim_cur;
@@ -30,7 +31,7 @@ bool file_shortage_tell(struct file_shortage *shortage, const char *where, int f
     fprintf(stderr, "%s: cannot take a connection: %s", where, strerror(failure));
     if (failure == EMFILE)
         fprintf(stderr, "; %" PRIu64 " are allowed, and `ulimit -n` allows more",
-                file_limit_raise());
+                file_limit_raise(0));
     fprintf(stderr, "; trying on\n");
     return true;
 }

@@ -8,8 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Raises it as far as this user may; what it is then. Children inherit it. */
-uint64_t file_limit_raise(void);
+/* Raises it to `wanted`, or as far as this user may, if it is lower; what it is then. Children
+ * inherit it. */
+uint64_t file_limit_raise(uint64_t wanted);
 
 struct file_shortage { /* zeros at first */
     int64_t failed_ns; /* when a connection was last not taken */

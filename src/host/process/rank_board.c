@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/process/rank_board.h"
 
+#include "contract/overlap.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -72,4 +77,43 @@ bool rank_board_read_role(const struct rank_board *board, enum unit_role *role_o
     if (told == 0 || told > UNIT_ROLE_COUNT) return false;
     *role_out = (enum unit_role)(told - 1);
     return true;
+}
+
+void rank_board_describe(const struct rank_line *line, char text[static RANK_BOARD_TEXT]) {
+    uint32_t place = atomic_load(&line->pulse.place), stage = place & 0xFF;
+    snprintf(text, RANK_BOARD_TEXT, "%.60s, pid %" PRId64 ", layer %u %s", line->host,
+             (int64_t)atomic_load(&line->pid), place >> 8,
+             stage < STAGE_COUNT ? stage_name((enum stage)stage) : "?");
+}
+
+/* What a small file says; false: nothing. */
+static bool read_text(const char *format, int64_t pid, char *text, size_t bytes) {
+    char path[64];
+    snprintf(path, sizeof path, format, pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    ssize_t count = read(file, text, bytes - 1);
+    close(file);
+    text[count > 0 ? count : 0] = 0;
+    return count > 0;
+}
+
+uint64_t rank_board_run_ns(int64_t pid) {
+    char text[128];
+    return read_text("/proc/%" PRId64 "/schedstat", pid, text, sizeof text)
+               ? strtoull(text, NULL, 10)
+               : 0;
+}
+
+int64_t rank_board_cpu_ns(int64_t pid) {
+    char text[1024];
+    if (!read_text("/proc/%" PRId64 "/stat", pid, text, sizeof text)) return 0;
+    char *at = strrchr(text, ')'); /* behind the name, which may hold anything */
+    for (int field = 2; at && field < 14; field++) {
+        at = strchr(at, ' ');
+        if (at) at++;
+    }
+    if (!at) return 0;
+    uint64_t user = strtoull(at, &at, 10), system = strtoull(at, NULL, 10);
+    return (int64_t)(user + system) * (1000000000 / sysconf(_SC_CLK_TCK));
 }

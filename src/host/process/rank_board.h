@@ -37,6 +37,16 @@ enum status rank_board_join(const char *path, uint32_t rank, struct error *error
 /* Rank 0's; nothing happens where no board was joined. */
 void rank_board_tell_role(enum unit_role role);
 
+#define RANK_BOARD_TEXT 160
+
+/* Who and where a rank is, in the model too, for a line of the log. */
+void rank_board_describe(const struct rank_line *line, char text[static RANK_BOARD_TEXT]);
+
+/* Of a process of this machine: nanoseconds that its first thread has run, and that all have, to a
+ * hundredth of a second. 0: not known. */
+uint64_t rank_board_run_ns(int64_t pid);
+int64_t rank_board_cpu_ns(int64_t pid);
+
 /* False: it was never told. */
 bool rank_board_read_role(const struct rank_board *board, enum unit_role *role_out);
 

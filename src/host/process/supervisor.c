@@ -11,7 +11,6 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "contract/overlap.h"
 #include "host/process/private_room.h"
 #include "host/process/rank_board.h"
 #include "serving/policy/supervise.h"
@@ -202,14 +201,6 @@ static void start(struct job *job) {
 
 /* ---- ending ---- */
 
-static void describe(char text[static 160], const struct job *job, uint32_t rank) {
-    const struct rank_line *line = &job->board.lines[rank];
-    uint32_t place = atomic_load(&line->pulse.place), stage = place & 0xFF;
-    snprintf(text, 160, "%.60s, pid %" PRId64 ", layer %u %s", line->host,
-             (int64_t)atomic_load(&line->pid), place >> 8,
-             stage < STAGE_COUNT ? stage_name((enum stage)stage) : "?");
-}
-
 static void kill_ranks(struct job *job) {
     for (uint32_t i = 0; i < job->watch.rank_count; i++)
         if (job->ranks[i].event && !job->ranks[i].gone)
@@ -298,11 +289,11 @@ static void on_child(evutil_socket_t file, short what, void *context) {
 static void on_rank(evutil_socket_t file, short what, void *context) {
     struct held_rank *rank = context;
     struct job *job = rank->job;
-    char text[160];
+    char text[RANK_BOARD_TEXT];
     rank->gone = true;
     if (job->state == JOB_RUNS && job->ready) {
         uint32_t index = (uint32_t)(rank - job->ranks);
-        describe(text, job, index);
+        rank_board_describe(&job->board.lines[index], text);
         fprintf(stderr, "unit %u: rank %u died (%s); the unit starts again\n", job->number, index,
                 text);
         fail(job);
@@ -337,57 +328,23 @@ static void look_whether_ready(struct job *job) {
     job->failed_ns = 0;
 }
 
-/* What a small file says; false: nothing. */
-static bool read_text(const char *format, int64_t pid, char *text, size_t bytes) {
-    char path[64];
-    snprintf(path, sizeof path, format, pid);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return false;
-    ssize_t count = read(file, text, bytes - 1);
-    close(file);
-    text[count > 0 ? count : 0] = 0;
-    return count > 0;
-}
-
-/* Nanoseconds that the process's first thread has run; 0: not known. */
-static uint64_t time_run(int64_t pid) {
-    char text[128];
-    return read_text("/proc/%" PRId64 "/schedstat", pid, text, sizeof text)
-               ? strtoull(text, NULL, 10)
-               : 0;
-}
-
-/* That all its threads have run, to a hundredth of a second; 0: not known. */
-static int64_t cpu_ns(int64_t pid) {
-    char text[1024];
-    if (!read_text("/proc/%" PRId64 "/stat", pid, text, sizeof text)) return 0;
-    char *at = strrchr(text, ')'); /* behind the name, which may hold anything */
-    for (int field = 2; at && field < 14; field++) {
-        at = strchr(at, ' ');
-        if (at) at++;
-    }
-    if (!at) return 0;
-    uint64_t user = strtoull(at, &at, 10), system = strtoull(at, NULL, 10);
-    return (int64_t)(user + system) * (1000000000 / sysconf(_SC_CLK_TCK));
-}
-
 static void look_for_stuck(struct job *job) {
     struct supervisor *supervisor = job->supervisor;
-    char text[160];
+    char text[RANK_BOARD_TEXT];
     for (uint32_t i = 0; i < job->watch.rank_count; i++) {
         struct rank_line *line = &job->board.lines[i];
         bool here = strcmp(line->host, supervisor->host) == 0;
-        job->signs[i] =
-            (struct supervise_signs){.state = (enum pulse_state)atomic_load(&line->pulse.state),
-                                     .tiles = atomic_load(&line->pulse.tiles),
-                                     .ran = here ? time_run(atomic_load(&line->pid)) : 0,
-                                     .cpu_ns = here ? cpu_ns(atomic_load(&line->pid)) : 0};
+        job->signs[i] = (struct supervise_signs){
+            .state = (enum pulse_state)atomic_load(&line->pulse.state),
+            .tiles = atomic_load(&line->pulse.tiles),
+            .ran = here ? rank_board_run_ns(atomic_load(&line->pid)) : 0,
+            .cpu_ns = here ? rank_board_cpu_ns(atomic_load(&line->pid)) : 0};
     }
     struct supervise_finding finding =
         supervise_look(&job->watch, job->signs, supervisor->timeout, clock_now_ns());
     double silent = (double)finding.silent_ns * 1e-9;
     if (finding.verdict == SUPERVISE_FINE) return;
-    describe(text, job, finding.rank);
+    rank_board_describe(&job->board.lines[finding.rank], text);
     if (finding.verdict == SUPERVISE_DEADLOCK)
         fprintf(stderr, "unit %u: all ranks wait for one another for %.1f s", job->number, silent);
     else

@@ -137,9 +137,12 @@ static void hear_gone(void *context, uint32_t segment) {
     pthread_mutex_unlock(&store->lock);
 }
 
-static void scan(struct kv_store *store, bool recover, int64_t now_ns) {
+static void scan(struct kv_store *store, enum kv_scan how, int64_t now_ns) {
     struct kv_files_listener listener = {hear_entry, hear_gone, store};
-    if (store->disk) kv_store_files_scan(&store->files, recover, &listener);
+    if (store->disk) {
+        kv_store_files_scan(&store->files, how, &listener);
+        kv_store_leave_stopped(store);
+    }
     store->scanned_ns = now_ns;
 }
 
@@ -178,7 +181,7 @@ static void answer_refresh(struct kv_store *store, int64_t now_ns) {
     bool wanted = asked > store->refresh_done;
     pthread_mutex_unlock(&store->lock);
     if (!wanted) return;
-    scan(store, false, now_ns);
+    scan(store, KV_SCAN_MEND, now_ns);
     pthread_mutex_lock(&store->lock);
     store->refresh_done = asked;
     pthread_cond_broadcast(&store->changed);
@@ -192,7 +195,7 @@ static void answer_settle(struct kv_store *store, int64_t now_ns) {
     pthread_mutex_unlock(&store->lock);
     if (!wanted || !idle(store)) return;
     store->files.scanned_ns = -1;
-    scan(store, false, now_ns);
+    scan(store, KV_SCAN_MEND, now_ns);
     pthread_mutex_lock(&store->lock);
     store->settle_done = asked;
     pthread_cond_broadcast(&store->changed);
@@ -250,7 +253,7 @@ static void *run(void *context) {
         }
         if (store->io) kv_store_io_start(store->io);
         if (now_ns - store->scanned_ns >= (int64_t)store->options.scan_ms * 1000000) {
-            scan(store, false, now_ns);
+            scan(store, KV_SCAN_MEND, now_ns);
             if (store->disk) kv_store_compact(store, now_ns);
         }
         update_stats(store);
@@ -359,7 +362,7 @@ static enum status open_disk(struct kv_store *store, struct error *error) {
     if (!status)
         status = kv_store_io_open(o->io, KV_TASKS, store->event, o->faults, &store->io, error);
     if (status) return status;
-    scan(store, true, begun_ns);
+    scan(store, KV_SCAN_RECOVER, begun_ns);
     store->stats.io = kv_store_io_name(store->io);
     store->stats.open_ns = clock_now_ns() - begun_ns;
     return STATUS_OK;

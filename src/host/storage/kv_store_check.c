@@ -155,7 +155,7 @@ static enum status look_at_folder(const char *directory, const char *name, bool 
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a block of %zu bytes",
                            looked.files.block_bytes);
     if (!status) {
-        kv_store_files_scan(&looked.files, false, &deaf);
+        kv_store_files_scan(&looked.files, KV_SCAN_LOOK, &deaf);
         for_names(looked.files.path, look_at_name, &looked);
         for (uint32_t i = 0; i < looked.files.segment_count; i++)
             if (looked.files.segments[i]) look_at_segment(&looked, i, deep);
@@ -265,7 +265,7 @@ static void list_folder(void *context, const char *name) {
         olds->status = status;
         return;
     }
-    kv_store_files_scan(&files, false, &deaf);
+    kv_store_files_scan(&files, KV_SCAN_LOOK, &deaf);
     for_names(files.path, sweep_name, &files);
     for (uint32_t i = 0; i < files.segment_count; i++)
         if (files.segments[i]) note_old(olds, &files, files.segments[i]);
@@ -280,7 +280,7 @@ static int older(const void *a, const void *b) {
 static void remove_old(struct olds *olds, const struct old *old) {
     struct kv_files files;
     if (kv_store_files_open(&files, olds->directory, &old->shape, NULL, olds->error)) return;
-    kv_store_files_scan(&files, false, &deaf);
+    kv_store_files_scan(&files, KV_SCAN_LOOK, &deaf);
     for (uint32_t i = 0; i < files.segment_count; i++) {
         if (!files.segments[i] || files.segments[i]->id != old->id) continue;
         if (!kv_store_files_remove(&files, i)) break;

@@ -21,6 +21,8 @@
 #define NAME_BYTES 32
 #define ENTRIES_AT_ONCE 1024
 #define SETTLED_NS 100000000
+#define FOLDER_MODE 0700
+#define FILE_MODE 0600
 
 static void name_of(uint64_t id, const char *suffix, char out[NAME_BYTES]) {
     format_text(out, NAME_BYTES, "%016llx%s", (unsigned long long)id, suffix);
@@ -43,9 +45,74 @@ static int64_t ns_of(struct timespec time) {
  */
 
 static enum status make_folder(const char *path, struct error *error) {
-    if (mkdir(path, 0777) == 0 || errno == EEXIST) return STATUS_OK;
+    if (mkdir(path, FOLDER_MODE) == 0 || errno == EEXIST) return STATUS_OK;
     return error_set(error, STATUS_IO, "%.300s: cannot make this folder for the KV storage: %s",
                      path, strerror(errno));
+}
+
+static bool same_file(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Opens the folder that the path leads to now, if that is not the one that is open. */
+static void follow_path(struct kv_files *files) {
+    struct stat ours, now;
+    if (files->folder >= 0 && fstat(files->folder, &ours) == 0) {
+        bool there = stat(files->path, &now) == 0;
+        if (there ? same_file(&ours, &now) : errno != ENOENT && errno != ENOTDIR) return;
+        close(files->folder);
+    }
+    files->folder = open(files->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    files->scanned_ns = -1;
+}
+
+/* Makes the folder, and the directory that it stands in, if they are not there. */
+static enum status have_folder(struct kv_files *files, struct error *error) {
+    char *end = strrchr(files->path, '/');
+    follow_path(files);
+    if (files->folder >= 0) return STATUS_OK;
+    *end = 0;
+    enum status status = make_folder(files->path, error);
+    *end = '/';
+    if (!status) status = make_folder(files->path, error);
+    if (status) return status;
+    follow_path(files);
+    if (files->folder >= 0) return STATUS_OK;
+    return error_set(error, STATUS_IO, "%.300s: cannot open this folder: %s", files->path,
+                     strerror(errno));
+}
+
+/* Is the file the one that has this name in the folder? Nobody of ours removes or replaces one that
+ * another has locked, but people do. */
+static bool is_listed(const struct kv_files *files, uint64_t id, const char *suffix, int file) {
+    char name[NAME_BYTES];
+    struct stat ours, now;
+    name_of(id, suffix, name);
+    return file >= 0 && fstat(file, &ours) == 0 && fstatat(files->folder, name, &now, 0) == 0 &&
+           same_file(&ours, &now);
+}
+
+static bool data_listed(const struct kv_files *files, const struct kv_segment *segment) {
+    return is_listed(files, segment->id, ".kv", segment->data);
+}
+
+/* And no shorter than it was. */
+static bool sidecar_listed(const struct kv_files *files, const struct kv_segment *segment) {
+    struct stat now;
+    return is_listed(files, segment->id, ".idx", segment->sidecar) &&
+           fstat(segment->sidecar, &now) == 0 && (uint64_t)now.st_size >= segment->sidecar_bytes;
+}
+
+static uint64_t data_bytes(const struct kv_files *files, uint32_t slots) {
+    return store_format_slot_offset(files->block_bytes, slots);
+}
+
+/* Of an active segment: has it all its room and its sidecar? */
+static bool is_whole(const struct kv_files *files, const struct kv_segment *segment) {
+    struct stat data;
+    return fstat(segment->data, &data) == 0 &&
+           (uint64_t)data.st_size >= data_bytes(files, segment->slot_count) &&
+           sidecar_listed(files, segment);
 }
 
 enum status kv_store_files_open(struct kv_files *files, const char *directory,
@@ -58,26 +125,19 @@ enum status kv_store_files_open(struct kv_files *files, const char *directory,
         .shape = *shape,
         .block_bytes = store_format_block_bytes(shape),
         .slice_bytes = store_format_slice_bytes(shape),
-        .scanned_ns = -1,
     };
     if (faults) files->faults = *faults;
     store_format_folder(shape, name);
-    enum status status = make_folder(directory, error);
+    enum status status = STATUS_OK;
     size_t path_bytes = strlen(directory) + sizeof name + 2;
     files->path = malloc(path_bytes);
     files->page = aligned_alloc(STORE_PAGE_BYTES, STORE_PAGE_BYTES);
     files->entries = malloc(ENTRIES_AT_ONCE * sizeof *files->entries);
-    if (!status && (!files->path || !files->page || !files->entries))
+    if (!files->path || !files->page || !files->entries)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
     if (!status) {
         format_text(files->path, path_bytes, "%s/%s", directory, name);
-        status = make_folder(files->path, error);
-    }
-    if (!status) {
-        files->folder = open(files->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (files->folder < 0)
-            status = error_set(error, STATUS_IO, "%.300s: cannot open this folder: %s", files->path,
-                               strerror(errno));
+        status = have_folder(files, error);
     }
     if (status) kv_store_files_close(files);
     return status;
@@ -91,6 +151,20 @@ static void close_segment(struct kv_files *files, uint32_t index) {
     free(segment->slots);
     free(segment);
     files->segments[index] = NULL;
+}
+
+/* One that is gone, and that nothing points to any more. */
+static void close_unused(struct kv_files *files, uint32_t index) {
+    const struct kv_segment *segment = files->segments[index];
+    if (segment->gone && !segment->active && segment->uses == 0) close_segment(files, index);
+}
+
+static void forget_segment(struct kv_files *files, uint32_t index) {
+    struct kv_segment *segment = files->segments[index];
+    segment->gone = true;
+    segment->stopped = true;
+    segment->bytes = 0;
+    close_unused(files, index);
 }
 
 void kv_store_files_close(struct kv_files *files) {
@@ -143,8 +217,9 @@ static void open_sidecar(const struct kv_files *files, struct kv_segment *segmen
 
 /* Direct I/O where the file system has it. */
 static int open_data(const struct kv_files *files, const char *name, int flags) {
-    int file = openat(files->folder, name, flags | O_DIRECT | O_CLOEXEC, 0666);
-    if (file < 0 && errno == EINVAL) file = openat(files->folder, name, flags | O_CLOEXEC, 0666);
+    flags |= O_CLOEXEC;
+    int file = openat(files->folder, name, flags | O_DIRECT, FILE_MODE);
+    if (file < 0 && errno == EINVAL) file = openat(files->folder, name, flags, FILE_MODE);
     return file;
 }
 
@@ -182,7 +257,6 @@ static bool open_segment(struct kv_files *files, uint64_t id) {
     }
     segment->data = file;
     open_sidecar(files, segment);
-    segment->seen = true;
     measure(segment);
     return true;
 }
@@ -237,6 +311,7 @@ static void read_sidecar(struct kv_files *files, uint32_t index,
 
 int kv_store_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry) {
     struct kv_segment *segment = files->segments[index];
+    if (segment->gone || !data_listed(files, segment)) return ESTALE;
     if (segment->sidecar < 0) return EBADF;
     struct kv_io_op op = {.write = true,
                           .file = segment->sidecar,
@@ -253,14 +328,19 @@ int kv_store_files_note(struct kv_files *files, uint32_t index, const struct sto
 /* ---- putting a segment in order ---------------------------------------------------------------
  */
 
-static bool lock_segment(struct kv_segment *segment) {
-    if (!segment->locked) segment->locked = flock(segment->data, LOCK_EX | LOCK_NB) == 0;
-    return segment->locked;
-}
-
 static void unlock_segment(struct kv_segment *segment) {
     flock(segment->data, LOCK_UN);
     segment->locked = false;
+}
+
+/* False, with errno: another has it, or its name leads to another file by now, whose lock this
+ * would not be. */
+static bool lock_segment(const struct kv_files *files, struct kv_segment *segment) {
+    if (!segment->locked) segment->locked = flock(segment->data, LOCK_EX | LOCK_NB) == 0;
+    if (!segment->locked || data_listed(files, segment)) return segment->locked;
+    unlock_segment(segment);
+    errno = ESTALE;
+    return false;
 }
 
 /* Finds the block of a slot by its own header page. */
@@ -274,6 +354,11 @@ static bool recover_slot(struct kv_files *files, uint32_t index, uint32_t slot,
     return true;
 }
 
+static int make_sidecar(const struct kv_files *files, const char *name) {
+    return openat(files->folder, name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
+                  FILE_MODE);
+}
+
 /* Puts an empty sidecar in the place of one that is no use; entries follow. */
 static bool renew_sidecar(struct kv_files *files, struct kv_segment *segment) {
     char name[NAME_BYTES], fresh[NAME_BYTES];
@@ -281,8 +366,7 @@ static bool renew_sidecar(struct kv_files *files, struct kv_segment *segment) {
         store_format_segment(&files->shape, segment->id, segment->slot_count);
     name_of(segment->id, ".idx", name);
     name_of(segment->id, ".new", fresh);
-    int file =
-        openat(files->folder, fresh, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    int file = make_sidecar(files, fresh);
     if (file < 0) return false;
     if (write(file, &header, sizeof header) != (ssize_t)sizeof header ||
         renameat(files->folder, fresh, files->folder, name)) {
@@ -296,14 +380,18 @@ static bool renew_sidecar(struct kv_files *files, struct kv_segment *segment) {
     return true;
 }
 
+static bool lacks_entries(const struct kv_segment *segment) {
+    return segment->sidecar < 0 || segment->damaged_entries > 0;
+}
+
 /* A sidecar with damage is replaced by what the header pages say; one without gets the blocks that
- * were written just before their process ended. */
-static void recover(struct kv_files *files, uint32_t index,
+ * were written just before their process ended. False: somebody writes to the segment. */
+static bool recover(struct kv_files *files, uint32_t index,
                     const struct kv_files_listener *listener) {
     struct kv_segment *segment = files->segments[index];
     struct store_entry entry;
-    bool damaged = segment->sidecar < 0 || segment->damaged_entries > 0;
-    if (segment->active || !lock_segment(segment)) return;
+    bool damaged = lacks_entries(segment);
+    if (segment->active || !lock_segment(files, segment)) return false;
     read_sidecar(files, index, listener); /* nobody adds to it from here on */
     uint64_t torn = segment->sidecar_bytes;
     if (damaged)
@@ -326,12 +414,7 @@ static void recover(struct kv_files *files, uint32_t index,
     }
     segment->damaged_entries = 0;
     unlock_segment(segment);
-}
-
-/* Somebody has put it in order: ours is a removed file. */
-static bool sidecar_replaced(const struct kv_segment *segment) {
-    struct stat about;
-    return segment->sidecar >= 0 && fstat(segment->sidecar, &about) == 0 && about.st_nlink == 0;
+    return true;
 }
 
 /* ---- the scan ---------------------------------------------------------------------------------
@@ -339,62 +422,74 @@ static bool sidecar_replaced(const struct kv_segment *segment) {
 
 static uint32_t find_segment(const struct kv_files *files, uint64_t id) {
     for (uint32_t i = 0; i < files->segment_count; i++)
-        if (files->segments[i] && files->segments[i]->id == id) return i;
+        if (files->segments[i] && files->segments[i]->id == id && !files->segments[i]->gone)
+            return i;
     return KV_SEGMENT_NONE;
 }
 
-/* All data files of the folder, by name. False: the folder cannot be read. */
+/* Segments that somebody removed or replaced. */
+static void drop_unlisted(struct kv_files *files, const struct kv_files_listener *listener) {
+    for (uint32_t i = 0; i < files->segment_count; i++) {
+        struct kv_segment *segment = files->segments[i];
+        if (!segment || segment->gone) continue;
+        if (data_listed(files, segment)) continue;
+        listener->gone(listener->context, i);
+        forget_segment(files, i);
+    }
+}
+
+/* Opens the data files of the folder that are new. False: the folder cannot be read. */
 static bool list_segments(struct kv_files *files) {
     int again = openat(files->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = again < 0 ? NULL : fdopendir(again);
-    if (!directory) return false;
-    for (uint32_t i = 0; i < files->segment_count; i++)
-        if (files->segments[i]) files->segments[i]->seen = files->segments[i]->gone;
+    if (!directory) {
+        if (again >= 0) close(again);
+        return false;
+    }
     for (struct dirent *entry; (entry = readdir(directory));) {
         uint64_t id;
-        if (!parse_name(entry->d_name, &id)) continue;
-        uint32_t index = find_segment(files, id);
-        if (index == KV_SEGMENT_NONE)
+        if (parse_name(entry->d_name, &id) && find_segment(files, id) == KV_SEGMENT_NONE)
             open_segment(files, id);
-        else
-            files->segments[index]->seen = true;
     }
     closedir(directory);
     return true;
 }
 
-static void forget_segment(struct kv_files *files, uint32_t index) {
-    struct kv_segment *segment = files->segments[index];
-    segment->gone = true;
-    segment->active = false;
-    segment->bytes = 0;
-    if (segment->uses == 0) close_segment(files, index);
+/* What was removed, then what is new: a file may have taken another's name. */
+static void scan_folder(struct kv_files *files, const struct kv_files_listener *listener) {
+    struct stat folder;
+    struct timespec now;
+    follow_path(files);
+    bool there = files->folder >= 0 && fstat(files->folder, &folder) == 0;
+    if (there && ns_of(folder.st_mtim) == files->scanned_ns) return;
+    drop_unlisted(files, listener);
+    if (!there || !list_segments(files)) return;
+    /* What changed just now may change again within the same tick of the file's clock. */
+    clock_gettime(CLOCK_REALTIME, &now);
+    bool settled = ns_of(now) - ns_of(folder.st_mtim) > SETTLED_NS;
+    files->scanned_ns = settled ? ns_of(folder.st_mtim) : -1;
 }
 
-void kv_store_files_scan(struct kv_files *files, bool recover_all,
+void kv_store_files_scan(struct kv_files *files, enum kv_scan how,
                          const struct kv_files_listener *listener) {
-    struct stat folder;
-    bool changed = fstat(files->folder, &folder) == 0 && ns_of(folder.st_mtim) != files->scanned_ns;
-    if (changed && list_segments(files)) {
-        /* What changed just now may change again within the same tick of the file's clock. */
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        bool settled = ns_of(now) - ns_of(folder.st_mtim) > SETTLED_NS;
-        files->scanned_ns = settled ? ns_of(folder.st_mtim) : -1;
-        for (uint32_t i = 0; i < files->segment_count; i++) {
-            if (!files->segments[i] || files->segments[i]->seen) continue;
-            listener->gone(listener->context, i);
-            forget_segment(files, i);
-        }
-    }
+    bool mended = false; /* one at a time: its header pages are read, and loads wait */
+    scan_folder(files, listener);
     for (uint32_t i = 0; i < files->segment_count; i++) {
         struct kv_segment *segment = files->segments[i];
-        if (!segment || segment->gone || segment->active) continue;
-        if (sidecar_replaced(segment)) close(segment->sidecar), segment->sidecar = -1;
+        if (!segment || segment->gone) continue;
+        if (segment->active) {
+            segment->stopped = segment->stopped || !is_whole(files, segment);
+            continue;
+        }
+        if (segment->sidecar >= 0 && !sidecar_listed(files, segment)) {
+            close(segment->sidecar); /* somebody has put it in order, or removed it */
+            segment->sidecar = -1;
+        }
         if (segment->sidecar < 0) open_sidecar(files, segment); /* it is made after the data */
         read_sidecar(files, i, listener);
         measure(segment);
-        if (recover_all) recover(files, i, listener);
+        bool mend = how == KV_SCAN_MEND && !mended && lacks_entries(segment);
+        if (how == KV_SCAN_RECOVER || mend) mended = recover(files, i, listener);
     }
 }
 
@@ -402,15 +497,10 @@ void kv_store_files_scan(struct kv_files *files, bool recover_all,
  */
 
 /* Nobody added to it or replaced it since we read it. */
-static bool up_to_date(const struct kv_segment *segment) {
-    struct stat data, sidecar;
-    return fstat(segment->data, &data) == 0 && fstat(segment->sidecar, &sidecar) == 0 &&
-           data.st_nlink > 0 && sidecar.st_nlink > 0 &&
+static bool up_to_date(const struct kv_files *files, const struct kv_segment *segment) {
+    struct stat sidecar;
+    return sidecar_listed(files, segment) && fstat(segment->sidecar, &sidecar) == 0 &&
            (uint64_t)sidecar.st_size == segment->sidecar_bytes;
-}
-
-static uint64_t data_bytes(const struct kv_files *files, uint32_t slots) {
-    return store_format_slot_offset(files->block_bytes, slots);
 }
 
 /* Room for all slots at once, so that a full disk is known before the first block. */
@@ -425,9 +515,10 @@ static bool adopt(struct kv_files *files, uint32_t *index_out) {
     for (uint32_t i = 0; i < files->segment_count; i++) {
         struct kv_segment *segment = files->segments[i];
         if (!segment || segment->gone || segment->locked || segment->sidecar < 0 ||
-            segment->next_slot >= segment->slot_count || !lock_segment(segment))
+            segment->next_slot >= segment->slot_count || !lock_segment(files, segment))
             continue;
-        if (segment->damaged_entries == 0 && up_to_date(segment) && reserve(files, segment) == 0) {
+        if (segment->damaged_entries == 0 && up_to_date(files, segment) &&
+            reserve(files, segment) == 0) {
             segment->active = true;
             measure(segment);
             *index_out = i;
@@ -438,7 +529,7 @@ static bool adopt(struct kv_files *files, uint32_t *index_out) {
     return false;
 }
 
-/* The head of both files; an errno, or 0. */
+/* The head of both files; an errno, or 0. The data's comes last: it is what makes a segment. */
 static int write_heads(struct kv_files *files, struct kv_segment *segment) {
     struct store_segment header =
         store_format_segment(&files->shape, segment->id, segment->slot_count);
@@ -448,8 +539,8 @@ static int write_heads(struct kv_files *files, struct kv_segment *segment) {
         .write = true, .file = segment->data, .memory = files->page, .bytes = STORE_PAGE_BYTES};
     struct kv_io_op sidecar = {
         .write = true, .file = segment->sidecar, .memory = files->page, .bytes = sizeof header};
-    int failure = kv_store_io_now(&files->faults, &data);
-    return failure ? failure : kv_store_io_now(&files->faults, &sidecar);
+    int failure = kv_store_io_now(&files->faults, &sidecar);
+    return failure ? failure : kv_store_io_now(&files->faults, &data);
 }
 
 /* Makes, locks and fills in the files of a new segment; 0 or an errno. */
@@ -458,26 +549,29 @@ static int make_files(struct kv_files *files, struct kv_segment *segment) {
     name_of(segment->id, ".kv", name);
     segment->data = open_data(files, name, O_RDWR | O_CREAT | O_EXCL);
     if (segment->data < 0) return errno;
-    if (!lock_segment(segment)) return errno;
+    if (!lock_segment(files, segment)) return errno;
     name_of(segment->id, ".idx", name);
-    segment->sidecar =
-        openat(files->folder, name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    segment->sidecar = make_sidecar(files, name);
     if (segment->sidecar < 0) return errno;
     int failure = reserve(files, segment);
     return failure ? failure : write_heads(files, segment);
 }
 
-static void unlink_files(const struct kv_files *files, uint64_t id) {
+/* No file that has taken the name of ours. */
+static void unlink_files(const struct kv_files *files, const struct kv_segment *segment) {
     char name[NAME_BYTES];
-    name_of(id, ".kv", name);
+    if (!data_listed(files, segment)) return;
+    name_of(segment->id, ".kv", name);
     unlinkat(files->folder, name, 0);
-    name_of(id, ".idx", name);
+    name_of(segment->id, ".idx", name);
     unlinkat(files->folder, name, 0);
 }
 
 enum status kv_store_files_begin(struct kv_files *files, uint32_t slot_count, bool adopt_first,
                                  uint32_t *segment_out, struct error *error) {
     uint64_t id;
+    enum status status = have_folder(files, error);
+    if (status) return status;
     if (adopt_first && adopt(files, segment_out)) return STATUS_OK;
     uint32_t index = free_place(files);
     if (index == KV_SEGMENT_NONE || getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id)
@@ -487,7 +581,7 @@ enum status kv_store_files_begin(struct kv_files *files, uint32_t slot_count, bo
     if (!segment) return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
     int failure = make_files(files, segment);
     if (failure) {
-        unlink_files(files, id);
+        unlink_files(files, segment);
         close_segment(files, index);
         return error_set(error, STATUS_IO, "%.300s: cannot make a segment of %llu bytes: %s",
                          files->path, (unsigned long long)data_bytes(files, slot_count),
@@ -504,11 +598,15 @@ void kv_store_files_end(struct kv_files *files, uint32_t index) {
     struct kv_segment *segment = files->segments[index];
     check(segment->active);
     segment->active = false;
+    if (segment->gone) {
+        close_unused(files, index);
+        return;
+    }
     bool blocks = false;
     for (uint32_t i = 0; i < segment->next_slot; i++)
         blocks = blocks || segment->slots[i] == KV_SLOT_BLOCK;
     if (!blocks) {
-        unlink_files(files, segment->id);
+        unlink_files(files, segment);
         forget_segment(files, index);
         return;
     }
@@ -520,8 +618,9 @@ void kv_store_files_end(struct kv_files *files, uint32_t index) {
 
 bool kv_store_files_remove(struct kv_files *files, uint32_t index) {
     struct kv_segment *segment = files->segments[index];
-    if (segment->active || segment->gone || !lock_segment(segment)) return false;
-    unlink_files(files, segment->id);
+    if (segment->active || segment->gone) return false;
+    if (data_listed(files, segment) && !lock_segment(files, segment)) return false;
+    unlink_files(files, segment);
     forget_segment(files, index);
     return true;
 }
@@ -536,7 +635,8 @@ void kv_store_files_use(struct kv_files *files, uint32_t index) {
 void kv_store_files_unuse(struct kv_files *files, uint32_t index) {
     struct kv_segment *segment = files->segments[index];
     check(segment->uses > 0);
-    if (--segment->uses == 0 && segment->gone) close_segment(files, index);
+    segment->uses--;
+    close_unused(files, index);
 }
 
 int kv_store_files_read(struct kv_files *files, uint32_t index, uint32_t slot, size_t offset,

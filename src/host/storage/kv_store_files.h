@@ -7,6 +7,13 @@
  *   - all read all; a sidecar only grows, by whole entries written at its end;
  *   - whoever removes a segment locks it first; who has it open reads on until it closes it.
  *
+ * People remove and replace files without any lock. A segment whose file is seen not to be the one
+ * of its name any more is gone: it takes no more blocks, no name is touched for it, and its place
+ * in the table stays taken until its last use and its last write have ended. A sidecar that is
+ * missing or damaged is written anew by whoever gets the segment's lock. A folder that is gone is
+ * made again with the next segment. Users' prompts can be told from the files: they are their
+ * owner's alone (0600, in folders of 0700).
+ *
  * Calls block; the asynchronous transfers of blocks are the store's (host/storage/kv_store.h). One thread.
  */
 #ifndef HOST_STORAGE_KV_STORE_FILES_H
@@ -30,18 +37,17 @@ struct kv_segment {
     uint64_t bytes;         /* of both files */
     uint32_t damaged_entries;
     uint32_t writes; /* under way */
-    bool stopped;    /* a write failed: it takes no more */
+    bool stopped;    /* it takes no more: a write failed, or a file was removed or cut */
     uint32_t uses;   /* by transfers under way; it stays open until there are none */
-    bool active;     /* ours, locked: we write to it */
+    bool active;     /* ours, locked: we write to it; it stays open until we end it */
     bool locked;     /* by us */
-    bool gone;       /* its files are removed; closed with its last use */
-    bool seen;       /* in the scan under way */
+    bool gone;       /* its files are removed or replaced; closed with its last use */
     int64_t modified_ns;
 };
 
 struct kv_files {
     char *path; /* of the folder */
-    int folder;
+    int folder; /* -1: the path leads to none */
     struct store_shape shape;
     size_t block_bytes, slice_bytes;
     struct kv_io_faults faults;
@@ -65,16 +71,23 @@ enum status kv_store_files_open(struct kv_files *files, const char *directory,
                                 struct error *error) MUST_USE;
 void kv_store_files_close(struct kv_files *files);
 
-/* Finds new and removed segments, and reads what is new in sidecars. With `recover`, segments that
- * nobody writes to are looked through for blocks that their sidecar lacks, and a damaged or missing
- * sidecar is written anew. */
-void kv_store_files_scan(struct kv_files *files, bool recover,
+enum kv_scan {
+    KV_SCAN_LOOK,    /* no file changes */
+    KV_SCAN_MEND,    /* one sidecar that is missing or damaged is written anew */
+    KV_SCAN_RECOVER, /* all of those; and slots behind a sidecar's last entry are looked at */
+};
+
+/* Finds new and removed segments, and reads what is new in sidecars; what changes files leaves
+ * segments alone that somebody writes to. An active segment that lost a file, or part of one, is
+ * `stopped`. */
+void kv_store_files_scan(struct kv_files *files, enum kv_scan how,
                          const struct kv_files_listener *listener);
 
 /* Bytes of all segments. */
 uint64_t kv_store_files_bytes(const struct kv_files *files);
 
-/* An active segment: one that a process left unfilled, else a new one of slot_count slots. */
+/* An active segment: one that a process left unfilled, else a new one of slot_count slots. Makes
+ * the folders again if they are gone. */
 enum status kv_store_files_begin(struct kv_files *files, uint32_t slot_count, bool adopt,
                                  uint32_t *segment_out, struct error *error) MUST_USE;
 
@@ -82,10 +95,11 @@ enum status kv_store_files_begin(struct kv_files *files, uint32_t slot_count, bo
  */
 void kv_store_files_end(struct kv_files *files, uint32_t index);
 
-/* Adds entries to a sidecar; 0 or the errno. */
+/* Adds an entry to a sidecar; 0 or the errno (ESTALE: the segment's files were removed). */
 int kv_store_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry);
 
-/* Removes a segment's files if nobody writes to it. Reads of it go on until the last use ends. */
+/* Removes a segment's files, if they are there, and if nobody writes to it. Reads of it go on until
+ * the last use ends. */
 bool kv_store_files_remove(struct kv_files *files, uint32_t index);
 
 /* One use more or less. */

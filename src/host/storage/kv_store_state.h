@@ -173,6 +173,7 @@ void kv_store_end_read(struct kv_store *store, struct kv_task *task);
 bool kv_store_take_keeps(struct kv_store *store);
 void kv_store_feed_writes(struct kv_store *store, int64_t now_ns);
 void kv_store_end_write(struct kv_store *store, struct kv_task *task);
+void kv_store_leave_stopped(struct kv_store *store);
 void kv_store_feed_moves(struct kv_store *store);
 void kv_store_end_move(struct kv_store *store, struct kv_task *task);
 void kv_store_compact(struct kv_store *store, int64_t now_ns);

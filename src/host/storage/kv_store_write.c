@@ -387,6 +387,22 @@ static void leave_segment(struct kv_store *store, uint32_t index) {
     if (store->files.segments[index]->writes == 0) kv_store_files_end(&store->files, index);
 }
 
+/* The active segment lost a file to somebody who does not ask for locks. */
+static void leave_lost(struct kv_store *store, uint32_t index) {
+    if (store->active == index)
+        kv_store_say(
+            store,
+            "KV storage: %s: somebody removed, replaced or cut files of the segment that was "
+            "being written to; the next block begins a new one",
+            store->files.path);
+    leave_segment(store, index);
+}
+
+void kv_store_leave_stopped(struct kv_store *store) {
+    uint32_t active = store->active;
+    if (active != STORE_NONE && store->files.segments[active]->stopped) leave_lost(store, active);
+}
+
 static void write_frame(struct kv_store *store, uint32_t index) {
     struct kv_frame *frame = &store->frames[index];
     struct kv_segment *segment = store->files.segments[store->active];
@@ -455,7 +471,10 @@ static void end_frame(struct kv_store *store, uint32_t index) {
     if (!failure) failure = kv_store_files_note(&store->files, frame->segment, &entry);
     segment->writes--;
     store->writes_in_flight--;
-    if (failure) {
+    bool lost = failure == ESTALE;
+    if (lost) {
+        segment->stopped = true;
+    } else if (failure) {
         char why[256];
         snprintf(why, sizeof why, "%.160s: cannot write: %s", store->files.path, strerror(failure));
         turn_off(store, why);
@@ -472,7 +491,10 @@ static void end_frame(struct kv_store *store, uint32_t index) {
     settle_frame(store, index, !failure);
     count_written(store, failure ? 0 : store->block_bytes);
     uint32_t number = frame->segment;
-    if (segment->stopped || segment->next_slot == segment->slot_count) leave_segment(store, number);
+    if (lost)
+        leave_lost(store, number);
+    else if (segment->stopped || segment->next_slot == segment->slot_count)
+        leave_segment(store, number);
 }
 
 void kv_store_end_write(struct kv_store *store, struct kv_task *task) {

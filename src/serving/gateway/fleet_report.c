@@ -207,8 +207,11 @@ static bool read_unit(struct gateway *gateway, const struct record_client_reques
     struct error why;
     int64_t id;
     arena_clear(&gateway->scratch);
-    if (body.count > gateway->options.body_bytes_max ||
-        tree_parse(&gateway->scratch, body, "request body", root_out, &why) ||
+    if (body.count > LIMIT_ORDER_BYTES)
+        return api_error_set(error_out, 413, NULL, "request_too_large",
+                             "The body has %zu bytes; at most %d are allowed here.", body.count,
+                             LIMIT_ORDER_BYTES);
+    if (tree_parse(&gateway->scratch, body, "request body", root_out, &why) ||
         !tree_get_integer(tree_member(*root_out, "unit"), &id))
         return api_error_set(error_out, 400, "unit", "invalid_value",
                              "The body must be {\"unit\": id}, an id of GET /debug/fleet, %s.",

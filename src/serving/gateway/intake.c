@@ -388,7 +388,8 @@ enum status intake_request(struct gateway *gateway, const struct record_client_r
         record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
     struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
-                                    .model_name = gateway->model_name};
+                                    .model_name = gateway->model_name,
+                                    .tokens_max = fleet_tokens_max(&gateway->fleet)};
     struct api_request parsed;
     struct api_error error;
     arena_clear(&gateway->scratch);

@@ -49,7 +49,7 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
         forgive(watch, now_ns);
     watch->looked_ns = now_ns;
     for (uint32_t i = 0; i < watch->rank_count; i++) {
-        if (signs[i].state == PULSE_STARTS) continue;
+        if (signs[i].state == PULSE_STARTS && !watch->from_start) continue;
         int64_t not_run_ns = now_ns - watch->ranks[i].ran_ns;
         int64_t no_tile_ns = now_ns - watch->ranks[i].tiles_ns;
         bool had_time =

@@ -35,6 +35,7 @@ struct supervise_rank {
 struct supervise_watch {
     struct supervise_rank *ranks; /* [rank_count] */
     uint32_t rank_count;
+    bool from_start;   /* `ran` does not stand still while a rank starts: it is judged by that */
     int64_t looked_ns; /* 0: never */
     int64_t moved_ns;  /* when any rank last finished a tile, or nothing was asked of them */
 };

@@ -64,7 +64,7 @@ static int open_again(void) {
     return http_server_start(server, &error) ? -1 : 0;
 }
 
-static int open_with(uint32_t request_ms, uint32_t idle_ms) {
+static int open_with(uint32_t request_ms, uint32_t idle_ms, uint32_t behind_ms) {
     http_server_defaults(&options);
     options.port = 0;
     options.head_bytes_max = 4096;
@@ -73,6 +73,7 @@ static int open_with(uint32_t request_ms, uint32_t idle_ms) {
     options.head_ms_max = options.body_ms_max = request_ms;
     options.idle_ms_max = idle_ms;
     options.stall_ms_max = options.linger_ms_max = options.pace_ms_max = PATIENCE_MS;
+    options.behind_ms_max = behind_ms;
     options.connections_max = 40;
     options.allow_hosts = "a";
     options.admit = admit;
@@ -84,11 +85,15 @@ static int open_with(uint32_t request_ms, uint32_t idle_ms) {
 }
 
 static int open_server(void **state) {
-    return open_with(PATIENCE_MS, PATIENCE_MS);
+    return open_with(PATIENCE_MS, PATIENCE_MS, PATIENCE_MS);
 }
 
 static int open_hasty_server(void **state) {
-    return open_with(150, 400);
+    return open_with(150, 400, 150);
+}
+
+static int open_patient_server(void **state) {
+    return open_with(3000, 3000, 3000);
 }
 
 static int close_server(void **state) {
@@ -333,6 +338,61 @@ static void cuts_off_a_reader_that_does_not_read(void **state) {
     assert_true(pieces > 4 && pieces < 1000);
     assert_true(client_is_gone(id));
     close(client);
+}
+
+/* A reader that stays behind is cut off long before its output has no room at all. */
+static void cuts_off_a_reader_that_stays_behind(void **state) {
+    static char piece[60001];
+    memset(piece, 'x', sizeof piece - 1);
+    int client = connect_client(), little = 4096;
+    setsockopt(client, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+    say(client, POST "\r\n");
+    struct connection_id id = take_request();
+    perform(RECORD_STREAM_BEGIN, id, 0, "");
+    for (uint32_t pieces = 0; pieces < 400 && !record_queue_first(&delivered); pieces++) {
+        perform(RECORD_STREAM_DATA, id, 0, pieces < 100 ? piece : "x");
+        pump(pieces < 100 ? 0 : 50);
+    }
+    assert_true(client_is_gone(id));
+    close(client);
+}
+
+/* Nobody could read while the loop stood still: not what was written to him then, nor is he late
+ * with what we did not take. */
+static void a_stand_still_counts_against_nobody(void **state) {
+    static char piece[30001], text[1 << 17];
+    memset(piece, 'x', sizeof piece - 1);
+    int client = connect_client(), late = connect_client(), idle = connect_client();
+    say(client, POST "\r\n");
+    struct connection_id id = take_request();
+    say(late, "POST /x HTTP/1.1\r\n");
+    perform(RECORD_STREAM_BEGIN, id, 0, "");
+    perform(RECORD_STREAM_DATA, id, 0, "y");
+    hear(client, "y");
+    pump(200);
+    usleep(4000000); /* longer than anybody has time */
+    size_t sent = 0, got = 0;
+    for (uint32_t i = 0; i < 100; i++, sent += sizeof piece - 1) /* 3 MB at once */
+        perform(RECORD_STREAM_DATA, id, 0, piece);
+    pump(1);
+    say(late, "Host: a\r\nContent-Type: application/json\r\n\r\n");
+    while (!record_queue_first(&delivered)) {
+        pump(1);
+        assert_true(recv(late, text, sizeof text, 0) < 0); /* no refusal */
+    }
+    assert_int_equal(record_queue_first(&delivered)->kind, RECORD_CLIENT_REQUEST);
+    record_queue_drop(&delivered);
+    while (got < sent) { /* and the chunks' heads besides */
+        pump(1);
+        ssize_t some = recv(client, text, sizeof text, 0);
+        if (some > 0) got += (size_t)some;
+        assert_true(some != 0 && !record_queue_first(&delivered));
+    }
+    say(idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_non_null(strstr(hear(idle, "page"), "200 OK"));
+    close(client);
+    close(late);
+    close(idle);
 }
 
 static void refuses_with_json(void **state) {
@@ -767,6 +827,10 @@ int main(void) {
         CASE(streams_to_http_1_0_until_the_end),
         CASE(notices_a_client_that_leaves),
         CASE(cuts_off_a_reader_that_does_not_read),
+        cmocka_unit_test_setup_teardown(cuts_off_a_reader_that_stays_behind, open_hasty_server,
+                                        close_server),
+        cmocka_unit_test_setup_teardown(a_stand_still_counts_against_nobody, open_patient_server,
+                                        close_server),
         CASE(refuses_with_json),
         CASE(refuses_large_heads_and_hears_large_bodies_out),
         CASE(bounds_the_memory_of_all_bodies),

@@ -18,7 +18,9 @@ static void the_limit_is_raised(void **state) {
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = 20;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(file_limit_raise(), limit.rlim_max);
+    assert_int_equal(file_limit_raise(10), 20);
+    assert_int_equal(file_limit_raise(30), 30);
+    assert_int_equal(file_limit_raise(UINT64_MAX), limit.rlim_max);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_int_equal(limit.rlim_cur, limit.rlim_max);
 }

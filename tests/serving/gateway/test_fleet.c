@@ -49,7 +49,7 @@ static void nobody_waits_for_ever(void **state) {
     assert_true(machine->next_wake_ns(machine->self) == 3 * SECOND);
     world->now_ns = 3 * SECOND;
     world_settle(world);
-    assert_refused(world, unsettled, 503, "no_unit");
+    assert_refused(world, unsettled, 503, "starting");
     assert_int_equal(world->clients[unsettled].retry_after_seconds, 5);
     join(world, 1);
     uint32_t whole = ask(world, ""), stream = ask(world, ",\"stream\":true");
@@ -63,9 +63,9 @@ static void nobody_waits_for_ever(void **state) {
     assert_true(machine->next_wake_ns(machine->self) == world->now_ns + 1);
     world->now_ns++;
     world_settle(world);
-    assert_refused(world, whole, 503, "no_unit");
+    assert_refused(world, whole, 503, "starting");
     assert_true(world->clients[stream].ended); /* it had begun: an event tells */
-    assert_non_null(strstr(world->clients[stream].data, "\"code\":\"no_unit\""));
+    assert_non_null(strstr(world->clients[stream].data, "\"code\":\"starting\""));
     close_empty(world);
 }
 

@@ -66,6 +66,18 @@ static void a_rank_that_gets_no_time_is_not_blamed(void **state) {
     assert_int_equal(watch_for(TIMEOUT, 0, 0xF).verdict, SUPERVISE_STUCK);
 }
 
+/* Where signs come from a thread of their own, no long start holds them up. */
+static void a_rank_that_starts_is_judged_where_its_signs_go_on(void **state) {
+    begin(PULSE_STARTS);
+    assert_int_equal(watch_for(20 * TIMEOUT, 0, 0x7).verdict, SUPERVISE_FINE);
+    begin(PULSE_STARTS);
+    watch.from_start = true;
+    assert_int_equal(watch_for(20 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_FINE);
+    struct supervise_finding found = watch_for(2 * TIMEOUT, 0, 0x7);
+    assert_int_equal(found.verdict, SUPERVISE_FROZEN);
+    assert_int_equal(found.rank, 3);
+}
+
 static void ranks_that_work_or_rest_are_fine(void **state) {
     begin(PULSE_COMPUTES);
     assert_int_equal(watch_for(20 * TIMEOUT, 0xF, 0xF).verdict, SUPERVISE_FINE);
@@ -160,6 +172,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_computes_nothing_is_stuck),
         cmocka_unit_test(a_rank_that_gets_no_time_is_not_blamed),
+        cmocka_unit_test(a_rank_that_starts_is_judged_where_its_signs_go_on),
         cmocka_unit_test(ranks_that_work_or_rest_are_fine),
         cmocka_unit_test(a_stopped_rank_is_found_in_any_state),
         cmocka_unit_test(a_rank_of_which_nothing_is_known_is_not_blamed),

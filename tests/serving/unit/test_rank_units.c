@@ -412,6 +412,13 @@ static void test_full(void **state) {
     assert_int_equal(world.reasons[FINISH_REFUSED_DRAINING], 1);
     run(&world);
     assert_int_equal(world.reasons[FINISH_LENGTH], RANKS * unit.requests_max);
+    record.back = 1;
+    for (int i = 0; i < 2; i++) /* twice is as good as once */
+        send(&world, &record);
+    submit(&world);
+    run(&world);
+    assert_int_equal(world.reasons[FINISH_LENGTH], RANKS * unit.requests_max + 1);
+    assert_int_equal(world.reasons[FINISH_REFUSED_DRAINING], 1);
     close_world(&world);
 }
 

@@ -32,7 +32,7 @@ void api_error_draining(struct api_error *error) {
 }
 
 void api_error_no_unit(struct api_error *error) {
-    api_error_set(error, 503, NULL, "no_unit",
+    api_error_set(error, 503, NULL, "starting", /* as /health says */
                   "No unit that serves the model has been there for too long. Try again later.");
     error->retry_after_seconds = 5;
 }

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/tree.h"
+#include "base/tree_extent.h"
 
 struct reader {
     struct arena *arena;
@@ -523,11 +524,35 @@ static bool read_cache_salt(struct reader *reader, struct api_request *out) {
     return wrong_type(reader, "cache_salt", "a string", value);
 }
 
+/* Parsing takes time by the part. */
+static bool check_extent(enum api_endpoint endpoint, struct bytes body, uint64_t tokens_max,
+                         struct api_error *error) {
+    struct tree_extent most = {{[TREE_PART_DEPTH] = LIMIT_BODY_DEPTH,
+                                [TREE_PART_KEYS] = LIMIT_BODY_KEYS,
+                                [TREE_PART_INTEGERS] = LIMIT_BODY_INTEGERS,
+                                [TREE_PART_VALUES] = LIMIT_BODY_VALUES}},
+                       found;
+    if (!tokens_max) tokens_max = LIMIT_CONTEXT;
+    if (endpoint == API_COMPLETIONS) most.counts[TREE_PART_INTEGERS] += tokens_max;
+    enum tree_part part = tree_extent_measure(body, &most, &found);
+    if (part == TREE_PART_COUNT) return true;
+    if (part == TREE_PART_INTEGERS && endpoint == API_COMPLETIONS)
+        return api_error_set(error, 400, "prompt", "context_length_exceeded",
+                             "The request body has more than %zu integers; a prompt of token ids "
+                             "can have at most %llu here. Shorten the prompt.",
+                             most.counts[part], (unsigned long long)tokens_max);
+    return api_error_set(error, 413, NULL, "request_too_large",
+                         "The request body has more than %zu %s; that is the limit. Send a "
+                         "smaller one.",
+                         most.counts[part], tree_part_name(part));
+}
+
 bool api_request_parse(struct arena *arena, enum api_endpoint endpoint, struct bytes body,
                        const struct api_defaults *defaults, struct api_request *out,
                        struct api_error *error) {
     struct reader reader = {.arena = arena, .error = error};
     struct error reason;
+    if (!check_extent(endpoint, body, defaults->tokens_max, error)) return false;
     enum status status = tree_parse(arena, body, "request body", &reader.root, &reason);
     if (status == STATUS_NO_MEMORY) return out_of_memory(&reader);
     if (status) return api_error_set(error, 400, NULL, "invalid_json", "%s", reason.text);

@@ -3,6 +3,9 @@
  * checked here, before the request takes any room: what we do not do is refused by name, fields
  * that change nothing about an answer (user, metadata, store, ...) and unknown fields are ignored.
  *
+ * A body with more parts than any sensible request has (base/limits.h) is refused before it is
+ * parsed: that would hold up everybody.
+ *
  * Extensions, under vLLM's names: top_k, min_p, repetition_penalty, min_tokens, stop_token_ids,
  * ignore_eos (go on after the end-of-sentence token), return_token_ids. docs/api.md has every field
  * with its range.
@@ -49,6 +52,7 @@ struct api_request {
 struct api_defaults {
     struct sampling sampling;
     struct bytes model_name; /* as served; "default" is always accepted too */
+    uint64_t tokens_max;     /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
 };
 
 /* Everything in *out lies in `arena` (about 12 bytes per byte of body). False: *error says why. */

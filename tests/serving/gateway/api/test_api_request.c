@@ -12,19 +12,24 @@
 
 #include "base/check.h"
 
-static char memory[1 << 20];
+static char memory[32 << 20];
 static struct api_request parsed;
 static struct api_error error;
 
-static bool parse(enum api_endpoint endpoint, const char *body) {
-    static const struct api_defaults defaults = {
-        .sampling = {.temperature = 0.6f, .top_p = 0.95f, .top_k = 3},
-        .model_name = {"tiny-r1", 7},
-    };
+static struct api_defaults defaults = {
+    .sampling = {.temperature = 0.6f, .top_p = 0.95f, .top_k = 3},
+    .model_name = {"tiny-r1", 7},
+};
+
+static bool parse_in(size_t bytes, enum api_endpoint endpoint, const char *body) {
     struct arena arena;
-    arena_over(&arena, memory, sizeof memory);
+    arena_over(&arena, memory, bytes);
     error = (struct api_error){0};
     return api_request_parse(&arena, endpoint, bytes_of(body), &defaults, &parsed, &error);
+}
+
+static bool parse(enum api_endpoint endpoint, const char *body) {
+    return parse_in(1 << 25, endpoint, body);
 }
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
@@ -305,15 +310,67 @@ static void echo_with_logprobs_asks_about_the_prompt(void **state) {
     assert_int_equal(parsed.sampling.flags, 0);
 }
 
+static char large_body[4 << 20];
+
+/* `item` so many times, after `start`. */
+static void make_body(const char *start, const char *item, size_t count, const char *end) {
+    size_t at = strlen(start), bytes = strlen(item);
+    assert_true(at + count * bytes + strlen(end) < sizeof large_body);
+    memcpy(large_body, start, at);
+    for (size_t i = 0; i < count; i++, at += bytes)
+        memcpy(large_body + at, item, bytes);
+    strcpy(large_body + at, end);
+}
+
+static void assert_refused(enum api_endpoint endpoint, uint32_t http_status, const char *code,
+                           const char *words) {
+    assert_false(parse(endpoint, large_body));
+    assert_int_equal(error.http_status, http_status);
+    assert_string_equal(error.code, code);
+    if (!strstr(error.message, words)) fail_msg("%s", error.message);
+}
+
+/* What would take long to parse is not parsed: the message names the limit. */
+static void bodies_of_too_many_parts_are_not_parsed(void **state) {
+    (void)state;
+    make_body("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"x\":{", "\"a\":0,",
+              LIMIT_BODY_KEYS, "\"b\":0}}");
+    assert_refused(API_CHAT, 413, "request_too_large", "more than 16384 keys");
+    make_body("{\"prompt\":\"a\",\"x\":[", "{},", LIMIT_BODY_VALUES, "[]]}");
+    assert_refused(API_COMPLETIONS, 413, "request_too_large", "more than 16384 values");
+    make_body("{\"prompt\":\"a\",\"x\":[", "1.5,", LIMIT_BODY_VALUES, "1.5]}");
+    assert_refused(API_COMPLETIONS, 413, "request_too_large", "more than 16384 values");
+    make_body("{\"prompt\":\"a\",\"x\":", "[", LIMIT_BODY_DEPTH, "");
+    assert_refused(API_COMPLETIONS, 413, "request_too_large", "more than 64 levels");
+    make_body("{\"x\":[", "1,", LIMIT_BODY_INTEGERS, "1]}");
+    assert_refused(API_CHAT, 413, "request_too_large", "more than 16384 integers");
+    defaults.tokens_max = 1000;
+    make_body("{\"prompt\":[", "1,", LIMIT_BODY_INTEGERS + 1000, "1]}");
+    assert_refused(API_COMPLETIONS, 400, "context_length_exceeded", "at most 1000 here");
+    defaults.tokens_max = 0;
+}
+
+/* A prompt of token ids as long as the longest context is read, and so is a long conversation. */
+static void large_requests_are_read(void **state) {
+    (void)state;
+    make_body("{\"logit_bias\":{\"7\":-1},\"prompt\":[", "4,", 163840, "5]}");
+    assert_true(parse(API_COMPLETIONS, large_body));
+    assert_int_equal(parsed.prompt_token_count, 163841);
+    assert_int_equal(parsed.prompt_tokens[163840], 5);
+    make_body("{\"messages\":[{\"role\":\"system\",\"content\":\"a\"}",
+              ",{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"{[\\\"1,2]\"}]}",
+              2000, "]}");
+    assert_true(parse(API_CHAT, large_body));
+    assert_int_equal(parsed.message_count, 2001);
+}
+
 /* Bodies made to eat memory meet the arena's end, and are told so. */
 static void memory_has_an_end(void **state) {
     (void)state;
-    static char body[200000];
-    strcpy(body, "{\"messages\":[");
-    for (size_t at = strlen(body); at + 8 < sizeof body; at += 3)
-        strcpy(body + at, "[],");
-    assert_false(parse(API_CHAT, body));
+    make_body("{\"messages\":[", "[],", 10000, "[]]}");
+    assert_false(parse_in(1 << 18, API_CHAT, large_body));
     assert_int_equal(error.http_status, 413);
+    assert_non_null(strstr(error.message, "too many parts"));
 }
 
 int main(void) {
@@ -325,6 +382,8 @@ int main(void) {
         cmocka_unit_test(the_choice_of_tokens_is_read_whole),
         cmocka_unit_test(prompts_come_in_four_forms),
         cmocka_unit_test(echo_with_logprobs_asks_about_the_prompt),
+        cmocka_unit_test(bodies_of_too_many_parts_are_not_parsed),
+        cmocka_unit_test(large_requests_are_read),
         cmocka_unit_test(memory_has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

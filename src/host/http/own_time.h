@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A clock that stands still while its event loop does: what the loop could not look at in that time
+ * counts against nobody's deadline. Whoever has a deadline asks this clock whether it is over.
+ */
+#ifndef HOST_HTTP_OWN_TIME_H
+#define HOST_HTTP_OWN_TIME_H
+
+#include <stdint.h>
+
+#define OWN_TIME_TICK_NS ((int64_t)100000000) /* the loop shall call so often */
+
+struct own_time {
+    int64_t seen_ns; /* 0: not yet */
+    int64_t lost_ns; /* all stand-stills together */
+};
+
+/* What the clock shows at `now_ns`. Time since the last call counts for four ticks at most. */
+int64_t own_time_ns(struct own_time *time, int64_t now_ns);
+
+#endif

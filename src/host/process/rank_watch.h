@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Signs of life among the ranks of a unit: of one that no supervisor watches, since somebody's own
+ * mpirun started it, on one host or on several; and of any while it starts, which a supervisor
+ * leaves to itself. Every rank sends rank 0 a datagram a few times
+ * a second, from a thread of its own: what its line on a board would say (host/rank_board.h). Rank
+ * 0 judges them in a thread as a supervisor does (policy/supervise.h). When a rank is not heard,
+ * computes nothing, or all wait for one another, one line names it, and the process ends: so does
+ * the job with it, and the unit's gateway has its requests go on elsewhere.
+ *
+ * A rank gets five times as long as under a supervisor: that is the first to act where there is
+ * one, and where there is none, nobody starts the unit again.
+ *
+ * Datagrams, because one that is lost must not hold up the next. They bear a token that was told
+ * over MPI; what does not bear it is nothing. Rank 0's addresses are all that its host has.
+ */
+#ifndef HOST_PROCESS_RANK_WATCH_H
+#define HOST_PROCESS_RANK_WATCH_H
+
+#include "base/pulse.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define RANK_WATCH_TOKEN_BYTES 16
+#define RANK_WATCH_ADDRESSES 32
+
+/* Where rank 0 listens, for the other ranks; as it lies in memory: all are one program. */
+struct rank_watch_place {
+    uint8_t token[RANK_WATCH_TOKEN_BYTES];
+    char boot[40];       /* of rank 0's machine */
+    int64_t interval_ns; /* between two signs */
+    uint32_t count;
+    struct sockaddr_storage
+        addresses[RANK_WATCH_ADDRESSES]; /* [count]; the first is the machine's
+                                          * own, for ranks that are there, too */
+};
+
+/* A rank's sign of life. */
+struct rank_sign {
+    uint8_t token[RANK_WATCH_TOKEN_BYTES];
+    uint64_t number; /* counts up from 1 */
+    uint64_t tiles;
+    int64_t cpu_ns, pid;
+    uint32_t rank, state, place; /* as in struct pulse */
+    uint32_t reserved;           /* 0 */
+    char host[64];               /* terminated */
+};
+
+/* Bytes that came from anywhere: true if they are a sign of a rank of this job, other than 0. */
+bool rank_sign_valid(const void *bytes, size_t count, const uint8_t token[RANK_WATCH_TOKEN_BYTES],
+                     uint32_t rank_count);
+
+/* Rank 0's, before the ranks meet: the process ends with a line and this exit code if they do not
+ * within a time that follows from `timeout_ns`, that of a rank with a CPU of its own; and later if
+ * one stands still. */
+enum status rank_watch_await(int64_t timeout_ns, int exit_code, struct error *error) MUST_USE;
+
+/* Rank 0's, when they have met: they are watched from now on, for the life of the process. */
+enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place_out,
+                             struct error *error) MUST_USE;
+
+/* Another rank's: gives signs from now on, for the life of the process. */
+enum status rank_watch_follow(const struct rank_watch_place *place, uint32_t rank,
+                              struct error *error) MUST_USE;
+
+#endif

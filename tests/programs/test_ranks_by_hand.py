@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_ranks_by_hand.py FATHOM: units of several ranks that somebody's own mpirun starts, over TCP alone as between
+hosts; no supervisor watches them. A rank that stands still, under load, idle or at the start, ends its unit with a line
+that names it; the requests go on elsewhere, with the same answers. A rank 0 that stands still has its unit given up."""
+import concurrent.futures
+import json
+import os
+import signal
+import tempfile
+import time
+
+from server import PATIENCE, Process, open_url
+
+QUESTIONS = ["What is %d + %d?" % (41 * i, 77 + i) for i in range(4)]
+MPIRUN = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2", "--mca", "btl", "tcp,self"]
+
+
+def answer(url, question):
+    body = {"messages": [{"role": "user", "content": question}], "max_tokens": 60, "temperature": 0}
+    with open_url(url + "/v1/chat/completions", body) as response:
+        return json.load(response)["choices"][0]["message"]
+
+
+def answers(url):
+    with concurrent.futures.ThreadPoolExecutor(len(QUESTIONS)) as pool:
+        return list(pool.map(lambda question: answer(url, question), QUESTIONS))
+
+
+def fleet(url):
+    with open_url(url + "/debug/fleet") as response:
+        return json.load(response)
+
+
+def wait_until(condition, *processes):
+    until = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < until
+        for process in processes:
+            assert process.process.poll() is None, process.said()
+        time.sleep(0.02)
+    return found
+
+
+class Unit(Process):
+    """Ends as mpirun does when a rank of its job has ended."""
+
+    def __init__(self, address, timeout, ranks=2, before=()):
+        super().__init__("unit", "--connect", address, "--kv-memory", "64MiB", "--cpu-mask", "c", "--threads", "1",
+                         *(["--ranks", str(ranks), "--rank-timeout", str(timeout)] if ranks > 1 else []),
+                         wrap=[*(MPIRUN if ranks > 1 else []), *before])
+
+    def ended(self, line):
+        assert self.process.wait(PATIENCE) != 0
+        (found,) = [said for said in self.said().split("\n") if "the unit ends" in said]
+        assert line in found, self.said()
+
+
+def serving(url, count):
+    units = [unit for unit in fleet(url)["units"] if unit["state"] == "serving"]
+    return units if len(units) == count else None
+
+
+def main():
+    alone = Process("serve", "--port", "0", "--kv-memory", "64MiB", "--mtp", "off", "--cpu-mask", "c")
+    wanted = answers(alone.wait_for_url())
+    alone.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        address = "ipc://" + os.path.join(folder, "wire")
+        gateway = Process("gateway", "--listen", address, "--port", "0")
+        url = gateway.wait_for_url()
+
+        unit = Unit(address, 0.5)  # idle
+        (found,) = wait_until(lambda: serving(url, 1), unit)
+        assert answers(url) == wanted
+        pid = found["ranks"][1]["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        unit.ended("rank 1 was not heard for ")
+        assert "pid %d, layer" % pid in unit.said()
+        wait_until(lambda: serving(url, 0) == [], gateway)
+
+        unit = Unit(address, 0.5)  # under load: others go on
+        (found,) = wait_until(lambda: serving(url, 1), unit)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            told = pool.submit(answers, url)
+            wait_until(lambda: fleet(url)["units"][0]["requests_running"], unit)
+            os.kill(found["ranks"][1]["pid"], signal.SIGSTOP)
+            unit.ended("rank 1 was not heard for ")
+            other = Unit(address, 0, ranks=1)
+            assert told.result(PATIENCE) == wanted
+
+        unit = Unit(address, 0.5)  # the one that speaks for the unit
+        wait_until(lambda: serving(url, 2), unit)
+        (found,) = [each for each in fleet(url)["units"] if len(each["ranks"]) == 2]
+        os.kill(found["ranks"][0]["pid"], signal.SIGSTOP)
+        assert answers(url) == wanted
+        wait_until(lambda: serving(url, 1), gateway)
+        os.kill(found["ranks"][0]["pid"], signal.SIGCONT)
+        unit.kill()
+        other.stop()
+
+        stops = "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then kill -STOP $$; fi; exec \"$@\""
+        Unit(address, 0.1, before=["sh", "-c", stops, "sh"]).ended("have not met for ")
+        stops = "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then (sleep 0.7; kill -STOP $$) & fi; exec \"$@\""
+        Unit(address, 0.3, before=["sh", "-c", stops, "sh"]).ended("for ")  # wherever it was
+        gateway.stop()
+
+
+main()
