@@ -5,6 +5,7 @@ between: every answer is the very one of a single process, short prompts and lon
 cold one, with one unit of each kind and with two of several ranks; nearly all requests are handed over; pages are
 all back. Then a prefill unit is killed in the middle of it, and a decode unit: no request is lost. REQUESTS: only
 one unit of each kind and so many ranks, and only so many requests, for very many processes."""
+import atexit
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ for i in range(10):
 
 def serve_apart(wanted, *options):
     server = faults.Server(*options)
+    atexit.register(lambda: print(server.said(), file=sys.stderr))
     server.wait_for_units(sum(int(n) for o, n in zip(options, options[1:]) if o.endswith("-units")))
     before = server.fleet()["handed_over_total"]
     for cache in ("cold", "warm"):
@@ -36,6 +38,7 @@ def serve_apart(wanted, *options):
 
 def main():
     if sys.argv[4:]:
+        faults.Server.kv_memory = "1GiB"  # a request has to fit one of the ranks
         faults.ALL[:] = faults.ALL[::len(faults.ALL) // int(sys.argv[4])]
     alone = faults.Server()
     wanted = faults.ask_all(alone, faults.Tokens())
