@@ -232,7 +232,7 @@ static struct world *open_world(const struct fleet_world_options *options, struc
 static bool may_refuse(const struct world *world, const struct fleet_client *client) {
     static const char *const codes[FLEET_REFUSALS] = {[FLEET_QUEUE_FULL] = "queue_full",
                                                       [FLEET_NO_MEMORY] = "out_of_memory",
-                                                      [FLEET_NO_UNIT] = "no_unit",
+                                                      [FLEET_NO_UNIT] = "starting",
                                                       [FLEET_FAILED] = "engine_failed"};
     for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
         if (bytes_equal(bytes_of(client->code), bytes_of(codes[i]))) {

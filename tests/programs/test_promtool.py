@@ -30,7 +30,7 @@ class Guarded(Server):
 
     def open(self, path, body=None):
         return urllib.request.urlopen(urllib.request.Request(
-            self.url + path, json.dumps(body).encode() if body else None,
+            self.at(path), json.dumps(body).encode() if body else None,
             {"Content-Type": "application/json", "Authorization": "Bearer " + self.key}), timeout=PATIENCE)
 
 

@@ -27,8 +27,8 @@ def answers(url):
         return list(pool.map(lambda question: answer(url, question), QUESTIONS))
 
 
-def fleet(url):
-    with open_url(url + "/debug/fleet") as response:
+def fleet(gateway):
+    with open_url(gateway.at("/debug/fleet")) as response:
         return json.load(response)
 
 
@@ -56,8 +56,8 @@ class Unit(Process):
         assert line in found, self.said()
 
 
-def serving(url, count):
-    units = [unit for unit in fleet(url)["units"] if unit["state"] == "serving"]
+def serving(gateway, count):
+    units = [unit for unit in fleet(gateway)["units"] if unit["state"] == "serving"]
     return units if len(units) == count else None
 
 
@@ -71,30 +71,30 @@ def main():
         url = gateway.wait_for_url()
 
         unit = Unit(address, 0.5)  # idle
-        (found,) = wait_until(lambda: serving(url, 1), unit)
+        (found,) = wait_until(lambda: serving(gateway, 1), unit)
         assert answers(url) == wanted
         pid = found["ranks"][1]["pid"]
         os.kill(pid, signal.SIGSTOP)
         unit.ended("rank 1 was not heard for ")
         assert "pid %d, layer" % pid in unit.said()
-        wait_until(lambda: serving(url, 0) == [], gateway)
+        wait_until(lambda: serving(gateway, 0) == [], gateway)
 
         unit = Unit(address, 0.5)  # under load: others go on
-        (found,) = wait_until(lambda: serving(url, 1), unit)
+        (found,) = wait_until(lambda: serving(gateway, 1), unit)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             told = pool.submit(answers, url)
-            wait_until(lambda: fleet(url)["units"][0]["requests_running"], unit)
+            wait_until(lambda: fleet(gateway)["units"][0]["requests_running"], unit)
             os.kill(found["ranks"][1]["pid"], signal.SIGSTOP)
             unit.ended("rank 1 was not heard for ")
             other = Unit(address, 0, ranks=1)
             assert told.result(PATIENCE) == wanted
 
         unit = Unit(address, 0.5)  # the one that speaks for the unit
-        wait_until(lambda: serving(url, 2), unit)
-        (found,) = [each for each in fleet(url)["units"] if len(each["ranks"]) == 2]
+        wait_until(lambda: serving(gateway, 2), unit)
+        (found,) = [each for each in fleet(gateway)["units"] if len(each["ranks"]) == 2]
         os.kill(found["ranks"][0]["pid"], signal.SIGSTOP)
         assert answers(url) == wanted
-        wait_until(lambda: serving(url, 1), gateway)
+        wait_until(lambda: serving(gateway, 1), gateway)
         os.kill(found["ranks"][0]["pid"], signal.SIGCONT)
         unit.kill()
         other.stop()

@@ -622,14 +622,17 @@ static void reading_may_fail(void **state) {
     close_store(store);
 }
 
-/* A process is killed between any two of its transfers; the next finds what is whole. */
+enum { KILLS = 160 };
+
+/* A process is killed between any two of its transfers; the next finds what is whole. Who is killed
+ * while it makes a segment leaves a file without a head, which each later one looks at once. */
 static void a_killed_process_leaves_what_it_wrote(void **state) {
     (void)state;
 #ifdef __SANITIZE_THREAD__
     print_message("# TSan knows no threads behind a fork\n");
     return;
 #endif
-    for (int64_t dies_after = 1; dies_after < 80; dies_after += dies_after < 20 ? 1 : 9) {
+    for (int64_t dies_after = 1; dies_after < KILLS; dies_after += dies_after < 20 ? 1 : 9) {
         pid_t child = fork();
         if (child == 0) {
             struct faults faults = {.dies_after = dies_after};
@@ -647,7 +650,7 @@ static void a_killed_process_leaves_what_it_wrote(void **state) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 4096);
     struct kv_store *store = open_with(&options);
     uint32_t whole = 0;
-    for (uint32_t sequence = 1; sequence < 80; sequence++) {
+    for (uint32_t sequence = 1; sequence < KILLS; sequence++) {
         struct loaded loaded = load(store, sequence, BLOCKS);
         assert_true(loaded.right);
         whole += loaded.blocks;

@@ -537,10 +537,11 @@ static bool check_extent(enum api_endpoint endpoint, struct bytes body, uint64_t
     enum tree_part part = tree_extent_measure(body, &most, &found);
     if (part == TREE_PART_COUNT) return true;
     if (part == TREE_PART_INTEGERS && endpoint == API_COMPLETIONS)
-        return api_error_set(error, 400, "prompt", "context_length_exceeded",
-                             "The request body has more than %zu integers; a prompt of token ids "
-                             "can have at most %llu here. Shorten the prompt.",
-                             most.counts[part], (unsigned long long)tokens_max);
+        return api_error_set(
+            error, 400, "prompt", "context_length_exceeded",
+            "The request body has more than %zu integers; a prompt of token ids "
+            "can have no more than this server's context, %llu. Shorten the prompt.",
+            most.counts[part], (unsigned long long)tokens_max);
     return api_error_set(error, 413, NULL, "request_too_large",
                          "The request body has more than %zu %s; that is the limit. Send a "
                          "smaller one.",
