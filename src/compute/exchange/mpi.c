@@ -131,14 +131,24 @@ static char *in_memory(const struct ranks *ranks, uint32_t rank) {
     return ranks->in + rank * ranks->in_bytes;
 }
 
+/* Where replicas are split by the batch, all ranks tell each other what their tokens chose. */
+static void split_replicas(struct ranks *ranks, uint32_t layer, const uint32_t *experts,
+                           uint32_t pairs) {
+    struct replicas *replicas = &ranks->replicas;
+    int count = (int)ranks->exchange.options.placement->experts;
+    if (!replicas_begin(replicas, layer, experts, pairs, ranks->exchange.splits_replicas)) return;
+    MPI_Allgather(replicas->own, count, MPI_UINT16_T, replicas->all, count, MPI_UINT16_T,
+                  ranks->comm);
+    replicas_split(replicas, layer);
+}
+
 /* Which replica computes which pair, and how much goes to each rank. */
 static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *experts,
                          uint32_t tokens) {
     const struct exchange_options *options = &ranks->exchange.options;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
         ranks->peers[rank] = (struct peer){0};
-    replicas_begin(&ranks->replicas, ranks->comm, layer, experts,
-                   tokens * options->experts_per_token, ranks->exchange.splits_replicas);
+    split_replicas(ranks, layer, experts, tokens * options->experts_per_token);
     for (uint32_t token = 0; token < tokens; token++)
         for (uint32_t k = 0; k < options->experts_per_token; k++) {
             size_t pair = (size_t)token * options->experts_per_token + k;
