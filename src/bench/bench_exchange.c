@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "compute/exchange/exchange.h"
 #include "compute/exchange/ranks.h"
-#include "compute/model/wire.h"
+#include "compute/model/exchange_rows.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
 #include "command/rank_job.h"
@@ -116,12 +116,12 @@ static enum status open_bench(struct bench *bench, struct error *error) {
     const struct exchange_values *values = &bench->values;
     uint32_t experts = (uint32_t)values->experts, ranks = ranks_count();
     bool f32 = !strcmp(values->form, "f32"), fp8 = !strcmp(values->form, "fp8");
-    bench->dispatch_bytes = (uint32_t)wire_bytes(f32   ? WIRE_F32
-                                                 : fp8 ? WIRE_FP8
-                                                       : WIRE_BF16,
+    bench->dispatch_bytes = (uint32_t)exchange_rows_bytes(f32   ? ROW_F32
+                                                 : fp8 ? ROW_FP8
+                                                       : ROW_BF16,
                                                  (uint32_t)values->hidden);
     bench->combine_bytes =
-        (uint32_t)wire_bytes(f32 ? WIRE_F32 : WIRE_BF16, (uint32_t)values->hidden);
+        (uint32_t)exchange_rows_bytes(f32 ? ROW_F32 : ROW_BF16, (uint32_t)values->hidden);
     enum status status = placement_open(
         &bench->placement, 1, experts, ranks,
         placement_slots_per_rank(experts, ranks, (uint32_t)values->job.redundant), error);

@@ -15,7 +15,7 @@
 
 #include "compute/kernels/kernels.h"
 #include "compute/kernels/team.h"
-#include "compute/model/model.h"
+#include "compute/model/activations.h"
 
 enum input_kind { INPUT_F32, INPUT_BF16, INPUT_FP8, INPUT_FP8_UE8M0 };
 

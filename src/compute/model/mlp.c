@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The dense MLP of the first layers: down(silu(gate(x)) * up(x)).
  */
+#include "compute/model/mlp.h"
+
 #include "compute/model/compute_cpu.h"
 
 static enum input_kind up_kind(const struct pass *pass) {
@@ -51,5 +53,5 @@ void mlp_run(const struct pass *pass) {
     input = linear_prepared(down_kind(pass), &s->input, 0);
     struct matmul down = linear_job(&dense->down, &input, s->y, s->hidden_stride, tokens);
     linear_run(model->kernels, model->team, &down, 1);
-    forward_part(pass, PART_DENSE);
+    pass_part(pass, PART_DENSE);
 }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/pulse.h"
 #include "compute/exchange/ranks.h"
+#include "compute/model/plan_check.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -114,8 +115,8 @@ static size_t wait_for(uint32_t rank, struct model *model) {
     int64_t began_ns = clock_now_ns();
     long sleep_ns = 50000;
     while (!ranks_ready(rank, &bytes)) {
-        if (model) model_move_progress(model);
-        bool moving = model && model_move_told(model).pending;
+        if (model) moves_progress(model);
+        bool moving = model && moves_told(model).pending;
         if (moving || clock_now_ns() - began_ns < LOOK_NS) {
             sched_yield();
             continue;
@@ -327,7 +328,7 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     uint32_t nothing;
     struct choose_replicas_step step = replicas_step(group);
     for (uint32_t rank = 0; rank < group->count; rank++) {
-        enum status status = model_check_plan(group->seat.model, plan_or_none(&steps[rank]), error);
+        enum status status = plan_check(group->seat.model, plan_or_none(&steps[rank]), error);
         if (status != STATUS_OK) return status;
         if (steps[rank].probe && steps[rank].probe->mtp_argmax) mtp = true;
         see_plan(&step, plan_or_none(&steps[rank]));
@@ -339,7 +340,7 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     for (uint32_t rank = 1; rank < group->count; rank++)
         send_step(group, rank, &steps[rank], mtp);
     struct model_probe follow = {.row = MODEL_NO_ROW, .mtp_argmax = mtp ? &nothing : NULL};
-    enum status status = model_step(group->seat.model, plan_or_none(&steps[0]), steps[0].logits,
+    enum status status = forward_run(group->seat.model, plan_or_none(&steps[0]), steps[0].logits,
                                     steps[0].probe ? steps[0].probe : &follow, error);
     check(status == STATUS_OK || group->count == 1); /* a probe that breaks a rule: our own bug */
     for (uint32_t rank = 1; rank < group->count; rank++)
@@ -367,14 +368,14 @@ void rank_group_move(struct rank_group *group, const struct expert_move *moves, 
     memcpy(more + sizeof head, moves, count * sizeof *moves);
     order_all(group, ORDER_MOVE, more, bytes);
     free(more);
-    model_move_begin(group->seat.model, moves, count, bytes_per_second);
+    moves_begin(group->seat.model, moves, count, bytes_per_second);
 }
 
 void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens) {
     uint32_t wants_tokens = tokens != NULL, slots = model_slot_count(group->seat.model);
     order_all(group, ORDER_TELL, &wants_tokens, sizeof wants_tokens);
-    model_move_progress(group->seat.model);
-    told[0] = model_move_told(group->seat.model);
+    moves_progress(group->seat.model);
+    told[0] = moves_told(group->seat.model);
     if (tokens) model_take_tokens(group->seat.model, tokens);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         ranks_receive(rank, &told[rank], sizeof told[rank]);
@@ -384,12 +385,12 @@ void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32
 
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped) {
     order_all(group, ORDER_ADOPT, dropped, LIMIT_LAYERS / 64 * sizeof *dropped);
-    model_move_adopt(group->seat.model, dropped);
+    moves_adopt(group->seat.model, dropped);
 }
 
 void rank_group_damage(struct rank_group *group) {
     order_all(group, ORDER_DAMAGE, NULL, 0);
-    model_move_damage(group->seat.model);
+    moves_damage(group->seat.model);
 }
 
 static void fail_plan(const struct step_plan *plan, struct step_result *result) {
@@ -568,7 +569,7 @@ static void worker_step(struct worker *worker, const struct order *order,
     size_t bytes = worker->logits_floats * sizeof *worker->logits;
     worker->logits = grow(worker->logits, &bytes, logits * sizeof *worker->logits);
     worker->logits_floats = bytes / sizeof *worker->logits;
-    enum status status = model_step(worker->seat.model, plan, worker->logits,
+    enum status status = forward_run(worker->seat.model, plan, worker->logits,
                                     order->has_probe ? &probe : NULL, &error);
     check(status == STATUS_OK); /* rank 0 has checked it */
     if (logits) ranks_send(0, worker->logits, logits * sizeof *worker->logits);
@@ -604,12 +605,12 @@ static void worker_move(const struct worker *worker, enum order_kind kind, const
     struct model *model = worker->seat.model;
     const struct rank_moves *moves = (const struct rank_moves *)(const void *)more;
     if (kind == ORDER_MOVE)
-        model_move_begin(model, (const struct expert_move *)(const void *)(moves + 1), moves->count,
+        moves_begin(model, (const struct expert_move *)(const void *)(moves + 1), moves->count,
                          moves->bytes_per_second);
-    if (kind == ORDER_ADOPT) model_move_adopt(model, (const uint64_t *)(const void *)more);
-    if (kind == ORDER_DAMAGE) model_move_damage(model);
+    if (kind == ORDER_ADOPT) moves_adopt(model, (const uint64_t *)(const void *)more);
+    if (kind == ORDER_DAMAGE) moves_damage(model);
     if (kind != ORDER_TELL) return;
-    struct model_moving told = model_move_told(model);
+    struct model_moving told = moves_told(model);
     ranks_send(0, &told, sizeof told);
     if (!*(const uint32_t *)(const void *)more) return;
     model_take_tokens(model, worker->tokens);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Experts change slots while steps run. All ranks get the same list of moves; each does its part in
- * the background, in the order of the list: it gives experts that others lack, and takes, copies or
+ * All ranks get the same list of moves; each does its part in the background, in the order of the
+ * list: it gives experts that others lack, and takes, copies or
  * packs those that its own slots are to hold into spare memory. Steps go on with the old map. When
  * all ranks are through, all adopt the new one between the same two steps: pointers change place,
  * and what a slot held before is the next spare. No weight is copied in that pause.
@@ -8,13 +8,40 @@
  * A move that fails is told, and whoever drives leaves its layer as it is. Between two calls of
  * moves_progress at most a chunk goes each way, as far as the rate allows.
  */
+#include "compute/model/moves.h"
+
 #include "base/check.h"
-#include "compute/model/forward.h"
+#include "compute/exchange/freight.h"
+#include "compute/model/model_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum role { ROLE_NONE, ROLE_GIVE, ROLE_TAKE, ROLE_COPY, ROLE_READ };
+
+/* A move, and this rank's part of it. */
+struct moving {
+    struct expert_move move;
+    enum role role;
+    char *memory; /* where the expert comes to lie, if here; else NULL */
+};
+
+struct moves {
+    struct freight *freight;
+    char **spares; /* [spare_max], of which there are spare_count: room for an expert each */
+    uint32_t spare_count, spare_max;
+    struct moving *list;
+    uint32_t count;                  /* 0: none are under way */
+    uint32_t giving, taking, making; /* index of the one under way, or to look at next */
+    bool gives, takes;               /* one is under way */
+    size_t made;                     /* bytes of the one that is being made here */
+    struct pack_list pack;           /* of the one that is read from the checkpoint */
+    struct pack_run packing;
+    uint32_t packed;        /* its jobs that are done */
+    bool reads;             /* one is being read */
+    struct freight_sum sum; /* checksum of the one that is being made here */
+    struct model_moving told;
+};
 
 static uint32_t rank_of(const struct model *model, uint32_t slot) {
     return slot / model->placement.slots_per_rank;
@@ -48,19 +75,20 @@ static void end_reading(struct moves *moves) {
 }
 
 enum status moves_open(struct model *model, uint64_t bytes, struct error *error) {
-    struct moves *moves = &model->moves;
     if (!model->placement.ranks || !bytes) return STATUS_OK;
-    moves->spare_max = model->weights.spare_count;
-    moves->spares = calloc(moves->spare_max, sizeof *moves->spares);
-    if (!moves->spares)
+    struct moves *moves = model->moves = calloc(1, sizeof *moves);
+    if (moves) moves->spares = calloc(model->weights.spare_count, sizeof *moves->spares);
+    if (!moves || !moves->spares)
         return error_set(error, STATUS_NO_MEMORY, "no memory for experts on their way");
+    moves->spare_max = model->weights.spare_count;
     for (uint32_t i = moves->spare_max; i-- > 0;)
         moves->spares[moves->spare_count++] = weights_spare(&model->weights, i);
     return freight_open(&moves->freight, error);
 }
 
 void moves_close(struct model *model) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
+    if (!moves) return;
     if (moves->freight) freight_limit(moves->freight, 0);
     while (moves->told.pending) /* the others wait for what we give */
         moves_progress(model);
@@ -69,11 +97,12 @@ void moves_close(struct model *model) {
     end_reading(moves);
     pack_list_free(&moves->pack);
     free(moves->list);
-    *moves = (struct moves){.freight = NULL};
+    free(moves);
+    model->moves = NULL;
 }
 
 static void fail(struct model *model, const struct moving *moving, const char *why) {
-    struct model_moving *told = &model->moves.told;
+    struct model_moving *told = &model->moves->told;
     const struct expert_move *move = &moving->move;
     told->failed[move->layer / 64] |= UINT64_C(1) << move->layer % 64;
     if (told->failures++) return;
@@ -100,7 +129,7 @@ static const char *source(const struct model *model, const struct expert_move *m
 }
 
 static void go_on_giving(struct model *model) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     if (freight_given(moves->freight) == FREIGHT_UNDER_WAY) return;
     if (moves->gives) {
         moves->giving++;
@@ -121,7 +150,7 @@ static void remember(struct model *model, const struct moving *moving, uint64_t 
 }
 
 static void go_on_taking(struct model *model) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes;
     enum freight_state state = freight_taken(moves->freight);
     if (state == FREIGHT_UNDER_WAY) return;
@@ -145,7 +174,7 @@ static void go_on_taking(struct model *model) {
 
 static enum status begin_reading(struct model *model, const struct moving *moving,
                                  struct error *error) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     struct expert_place place = {moving->move.layer, moving->move.expert, moving->memory};
     static const struct pack_progress nobody;
     moves->pack.piece_bytes = READ_BYTES;
@@ -160,7 +189,7 @@ static enum status begin_reading(struct model *model, const struct moving *movin
 /* A piece of what comes from the checkpoint; then its checksum, by chunks. True: the last. */
 static bool read_some(struct model *model, const struct moving *moving, struct error *error,
                       enum status *status) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
     if (!moves->reads) *status = begin_reading(model, moving, error);
     if (*status != STATUS_OK) return true;
@@ -178,7 +207,7 @@ static bool read_some(struct model *model, const struct moving *moving, struct e
 
 /* A chunk of a copy within this rank. True: the last. */
 static bool copy_some(struct model *model, const struct moving *moving) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
     size_t some = left < FREIGHT_CHUNK_BYTES ? left : FREIGHT_CHUNK_BYTES;
     if (!freight_may(moves->freight, some)) return false;
@@ -190,7 +219,7 @@ static bool copy_some(struct model *model, const struct moving *moving) {
 }
 
 static void go_on_making(struct model *model) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     moves->making = next_of(moves, moves->making, ROLE_COPY, ROLE_READ);
     if (moves->making == moves->count) return;
     const struct moving *moving = &moves->list[moves->making];
@@ -210,18 +239,18 @@ static void go_on_making(struct model *model) {
 }
 
 void moves_progress(struct model *model) {
-    struct moves *moves = &model->moves;
-    if (!moves->told.pending) return;
+    struct moves *moves = model->moves;
+    if (!moves || !moves->told.pending) return;
     freight_progress(moves->freight);
     go_on_giving(model);
     go_on_taking(model);
     go_on_making(model);
 }
 
-void model_move_begin(struct model *model, const struct expert_move *list, uint32_t count,
-                      uint64_t bytes_per_second) {
-    struct moves *moves = &model->moves;
-    check(moves->freight && !moves->count && count);
+void moves_begin(struct model *model, const struct expert_move *list, uint32_t count,
+                 uint64_t bytes_per_second) {
+    struct moves *moves = model->moves;
+    check(moves && !moves->count && count);
     moves->list = realloc(moves->list, count * sizeof *moves->list);
     check(moves->list); /* some dozens of bytes a move: without it, nothing goes on */
     moves->count = count;
@@ -234,19 +263,15 @@ void model_move_begin(struct model *model, const struct expert_move *list, uint3
         moving->role = role_of(model, &list[i]);
         moves->told.pending += moving->role != ROLE_NONE;
         if (moving->role == ROLE_NONE || moving->role == ROLE_GIVE) continue;
-        check(moves->spare_count > 0); /* whoever drives knows model_spare_slots */
+        check(moves->spare_count > 0); /* whoever drives knows moves_room */
         moving->memory = moves->spares[--moves->spare_count];
         weights_forget(&model->weights, moving->memory);
     }
     freight_limit(moves->freight, bytes_per_second);
 }
 
-struct model_moving model_move_told(const struct model *model) {
-    return model->moves.told;
-}
-
-void model_move_progress(struct model *model) {
-    moves_progress(model);
+struct model_moving moves_told(const struct model *model) {
+    return model->moves ? model->moves->told : (struct model_moving){0};
 }
 
 static void put(struct model *model, const struct moving *moving) {
@@ -255,12 +280,12 @@ static void put(struct model *model, const struct moving *moving) {
     size_t slots = (size_t)placement->ranks * placement->slots_per_rank;
     placement->slot_expert[move->layer * slots + move->slot] = move->expert;
     if (moving->memory)
-        model->moves.spares[model->moves.spare_count++] = weights_put_slot(
+        model->moves->spares[model->moves->spare_count++] = weights_put_slot(
             &model->weights, own_slot(model, move->layer, move->slot), moving->memory);
 }
 
-void model_move_adopt(struct model *model, const uint64_t *dropped) {
-    struct moves *moves = &model->moves;
+void moves_adopt(struct model *model, const uint64_t *dropped) {
+    struct moves *moves = model->moves;
     struct error error;
     uint32_t indexed = UINT32_MAX;
     check(!moves->told.pending);
@@ -282,32 +307,10 @@ void model_move_adopt(struct model *model, const uint64_t *dropped) {
     moves->count = 0;
 }
 
-void model_move_damage(struct model *model) {
-    if (model->moves.freight) freight_damage_next(model->moves.freight);
+void moves_damage(struct model *model) {
+    if (model->moves) freight_damage_next(model->moves->freight);
 }
 
-uint32_t model_spare_slots(const struct model *model) {
-    return model->moves.spare_max;
-}
-
-const struct placement *model_placement(const struct model *model) {
-    return &model->placement;
-}
-
-bool model_layer_moves(const struct model *model, uint32_t layer) {
-    return shape_layer_is_moe(model->shape, layer);
-}
-
-uint32_t model_slot_count(const struct model *model) {
-    return model->weights.slot_count;
-}
-
-uint64_t model_slot_bytes(const struct model *model) {
-    return model->weights.expert.slot_bytes;
-}
-
-void model_take_tokens(struct model *model, uint32_t *tokens_out) {
-    size_t bytes = model->weights.slot_count * sizeof *tokens_out;
-    memcpy(tokens_out, model->slot_tokens, bytes);
-    memset(model->slot_tokens, 0, bytes);
+uint32_t moves_room(const struct model *model) {
+    return model->moves ? model->moves->spare_max : 0;
 }
