@@ -39,7 +39,7 @@ struct message {
 };
 
 /* Dealings with one rank. */
-struct peer {
+struct rank_peer {
     uint32_t tokens, pairs;             /* of ours that go there */
     uint32_t tokens_placed, pairs_laid; /* so far */
     uint32_t first_return;              /* row of `results` where its results begin */
@@ -55,7 +55,7 @@ struct ranks {
     uint32_t row_count, rows_returned, group_count;
     bool dispatched; /* the transfer under way is a combine */
     struct replicas replicas;
-    struct peer *peers;              /* [ranks] */
+    struct rank_peer *peers;         /* [ranks] */
     MPI_Request *requests;           /* [REQUEST_ROWS][ranks]: see enum below */
     struct exchange_span *spans_in;  /* [ranks] */
     struct exchange_span *spans_out; /* [2][ranks] of the dispatch, of the combine */
@@ -147,13 +147,13 @@ static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *ex
                          uint32_t tokens) {
     const struct exchange_options *options = &ranks->exchange.options;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
-        ranks->peers[rank] = (struct peer){0};
+        ranks->peers[rank] = (struct rank_peer){0};
     split_replicas(ranks, layer, experts, tokens * options->experts_per_token);
     for (uint32_t token = 0; token < tokens; token++)
         for (uint32_t k = 0; k < options->experts_per_token; k++) {
             size_t pair = (size_t)token * options->experts_per_token + k;
             uint32_t slot = replicas_next(&ranks->replicas, layer, experts[pair], token);
-            struct peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
+            struct rank_peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
             ranks->pair_slot[pair] = slot;
             peer->pairs++;
             if (peer->last_token != token + 1) peer->tokens++;
@@ -165,7 +165,7 @@ static void lay_out_messages(struct ranks *ranks) {
     size_t at = 0;
     uint32_t returned = 0;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        struct peer *peer = &ranks->peers[rank];
+        struct rank_peer *peer = &ranks->peers[rank];
         char *memory = rank == ranks->rank ? in_memory(ranks, rank) : ranks->out + at;
         peer->out =
             message_at(memory, peer->tokens, peer->pairs, ranks->exchange.options.dispatch_bytes);
@@ -179,14 +179,14 @@ static void lay_out_messages(struct ranks *ranks) {
 }
 
 static void fill_messages(struct ranks *ranks, uint32_t tokens) {
-    const struct peer *own = &ranks->peers[ranks->rank];
+    const struct rank_peer *own = &ranks->peers[ranks->rank];
     uint32_t per_token = ranks->exchange.options.experts_per_token;
     size_t row_bytes = ranks->exchange.options.dispatch_bytes;
     for (uint32_t token = 0; token < tokens; token++)
         for (uint32_t k = 0; k < per_token; k++) {
             size_t pair = (size_t)token * per_token + k;
             uint32_t slot = ranks->pair_slot[pair];
-            struct peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
+            struct rank_peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
             if (peer->last_token != token + 1) {
                 if (peer == own)
                     ranks->own_token[peer->tokens_placed] = token;
@@ -209,7 +209,7 @@ static void receive_message(struct ranks *ranks, uint32_t rank) {
 }
 
 static void receive_results(struct ranks *ranks, uint32_t rank) {
-    const struct peer *peer = &ranks->peers[rank];
+    const struct rank_peer *peer = &ranks->peers[rank];
     size_t at = (size_t)peer->first_return * ranks->exchange.options.combine_bytes;
     MPI_Irecv(ranks->results + at, (int)peer->pairs, ranks->result_type, (int)rank,
               tag_of(ranks, COMBINE_IN), ranks->comm, &requests_of(ranks, COMBINE_IN)[rank]);
@@ -326,7 +326,7 @@ static void tell(struct exchange *exchange, struct exchange_span leaves) {
     bool results = ranks->dispatched;
     enum request_row row = results ? COMBINE_SPAN_OUT : DISPATCH_SPAN_OUT;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        const struct peer *peer = &ranks->peers[rank];
+        const struct rank_peer *peer = &ranks->peers[rank];
         if (rank == ranks->rank || (results && !peer->in.pairs)) continue;
         struct exchange_span *span = &ranks->spans_out[results * ranks->rank_count + rank];
         *span = leaves;

@@ -6,13 +6,13 @@
 
 #include "base/check.h"
 
-struct batch {
+struct fill_round {
     struct fill *fill;
     uint32_t first;
 };
 
 static void finish_parts(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct batch *batch = context;
+    const struct fill_round *batch = context;
     for (uint32_t i = batch->first + first; i < batch->first + first + count; i++) {
         const struct fill_part *part = &batch->fill->parts[i];
         weights_file_fill(batch->fill->file, part->place, part->first, part->bytes, part->what,
@@ -38,7 +38,7 @@ static bool claim(struct weights_file *file, struct pack_run *run, struct fill_p
 /* Parts [first, first + count), which are claimed. */
 static enum status pack_parts(struct fill *fill, struct pack_run *run, uint32_t first,
                               uint32_t count, struct error *error) {
-    struct batch batch = {.fill = fill, .first = first};
+    struct fill_round batch = {.fill = fill, .first = first};
     const struct fill_part *last = &fill->parts[first + count - 1];
     uint32_t job = fill->parts[first].first_job;
     enum status status = pack_run_jobs(run, job, last->first_job + last->job_count - job, error);

@@ -48,7 +48,7 @@
 #define POLL_US 1000
 #define ALONE_POLLS 5000
 
-struct part {
+struct file_part {
     uint64_t holds;
     uint64_t digest;
     uint64_t first, bytes; /* of the memory */
@@ -62,7 +62,7 @@ struct head {
     uint8_t key[SHA256_BYTES];
     char boot[BOOT_BYTES];
     uint64_t ready; /* HEAD_MAGIC once all above and the memory are there */
-    struct part parts[];
+    struct file_part parts[];
 };
 
 uint64_t weights_digest(const void *data, size_t bytes) {
@@ -77,7 +77,7 @@ static struct head *head_of(const struct weights_file *file) {
 }
 
 static size_t head_bytes(uint32_t part_count) {
-    return round_up(sizeof(struct head) + part_count * sizeof(struct part), PAGE);
+    return round_up(sizeof(struct head) + part_count * sizeof(struct file_part), PAGE);
 }
 
 /* --- locks ---------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ void weights_file_close(struct weights_file *file) {
  * ----------------------------------------------------------------------------------------
  */
 
-static struct part *part_of(const struct weights_file *file, uint32_t part) {
+static struct file_part *part_of(const struct weights_file *file, uint32_t part) {
     check(part < file->part_count);
     return &head_of(file)->parts[part];
 }
@@ -325,7 +325,7 @@ void weights_file_empty(struct weights_file *file, uint32_t part) {
 
 void weights_file_fill(struct weights_file *file, uint32_t part, const char *first, size_t bytes,
                        uint64_t what, uint64_t digest) {
-    struct part *found = part_of(file, part);
+    struct file_part *found = part_of(file, part);
     found->first = (uint64_t)(first - file->memory);
     found->bytes = bytes;
     found->digest = digest;
@@ -338,7 +338,7 @@ void weights_file_give_back(struct weights_file *file, uint32_t part) {
 }
 
 bool weights_file_verify(const struct weights_file *file, uint32_t part) {
-    const struct part *found = part_of(file, part);
+    const struct file_part *found = part_of(file, part);
     if (found->first > file->bytes || found->bytes > file->bytes - found->first) return false;
     return weights_digest(file->memory + found->first, found->bytes) == found->digest;
 }
