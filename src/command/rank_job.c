@@ -9,7 +9,7 @@
 #include "command/rank_job.h"
 
 #include "base/check.h"
-#include "compute/exchange/ranks.h"
+#include "compute/exchange/mpi_job.h"
 #include "host/process/file.h"
 #include "host/process/private_room.h"
 #ifdef FATHOM_SERVING
@@ -198,7 +198,7 @@ static void open_room(const struct option_table *table, const struct rank_job_va
 
 bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
                       int *exit_code_out) {
-    if (values->ranks <= 1 || ranks_built()) return false;
+    if (values->ranks <= 1 || mpi_job_built()) return false;
     *exit_code_out = failed(table, "--ranks: this build has no ranks; build it where Open MPI is%s",
                             " (on Debian: apt-get install libopenmpi-dev openmpi-bin)");
     return true;
@@ -211,7 +211,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
     struct error error;
     if (values->ranks <= 1) return false;
     if (rank_job_misused(table, values, exit_code_out)) return true;
-    if (!ranks_in_job()) {
+    if (!mpi_job_exists()) {
         if (kind == JOB_JOINED) return false;
         if (kind == JOB_ALIKE) {
             *exit_code_out = become_mpirun(table, values);
@@ -222,15 +222,15 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         private_room_close(&room);
         return true;
     }
-    enum status status = ranks_begin(&error);
+    enum status status = mpi_job_begin(&error);
     if (status != STATUS_OK) {
         *exit_code_out = command_failed(table, status, &error);
         return true;
     }
-    if (ranks_count() != values->ranks) { /* somebody's own mpirun */
-        bool speaks = ranks_rank() == 0;
-        uint32_t count = ranks_count();
-        ranks_end();
+    if (mpi_job_count() != values->ranks) { /* somebody's own mpirun */
+        bool speaks = mpi_job_rank() == 0;
+        uint32_t count = mpi_job_count();
+        mpi_job_end();
         *exit_code_out = EXIT_CODE_USAGE;
         if (speaks)
             command_misused(table, "--ranks is %u, but this job has %u", (uint32_t)values->ranks,
@@ -238,7 +238,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         return true;
     }
     if (kind == JOB_ALIKE) return false;
-    if (ranks_rank() == 0) {
+    if (mpi_job_rank() == 0) {
         atexit(rank_group_end); /* however rank 0 ends, the others may go */
         return false;
     }

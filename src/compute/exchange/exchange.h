@@ -96,7 +96,7 @@ struct exchange;
 
 enum status exchange_open_self(const struct exchange_options *options,
                                struct exchange **exchange_out, struct error *error) MUST_USE;
-/* Inside a job, on all ranks alike (compute/exchange/ranks.h). */
+/* Inside a job, on all ranks alike (compute/exchange/mpi_job.h). */
 enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) MUST_USE;
 /* One of the placement's ranks, without the others (compute/exchange/echo.c): its own tokens come back, as

@@ -19,7 +19,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "compute/exchange/carrier.h"
-#include "compute/exchange/job.h"
+#include "compute/exchange/mpi_job_comms.h"
 #include "compute/exchange/replicas.h"
 
 #include <limits.h>
@@ -487,7 +487,7 @@ enum status exchange_open_ranks(const struct exchange_options *options,
     if (!ranks) return error_set(error, STATUS_NO_MEMORY, "no memory for the expert exchange");
     ranks->exchange.carrier = &ranks_carrier;
     ranks->exchange.options = *options;
-    ranks->comm = job_activations();
+    ranks->comm = mpi_job_activations();
     ranks->result_type = MPI_DATATYPE_NULL;
     ranks->rank = options->rank;
     ranks->rank_count = placement->ranks;

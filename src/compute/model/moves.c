@@ -11,7 +11,8 @@
 #include "compute/model/moves.h"
 
 #include "base/check.h"
-#include "compute/exchange/freight.h"
+#include "compute/exchange/move_checksum.h"
+#include "compute/exchange/move_transport.h"
 #include "compute/model/model_state.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ struct moving {
 };
 
 struct moves {
-    struct freight *freight;
+    struct move_transport *transport;
     char **spares; /* [spare_max], of which there are spare_count: room for an expert each */
     uint32_t spare_count, spare_max;
     struct moving *list;
@@ -37,9 +38,9 @@ struct moves {
     size_t made;                     /* bytes of the one that is being made here */
     struct pack_list pack;           /* of the one that is read from the checkpoint */
     struct pack_run packing;
-    uint32_t packed;        /* its jobs that are done */
-    bool reads;             /* one is being read */
-    struct freight_sum sum; /* checksum of the one that is being made here */
+    uint32_t packed;          /* its jobs that are done */
+    bool reads;               /* one is being read */
+    struct move_checksum sum; /* checksum of the one that is being made here */
     struct model_moving told;
 };
 
@@ -83,16 +84,16 @@ enum status moves_open(struct model *model, uint64_t bytes, struct error *error)
     moves->spare_max = model->weights.spare_count;
     for (uint32_t i = moves->spare_max; i-- > 0;)
         moves->spares[moves->spare_count++] = weights_spare(&model->weights, i);
-    return freight_open(&moves->freight, error);
+    return move_transport_open(&moves->transport, error);
 }
 
 void moves_close(struct model *model) {
     struct moves *moves = model->moves;
     if (!moves) return;
-    if (moves->freight) freight_limit(moves->freight, 0);
+    if (moves->transport) move_transport_limit(moves->transport, 0);
     while (moves->told.pending) /* the others wait for what we give */
         moves_progress(model);
-    freight_close(moves->freight);
+    move_transport_close(moves->transport);
     free(moves->spares);
     end_reading(moves);
     pack_list_free(&moves->pack);
@@ -130,7 +131,7 @@ static const char *source(const struct model *model, const struct expert_move *m
 
 static void go_on_giving(struct model *model) {
     struct moves *moves = model->moves;
-    if (freight_given(moves->freight) == FREIGHT_UNDER_WAY) return;
+    if (move_transport_given(moves->transport) == MOVE_UNDER_WAY) return;
     if (moves->gives) {
         moves->giving++;
         moves->told.pending--;
@@ -139,8 +140,8 @@ static void go_on_giving(struct model *model) {
     moves->gives = moves->giving < moves->count;
     if (!moves->gives) return;
     const struct expert_move *move = &moves->list[moves->giving].move;
-    freight_give(moves->freight, rank_of(model, move->slot), source(model, move),
-                 model->weights.expert.slot_bytes);
+    move_transport_give(moves->transport, rank_of(model, move->slot), source(model, move),
+                        model->weights.expert.slot_bytes);
 }
 
 /* What has come to lie here is here after a restart, too, adopted or not. */
@@ -152,11 +153,12 @@ static void remember(struct model *model, const struct moving *moving, uint64_t 
 static void go_on_taking(struct model *model) {
     struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes;
-    enum freight_state state = freight_taken(moves->freight);
-    if (state == FREIGHT_UNDER_WAY) return;
+    enum move_state state = move_transport_taken(moves->transport);
+    if (state == MOVE_UNDER_WAY) return;
     if (moves->takes) {
-        if (state == FREIGHT_WHOLE)
-            remember(model, &moves->list[moves->taking], freight_taken_sum(moves->freight));
+        if (state == MOVE_WHOLE)
+            remember(model, &moves->list[moves->taking],
+                     move_transport_taken_sum(moves->transport));
         else
             fail(model, &moves->list[moves->taking],
                  "its checksum differs from the giver's; it stays where it was");
@@ -167,7 +169,7 @@ static void go_on_taking(struct model *model) {
     moves->takes = moves->taking < moves->count;
     if (!moves->takes) return;
     const struct moving *moving = &moves->list[moves->taking];
-    freight_take(moves->freight, rank_of(model, moving->move.from), moving->memory, bytes);
+    move_transport_take(moves->transport, rank_of(model, moving->move.from), moving->memory, bytes);
 }
 
 #define READ_BYTES ((size_t)256 << 10) /* of the checkpoint at a time: some tenths of a ms */
@@ -194,13 +196,13 @@ static bool read_some(struct model *model, const struct moving *moving, struct e
     if (!moves->reads) *status = begin_reading(model, moving, error);
     if (*status != STATUS_OK) return true;
     if (moves->packed < moves->pack.count) {
-        if (freight_may(moves->freight, pack_job_bytes(&moves->pack.jobs[moves->packed])))
+        if (move_transport_may(moves->transport, pack_job_bytes(&moves->pack.jobs[moves->packed])))
             *status = pack_run_jobs(&moves->packing, moves->packed++, 1, error);
         return *status != STATUS_OK;
     }
     size_t some = left < READ_BYTES ? left : READ_BYTES;
-    if (!moves->made) freight_sum_begin(&moves->sum);
-    freight_sum_add(&moves->sum, moving->memory + moves->made, some);
+    if (!moves->made) move_checksum_begin(&moves->sum);
+    move_checksum_add(&moves->sum, moving->memory + moves->made, some);
     moves->made += some;
     return moves->made == bytes;
 }
@@ -209,11 +211,11 @@ static bool read_some(struct model *model, const struct moving *moving, struct e
 static bool copy_some(struct model *model, const struct moving *moving) {
     struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
-    size_t some = left < FREIGHT_CHUNK_BYTES ? left : FREIGHT_CHUNK_BYTES;
-    if (!freight_may(moves->freight, some)) return false;
-    if (!moves->made) freight_sum_begin(&moves->sum);
+    size_t some = left < MOVE_CHUNK_BYTES ? left : MOVE_CHUNK_BYTES;
+    if (!move_transport_may(moves->transport, some)) return false;
+    if (!moves->made) move_checksum_begin(&moves->sum);
     memcpy(moving->memory + moves->made, source(model, &moving->move) + moves->made, some);
-    freight_sum_add(&moves->sum, moving->memory + moves->made, some);
+    move_checksum_add(&moves->sum, moving->memory + moves->made, some);
     moves->made += some;
     return moves->made == bytes;
 }
@@ -230,7 +232,7 @@ static void go_on_making(struct model *model) {
         return;
     end_reading(moves);
     if (status == STATUS_OK)
-        remember(model, moving, freight_sum_end(&moves->sum));
+        remember(model, moving, move_checksum_end(&moves->sum));
     else
         fail(model, moving, error.text);
     moves->made = 0;
@@ -241,7 +243,7 @@ static void go_on_making(struct model *model) {
 void moves_progress(struct model *model) {
     struct moves *moves = model->moves;
     if (!moves || !moves->told.pending) return;
-    freight_progress(moves->freight);
+    move_transport_progress(moves->transport);
     go_on_giving(model);
     go_on_taking(model);
     go_on_making(model);
@@ -267,7 +269,7 @@ void moves_begin(struct model *model, const struct expert_move *list, uint32_t c
         moving->memory = moves->spares[--moves->spare_count];
         weights_forget(&model->weights, moving->memory);
     }
-    freight_limit(moves->freight, bytes_per_second);
+    move_transport_limit(moves->transport, bytes_per_second);
 }
 
 struct model_moving moves_told(const struct model *model) {
@@ -308,7 +310,7 @@ void moves_adopt(struct model *model, const uint64_t *dropped) {
 }
 
 void moves_damage(struct model *model) {
-    if (model->moves) freight_damage_next(model->moves->freight);
+    if (model->moves) move_transport_damage_next(model->moves->transport);
 }
 
 uint32_t moves_room(const struct model *model) {

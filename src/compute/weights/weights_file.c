@@ -26,7 +26,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "compute/exchange/freight.h"
+#include "compute/exchange/move_checksum.h"
 
 /* Of kernels younger than some C libraries. */
 #ifndef MADV_POPULATE_WRITE
@@ -66,10 +66,10 @@ struct head {
 };
 
 uint64_t weights_digest(const void *data, size_t bytes) {
-    struct freight_sum sum;
-    freight_sum_begin(&sum);
-    freight_sum_add(&sum, data, bytes);
-    return freight_sum_end(&sum);
+    struct move_checksum sum;
+    move_checksum_begin(&sum);
+    move_checksum_add(&sum, data, bytes);
+    return move_checksum_end(&sum);
 }
 
 static struct head *head_of(const struct weights_file *file) {

@@ -77,7 +77,7 @@ bool weights_file_verify(const struct weights_file *file, uint32_t part);
 /* From here on this process can only read the memory. */
 void weights_file_protect(struct weights_file *file);
 
-/* As freight_sum (compute/exchange/freight.h): finds damage, not intent. */
+/* A move_checksum (compute/exchange/move_checksum.h): finds damage, not intent. */
 uint64_t weights_digest(const void *data, size_t bytes);
 
 #endif

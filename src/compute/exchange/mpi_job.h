@@ -3,48 +3,48 @@
  * steering (plans out, results back). Activations go through exchange.h.
  *
  * A job is N copies of this program started by mpirun. In a build without MPI there are no jobs:
- * ranks_built says so, and ranks_begin refuses. Calls come from one thread at a time.
+ * mpi_job_built says so, and mpi_job_begin refuses. Calls come from one thread at a time.
  */
-#ifndef COMPUTE_EXCHANGE_RANKS_H
-#define COMPUTE_EXCHANGE_RANKS_H
+#ifndef COMPUTE_EXCHANGE_MPI_JOB_H
+#define COMPUTE_EXCHANGE_MPI_JOB_H
 
 #include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-bool ranks_built(void);
+bool mpi_job_built(void);
 
 /* True if mpirun started this process. */
-bool ranks_in_job(void);
+bool mpi_job_exists(void);
 
 /* This process's rank in the job, before it joins; 0 outside of one. */
-uint32_t ranks_rank_ahead(void);
+uint32_t mpi_job_rank_ahead(void);
 
 /* Joins the job: all ranks call it, once, before anything else here. */
-enum status ranks_begin(struct error *error) MUST_USE;
-/* Leaves it; waits for the other ranks to do so too. Nothing if ranks_begin was never called. */
-void ranks_end(void);
+enum status mpi_job_begin(struct error *error) MUST_USE;
+/* Leaves it; waits for the other ranks to do so too. Nothing if mpi_job_begin was never called. */
+void mpi_job_end(void);
 
 /* 0 and 1 outside a job. */
-uint32_t ranks_rank(void);
-uint32_t ranks_count(void);
+uint32_t mpi_job_rank(void);
+uint32_t mpi_job_count(void);
 
 /* Sends bytes to a rank; returns when they may be overwritten. */
-void ranks_send(uint32_t to, const void *data, size_t bytes);
+void mpi_job_send(uint32_t to, const void *data, size_t bytes);
 
 /* True, with its size, if a message from `from` is there. */
-bool ranks_ready(uint32_t from, size_t *bytes_out);
+bool mpi_job_ready(uint32_t from, size_t *bytes_out);
 
 /* Takes the next message of `from`, which has at most `bytes`; returns its size. Busy while it
  * waits. */
-size_t ranks_receive(uint32_t from, void *data, size_t bytes);
+size_t mpi_job_receive(uint32_t from, void *data, size_t bytes);
 
 /* Returns when all ranks have called it. */
-void ranks_barrier(void);
+void mpi_job_barrier(void);
 
 /* `bytes` from every rank to every other, in one MPI_Alltoallv of contiguous memory, [ranks][bytes]
  * each: what MPI itself takes for as much; a yardstick. All ranks call it. */
-void ranks_swap(const char *out, char *in, size_t bytes);
+void mpi_job_swap(const char *out, char *in, size_t bytes);
 
 #endif
