@@ -24,7 +24,7 @@ static void add_floats(struct tally *tally, double count) {
 /* `count` matrices, each multiplied by `rows` inputs; without the inputs' and results' bytes. */
 static void multiply(struct tally *tally, enum weight_type type, double count, double rows,
                      uint32_t outputs, uint32_t channels) {
-    double weights = (double)outputs * channels * (double)weight_type_bytes(type);
+    double weights = (double)weight_type_bytes(type, (size_t)outputs * channels);
     double flop = 2 * count * rows * outputs * channels;
     if (type == WEIGHT_FP8)
         weights +=

@@ -33,8 +33,10 @@
 
 enum weight_type { WEIGHT_FP8, WEIGHT_BF16, WEIGHT_F32, WEIGHT_TYPE_COUNT };
 
-static inline size_t weight_type_bytes(enum weight_type type) {
-    return type == WEIGHT_FP8 ? 1 : type == WEIGHT_BF16 ? 2 : 4;
+/* Bytes of `count` values beside each other. */
+static inline size_t weight_type_bytes(enum weight_type type, size_t count) {
+    size_t bits = type == WEIGHT_FP8 ? 8 : type == WEIGHT_BF16 ? 16 : 32;
+    return divide_up(count * bits, 8);
 }
 
 /* A packed weight matrix W[rows][cols] (rows = outputs). Panels of MATMUL_PANEL rows, each laid out
@@ -50,10 +52,13 @@ struct packed_matrix {
 static inline uint32_t packed_panels(uint32_t rows) {
     return (uint32_t)divide_up(rows, MATMUL_PANEL);
 }
-/* Bytes of the panels, and of the scales, each rounded up to 64. */
+/* Bytes of one input channel of a panel. */
+static inline size_t packed_channel_bytes(enum weight_type type) {
+    return weight_type_bytes(type, MATMUL_PANEL);
+}
+/* Bytes of all panels, and of all scales, each rounded up to 64. */
 static inline size_t packed_data_bytes(enum weight_type type, uint32_t rows, uint32_t cols) {
-    return round_up((size_t)packed_panels(rows) * MATMUL_PANEL * cols * weight_type_bytes(type),
-                    64);
+    return round_up((size_t)packed_panels(rows) * cols * packed_channel_bytes(type), 64);
 }
 static inline size_t packed_scale_bytes(enum weight_type type, uint32_t rows, uint32_t cols) {
     return type == WEIGHT_FP8 ? round_up(divide_up(rows, QUANT_GROUP) *

@@ -59,7 +59,7 @@ static void tile_scales(const struct blocked_run *run, uint32_t first, uint32_t 
 static const char *block_weights(const struct blocked_run *run, uint32_t panel, uint32_t block) {
     const struct packed_matrix *weights = run->job->weights;
     return (const char *)weights->data + panel * run->panel_bytes +
-           (size_t)block * QUANT_GROUP * MATMUL_PANEL * weight_type_bytes(weights->type);
+           (size_t)block * QUANT_GROUP * packed_channel_bytes(weights->type);
 }
 
 /* While a tile multiplies decoded weights, what comes next is fetched: the next tile's x or, with
@@ -70,7 +70,7 @@ static void look_ahead(const struct blocked_run *run, struct matmul_tile *tile,
         tile->ahead = (const char *)run->x[next_first];
         tile->ahead_step = 48;
     } else {
-        tile->ahead_step = MATMUL_PANEL * weight_type_bytes(tile->type);
+        tile->ahead_step = packed_channel_bytes(tile->type);
     }
 }
 
@@ -150,8 +150,7 @@ void matmul_blocked_run(const struct matmul_leaf *leaf, const struct matmul *job
     run.leaf = leaf;
     run.job = job;
     run.blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
-    run.panel_bytes =
-        (size_t)job->weights->cols * MATMUL_PANEL * weight_type_bytes(job->weights->type);
+    run.panel_bytes = job->weights->cols * packed_channel_bytes(job->weights->type);
     uint32_t chunks = (uint32_t)divide_up(job->m, CHUNK_ROWS);
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         run.row_first = (uint32_t)((uint64_t)job->m * chunk / chunks);

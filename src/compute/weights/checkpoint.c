@@ -497,7 +497,7 @@ static void add_absent(struct checkpoint *checkpoint, struct tensor tensor) {
     const struct index_row *row = index_row_of(checkpoint, tensor.name);
     if (!row || checkpoint->shards[row->shard].map.count) return;
     tensor.name = row->tensor; /* lives as long as the checkpoint */
-    tensor.bytes = tensor.shape[0] * tensor.shape[1] * tensor_type_bytes(tensor.type);
+    tensor.bytes = tensor_type_bytes(tensor.type, tensor.shape[0] * tensor.shape[1]);
     tensor.file = checkpoint->shards[row->shard].name;
     add_tensor(checkpoint, &tensor);
 }
@@ -720,7 +720,7 @@ void checkpoint_identity(const struct checkpoint *checkpoint, uint8_t out[32]) {
 }
 
 void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count, float *out) {
-    const uint32_t size = tensor_type_bytes(tensor->type);
+    const uint64_t size = tensor_type_bytes(tensor->type, 1); /* of one: whole bytes, of all here */
     const uint8_t *at = (const uint8_t *)tensor->data + first * size;
     check(tensor->data && first <= tensor->bytes / size && count <= tensor->bytes / size - first);
     for (uint64_t i = 0; i < count; i++, at += size) {
@@ -738,7 +738,7 @@ void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count
 
 enum status tensor_check_finite(const struct tensor *tensor, struct error *error) {
     float values[1024];
-    const uint64_t count = tensor->bytes / tensor_type_bytes(tensor->type);
+    const uint64_t count = tensor->shape[0] * tensor->shape[1];
     for (uint64_t first = 0; first < count; first += ARRAY_COUNT(values)) {
         uint64_t part = count - first < ARRAY_COUNT(values) ? count - first : ARRAY_COUNT(values);
         tensor_to_float(tensor, first, part, values);

@@ -190,7 +190,7 @@ static void add_part(struct writer *writer, const struct layout_tensor *tensor,
         part->tensor.columns = divide_up(tensor->columns, QUANT_GROUP);
     }
     const uint64_t rows = part->tensor.rows, columns = part->tensor.columns;
-    part->bytes = rows * columns * tensor_type_bytes(type);
+    part->bytes = tensor_type_bytes(type, rows * columns);
     writer->total_bytes += part->bytes;
     if (is_scale && rows * columns > writer->scale_room) writer->scale_room = rows * columns;
     if (!is_scale && columns > writer->row_room) writer->row_room = columns;
@@ -292,7 +292,7 @@ static void write_part(struct writer *writer, const struct checkpoint_part *part
                      count = left < QUANT_GROUP ? left : QUANT_GROUP;
             make_rows(writer, &part->tensor, first, count);
             encode(writer, part, first, count);
-            fwrite(writer->coded, tensor_type_bytes(part->type), count * part->tensor.columns,
+            fwrite(writer->coded, 1, tensor_type_bytes(part->type, count * part->tensor.columns),
                    writer->file);
         }
     }
@@ -340,7 +340,7 @@ static enum status prepare(struct writer *writer, struct error *error) {
     if (unlink(writer->path) && errno != ENOENT)
         return error_set(error, STATUS_IO, "%s: %s", writer->path, strerror(errno));
     writer->rows = malloc(writer->row_room * QUANT_GROUP * sizeof(float));
-    writer->coded = malloc(writer->row_room * QUANT_GROUP * tensor_type_bytes(TENSOR_F32));
+    writer->coded = malloc(tensor_type_bytes(TENSOR_F32, writer->row_room * QUANT_GROUP));
     writer->scales = malloc((writer->scale_room + 1) * sizeof(float));
     check(writer->rows && writer->coded && writer->scales);
     return STATUS_OK;

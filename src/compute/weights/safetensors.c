@@ -45,8 +45,8 @@ const char *tensor_type_name(enum tensor_type type) {
     return type < TENSOR_TYPE_COUNT ? types[type].name : "unusable";
 }
 
-uint32_t tensor_type_bytes(enum tensor_type type) {
-    return type < TENSOR_TYPE_COUNT ? types[type].bits / 8 : 0;
+uint64_t tensor_type_bytes(enum tensor_type type, uint64_t count) {
+    return type < TENSOR_TYPE_COUNT ? divide_up(count * types[type].bits, 8) : 0;
 }
 
 const char *safetensors_shown(const char *name, char out[SAFETENSORS_SHOWN_BYTES]) {

@@ -52,7 +52,8 @@ enum status safetensors_read(struct bytes file, const char *name, struct arena *
 
 /* "BF16", "F16", "F32", "F8_E4M3". */
 const char *tensor_type_name(enum tensor_type type);
-uint32_t tensor_type_bytes(enum tensor_type type);
+/* Bytes of `count` values beside each other. */
+uint64_t tensor_type_bytes(enum tensor_type type, uint64_t count);
 
 /* A tensor's name cut to fit a message. */
 #define SAFETENSORS_SHOWN_BYTES 128

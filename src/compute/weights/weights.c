@@ -167,7 +167,7 @@ struct packed_matrix weights_row_view(const struct packed_matrix *whole, uint32_
     check(first % QUANT_GROUP == 0);
     view.rows = count;
     view.data =
-        (const char *)whole->data + (size_t)first * whole->cols * weight_type_bytes(whole->type);
+        (const char *)whole->data + weight_type_bytes(whole->type, (size_t)first * whole->cols);
     if (whole->scales)
         view.scales = whole->scales + first / QUANT_GROUP * divide_up(whole->cols, QUANT_GROUP);
     return view;
