@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Over MPI, on a communicator of its own. A chunk is larger than what Open MPI sends unasked, so it leaves when the taker is ready, and neither side keeps it anywhere.
+ * Over MPI, on a communicator of its own. A chunk is larger than what Open MPI sends unasked, so it
+ * leaves when the taker is ready, and neither side keeps it anywhere.
  *
  * The rate is a bucket that holds one chunk: what was not used is not saved up for a burst.
  */
@@ -18,10 +19,12 @@ enum { TAG_CHUNK, TAG_SUM };
 struct way {
     int rank;
     char *data;
-    size_t bytes, at, chunk; /* bytes that are through; of the chunk under way */
+    size_t bytes;
+    size_t at;    /* bytes that are through */
+    size_t chunk; /* bytes of the chunk under way */
     struct move_checksum sum;
     uint64_t own, others; /* checksums, once all bytes are through */
-    bool sums;            /* they are */
+    bool sums;            /* all bytes are through, and the checksum is on its way */
     enum move_state state;
     MPI_Request request;
 };
@@ -29,8 +32,9 @@ struct way {
 struct move_transport {
     MPI_Comm comm;
     struct way given, taken;
-    double ns_per_byte, room; /* bytes that may go now */
-    int64_t filled_ns;        /* when the room was last brought up to date */
+    double ns_per_byte; /* 0: as fast as it goes */
+    double room;        /* bytes that may go now */
+    int64_t filled_ns;  /* when the room was last brought up to date */
     bool damage;
 };
 
@@ -63,7 +67,7 @@ bool move_transport_may(struct move_transport *transport, size_t bytes) {
     if (transport->room > (double)MOVE_CHUNK_BYTES) transport->room = (double)MOVE_CHUNK_BYTES;
     size_t least = bytes < MOVE_CHUNK_BYTES ? bytes : MOVE_CHUNK_BYTES;
     if (transport->room < (double)least)
-        return false; /* more is owed, and waited for, afterwards */
+        return false; /* beyond a chunk, bytes are owed and waited for afterwards */
     transport->room -= (double)bytes;
     return true;
 }

@@ -34,14 +34,14 @@ struct message {
     uint32_t tokens, pairs;
     uint32_t *count; /* [tokens] slots of the token */
     uint32_t *slot;  /* [pairs] of the receiver's in the layer */
-    char *rows;      /* [tokens][dispatch_bytes] */
+    char *rows;      /* [tokens][dispatch_bytes] activations */
     size_t bytes;
 };
 
 /* Dealings with one rank. */
 struct rank_peer {
     uint32_t tokens, pairs;             /* of ours that go there */
-    uint32_t tokens_placed, pairs_laid; /* so far */
+    uint32_t tokens_placed, pairs_laid; /* of those, in the message so far */
     uint32_t first_return;              /* row of `results` where its results begin */
     uint32_t last_token;                /* the last of ours that goes there, plus one */
     struct message out, in;
@@ -50,7 +50,7 @@ struct rank_peer {
 struct ranks {
     struct exchange exchange; /* first: a struct exchange * points to both */
     MPI_Comm comm;
-    MPI_Datatype result_type; /* combine_bytes */
+    MPI_Datatype result_type; /* combine_bytes of bytes */
     uint32_t rank, rank_count, slots_per_rank;
     uint32_t row_count, rows_returned, group_count;
     bool dispatched; /* the transfer under way is a combine */
@@ -58,13 +58,13 @@ struct ranks {
     struct rank_peer *peers;         /* [ranks] */
     MPI_Request *requests;           /* [REQUEST_ROWS][ranks]: see enum below */
     struct exchange_span *spans_in;  /* [ranks] */
-    struct exchange_span *spans_out; /* [2][ranks] of the dispatch, of the combine */
+    struct exchange_span *spans_out; /* [2][ranks] of the dispatch, then of the combine */
     struct exchange_group *groups;   /* [slots_per_rank] */
     uint32_t *next_row;              /* [slots_per_rank] */
     const char *activations;         /* the caller's */
-    /* in the mapping */
+    /* The arrays below lie in the mapping. */
     uint32_t *own_token;     /* [tokens_max] those that this rank itself computes, ascending */
-    uint32_t *pair_slot;     /* [tokens_max][experts_per_token] the slot chosen, of all ranks' */
+    uint32_t *pair_slot;     /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
     uint32_t *token_rows;    /* [tokens_max][experts_per_token] row of `results` */
     char *out;               /* messages to the ranks, behind each other */
     char *in;                /* [ranks][in_bytes] */
@@ -80,7 +80,7 @@ struct ranks {
 enum request_row {
     DISPATCH_IN,
     COMBINE_IN,
-    SPAN_IN, /* of slow links: when what comes has left */
+    SPAN_IN, /* over slow links: when what comes has left */
     IN_ROWS,
     DISPATCH_OUT = IN_ROWS,
     COMBINE_OUT,
@@ -257,7 +257,7 @@ static void read_messages(struct ranks *ranks) {
     ranks->exchange.counts.pairs += ranks->row_count;
 }
 
-/* next_row: from each slot's count of rows to its first. */
+/* Turns next_row from each slot's count of rows into its first row. */
 static void form_groups(struct ranks *ranks) {
     uint32_t row = 0;
     ranks->group_count = 0;
@@ -299,7 +299,7 @@ static void place_rows(struct ranks *ranks) {
     }
 }
 
-/* Of what came, once it is here; those that sent nothing said nothing. */
+/* exchange.leaves: of what came, once it is here; ranks that sent nothing said nothing. */
 static void gather_spans(struct ranks *ranks) {
     struct exchange_span *all = &ranks->exchange.leaves;
     if (!exchange_is_slow(&ranks->exchange)) return;

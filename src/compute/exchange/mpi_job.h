@@ -26,7 +26,7 @@ enum status mpi_job_begin(struct error *error) MUST_USE;
 /* Leaves it; waits for the other ranks to do so too. Nothing if mpi_job_begin was never called. */
 void mpi_job_end(void);
 
-/* 0 and 1 outside a job. */
+/* Outside a job: rank 0 of 1. */
 uint32_t mpi_job_rank(void);
 uint32_t mpi_job_count(void);
 
@@ -43,8 +43,8 @@ size_t mpi_job_receive(uint32_t from, void *data, size_t bytes);
 /* Returns when all ranks have called it. */
 void mpi_job_barrier(void);
 
-/* `bytes` from every rank to every other, in one MPI_Alltoallv of contiguous memory, [ranks][bytes]
- * each: what MPI itself takes for as much; a yardstick. All ranks call it. */
+/* Sends `bytes` from every rank to every other in one MPI_Alltoallv of contiguous memory,
+ * [ranks][bytes] each: the yardstick for what an exchange of as much takes. All ranks call it. */
 void mpi_job_swap(const char *out, char *in, size_t bytes);
 
 #endif

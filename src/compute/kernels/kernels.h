@@ -16,7 +16,7 @@
 enum kernel_level {
     KERNEL_LEVEL_C,
     KERNEL_LEVEL_AVX2,   /* with FMA and F16C */
-    KERNEL_LEVEL_AVX512, /* F, BW, DQ, VL */
+    KERNEL_LEVEL_AVX512, /* with its parts F, BW, DQ and VL */
     KERNEL_LEVEL_AVX512BF16,
     KERNEL_LEVEL_COUNT
 };

@@ -21,10 +21,10 @@
  */
 enum source {
     SOURCE_HALF,
-    SOURCE_HALF_NEXT, /* and the next block's codes take the place of each channel that is read */
+    SOURCE_HALF_NEXT, /* half-floats, each replaced by one of the next block once it is read */
     SOURCE_BF16,
     SOURCE_F32,
-    SOURCE_DECODED /* as F32, and near already */
+    SOURCE_DECODED /* floats in a near cache */
 };
 
 /* 32 codes to half-floats of their values times 2^-8. */

@@ -14,7 +14,7 @@ enum activations {
     ACTIVATIONS_COUNT
 };
 
-/* "f32", "bf16", "fp8", "fp8-f32" */
+/* The mode named "f32", "bf16", "fp8" or "fp8-f32". */
 enum status activations_named(const char *name, enum activations *out, struct error *error);
 const char *activations_name(enum activations activations);
 

@@ -26,7 +26,7 @@ static const struct packed_matrix *query_down(const struct pass *pass) {
     return pass->model->shape->q_rank ? &attention->q_a : &attention->q;
 }
 
-/* q_proj stands where q_b would: in DeepSeek's code it is a ColumnParallelLinear, without ue8m0. */
+/* q_proj takes no ue8m0 scales: like q_b, it is a ColumnParallelLinear in DeepSeek's code. */
 static enum input_kind query_down_kind(const struct pass *pass) {
     const struct packed_matrix *weights = query_down(pass);
     if (pass->model->shape->q_rank) return down_kind(pass, weights);
@@ -68,7 +68,7 @@ static void project_down(const struct pass *pass) {
     linear_run(model->kernels, model->team, jobs, 2);
 }
 
-/* Latent normalized, key rotated, row written. */
+/* Normalizes a token's latent, rotates its key, and writes them as its KV row. */
 static void write_row(const struct pass *pass, uint32_t token) {
     struct model *model = pass->model;
     const struct scratch *s = pass->scratch;
@@ -86,7 +86,7 @@ static void write_row(const struct pass *pass, uint32_t token) {
                    shape_kv_width(shape));
 }
 
-/* KV rows written; the query's latent normalized for q_b. */
+/* Writes KV rows, and normalizes the queries' latents for q_b. */
 static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct model *model = pass->model;

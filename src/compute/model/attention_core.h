@@ -20,8 +20,9 @@ struct kv_span attention_core_span(const struct pass *pass, const struct run *ru
 void attention_core_load(const struct model *model, const struct kv_span *span,
                          float *rows /* [count][kv_width] */);
 
-/* The online softmax over one block's scores: scores become exp(scale * s - scale * new maximum);
- * the caller multiplies what it has gathered so far by *factor_out. */
+/* The online softmax over one more block's scores: each score s becomes
+ * exp(scale * s - scale * maximum), where *max is the largest so far. *sum follows; the caller
+ * multiplies what it has gathered so far by *factor_out. */
 void attention_core_softmax(const struct kernels *kernels, float *scores, uint32_t count,
                             float scale, float *max, float *sum, float *factor_out);
 

@@ -197,7 +197,7 @@ static void take_out(const struct tile *tile) {
                                    (size_t)heads * s->value_stride, tile->count);
     }
     linear_run(model->kernels, model->team, s->jobs, heads);
-    for (uint32_t i = 0; i < tile->count; i++) /* without the panels' padding */
+    for (uint32_t i = 0; i < tile->count; i++) /* copied without the panels' padding */
         for (uint32_t head = 0; head < heads; head++)
             memcpy(s->attended + ((size_t)(tile->first + i) * heads + head) * value_dim,
                    s->absorb_o + ((size_t)i * heads + head) * s->value_stride,

@@ -89,7 +89,7 @@ static void attend_tile(const struct pass *pass, const struct run *run, const st
     model->kernels->gemm(&score);
     for (uint32_t i = 0; i < count; i++) {
         float *scores = room->scores + i * KV_BLOCK_TOKENS, factor;
-        uint32_t query = run->first_position + first + i + run->kv_shift; /* its own KV index */
+        uint32_t query = run->first_position + first + i + run->kv_shift; /* where its KV row is */
         uint32_t seen = query - span->start + 1;
         if (seen > span->count) seen = span->count;
         size_t state = (size_t)(token + i) * shape->heads + head;
@@ -121,7 +121,7 @@ static void attend_block(const struct pass *pass, const struct run *run, const s
     uint32_t head_rows = shape->nope_dim + shape->value_dim;
     uint32_t stride = pass->scratch->expanded_stride;
     uint32_t first_index = run->first_position + run->kv_shift;
-    /* the first query that sees any of the block */
+    /* The first query that sees any of the block: */
     uint32_t from = span->start > first_index ? span->start - first_index : 0;
     model->kernels->transpose(room->keys + shape->nope_dim * KV_BLOCK_TOKENS, KV_BLOCK_TOKENS,
                               room->rows + shape->kv_rank, model->kv.width, span->count,

@@ -24,8 +24,8 @@ struct run {
 /* An output of the main model after the final norm: of a token of the step, or kept from an earlier
  * step (compute/model/compute.h). */
 struct output_ref {
-    uint32_t slot;  /* whose outputs are kept; OUTPUT_OF_STEP: the step's own */
-    uint32_t index; /* of the kept outputs of the slot, or of the step's token */
+    uint32_t slot;  /* the one that keeps it; OUTPUT_OF_STEP: it is of this step */
+    uint32_t index; /* among what the slot keeps, or of the step's token */
 };
 #define OUTPUT_OF_STEP UINT32_MAX
 
@@ -36,18 +36,18 @@ struct batch {
     uint32_t *token_ids;        /* [token_count] */
     uint32_t *positions;        /* [token_count] */
     uint32_t *token_run;        /* [token_count] the run that a token belongs to */
-    struct output_ref *outputs; /* [token_count] of an MTP layer: each position's */
+    struct output_ref *outputs; /* [token_count] whose output h a position of an MTP layer takes */
 };
 
-/* Room for so many tokens and runs; the batch is empty. batch_close whatever it returns. */
+/* Room for so many tokens and runs; the batch is empty. Whatever it returns, close the batch. */
 enum status batch_open(struct batch *batch, uint32_t tokens_max, uint32_t runs_max,
                        struct error *error);
 void batch_close(struct batch *batch);
 
 void batch_clear(struct batch *batch);
-/* What is added from now on is of this run; its `first` and `token_count` follow from that. */
+/* Tokens added from now on are of this run; its `first` and `token_count` follow from them. */
 void batch_begin_run(struct batch *batch, struct run run);
-/* The run's next position; of an MTP layer, `token_id` is the token behind it. */
+/* Adds the run's next position. In an MTP layer `token_id` is the token behind it. */
 void batch_add(struct batch *batch, uint32_t token_id);
 void batch_add_output(struct batch *batch, uint32_t token_id, struct output_ref output);
 /* All that was added so far is of prompt form. */
@@ -56,7 +56,7 @@ void batch_end_prompts(struct batch *batch);
 /* part = tokens [first, first + count) of the whole; runs that it cuts are shortened. */
 void batch_take(struct batch *part, const struct batch *whole, uint32_t first, uint32_t count);
 
-/* NULL if the plan's row has none. */
+/* The run of a row of the plan; NULL if there is none. */
 const struct run *batch_run_of_row(const struct batch *batch, uint32_t plan_row);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* model.scratch: the step's, then the lanes' views of it. */
+/* model.scratch[0] is the step's, scratch[1 + lane] a lane's view of it. */
 enum status compute_open(struct model *model, struct error *error) {
     model->scratch = calloc(1 + OVERLAP_LANES, sizeof *model->scratch);
     if (!model->scratch) return error_set(error, STATUS_NO_MEMORY, "no memory for the scratch");
@@ -72,7 +72,7 @@ static uint32_t largest(const float *logits, uint32_t count) {
     return best;
 }
 
-/* scratch.logits: those of `rows` rows, at most LOGITS_TILE. */
+/* Leaves the logits of `rows` rows, at most LOGITS_TILE, in scratch.logits. */
 static void run_tile(struct model *model, const float *hidden, uint32_t rows) {
     struct scratch *s = model->scratch;
     uint32_t width = model->shape->hidden;
@@ -116,7 +116,7 @@ uint32_t compute_greedy(struct model *model, uint32_t token) {
     return likeliest;
 }
 
-/* The final norm of `count` tokens from one of the step's on. */
+/* The final norm of the step's tokens [first, first + count). */
 static void normalize(const struct model *model, uint32_t first, uint32_t count, float *to) {
     uint32_t hidden = model->shape->hidden;
     for (uint32_t i = 0; i < count; i++)
@@ -129,7 +129,7 @@ void compute_outputs(struct model *model, uint32_t first, uint32_t count, uint32
     normalize(model, first, count, model->scratch->normed + (size_t)row * model->shape->hidden);
 }
 
-struct show { /* of a tile */
+struct show { /* a tile of logits, to be shown */
     const struct scratch *scratch;
     compute_logits_viewer *view;
     void *context;
@@ -163,7 +163,7 @@ void compute_keep_outputs(struct model *model) {
     compute_tokens(model, keep_output, model, model->batch.token_count);
 }
 
-/* ---- MTP ------------------------------------------------------------------------------------- */
+/* ---- MTP ---- */
 
 static float *kept(const struct model *model, uint32_t slot, uint32_t index) {
     size_t row = (size_t)slot * (1 + LIMIT_DRAFTS) + index;
@@ -181,7 +181,7 @@ static const float *output(const struct model *model, struct output_ref ref) {
     return model->scratch->hidden + (size_t)ref.index * model->shape->hidden;
 }
 
-/* Position `i` of the KV rows and the batch, which stand one behind the other. */
+/* Item i is position i of model.mtp_rows and model.mtp_batch, one behind the other. */
 static void prepare_pair(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct model *model = context;
     struct scratch *s = model->scratch;

@@ -18,7 +18,7 @@
 enum status compute_open(struct model *model, struct error *error);
 void compute_close(struct model *model);
 
-/* Where a lane's stages work: the step's values from a token on. Stays until the lane's next call. */
+/* Where a lane's stages work: the step's values from a token on. It stays until the next call. */
 struct scratch *compute_lane(struct model *model, uint32_t lane, uint32_t first_token);
 
 /* The step's batch begins: x = its tokens' embeddings. */
@@ -27,9 +27,10 @@ void compute_begin(struct model *model);
 /* x += what the last stage has left to be added: attention_finish, mlp_run or experts_finish. */
 void compute_add(const struct pass *pass);
 
-/* Gathers outputs, the final norm of x, of the step's tokens [first, first + count), as rows from
- * `row` on; then the logits of the first `count` rows gathered: [count][vocab]. */
+/* Gathers outputs, the final norm of x, of the step's tokens [first, first + count): as rows from
+ * `row` on. */
 void compute_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row);
+/* Logits of the first `count` rows that compute_outputs gathered: [count][vocab]. */
 void compute_logits(struct model *model, uint32_t count, float *logits);
 
 /* Logits of the step's tokens [first, first + count), which nobody keeps: a whole prompt's would be
@@ -47,11 +48,12 @@ uint32_t compute_greedy(struct model *model, uint32_t token);
  * keeps others. At most 1 + LIMIT_DRAFTS. */
 void compute_keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32_t count);
 
-/* MTP: u of the positions of model.mtp_rows, then of model.mtp_batch; x = u of the pass's batch,
- * whose first position is the `first` of them; and, behind the block, each position's likeliest
- * token. */
+/* MTP (mtp.c has the formulas): u of the positions of model.mtp_rows, then of model.mtp_batch. */
 void compute_mtp_project(struct model *model);
+/* The pass's batch begins: x = u of its positions, the first of which was projected as the `first`
+ * of all. */
 void compute_mtp_begin(const struct pass *pass, uint32_t first);
+/* Behind the block: each position's likeliest token. */
 void compute_mtp_finish(const struct pass *pass, uint32_t *argmax_out);
 
 /* A KV row becomes zeros. */

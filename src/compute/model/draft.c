@@ -120,7 +120,7 @@ void draft_make(struct model *model, const struct step_plan *plan) {
 }
 
 static void write_zeros(const struct model *model, const struct run *run) {
-    uint32_t index = run->first_position; /* of position first_position - 1 */
+    uint32_t index = run->first_position; /* where the KV row of position first_position - 1 lies */
     compute_clear_row(model, run->pages[index / KV_BLOCK_TOKENS], model->shape->layers,
                       index % KV_BLOCK_TOKENS);
 }

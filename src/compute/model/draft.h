@@ -27,11 +27,11 @@ struct model_draft draft_of_row(const struct model *model, uint32_t row);
 
 /* Before the main pass: guesses for the rows that may have drafts. */
 void draft_make(struct model *model, const struct step_plan *plan);
-/* After it, its outputs kept (compute_keep_outputs): the other rows' MTP KV rows; keeps what the
- * next rows need. */
+/* After the main pass, whose outputs are kept (compute_keep_outputs): writes the MTP KV rows of the
+ * other rows, and keeps what the next rows need. */
 void draft_follow(struct model *model, const struct step_plan *plan);
-/* The whole MTP block at every position of a run; the last one's next token is `next_token`.
- * NULL: no token of ours, but take part. */
+/* Runs the whole MTP block at every position of a run of the step; the last one's next token is
+ * `next_token`. Without a run it takes part in other ranks' tokens. */
 void draft_probe(struct model *model, const struct run *run, uint32_t next_token,
                  uint32_t *argmax_out);
 

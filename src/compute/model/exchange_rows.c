@@ -49,33 +49,33 @@ static void decode(const uint8_t *codes, uint32_t n, float *x) {
 }
 
 void exchange_rows_pack(const struct kernels *kernels, enum row_form form, const float *x,
-                        const float *scales, uint32_t n, char *wire) {
+                        const float *scales, uint32_t n, char *bytes) {
     switch (form) {
     case ROW_F32:
-        memcpy(wire, x, n * sizeof *x);
+        memcpy(bytes, x, n * sizeof *x);
         break;
     case ROW_BF16:
-        kernels->bf16_from_float((uint16_t *)(void *)wire, x, n);
+        kernels->bf16_from_float((uint16_t *)(void *)bytes, x, n);
         break;
     case ROW_FP8:
-        encode(x, n, (uint8_t *)wire);
-        memcpy(wire + scales_at(n), scales, divide_up(n, QUANT_GROUP) * sizeof *scales);
+        encode(x, n, (uint8_t *)bytes);
+        memcpy(bytes + scales_at(n), scales, divide_up(n, QUANT_GROUP) * sizeof *scales);
         break;
     }
 }
 
-void exchange_rows_unpack(const struct kernels *kernels, enum row_form form, const char *wire,
+void exchange_rows_unpack(const struct kernels *kernels, enum row_form form, const char *bytes,
                           uint32_t n, float *x, float *scales) {
     switch (form) {
     case ROW_F32:
-        memcpy(x, wire, n * sizeof *x);
+        memcpy(x, bytes, n * sizeof *x);
         break;
     case ROW_BF16:
-        kernels->float_from_bf16(x, (const uint16_t *)(const void *)wire, n);
+        kernels->float_from_bf16(x, (const uint16_t *)(const void *)bytes, n);
         break;
     case ROW_FP8:
-        decode((const uint8_t *)wire, n, x);
-        memcpy(scales, wire + scales_at(n), divide_up(n, QUANT_GROUP) * sizeof *scales);
+        decode((const uint8_t *)bytes, n, x);
+        memcpy(scales, bytes + scales_at(n), divide_up(n, QUANT_GROUP) * sizeof *scales);
         break;
     }
 }

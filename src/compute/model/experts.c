@@ -27,7 +27,7 @@ struct wave {
     const struct pass *pass;
     const struct exchange_received *received;
     const struct exchange_returned *returned;
-    struct exchange_group groups[LIMIT_EXPERTS]; /* whole ones, or parts of large ones */
+    struct exchange_group groups[LIMIT_EXPERTS]; /* those received, or parts of large ones */
     uint32_t group_count;
     uint32_t first_row, row_count;
 };
@@ -81,7 +81,7 @@ static void route(void *context, uint32_t first, uint32_t count, uint32_t member
                       s->expert_weights + (size_t)token * per_token);
 }
 
-/* The shared expert's gate and up; returns how many jobs. */
+/* The jobs of the shared expert's gate and up; returns how many there are. */
 static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *input,
                             struct matmul *jobs) {
     const struct scratch *s = pass->scratch;
@@ -92,8 +92,8 @@ static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *
     return 2;
 }
 
-/* Router logits, then the choice. Where there is no dispatch to hide, the shared expert's gate and
- * up share the loop. */
+/* Computes the router's logits, then the choice. Where there is no dispatch to hide, the shared
+ * expert's gate and up share the loop. */
 static void run_router(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
@@ -233,7 +233,7 @@ static struct mlp_weights expert_at(const struct wave *wave, uint32_t index) {
                           wave->pass->layer->first_slot + wave->groups[index].slot);
 }
 
-/* The experts' matrices must outlive the loop over their jobs. */
+/* `experts` has to outlive the loop over the jobs, which point into it. */
 static void multiply_up(const struct wave *wave, struct mlp_weights *experts) {
     const struct model *model = wave->pass->model;
     const struct scratch *s = wave->pass->scratch;
@@ -290,7 +290,7 @@ static void compute_wave(struct wave *wave) {
     pass_part(pass, PART_EXPERT_RESULT);
 }
 
-/* The next rows, as many as there is room for; false: none are left. */
+/* Takes the next rows, as many as there is room for. False: none are left. */
 static bool next_wave(struct wave *wave, uint32_t *group, uint32_t rows_max) {
     const struct exchange_received *received = wave->received;
     wave->first_row += wave->row_count;

@@ -47,7 +47,7 @@ static void run_head(struct model *model, const struct step_plan *plan, float *l
     if (count) compute_logits(model, count, logits);
 }
 
-struct scoring { /* of one row */
+struct scoring { /* one row's scores, on their way to the follower */
     const struct model_follower *follower;
     uint32_t row;
 };
@@ -79,7 +79,7 @@ static void note_pages(struct model *model, const struct step_plan *plan) {
     }
 }
 
-/* Position i takes token i + 1; the last one the probe's next token, or the greedy one. */
+/* Position i takes token i + 1; the last position the probe's next token, or the greedy one. */
 static void probe_mtp(struct model *model, const struct model_probe *probe) {
     if (probe->row == MODEL_NO_ROW) { /* other ranks' tokens may need our experts */
         draft_probe(model, NULL, 0, probe->mtp_argmax);

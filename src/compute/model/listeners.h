@@ -16,8 +16,8 @@ struct model_trace {
     /* `ended`: the transfer that the stage waited for, or NULL. */
     void (*end)(void *context, enum stage stage, uint32_t lane, uint32_t layer,
                 const struct exchange_transfer *ended);
-    /* Since the last part, or the stage's begin, this was done; once for each tile or wave of it.
-     * NULL: nobody wants to know. */
+    /* `part` was done since the last part, or since the stage's begin; once for each tile or wave
+     * of it. NULL: nobody wants to know. */
     void (*part)(void *context, enum stage_part part);
 };
 

@@ -44,7 +44,7 @@ static void take_placement(struct model *model, const struct model_options *opti
     }
 }
 
-/* Where all ranks' experts lie; every rank comes to the same. */
+/* Decides where all ranks' experts lie; every rank comes to the same. */
 static enum status open_placement(struct model *model, const struct model_options *options,
                                   bool mtp, struct error *error) {
     uint32_t experts = model->shape->experts, ranks = options->rank_count;
@@ -268,7 +268,7 @@ struct model_rank model_rank(const struct model *model) {
         .waited_ns = counts.waited_ns,
     };
 }
-/* Of the routed experts of some layers, if `tokens` tokens choose evenly. */
+/* Bytes of the routed experts that tokens touch in so many layers, if they choose evenly. */
 static double routed_bytes(const struct model *model, uint32_t layers, uint32_t tokens) {
     uint32_t all_layers =
         model->weights.mtp && shape_layer_is_moe(model->shape, model->shape->layers);

@@ -15,7 +15,7 @@
 #include "compute/model/listeners.h"
 #include "compute/weights/weights.h"
 
-struct scratch; /* compute/model/compute.h: where a batch's values are; lies wherever it computes */
+struct scratch; /* where a batch's values are (compute/model/compute.h) */
 struct drafts;  /* compute/model/draft.h */
 struct moves;   /* compute/model/moves.h */
 
@@ -23,7 +23,7 @@ struct moves;   /* compute/model/moves.h */
 struct lane {
     uint32_t first;          /* token of the step */
     struct batch batch;      /* its tokens, counted from 0 */
-    struct scratch *scratch; /* the step's, from the lane's first token on */
+    struct scratch *scratch; /* where its values are: compute_lane */
     struct exchange *exchange;
 };
 
@@ -36,11 +36,11 @@ struct model {
     bool rounds_bf16; /* bf16 and fp8: attention works on BF16 values */
     uint32_t step_tokens_max, step_rows_max;
     uint32_t scratch_tokens; /* a step's, and with MTP the positions that drafts left behind */
-    uint32_t slots_max;      /* with MTP: rows' slots are below */
+    uint32_t slots_max;      /* with MTP, rows' slots are below it */
     struct weights weights;
     struct kv_pages kv;
     uint32_t rank;
-    struct placement placement; /* no ranks: alone, each expert in its own slot */
+    struct placement placement; /* 0 ranks: the rank is alone, each expert in its own slot */
     enum row_form dispatch_form, combine_form;
     struct scratch *scratch;
     struct batch batch;     /* the step's */
@@ -50,10 +50,10 @@ struct model {
     uint32_t lane_count; /* of the last step's schedule */
     struct exchange_link link;
     const struct model_trace *trace;
-    struct model_follower follower; /* written: NULL if nobody follows */
+    struct model_follower follower; /* its `written` is NULL if nobody follows */
     struct drafts *drafts;          /* NULL without MTP */
     struct moves *moves;            /* NULL: no expert ever moves */
-    uint32_t *slot_tokens; /* [weights.slot_count] tokens computed since they were last taken */
+    uint32_t *slot_tokens; /* [weights.slot_count] tokens computed since model_take_tokens */
     char numerics_id[32];
     uint8_t identity[32];
 };

@@ -5,8 +5,8 @@
  * all ranks are through, all adopt the new one between the same two steps: pointers change place,
  * and what a slot held before is the next spare. No weight is copied in that pause.
  *
- * A move that fails is told, and whoever drives leaves its layer as it is. Between two calls of
- * moves_progress at most a chunk goes each way, as far as the rate allows.
+ * A move that fails is told, and whoever lists the moves leaves its layer as it is. Between two
+ * calls of moves_progress at most a chunk goes each way, as far as the rate allows.
  */
 #include "compute/model/moves.h"
 
@@ -34,13 +34,13 @@ struct moves {
     struct moving *list;
     uint32_t count;                  /* 0: none are under way */
     uint32_t giving, taking, making; /* index of the one under way, or to look at next */
-    bool gives, takes;               /* one is under way */
-    size_t made;                     /* bytes of the one that is being made here */
-    struct pack_list pack;           /* of the one that is read from the checkpoint */
-    struct pack_run packing;
-    uint32_t packed;          /* its jobs that are done */
-    bool reads;               /* one is being read */
-    struct move_checksum sum; /* checksum of the one that is being made here */
+    bool gives, takes;               /* one is on its way from here, or to here */
+    size_t made;                     /* bytes done of the one that is copied or read here */
+    struct pack_list pack;           /* jobs of the one that is read from the checkpoint */
+    struct pack_run packing;         /* the run of these jobs */
+    uint32_t packed;                 /* its jobs that are done */
+    bool reads;                      /* one is read from the checkpoint */
+    struct move_checksum sum;        /* checksum of the one that is copied or read here */
     struct model_moving told;
 };
 
@@ -60,7 +60,7 @@ static enum role role_of(const struct model *model, const struct expert_move *mo
     return here ? ROLE_TAKE : ROLE_NONE;
 }
 
-/* Among this rank's slots of all layers. */
+/* A slot's number among this rank's slots of all layers. */
 static uint32_t own_slot(const struct model *model, uint32_t layer, uint32_t slot) {
     const struct weights *weights = &model->weights;
     const struct layer_weights *of =
@@ -172,7 +172,7 @@ static void go_on_taking(struct model *model) {
     move_transport_take(moves->transport, rank_of(model, moving->move.from), moving->memory, bytes);
 }
 
-#define READ_BYTES ((size_t)256 << 10) /* of the checkpoint at a time: some tenths of a ms */
+#define READ_BYTES ((size_t)256 << 10) /* at a time, of the checkpoint: some tenths of a ms */
 
 static enum status begin_reading(struct model *model, const struct moving *moving,
                                  struct error *error) {
@@ -188,7 +188,7 @@ static enum status begin_reading(struct model *model, const struct moving *movin
     return pack_run_open(&moves->packing, &moves->pack, model->team, &nobody, error);
 }
 
-/* A piece of what comes from the checkpoint; then its checksum, by chunks. True: the last. */
+/* Packs a piece of what comes from the checkpoint; behind all, sums up a chunk. True: the last. */
 static bool read_some(struct model *model, const struct moving *moving, struct error *error,
                       enum status *status) {
     struct moves *moves = model->moves;
@@ -207,7 +207,7 @@ static bool read_some(struct model *model, const struct moving *moving, struct e
     return moves->made == bytes;
 }
 
-/* A chunk of a copy within this rank. True: the last. */
+/* Copies a chunk within this rank. True: the last. */
 static bool copy_some(struct model *model, const struct moving *moving) {
     struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
@@ -265,7 +265,7 @@ void moves_begin(struct model *model, const struct expert_move *list, uint32_t c
         moving->role = role_of(model, &list[i]);
         moves->told.pending += moving->role != ROLE_NONE;
         if (moving->role == ROLE_NONE || moving->role == ROLE_GIVE) continue;
-        check(moves->spare_count > 0); /* whoever drives knows moves_room */
+        check(moves->spare_count > 0); /* whoever lists the moves knows moves_room */
         moving->memory = moves->spares[--moves->spare_count];
         weights_forget(&model->weights, moving->memory);
     }
@@ -304,7 +304,7 @@ void moves_adopt(struct model *model, const uint64_t *dropped) {
         if (layer == indexed) continue;
         indexed = layer;
         enum status status = placement_index_layer(&model->placement, layer, &error);
-        check(status == STATUS_OK); /* whoever drives leaves no expert without a slot */
+        check(status == STATUS_OK); /* whoever lists the moves leaves every expert a slot */
     }
     moves->count = 0;
 }

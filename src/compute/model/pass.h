@@ -15,7 +15,7 @@ struct pass {
     uint32_t slice; /* of the KV blocks */
 };
 
-/* What was done since the stage's last part, or its begin, was this. */
+/* Says that `part` was done since the stage's last part, or since its begin. */
 static inline void pass_part(const struct pass *pass, enum stage_part part) {
     const struct model_trace *trace = pass->model->trace;
     if (trace && trace->part) trace->part(trace->context, part);

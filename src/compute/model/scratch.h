@@ -23,7 +23,7 @@ struct attention_scratch {
 
 struct scratch {
     float *x;                                /* [tokens][hidden] residual stream */
-    float *angles;                           /* [tokens][rope_dim] of their positions; see rope.h */
+    float *angles;                           /* [tokens][rope_dim] of the tokens' positions: rope.h */
     float *normed;                           /* [tokens][hidden] */
     struct input_buffer input, input_shared; /* [tokens] prepared inputs */
     float *q_a;                              /* [tokens][q_a_stride] */
@@ -36,23 +36,23 @@ struct scratch {
     float *gate, *up; /* [tokens][mlp_stride] */
     float *mtp_pair;  /* [tokens][2 * hidden] MTP: embedding, then hidden, each normalized */
     float *mtp_u;     /* [tokens][hidden_stride] MTP: the projected pair */
-    float *hidden;    /* [tokens][hidden] MTP: the main model's outputs, after the final norm */
-    float *kept;      /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: outputs of earlier steps */
+    float *hidden;    /* [tokens][hidden] MTP: the step's outputs (compute_keep_outputs) */
+    float *kept;      /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: what slots keep of outputs */
     /* Of the absorbed form, a tile of generated tokens at a time: */
     uint32_t absorb_tile;
     float *absorb_q; /* [tile][heads][absorb_q_stride]: q' then the rope part */
     float *absorb_u; /* [tile][heads][absorb_u_stride]: weighted sum of latents */
     float *absorb_o; /* [tile][heads][value_stride] */
     /* Of a MoE layer: */
-    float *router_logits;                            /* [tokens][experts_stride] */
-    uint32_t *experts;                               /* [tokens][experts_per_token] ascending */
-    float *expert_weights;                           /* [tokens][experts_per_token] */
-    uint32_t *returned_count;                        /* [tokens] results already summed */
-    uint32_t wave_rows;                              /* (token, expert) pairs computed at a time */
+    float *router_logits;     /* [tokens][experts_stride] */
+    uint32_t *experts;        /* [tokens][experts_per_token] chosen, ascending */
+    float *expert_weights;    /* [tokens][experts_per_token] */
+    uint32_t *returned_count; /* [tokens] how many of the token's results are summed */
+    uint32_t wave_rows;       /* (token, expert) pairs computed at a time */
     struct input_buffer expert_input, expert_middle; /* [wave_rows] */
     float *expert_gate, *expert_up;                  /* [wave_rows][expert_stride] */
     float *expert_y;                                 /* [wave_rows][hidden_stride] */
-    char *outgoing;      /* [tokens][wire_bytes] activations, where they are carried */
+    char *outgoing;      /* [tokens][exchange_rows_bytes] activations to be carried */
     float *returning;    /* [threads][hidden_stride] a result that came back */
     float *logits;       /* [LOGITS_TILE][vocab_stride] */
     struct matmul *jobs; /* [LINEAR_JOBS_MAX] */
@@ -67,7 +67,7 @@ struct scratch {
 
 enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error);
 void scratch_close(struct scratch *scratch);
-/* The same room from a token on; owns nothing. */
+/* The same scratch from a token on; owns nothing. */
 struct scratch scratch_from(const struct scratch *scratch, const struct model *model,
                             uint32_t token);
 

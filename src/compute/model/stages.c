@@ -64,7 +64,7 @@ static void run_stage(const struct pass *pass, enum stage stage) {
     }
 }
 
-/* A lane's transfer that the stage waits for, if there is any. */
+/* True if the stage waits for a transfer of the lane. */
 static bool awaits(const struct model *model, uint32_t layer, enum stage stage, uint32_t lane) {
     return (stage == STAGE_MLP || stage == STAGE_COMBINE) && model->weights.layers[layer].is_moe &&
            exchange_carries(model->lanes[lane].exchange);
@@ -99,7 +99,8 @@ static void probe_routing(const struct pass *pass, const struct model_probe *pro
     if (!probe || !probe->routing || !per_token || probe->row == MODEL_NO_ROW) return;
     const struct run *run = batch_run_of_row(&model->batch, probe->row);
     uint32_t token = run->first + run->token_count - 1 - lane_first;
-    if (token >= pass->batch->token_count) return; /* wraps around before the lane */
+    if (token >= pass->batch->token_count)
+        return; /* not the lane's; before it, the difference wraps around */
     uint32_t *to = probe->routing + (size_t)pass->slice * per_token;
     if (pass->layer->is_moe) experts_chosen(pass, token, to);
     for (uint32_t i = 0; i < per_token && !pass->layer->is_moe; i++)
@@ -157,18 +158,19 @@ static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, u
 static void run_in_order(struct layer_walk *walk) {
     const struct overlap *overlap = walk->overlap;
     uint32_t layers = walk->model->shape->layers;
-    for (uint32_t at = 0; at <= layers; at++) /* at layer at - 1 */
+    for (uint32_t at = 0; at <= layers; at++) /* rows that are not ahead are at layer at - 1 */
         for (uint32_t i = 0; i < overlap->row_count; i++) {
             const struct overlap_row *row = &overlap->rows[i];
             uint32_t layer = at + row->ahead - 1;
-            if (layer >= layers) continue; /* or before the first: wraps around */
+            if (layer >= layers)
+                continue; /* beyond the last or, wrapped around, before the first */
             begin_traced(walk->model);
             run_row(walk, (enum stage)row->stage, row->lane, layer);
         }
 }
 
-/* Looks which lanes' transfers have come; waits for the first of them if nothing can be done
- * meanwhile. */
+/* The lane to run next: looks which lanes' transfers have come, and waits for the first of them if
+ * nothing can be done meanwhile. */
 static uint32_t next_lane(const struct layer_walk *walk, struct overlap_place *places) {
     const struct overlap *overlap = walk->overlap;
     struct exchange *awaited[OVERLAP_LANES];

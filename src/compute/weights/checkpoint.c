@@ -31,10 +31,10 @@
 
 struct shard {
     char *name;       /* for messages: directory and file */
-    const char *file; /* its last part */
+    const char *file; /* the file's name alone, the end of `name` */
     struct bytes map;
     uint64_t header_bytes;
-    char *names; /* of its tensors, terminated, behind each other */
+    char *names; /* of the shard's tensors, terminated, behind each other */
 };
 
 /* A tensor that no weight can be: of a type or with dimensions that we do not use. */
@@ -205,7 +205,7 @@ static void add_entries(struct checkpoint *checkpoint, uint32_t index,
     }
 }
 
-/* ---- opening ---- */
+/* ---- shards and index ---- */
 
 static enum status open_shard(struct checkpoint *checkpoint, uint32_t index, struct error *error) {
     struct shard *shard = &checkpoint->shards[index];
@@ -463,8 +463,7 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
     return STATUS_OK;
 }
 
-/* Many copies of a checkpoint come without its MTP layers: then there is no tensor of them at all.
- */
+/* Many copies of a checkpoint come without its MTP layers, and then without any tensor of them. */
 static bool has_mtp_tensor(const struct checkpoint *checkpoint) {
     const struct shape *shape = &checkpoint->shape;
     for (uint32_t layer = shape->layers; layer < shape->layers + shape->mtp_layers; layer++) {
@@ -581,7 +580,7 @@ static void hash_shard(struct sha256 *hash, const struct shard *shard) {
     }
 }
 
-/* ---- the door ---- */
+/* ---- opening and closing ---- */
 
 static enum status find_shards(struct checkpoint *checkpoint, struct error *error) {
     if (exists(checkpoint->directory, SINGLE)) {
@@ -720,7 +719,7 @@ void checkpoint_identity(const struct checkpoint *checkpoint, uint8_t out[32]) {
 }
 
 void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count, float *out) {
-    const uint64_t size = tensor_type_bytes(tensor->type, 1); /* of one: whole bytes, of all here */
+    const uint64_t size = tensor_type_bytes(tensor->type, 1); /* all these types have whole bytes */
     const uint8_t *at = (const uint8_t *)tensor->data + first * size;
     check(tensor->data && first <= tensor->bytes / size && count <= tensor->bytes / size - first);
     for (uint64_t i = 0; i < count; i++, at += size) {

@@ -20,7 +20,7 @@ static void finish_parts(void *context, uint32_t first, uint32_t count, uint32_t
     }
 }
 
-/* True: ours to pack; else somebody packs it, or it is there. */
+/* True: the part is ours to pack. False: somebody else packs it, or it is there. */
 static bool claim(struct weights_file *file, struct pack_run *run, struct fill_part *part) {
     part->done = weights_file_holds(file, part->place) == part->what;
     if (!part->done && !weights_file_claim(file, part->place)) return false;
@@ -35,7 +35,7 @@ static bool claim(struct weights_file *file, struct pack_run *run, struct fill_p
     return !part->done;
 }
 
-/* Parts [first, first + count), which are claimed. */
+/* Packs parts [first, first + count), which are claimed. */
 static enum status pack_parts(struct fill *fill, struct pack_run *run, uint32_t first,
                               uint32_t count, struct error *error) {
     struct fill_round batch = {.fill = fill, .first = first};
@@ -97,7 +97,7 @@ static void verify_parts(void *context, uint32_t first, uint32_t count, uint32_t
     struct check_of_parts *check = context;
     for (uint32_t i = first; i < first + count; i++) {
         if (is_sound(check->file, i) || !weights_file_claim(check->file, i)) continue;
-        if (!is_sound(check->file, i)) { /* nor now, with nobody at it */
+        if (!is_sound(check->file, i)) { /* looked at again, now that nobody else writes to it */
             weights_file_empty(check->file, i);
             __atomic_fetch_add(&check->damaged, 1, __ATOMIC_RELAXED);
         }

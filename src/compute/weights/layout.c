@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Walks the tensors in the order of the published checkpoints: embedding, layers, final norm, head,
- * MTP layers. Names and sizes: DeepSeek-V3's and V2's Hugging Face checkpoints (README_WEIGHTS.md).
- * Does not look at any file.
+ * The order is embedding, layers, final norm, head, MTP layers.
  */
 #include "compute/weights/layout.h"
 

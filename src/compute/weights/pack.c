@@ -65,7 +65,7 @@ void pack_list_free(struct pack_list *list) {
     *list = (struct pack_list){0};
 }
 
-/* Each returns true when all values are finite. */
+/* True: all codes, or values, are finite. */
 static bool codes_are_finite(const uint8_t *codes, size_t count) {
     uint8_t bad = 0;
     for (size_t i = 0; i < count; i++)

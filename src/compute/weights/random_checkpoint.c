@@ -38,7 +38,7 @@ struct writer {
     FILE *file; /* the shard being written */
     char path[PATH_BYTES];
     float *rows;    /* [QUANT_GROUP][columns] */
-    uint8_t *coded; /* the same, as it goes into the file */
+    uint8_t *coded; /* the rows as they go into the file */
     float *scales;  /* of the tensor just written, [row blocks][column blocks] */
     size_t row_room, scale_room;
 };

@@ -103,7 +103,7 @@ static uint64_t next_bits(uint64_t *state) { /* xorshift64* (Vigna, 2016) */
     return *state * 0x2545F4914F6CDD1Du;
 }
 
-/* Each word of random bits, where `keep` says, and `set` elsewhere. */
+/* Each word consists of random bits where `keep` has ones, and of `set` elsewhere. */
 static void fill(char *to, size_t bytes, uint64_t keep, uint64_t set) {
     uint64_t state = 0x9E3779B97F4A7C15u;
     for (size_t i = 0; i < bytes; i += 8) {
@@ -173,7 +173,7 @@ enum status random_tensors_open(const struct shape *shape, struct checkpoint **c
     draw.tensor_count = 0;
     fill_all(&draw);
     status = layout_each(shape, visit, &draw, error);
-    check(status == STATUS_OK); /* as before */
+    check(status == STATUS_OK); /* the first walk went through */
     struct checkpoint_memory memory = {.map = {draw.base, bytes},
                                        .names = draw.names,
                                        .tensors = draw.tensors,

@@ -93,7 +93,7 @@ enum status safetensors_header_bytes(struct bytes file, const char *name, uint64
     return STATUS_OK;
 }
 
-struct safetensors_place { /* of a refusal */
+struct safetensors_place { /* what a refusal names */
     const char *file;
     const char *tensor; /* fit for a message */
     struct error *error;
@@ -116,7 +116,7 @@ static enum status read_type(const struct safetensors_place *place, const struct
                      text.data);
 }
 
-/* Also the size that the shape asks for, in bytes. */
+/* Reads the shape, and the bytes that it asks for. */
 static enum status read_shape(const struct safetensors_place *place, const struct tree *value,
                               uint32_t bits, struct safetensors_entry *entry, uint64_t *bytes_out) {
     uint64_t size = bits;

@@ -216,17 +216,22 @@ static void read_experts(struct shape_reader *reader, struct shape *shape) {
     read_router(reader, shape);
 }
 
-/* mscale of the YaRN paper's section 3.4 as DeepSeek's code has it: 1 for s <= 1, else 0.1 m ln s
- * + 1. */
+/* mscale of the YaRN paper's section 3.4 as DeepSeek's code has it:
+ *   1 for s <= 1, else 0.1 m ln s + 1 */
 static double yarn_mscale(double scale, double m) {
     return scale <= 1 ? 1.0 : 0.1 * m * log(scale) + 1.0;
 }
 
-/* f_i = theta^(-2i/dr). With YaRN, cdim(n) = dr ln(orig / (2 pi n)) / (2 ln theta) is the pair that
- * turns n times within the original context; pairs below low = floor(cdim(beta_fast)) keep f_i,
- * pairs above high = ceil(cdim(beta_slow)) get f_i / factor, those between a blend. In float32 and
- * in the order of operations of DeepSeek's inference code (precompute_freqs_cis), so that angles
- * agree at long range. */
+/* Frequencies of the pairs i of a vector of dr channels:
+ *
+ *   f_i     = theta^(-2i/dr)
+ *   cdim(n) = dr ln(orig / (2 pi n)) / (2 ln theta): the pair that turns n times in orig positions
+ *
+ * With YaRN, pairs below floor(cdim(beta_fast)) keep f_i, pairs above ceil(cdim(beta_slow)) get
+ * f_i / factor, and those between get a blend.
+ *
+ * In float32 and in the order of operations of DeepSeek's inference code (precompute_freqs_cis), so
+ * that angles agree at long range. */
 static void set_frequencies(struct shape *shape) {
     const double dim = shape->rope_dim, turn = 2 * 3.14159265358979323846;
     const double theta = (double)shape->rope_theta;

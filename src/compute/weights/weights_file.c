@@ -28,7 +28,7 @@
 #include "base/check.h"
 #include "compute/exchange/move_checksum.h"
 
-/* Of kernels younger than some C libraries. */
+/* Kernels know this, though some C libraries are too old for it. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -38,7 +38,7 @@
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define TOUCH_BYTES (16 * HUGE_PAGE) /* one thread's share */
+#define TOUCH_BYTES (16 * HUGE_PAGE) /* a thread's share of touching pages */
 #define HEAD_MAGIC 0x7374686769657746u
 #define HEAD_VERSION 1
 #define BOOT_BYTES 64
@@ -61,7 +61,7 @@ struct head {
     uint64_t bytes; /* of the whole file */
     uint8_t key[SHA256_BYTES];
     char boot[BOOT_BYTES];
-    uint64_t ready; /* HEAD_MAGIC once all above and the memory are there */
+    uint64_t ready; /* HEAD_MAGIC once the rest of the head, and the memory, are there */
     struct file_part parts[];
 };
 
@@ -80,8 +80,7 @@ static size_t head_bytes(uint32_t part_count) {
     return round_up(sizeof(struct head) + part_count * sizeof(struct file_part), PAGE);
 }
 
-/* --- locks ---------------------------------------------------------------------------------------
- */
+/* ---- locks ---- */
 
 static bool change_lock(int descriptor, int command, uint32_t byte, short type) {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
@@ -96,7 +95,7 @@ static bool lock(int descriptor, uint32_t byte, short type) {
     return change_lock(descriptor, F_OFD_SETLK, byte, type);
 }
 
-/* Whoever has it is at work, or dead and about to let go. */
+/* Whoever has the lock is at work, or dead and about to let go. */
 static bool lock_and_wait(int descriptor, uint32_t byte, short type) {
     return change_lock(descriptor, F_OFD_SETLKW, byte, type);
 }
@@ -110,9 +109,7 @@ static bool lock_soon(int descriptor, uint32_t byte, short type) {
     return true;
 }
 
-/* --- making
- * ---------------------------------------------------------------------------------------
- */
+/* ---- making ---- */
 
 static void read_boot(char boot[BOOT_BYTES]) {
     memset(boot, 0, BOOT_BYTES);
@@ -193,9 +190,7 @@ static bool is_ours(const struct weights_file_plan *plan, const struct weights_f
            !memcmp(head->key, plan->key, SHA256_BYTES) && !memcmp(head->boot, boot, BOOT_BYTES);
 }
 
-/* --- opening
- * --------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static void make_directories(const char *path) {
     char part[4096];
@@ -216,7 +211,7 @@ static void path_of(const struct weights_file_plan *plan, char *path, size_t pat
     snprintf(path, path_bytes, "%s/%s-%s.weights", plan->directory, plan->name, key);
 }
 
-/* The file is ours to use: it is as planned, or new. *again: it was not, and is gone. */
+/* Makes the file ours to use: it is as planned, or new. *again: it was neither, and is removed. */
 static enum status use(const struct weights_file_plan *plan, struct team *team,
                        struct weights_file *file, const char *path, bool *again,
                        struct error *error) {
@@ -297,9 +292,7 @@ void weights_file_close(struct weights_file *file) {
     *file = (struct weights_file){.bytes = 0};
 }
 
-/* --- parts
- * ----------------------------------------------------------------------------------------
- */
+/* ---- parts ---- */
 
 static struct file_part *part_of(const struct weights_file *file, uint32_t part) {
     check(part < file->part_count);
