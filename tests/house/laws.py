@@ -239,7 +239,7 @@ BANNED = (  # names, where they may stand, why
     (CLOCK, r"src/(host|command|bench|programs)/|src/base/clock\.h|src/compute/kernels/team\.c|"
      r"src/compute/exchange/(exchange|move_transport)\.c|src/compute/weights/weights_file\.c",
      "reads the clock, which only the host does"),
-    ("compute_tokens linear_job linear_prepare linear_run team_run tensor_to_float",
+    ("compute_tokens compute_normalize compute_linear linear_job linear_prepare linear_run team_run tensor_to_float",
      r"src/(?!compute/model/(batch|draft|forward|mtp|plan_check|stages)\.)", "computes, which a step's flow leaves to compute/model/compute.h"),
     ("sprintf vsprintf strcpy strcat strncpy strncat gets stpcpy", None, "knows no bound: format_text"),
     ("atoi atol atoll atof", None, "cannot tell an error: strtol, strtod"),

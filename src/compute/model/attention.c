@@ -33,23 +33,6 @@ static enum input_kind query_down_kind(const struct pass *pass) {
     return linear_input_kind(pass->model->activations, weights->type, false);
 }
 
-static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct pass *pass = context;
-    struct scratch *s = pass->scratch;
-    const struct kernels *kernels = pass->model->kernels;
-    uint32_t hidden = pass->model->shape->hidden;
-    enum input_kind q_kind = query_down_kind(pass);
-    enum input_kind kv_kind = down_kind(pass, &pass->layer->attention.kv_a);
-    for (uint32_t token = first; token < first + count; token++) {
-        float *normed = s->normed + (size_t)token * hidden;
-        kernels->rmsnorm(normed, s->x + (size_t)token * hidden, pass->layer->attention.norm, hidden,
-                         pass->model->shape->rms_epsilon);
-        linear_prepare(kernels, q_kind, normed, hidden, &s->input, token);
-        if (kv_kind != q_kind)
-            linear_prepare(kernels, kv_kind, normed, hidden, &s->input_shared, token);
-    }
-}
-
 static void project_down(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
@@ -129,20 +112,6 @@ static void prepare_output(void *context, uint32_t first, uint32_t count, uint32
                        &s->input, token);
 }
 
-static void normalize_keys_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct pass *pass = context;
-    struct scratch *s = pass->scratch;
-    uint32_t hidden = pass->model->shape->hidden;
-    for (uint32_t token = first; token < first + count; token++) {
-        float *normed = s->normed + (size_t)token * hidden;
-        pass->model->kernels->rmsnorm(normed, s->x + (size_t)token * hidden,
-                                      pass->layer->attention.norm, hidden,
-                                      pass->model->shape->rms_epsilon);
-        linear_prepare(pass->model->kernels, down_kind(pass, &pass->layer->attention.kv_a), normed,
-                       hidden, &s->input, token);
-    }
-}
-
 static void write_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
     for (uint32_t token = first; token < first + count; token++)
         write_row(context, token);
@@ -153,10 +122,8 @@ void attention_write_rows(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct packed_matrix *kv_a = &pass->layer->attention.kv_a;
     uint32_t tokens = pass->batch->token_count;
-    compute_tokens(model, normalize_keys_input, (void *)(uintptr_t)pass, tokens);
-    struct linear_input input = linear_prepared(down_kind(pass, kv_a), &s->input, 0);
-    struct matmul job = linear_job(kv_a, &input, s->kv_a, s->kv_a_stride, tokens);
-    linear_run(model->kernels, model->team, &job, 1);
+    compute_normalize(pass, pass->layer->attention.norm, down_kind(pass, kv_a), NULL);
+    compute_linear(model, kv_a, down_kind(pass, kv_a), &s->input, s->kv_a, s->kv_a_stride, tokens);
     compute_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
 }
 
@@ -165,17 +132,17 @@ void attention_begin(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct attention_weights *attention = &pass->layer->attention;
     uint32_t tokens = pass->batch->token_count;
-    compute_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);
+    enum input_kind q_kind = query_down_kind(pass), kv_kind = down_kind(pass, &attention->kv_a);
+    compute_normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind);
     pass_part(pass, PART_ATTENTION_NORM);
     project_down(pass);
     pass_part(pass, PART_DOWN);
     compute_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_LATENT);
     if (model->shape->q_rank) {
-        struct linear_input input = linear_prepared(
-            linear_input_kind(model->activations, attention->q_b.type, false), &s->input, 0);
-        struct matmul job = linear_job(&attention->q_b, &input, s->q, s->q_stride, tokens);
-        linear_run(model->kernels, model->team, &job, 1);
+        compute_linear(model, &attention->q_b,
+                       linear_input_kind(model->activations, attention->q_b.type, false), &s->input,
+                       s->q, s->q_stride, tokens);
         pass_part(pass, PART_QUERY);
     }
     compute_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
@@ -191,9 +158,8 @@ void attention_finish(const struct pass *pass) {
     attention_generated_run(pass);
     compute_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_OUTPUT_INPUT);
-    struct linear_input input = linear_prepared(
-        linear_input_kind(model->activations, attention->o.type, false), &s->input, 0);
-    struct matmul job = linear_job(&attention->o, &input, s->y, s->hidden_stride, tokens);
-    linear_run(model->kernels, model->team, &job, 1);
+    compute_linear(model, &attention->o,
+                   linear_input_kind(model->activations, attention->o.type, false), &s->input, s->y,
+                   s->hidden_stride, tokens);
     pass_part(pass, PART_OUTPUT);
 }

@@ -38,6 +38,42 @@ void compute_tokens(const struct model *model, team_work *work, void *context, u
     team_run(model->team, work, context, count, grain ? grain : 1);
 }
 
+struct normalization {
+    const struct pass *pass;
+    const float *norm;
+    enum input_kind input;
+    const enum input_kind *shared;
+};
+
+static void normalize_tokens(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct normalization *of = context;
+    const struct model *model = of->pass->model;
+    const struct scratch *s = of->pass->scratch;
+    uint32_t hidden = model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++) {
+        float *normed = s->normed + (size_t)token * hidden;
+        model->kernels->rmsnorm(normed, s->x + (size_t)token * hidden, of->norm, hidden,
+                                model->shape->rms_epsilon);
+        linear_prepare(model->kernels, of->input, normed, hidden, &s->input, token);
+        if (of->shared)
+            linear_prepare(model->kernels, *of->shared, normed, hidden, &s->input_shared, token);
+    }
+}
+
+void compute_normalize(const struct pass *pass, const float *norm, enum input_kind input,
+                       const enum input_kind *shared) {
+    struct normalization of = {pass, norm, input, shared};
+    compute_tokens(pass->model, normalize_tokens, &of, pass->batch->token_count);
+}
+
+void compute_linear(const struct model *model, const struct packed_matrix *weights,
+                    enum input_kind kind, const struct input_buffer *buffer, float *y,
+                    size_t y_stride, uint32_t rows) {
+    struct linear_input input = linear_prepared(kind, buffer, 0);
+    struct matmul job = linear_job(weights, &input, y, y_stride, rows);
+    linear_run(model->kernels, model->team, &job, 1);
+}
+
 static void add_result(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     const struct scratch *s = pass->scratch;
@@ -80,9 +116,7 @@ static void run_tile(struct model *model, const float *hidden, uint32_t rows) {
     enum input_kind kind = linear_input_kind(model->activations, head->type, false);
     for (uint32_t i = 0; i < rows; i++)
         linear_prepare(model->kernels, kind, hidden + (size_t)i * width, width, &s->input, i);
-    struct linear_input input = linear_prepared(kind, &s->input, 0);
-    struct matmul job = linear_job(head, &input, s->logits, s->vocab_stride, rows);
-    linear_run(model->kernels, model->team, &job, 1);
+    compute_linear(model, head, kind, &s->input, s->logits, s->vocab_stride, rows);
 }
 
 static uint32_t tile_rows(uint32_t left) {
@@ -207,10 +241,9 @@ void compute_mtp_project(struct model *model) {
     uint32_t tokens = model->mtp_rows.token_count + model->mtp_batch.token_count;
     const struct packed_matrix *projection = &model->weights.mtp->projection;
     compute_tokens(model, prepare_pair, model, tokens);
-    struct linear_input input = linear_prepared(
-        linear_input_kind(model->activations, projection->type, false), &s->input, 0);
-    struct matmul job = linear_job(projection, &input, s->mtp_u, s->hidden_stride, tokens);
-    linear_run(model->kernels, model->team, &job, 1);
+    compute_linear(model, projection,
+                   linear_input_kind(model->activations, projection->type, false), &s->input,
+                   s->mtp_u, s->hidden_stride, tokens);
 }
 
 void compute_mtp_begin(const struct pass *pass, uint32_t first) {

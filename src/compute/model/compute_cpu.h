@@ -14,4 +14,14 @@
 /* Calls work for all tokens, in shares over the team if there are enough of them. */
 void compute_tokens(const struct model *model, team_work *work, void *context, uint32_t count);
 
+/* scratch.normed = the batch's x after a norm; scratch.input = that as `input` wants it and, unless
+ * `shared` is NULL, scratch.input_shared = that as `shared` wants it. */
+void compute_normalize(const struct pass *pass, const float *norm, enum input_kind input,
+                       const enum input_kind *shared);
+
+/* One linear over the first `rows` prepared rows of the buffer: y [rows][y_stride]. */
+void compute_linear(const struct model *model, const struct packed_matrix *weights,
+                    enum input_kind kind, const struct input_buffer *buffer, float *y,
+                    size_t y_stride, uint32_t rows);
+
 #endif

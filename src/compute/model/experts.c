@@ -56,21 +56,6 @@ static enum input_kind shared_down_kind(const struct pass *pass) {
     return linear_input_kind(pass->model->activations, pass->layer->shared.down.type, false);
 }
 
-static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct pass *pass = context;
-    struct scratch *s = pass->scratch;
-    const struct kernels *kernels = pass->model->kernels;
-    uint32_t hidden = pass->model->shape->hidden;
-    for (uint32_t token = first; token < first + count; token++) {
-        float *normed = s->normed + (size_t)token * hidden;
-        kernels->rmsnorm(normed, s->x + (size_t)token * hidden, pass->layer->mlp_norm, hidden,
-                         pass->model->shape->rms_epsilon);
-        linear_prepare(kernels, routed_kind(pass), normed, hidden, &s->input, token);
-        if (has_shared(pass))
-            linear_prepare(kernels, shared_kind(pass), normed, hidden, &s->input_shared, token);
-    }
-}
-
 static void route(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
@@ -379,15 +364,15 @@ void experts_run_shared(const struct pass *pass) {
     }
     compute_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_SHARED_SILU);
-    struct linear_input input = linear_prepared(shared_down_kind(pass), &s->input_shared, 0);
-    struct matmul job =
-        linear_job(&pass->layer->shared.down, &input, s->shared_y, s->hidden_stride, tokens);
-    linear_run(model->kernels, model->team, &job, 1);
+    compute_linear(model, &pass->layer->shared.down, shared_down_kind(pass), &s->input_shared,
+                   s->shared_y, s->hidden_stride, tokens);
     pass_part(pass, PART_SHARED_DOWN);
 }
 
 void experts_route(const struct pass *pass) {
-    compute_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, pass->batch->token_count);
+    enum input_kind shared = has_shared(pass) ? shared_kind(pass) : INPUT_F32;
+    compute_normalize(pass, pass->layer->mlp_norm, routed_kind(pass),
+                      has_shared(pass) ? &shared : NULL);
     pass_part(pass, PART_GATE_NORM);
     run_router(pass);
 }
