@@ -53,8 +53,6 @@ struct kernels {
     /* y[c][r] = x[r][c], r < rows, c < cols; columns rows..y_stride-1 are left alone. */
     void (*transpose)(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
                       uint32_t cols);
-    void (*transpose_bf16)(float *y, size_t y_stride, const uint16_t *x, size_t x_stride,
-                           uint32_t rows, uint32_t cols);
 };
 
 /* The best level this CPU has. */
