@@ -30,7 +30,7 @@ static const struct packed_matrix *query_down(const struct pass *pass) {
 static enum input_kind query_down_kind(const struct pass *pass) {
     const struct packed_matrix *weights = query_down(pass);
     if (pass->model->shape->q_rank) return down_kind(pass, weights);
-    return linear_input_kind(pass->model->activations, weights->type, false);
+    return compute_kind(pass->model, weights);
 }
 
 static void project_down(const struct pass *pass) {
@@ -82,8 +82,8 @@ static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t 
         if (!shape->q_rank) continue;
         float *q_a = s->q_a + (size_t)token * s->q_a_stride;
         kernels->rmsnorm(q_a, q_a, attention->q_a_norm, shape->q_rank, shape->rms_epsilon);
-        linear_prepare(kernels, linear_input_kind(model->activations, attention->q_b.type, false),
-                       q_a, shape->q_rank, &s->input, token);
+        linear_prepare(kernels, compute_kind(model, &attention->q_b), q_a, shape->q_rank, &s->input,
+                       token);
     }
 }
 
@@ -105,8 +105,7 @@ static void prepare_output(void *context, uint32_t first, uint32_t count, uint32
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
     uint32_t width = pass->model->shape->heads * pass->model->shape->value_dim;
-    enum input_kind kind =
-        linear_input_kind(pass->model->activations, pass->layer->attention.o.type, false);
+    enum input_kind kind = compute_kind(pass->model, &pass->layer->attention.o);
     for (uint32_t token = first; token < first + count; token++)
         linear_prepare(pass->model->kernels, kind, s->attended + (size_t)token * width, width,
                        &s->input, token);
@@ -123,7 +122,7 @@ void attention_write_rows(const struct pass *pass) {
     const struct packed_matrix *kv_a = &pass->layer->attention.kv_a;
     uint32_t tokens = pass->batch->token_count;
     compute_normalize(pass, pass->layer->attention.norm, down_kind(pass, kv_a), NULL);
-    compute_linear(model, kv_a, down_kind(pass, kv_a), &s->input, s->kv_a, s->kv_a_stride, tokens);
+    compute_linear(model, kv_a, &s->input, s->kv_a, s->kv_a_stride, tokens);
     compute_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
 }
 
@@ -140,9 +139,7 @@ void attention_begin(const struct pass *pass) {
     compute_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_LATENT);
     if (model->shape->q_rank) {
-        compute_linear(model, &attention->q_b,
-                       linear_input_kind(model->activations, attention->q_b.type, false), &s->input,
-                       s->q, s->q_stride, tokens);
+        compute_linear(model, &attention->q_b, &s->input, s->q, s->q_stride, tokens);
         pass_part(pass, PART_QUERY);
     }
     compute_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
@@ -158,8 +155,6 @@ void attention_finish(const struct pass *pass) {
     attention_generated_run(pass);
     compute_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_OUTPUT_INPUT);
-    compute_linear(model, &attention->o,
-                   linear_input_kind(model->activations, attention->o.type, false), &s->input, s->y,
-                   s->hidden_stride, tokens);
+    compute_linear(model, &attention->o, &s->input, s->y, s->hidden_stride, tokens);
     pass_part(pass, PART_OUTPUT);
 }

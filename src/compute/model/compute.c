@@ -67,9 +67,8 @@ void compute_normalize(const struct pass *pass, const float *norm, enum input_ki
 }
 
 void compute_linear(const struct model *model, const struct packed_matrix *weights,
-                    enum input_kind kind, const struct input_buffer *buffer, float *y,
-                    size_t y_stride, uint32_t rows) {
-    struct linear_input input = linear_prepared(kind, buffer, 0);
+                    const struct input_buffer *buffer, float *y, size_t y_stride, uint32_t rows) {
+    struct linear_input input = linear_prepared(compute_kind(model, weights), buffer, 0);
     struct matmul job = linear_job(weights, &input, y, y_stride, rows);
     linear_run(model->kernels, model->team, &job, 1);
 }
@@ -113,10 +112,10 @@ static void run_tile(struct model *model, const float *hidden, uint32_t rows) {
     struct scratch *s = model->scratch;
     uint32_t width = model->shape->hidden;
     const struct packed_matrix *head = &model->weights.head;
-    enum input_kind kind = linear_input_kind(model->activations, head->type, false);
+    enum input_kind kind = compute_kind(model, head);
     for (uint32_t i = 0; i < rows; i++)
         linear_prepare(model->kernels, kind, hidden + (size_t)i * width, width, &s->input, i);
-    compute_linear(model, head, kind, &s->input, s->logits, s->vocab_stride, rows);
+    compute_linear(model, head, &s->input, s->logits, s->vocab_stride, rows);
 }
 
 static uint32_t tile_rows(uint32_t left) {
@@ -221,7 +220,7 @@ static void prepare_pair(void *context, uint32_t first, uint32_t count, uint32_t
     struct scratch *s = model->scratch;
     const struct mtp_weights *mtp = model->weights.mtp;
     uint32_t hidden = model->shape->hidden;
-    enum input_kind kind = linear_input_kind(model->activations, mtp->projection.type, false);
+    enum input_kind kind = compute_kind(model, &mtp->projection);
     for (uint32_t i = first; i < first + count; i++) {
         bool whole = i >= model->mtp_rows.token_count;
         const struct batch *batch = whole ? &model->mtp_batch : &model->mtp_rows;
@@ -241,9 +240,7 @@ void compute_mtp_project(struct model *model) {
     uint32_t tokens = model->mtp_rows.token_count + model->mtp_batch.token_count;
     const struct packed_matrix *projection = &model->weights.mtp->projection;
     compute_tokens(model, prepare_pair, model, tokens);
-    compute_linear(model, projection,
-                   linear_input_kind(model->activations, projection->type, false), &s->input,
-                   s->mtp_u, s->hidden_stride, tokens);
+    compute_linear(model, projection, &s->input, s->mtp_u, s->hidden_stride, tokens);
 }
 
 void compute_mtp_begin(const struct pass *pass, uint32_t first) {

@@ -19,9 +19,14 @@ void compute_tokens(const struct model *model, team_work *work, void *context, u
 void compute_normalize(const struct pass *pass, const float *norm, enum input_kind input,
                        const enum input_kind *shared);
 
-/* One linear over the first `rows` prepared rows of the buffer: y [rows][y_stride]. */
+/* How a linear that takes no ue8m0 scales wants its input. */
+static inline enum input_kind compute_kind(const struct model *model,
+                                           const struct packed_matrix *weights) {
+    return linear_input_kind(model->activations, weights->type, false);
+}
+
+/* One linear over the first `rows` rows of the buffer, prepared for it: y [rows][y_stride]. */
 void compute_linear(const struct model *model, const struct packed_matrix *weights,
-                    enum input_kind kind, const struct input_buffer *buffer, float *y,
-                    size_t y_stride, uint32_t rows);
+                    const struct input_buffer *buffer, float *y, size_t y_stride, uint32_t rows);
 
 #endif

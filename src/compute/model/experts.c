@@ -48,14 +48,6 @@ static enum input_kind middle_kind(const struct pass *pass) {
                              model->shape->activation_scale_ue8m0);
 }
 
-static enum input_kind shared_kind(const struct pass *pass) {
-    return linear_input_kind(pass->model->activations, pass->layer->shared.gate.type, false);
-}
-
-static enum input_kind shared_down_kind(const struct pass *pass) {
-    return linear_input_kind(pass->model->activations, pass->layer->shared.down.type, false);
-}
-
 static void route(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
@@ -84,7 +76,8 @@ static void run_router(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count, job_count = 1;
     struct linear_input plain = linear_plain(s->normed, model->shape->hidden, false);
-    struct linear_input shared = linear_prepared(shared_kind(pass), &s->input_shared, 0);
+    struct linear_input shared =
+        linear_prepared(compute_kind(model, &pass->layer->shared.gate), &s->input_shared, 0);
     struct matmul jobs[3] = {
         linear_job(&pass->layer->router, &plain, s->router_logits, s->experts_stride, tokens)};
     if (!exchange_carries(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
@@ -336,8 +329,8 @@ static void activate_shared(void *context, uint32_t first, uint32_t count, uint3
         float *gate = s->gate + (size_t)token * s->mlp_stride;
         pass->model->kernels->silu_multiply(gate, gate, s->up + (size_t)token * s->mlp_stride,
                                             width);
-        linear_prepare(pass->model->kernels, shared_down_kind(pass), gate, width, &s->input_shared,
-                       token);
+        linear_prepare(pass->model->kernels, compute_kind(pass->model, &pass->layer->shared.down),
+                       gate, width, &s->input_shared, token);
     }
 }
 
@@ -357,20 +350,21 @@ void experts_run_shared(const struct pass *pass) {
     if (!has_shared(pass)) return;
     if (exchange_carries(pass->exchange)) {
         struct matmul jobs[2];
-        struct linear_input input = linear_prepared(shared_kind(pass), &s->input_shared, 0);
+        struct linear_input input =
+            linear_prepared(compute_kind(model, &pass->layer->shared.gate), &s->input_shared, 0);
         linear_run(model->kernels, model->team, jobs, shared_jobs(pass, &input, jobs));
         pass_part(pass, PART_SHARED_UP);
         pass_progress(pass);
     }
     compute_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_SHARED_SILU);
-    compute_linear(model, &pass->layer->shared.down, shared_down_kind(pass), &s->input_shared,
-                   s->shared_y, s->hidden_stride, tokens);
+    compute_linear(model, &pass->layer->shared.down, &s->input_shared, s->shared_y,
+                   s->hidden_stride, tokens);
     pass_part(pass, PART_SHARED_DOWN);
 }
 
 void experts_route(const struct pass *pass) {
-    enum input_kind shared = has_shared(pass) ? shared_kind(pass) : INPUT_F32;
+    enum input_kind shared = compute_kind(pass->model, &pass->layer->shared.gate);
     compute_normalize(pass, pass->layer->mlp_norm, routed_kind(pass),
                       has_shared(pass) ? &shared : NULL);
     pass_part(pass, PART_GATE_NORM);

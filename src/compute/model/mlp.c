@@ -5,14 +5,6 @@
 
 #include "compute/model/compute_cpu.h"
 
-static enum input_kind up_kind(const struct pass *pass) {
-    return linear_input_kind(pass->model->activations, pass->layer->dense.gate.type, false);
-}
-
-static enum input_kind down_kind(const struct pass *pass) {
-    return linear_input_kind(pass->model->activations, pass->layer->dense.down.type, false);
-}
-
 static void activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
@@ -21,7 +13,8 @@ static void activate(void *context, uint32_t first, uint32_t count, uint32_t mem
         float *gate = s->gate + (size_t)token * s->mlp_stride;
         pass->model->kernels->silu_multiply(gate, gate, s->up + (size_t)token * s->mlp_stride,
                                             width);
-        linear_prepare(pass->model->kernels, down_kind(pass), gate, width, &s->input, token);
+        linear_prepare(pass->model->kernels, compute_kind(pass->model, &pass->layer->dense.down),
+                       gate, width, &s->input, token);
     }
 }
 
@@ -30,14 +23,14 @@ void mlp_run(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct mlp_weights *dense = &pass->layer->dense;
     uint32_t tokens = pass->batch->token_count;
-    compute_normalize(pass, pass->layer->mlp_norm, up_kind(pass), NULL);
-    struct linear_input input = linear_prepared(up_kind(pass), &s->input, 0);
+    compute_normalize(pass, pass->layer->mlp_norm, compute_kind(model, &dense->gate), NULL);
+    struct linear_input input = linear_prepared(compute_kind(model, &dense->gate), &s->input, 0);
     struct matmul jobs[] = {
         linear_job(&dense->gate, &input, s->gate, s->mlp_stride, tokens),
         linear_job(&dense->up, &input, s->up, s->mlp_stride, tokens),
     };
     linear_run(model->kernels, model->team, jobs, 2);
     compute_tokens(model, activate, (void *)(uintptr_t)pass, tokens);
-    compute_linear(model, &dense->down, down_kind(pass), &s->input, s->y, s->hidden_stride, tokens);
+    compute_linear(model, &dense->down, &s->input, s->y, s->hidden_stride, tokens);
     pass_part(pass, PART_DENSE);
 }
