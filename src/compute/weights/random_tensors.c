@@ -19,7 +19,7 @@
 #define CODES_DEVIATION 1.157f /* of codes 0x30 to 0x3F, either sign */
 #define SCALES_MAX 16          /* widths of FP8 matrices in one model */
 
-enum kind { KIND_CODES, KIND_HALVES, KIND_ONES, KIND_ZEROS, KIND_COUNT };
+enum random_kind { KIND_CODES, KIND_HALVES, KIND_ONES, KIND_ZEROS, KIND_COUNT };
 
 struct region {
     size_t at, bytes;
@@ -40,13 +40,13 @@ struct draw {
     uint32_t tensor_count;
 };
 
-static enum kind kind_of(const struct draw *draw, const struct layout_tensor *tensor) {
+static enum random_kind kind_of(const struct draw *draw, const struct layout_tensor *tensor) {
     if (tensor->is_bias) return KIND_ZEROS;
     if (tensor->kind == LAYOUT_NORM) return KIND_ONES;
     return draw->shape->fp8 && tensor->quantized ? KIND_CODES : KIND_HALVES;
 }
 
-static enum tensor_type type_of(enum kind kind) {
+static enum tensor_type type_of(enum random_kind kind) {
     if (kind == KIND_ZEROS) return TENSOR_F32;
     return kind == KIND_CODES ? TENSOR_E4M3 : TENSOR_BF16;
 }
@@ -84,7 +84,7 @@ static void add(struct draw *draw, const struct layout_tensor *wanted, const cha
 
 static enum status visit(void *context, const struct layout_tensor *wanted, struct error *error) {
     struct draw *draw = context;
-    enum kind kind = kind_of(draw, wanted);
+    enum random_kind kind = kind_of(draw, wanted);
     add(draw, wanted, "", type_of(kind), &draw->regions[kind]);
     if (kind != KIND_CODES) return STATUS_OK;
     struct layout_tensor scale = *wanted;
