@@ -21,7 +21,7 @@ void compute_close(struct model *model);
 /* Where a lane's stages work: the step's values from a token on. It stays until the next call. */
 struct scratch *compute_lane(struct model *model, uint32_t lane, uint32_t first_token);
 
-/* The step's batch begins: x = its tokens' embeddings. */
+/* The step's batch begins: x = its tokens' embeddings; the angles of their positions are known. */
 void compute_begin(struct model *model);
 
 /* x += what the last stage has left to be added: attention_finish, mlp_run or experts_finish. */

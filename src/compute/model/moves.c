@@ -290,7 +290,7 @@ void moves_adopt(struct model *model, const uint64_t *dropped) {
     struct moves *moves = model->moves;
     struct error error;
     uint32_t indexed = UINT32_MAX;
-    check(!moves->told.pending);
+    check(moves && !moves->told.pending);
     for (uint32_t i = 0; i < moves->count; i++) {
         const struct moving *moving = &moves->list[i];
         uint32_t layer = moving->move.layer;
