@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "compute/exchange/move_checksum.h"
-#include "compute/exchange/mpi_job_comms.h"
+#include "compute/exchange/mpi_job.h"
 
 #include <stdlib.h>
 

@@ -19,7 +19,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "compute/exchange/carrier.h"
-#include "compute/exchange/mpi_job_comms.h"
+#include "compute/exchange/mpi_job.h"
 #include "compute/exchange/replicas.h"
 
 #include <limits.h>

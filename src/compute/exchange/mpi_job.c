@@ -5,7 +5,6 @@
 #include "compute/exchange/mpi_job.h"
 
 #include "base/check.h"
-#include "compute/exchange/mpi_job_comms.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -47,4 +47,12 @@ void mpi_job_barrier(void);
  * [ranks][bytes] each: the yardstick for what an exchange of as much takes. All ranks call it. */
 void mpi_job_swap(const char *out, char *in, size_t bytes);
 
+#ifdef FATHOM_RANKS /* for the MPI files of this room */
+#include <mpi.h>
+
+/* Communicators of the expert exchanges, and of experts on a move; they live until mpi_job_end. */
+MPI_Comm mpi_job_activations(void);
+MPI_Comm mpi_job_moves(void);
+#endif
+
 #endif
