@@ -202,7 +202,7 @@ enum small_kernel {
     ROUND,
     QUANTIZE,
     ADD_SCALED,
-    TRANSPOSE_BF16
+    TRANSPOSE
 };
 
 static const struct small {
@@ -220,7 +220,7 @@ static const struct small {
     {"round_bf16", ROUND, 1, 1024, 1},
     {"quantize_e4m3", QUANTIZE, 1, 1024, 1},
     {"add_scaled", ADD_SCALED, 1, 1024, 1},
-    {"transpose_bf16", TRANSPOSE_BF16, 64, 192, 1},
+    {"transpose", TRANSPOSE, 64, 192, 1},
 };
 
 static void call_small(const struct bench *bench, const struct small *small) {
@@ -256,9 +256,8 @@ static void call_small(const struct bench *bench, const struct small *small) {
     case ADD_SCALED:
         kernels->add_scaled(y, x, 1e-9f, n);
         break;
-    case TRANSPOSE_BF16:
-        kernels->transpose_bf16(y, small->outputs, (const uint16_t *)(const void *)x, n,
-                                small->outputs, n);
+    case TRANSPOSE:
+        kernels->transpose(y, small->outputs, x, n, small->outputs, n);
         break;
     default:
         kernels->gemm(&gemm);
@@ -284,7 +283,7 @@ static void bench_small(struct bench *bench, const struct small *small) {
     bool gemm = small->kernel <= LATENT_VALUES;
     struct line line = {
         .kernel = small->name,
-        .type = small->kernel == TRANSPOSE_BF16 ? "bf16" : "f32",
+        .type = "f32",
         .outputs = small->outputs,
         .channels = small->channels,
         .m = small->m,

@@ -22,6 +22,7 @@
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
 #include "command/rank_job.h"
+#include "compute/model/moves.h"
 
 #define RUNS_MAX 99
 #define STEPS_MAX 512

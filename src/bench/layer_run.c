@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "compute/model/forward.h"
 #include "compute/model/kv_pages.h"
 #include "compute/weights/random_checkpoint.h"
 #include "compute/weights/random_tensors.h"
@@ -270,7 +271,7 @@ enum status layer_run_measure(struct layer_run *run, const struct layer_case *la
     model_echo_rows(run->model, layer->expert_rows);
     for (uint32_t round = 0; round <= rounds->count; round++) {
         run->watch = (struct stopwatch){.processor = run->options.processor_time};
-        enum status status = model_step(run->model, run->plan, NULL, NULL, error);
+        enum status status = forward_run(run->model, run->plan, NULL, NULL, error);
         if (status != STATUS_OK) return status;
         if (round == 0) continue; /* memory is touched for the first time */
         whole[round - 1] = 0;

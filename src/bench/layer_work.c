@@ -5,7 +5,7 @@
 #include "bench/layer_work.h"
 
 #include "contract/kv_block.h"
-#include "compute/model/wire.h"
+#include "compute/model/exchange_rows.h"
 
 /* What one part does: products of `rows` inputs with matrices, and what it reads and writes. */
 struct tally {
@@ -24,7 +24,7 @@ static void add_floats(struct tally *tally, double count) {
 /* `count` matrices, each multiplied by `rows` inputs; without the inputs' and results' bytes. */
 static void multiply(struct tally *tally, enum weight_type type, double count, double rows,
                      uint32_t outputs, uint32_t channels) {
-    double weights = (double)outputs * channels * (double)weight_type_bytes(type);
+    double weights = (double)weight_type_bytes(type, (size_t)outputs * channels);
     double flop = 2 * count * rows * outputs * channels;
     if (type == WEIGHT_FP8)
         weights +=
@@ -81,17 +81,17 @@ static void add_core(struct tally *tally) {
     tally->work.bytes += rows * kv_row_bytes(layer);
 }
 
-static enum wire_form send_form(const struct layer_case *layer) {
-    if (is_float(layer)) return WIRE_F32;
-    return layer->activations == ACTIVATIONS_FP8 && layer->shape->fp8 ? WIRE_FP8 : WIRE_BF16;
+static enum row_form send_form(const struct layer_case *layer) {
+    if (is_float(layer)) return ROW_F32;
+    return layer->activations == ACTIVATIONS_FP8 && layer->shape->fp8 ? ROW_FP8 : ROW_BF16;
 }
 
 static double sent_bytes(const struct layer_case *layer) {
-    return (double)wire_bytes(send_form(layer), layer->shape->hidden);
+    return (double)exchange_rows_bytes(send_form(layer), layer->shape->hidden);
 }
 
 static double result_bytes(const struct layer_case *layer) {
-    return (double)wire_bytes(is_float(layer) ? WIRE_F32 : WIRE_BF16, layer->shape->hidden);
+    return (double)exchange_rows_bytes(is_float(layer) ? ROW_F32 : ROW_BF16, layer->shape->hidden);
 }
 
 static void tally_attention(struct tally *tally, enum stage_part part) {

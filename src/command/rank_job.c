@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "compute/exchange/ranks.h"
+#include "compute/exchange/mpi_job.h"
 #include "host/process/file_limit.h"
 #include "host/process/private_room.h"
 #include "host/process/rank_watch.h"
@@ -205,7 +205,7 @@ enum status rank_job_check_files(uint64_t ranks, uint64_t all_ranks, struct erro
 
 bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
                       int *exit_code_out) {
-    if (values->ranks <= 1 || ranks_built()) return false;
+    if (values->ranks <= 1 || mpi_job_built()) return false;
     *exit_code_out = failed(table, "--ranks: this build has no ranks; build it where Open MPI is%s",
                             " (on Debian: apt-get install libopenmpi-dev openmpi-bin)");
     return true;
@@ -222,19 +222,19 @@ void rank_job_watch(double seconds, int exit_code) {
 }
 
 static enum status begin_watched(struct error *error) {
-    if (!watch_ns) return ranks_begin(error);
+    if (!watch_ns) return mpi_job_begin(error);
     struct rank_watch_place place;
     enum status status = STATUS_OK;
-    if (ranks_rank_ahead() == 0) status = rank_watch_await(watch_ns, watch_exit_code, error);
-    if (!status) status = ranks_begin(error);
+    if (mpi_job_rank_ahead() == 0) status = rank_watch_await(watch_ns, watch_exit_code, error);
+    if (!status) status = mpi_job_begin(error);
     if (status) return status;
-    if (ranks_rank() != 0) {
-        ranks_receive(0, &place, sizeof place);
-        return rank_watch_follow(&place, ranks_rank(), error);
+    if (mpi_job_rank() != 0) {
+        mpi_job_receive(0, &place, sizeof place);
+        return rank_watch_follow(&place, mpi_job_rank(), error);
     }
-    status = rank_watch_begin(ranks_count(), &place, error);
-    for (uint32_t rank = 1; !status && rank < ranks_count(); rank++)
-        ranks_send(rank, &place, sizeof place);
+    status = rank_watch_begin(mpi_job_count(), &place, error);
+    for (uint32_t rank = 1; !status && rank < mpi_job_count(); rank++)
+        mpi_job_send(rank, &place, sizeof place);
     return status;
 }
 
@@ -245,7 +245,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
     struct error error;
     if (values->ranks <= 1) return false;
     if (rank_job_misused(table, values, exit_code_out)) return true;
-    if (!ranks_in_job()) {
+    if (!mpi_job_exists()) {
         if (kind == JOB_JOINED) return false;
         if (rank_job_check_files(values->ranks, values->ranks, &error)) {
             *exit_code_out = command_failed(table, STATUS_FULL, &error);
@@ -265,10 +265,10 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         *exit_code_out = command_failed(table, status, &error);
         return true;
     }
-    if (ranks_count() != values->ranks) { /* somebody's own mpirun */
-        bool speaks = ranks_rank() == 0;
-        uint32_t count = ranks_count();
-        ranks_end();
+    if (mpi_job_count() != values->ranks) { /* somebody's own mpirun */
+        bool speaks = mpi_job_rank() == 0;
+        uint32_t count = mpi_job_count();
+        mpi_job_end();
         *exit_code_out = EXIT_CODE_USAGE;
         if (speaks)
             command_misused(table, "--ranks is %u, but this job has %u", (uint32_t)values->ranks,
@@ -276,7 +276,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
         return true;
     }
     if (kind == JOB_ALIKE) return false;
-    if (ranks_rank() == 0) {
+    if (mpi_job_rank() == 0) {
         atexit(rank_group_end); /* however rank 0 ends, the others may go */
         return false;
     }

@@ -136,7 +136,7 @@ enum status rank_job_check_files(uint64_t ranks, uint64_t all_ranks, struct erro
 bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
                       int *exit_code_out);
 
-/* As rank_job_begin, for a program that all ranks run alike, and end with ranks_end. */
+/* As rank_job_begin, for a program that all ranks run alike, and end with mpi_job_end. */
 bool rank_job_begin_alike(const struct option_table *table, const struct rank_job_values *values,
                           int *exit_code_out);
 

@@ -78,9 +78,10 @@ static uint64_t stored_bytes(const struct figures *figures, const struct layout_
         return tensor->bytes + (scale ? scale->bytes : 0);
     }
     if (wanted->quantized && figures->shape->fp8)
-        return values + sizeof(float) * divide_up(wanted->rows, QUANT_GROUP) *
-                            divide_up(wanted->columns, QUANT_GROUP);
-    return values * (wanted->is_bias ? 4 : 2);
+        return tensor_type_bytes(TENSOR_E4M3, values) +
+               tensor_type_bytes(TENSOR_F32, divide_up(wanted->rows, QUANT_GROUP) *
+                                                 divide_up(wanted->columns, QUANT_GROUP));
+    return tensor_type_bytes(wanted->is_bias ? TENSOR_F32 : TENSOR_BF16, values);
 }
 
 static enum status count_tensor(void *context, const struct layout_tensor *wanted,

@@ -19,6 +19,9 @@ import re
 import subprocess
 import sys
 
+# A step's flow, and the headers behind which its values lie (compute/model/compute.h).
+FLOW = re.compile(r"src/compute/model/(batch|draft|forward|mtp|plan_check|stages)\.[ch]$")
+VALUES = ("compute/model/compute_cpu.h", "compute/model/scratch.h")
 PURE_ROOMS = ("contract", "serving", "simulate") # each with the rooms in it
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 70
@@ -88,6 +91,8 @@ def check_include(rooms, foreign, root, path, place, opener, target):
         breach(place, 'includes are written "room/file.h", found "%s"' % target)
     elif other != room and other not in rooms[room]:
         breach(place, "room %s may not include %s" % (room, target))
+    elif FLOW.match(path) and target in VALUES:
+        breach(place, "a step's flow may not include %s: it knows tokens, not values" % target)
     elif not os.path.exists(os.path.join(root, "src", target)):
         breach(place, "no such header: %s" % target)
 
@@ -230,13 +235,13 @@ ALLOCATE = "malloc calloc realloc free aligned_alloc posix_memalign strdup strnd
 CLOCK = "clock_now_ns clock_gettime gettimeofday time clock nanosleep usleep sleep"
 BANNED = (  # names, where they may stand, why
     (ALLOCATE, r"src/(base|host|compute|command|bench|programs)/", "allocates"),
-    # team: spins for a while, then sleeps; exchange: times transfers, and slows them down; freight: keeps to a rate;
+    # team: spins for a while, then sleeps; exchange: times transfers, and slows them down; move_transport: keeps to a rate;
     # weights_file: waits for a process that is dying
     (CLOCK, r"src/(host|command|bench|programs)/|src/base/clock\.h|src/compute/kernels/team\.c|"
-     r"src/compute/exchange/(exchange|freight)\.c|src/compute/weights/weights_file\.c",
+     r"src/compute/exchange/(exchange|move_transport)\.c|src/compute/weights/weights_file\.c",
      "reads the clock, which only the host does"),
-    ("compute_tokens linear_job linear_prepare linear_run team_run tensor_to_float",
-     r"src/(?!compute/model/(draft|forward|mtp|plan|stages)\.c)", "computes, which a step's flow leaves to compute/model/compute.h"),
+    ("compute_tokens compute_normalize compute_linear linear_job linear_prepare linear_run team_run tensor_to_float",
+     r"src/(?!compute/model/(batch|draft|forward|mtp|plan_check|stages)\.)", "computes, which a step's flow leaves to compute/model/compute.h"),
     ("sprintf vsprintf strcpy strcat strncpy strncat gets stpcpy", None, "knows no bound: format_text"),
     ("atoi atol atoll atof", None, "cannot tell an error: strtol, strtod"),
     ("strtok rand srand random drand48 alloca setlocale tmpnam mktemp system popen", None,
@@ -252,6 +257,8 @@ def law_banned(root):
                 for names, where, why in BANNED:
                     if name in names.split() and not (where and re.match(where, path)):
                         breach("%s:%d" % (path, number), "%s() %s" % (name, why))
+            if FLOW.match(path) and re.search(r"\bfloat\b(?! \*logits\b)", line):
+                breach("%s:%d" % (path, number), "a step's flow names values by tokens' indices, never by pointers")
 
 
 # --- owners -----------------------------------------------------------------------------------------

@@ -76,6 +76,8 @@ def text_laws():
            planting("src/serving/text/c.c", LICENCE + "#include <event2/http.h>\n"))
     expect("includes", 'are written "room/file.h", found "a.h"',
            planting("src/base/c.c", LICENCE + '#include "a.h"\n'))
+    expect("includes", "a step's flow may not include compute/model/scratch.h",
+           planting("src/compute/model/draft.c", LICENCE + '#include "compute/model/scratch.h"\n'))
     expect("includes", "docs/rooms.txt names the rooms", planting("src/util/c.c", LICENCE))
     expect("includes", "no file of serving/policy includes base: strike it out",
            planting("src/serving/policy/b.c", LICENCE))
@@ -101,6 +103,8 @@ def text_laws():
         "src/serving/unit/c.c", "void f(struct r *request) { request->state = 1; }\n"))
     expect("owners", "src/serving/unit/c.c:1: changes a request's state", planting(
         "src/serving/unit/c.c", "void f(struct u *unit) { unit->counts[1]--; }\n"))
+    expect("banned", "src/compute/model/batch.h:2: a step's flow names values by tokens' indices",
+           planting("src/compute/model/batch.h", "void forward_run(float *logits);\nfloat *x;\n"))
     expect("words", "src/base/c.c: the first line carries", planting("src/base/c.c", "int c;\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see /wo" + "rk/main\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see ../sha" + "red/goldens/x\n"))

@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "contract/machine.h"
 #include "host/engine/engine.h"
+#include "compute/model/forward.h"
 #include "compute/model/sample.h"
 #include "serving/policy/speculate.h"
 #include "serving/unit/unit.h"
@@ -243,7 +244,7 @@ static void scores_are_of_the_true_logits(void **state) {
         memcpy(step_plan_tokens(plan), request->prompt, count * sizeof(uint32_t));
         for (uint32_t page = 0; page < pages; page++)
             step_plan_pages(plan)[page] = (struct page_id){page};
-        if (model_step(model, plan, logits, NULL, &error)) fail_msg("%s", error.text);
+        if (forward_run(model, plan, logits, NULL, &error)) fail_msg("%s", error.text);
         assert_int_equal(alone.scored[i], count);
         for (uint32_t t = 1; t < count; t++, scored++) {
             struct token_logprob told[1 + TOP_LOGPROBS];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inside of the room: what stands behind the door. An exchange begins with its carrier's functions.
+ * What carries an exchange (exchange.h): among ranks (mpi.c), within one (self.c), or a rank's own
+ * tokens for timing (echo.c). Private to src/compute/exchange.
  */
 #ifndef COMPUTE_EXCHANGE_CARRIER_H
 #define COMPUTE_EXCHANGE_CARRIER_H
 
 #include "compute/exchange/exchange.h"
 
-/* When something leaves over a slow link. */
+/* When bytes leave over a slow link. */
 struct exchange_span {
     int64_t began_ns, ended_ns;
     uint64_t bytes;
@@ -22,10 +23,10 @@ struct carrier {
     void (*combine_begin)(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
     void (*combine_finish)(struct exchange *exchange, struct exchange_returned *returned_out);
     void (*progress)(struct exchange *exchange);
-    /* Of carriers that carry: */
-    bool (*arrived)(struct exchange *exchange); /* what the next finish waits for */
-    /* To all that were just sent something: when it leaves. What came is in exchange.leaves once it
-     * has arrived: the first begin, the last end. */
+    /* The rest is called only if the carrier carries. */
+    bool (*arrived)(struct exchange *exchange); /* true: the next finish has nothing to wait for */
+    /* Tells all ranks that were just sent something when it leaves. When what came here has left
+     * is in exchange.leaves once it has arrived: from the first begin to the last end. */
     void (*tell)(struct exchange *exchange, struct exchange_span leaves);
 };
 
@@ -34,10 +35,11 @@ struct exchange {
     struct exchange_options options;
     bool splits_replicas;
     struct exchange_counts counts;
-    struct exchange_transfer dispatch, combine, last; /* under way, under way, over */
-    struct exchange_span leaves; /* slow links: what has arrived of it; zeros: nothing */
-    int64_t idle_ns; /* since when this rank has had nothing to do but to wait for it; 0: not */
-    int64_t seen_ns; /* when it was first seen to have arrived; 0: not looked, or not yet */
+    struct exchange_transfer dispatch, combine; /* the ones under way */
+    struct exchange_transfer last;              /* the one that the last finish ended */
+    struct exchange_span leaves; /* slow links: when what has arrived left; zeros: nothing has */
+    int64_t idle_ns; /* since when this rank only waits for the transfer; 0: it does not */
+    int64_t seen_ns; /* when that transfer was first seen to have arrived; 0: not seen yet */
 };
 
 static inline bool exchange_is_slow(const struct exchange *exchange) {

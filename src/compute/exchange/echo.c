@@ -34,7 +34,7 @@ static void close_echo(struct exchange *exchange) {
     free(echo);
 }
 
-/* The first slots take what cannot be shared out evenly. */
+/* Rows of a slot; the first slots take what cannot be shared out evenly. */
 static uint32_t rows_of(const struct echo *echo, uint32_t slot, uint32_t pairs) {
     if (echo->slot_rows) return pairs ? echo->slot_rows : 0;
     return pairs / echo->slots + (slot < pairs % echo->slots);

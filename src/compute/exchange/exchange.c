@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The door itself: each call goes to the carrier that was opened. What is carried is timed here,
- * and slowed down if the link is to be slow.
+ * Each call goes to the carrier that was opened. What is carried is timed here, and slowed down if
+ * the link is to be slow.
  */
 #include "compute/exchange/carrier.h"
 
@@ -9,7 +9,8 @@
 
 #include <sys/prctl.h>
 
-#define NAP_NS 100000 /* of a wait for a slow link; other ranks may need our progress meanwhile */
+/* At most so long at a time, while waiting for a slow link: other ranks may need our progress. */
+#define NAP_NS 100000
 
 void exchange_close(struct exchange *exchange) {
     if (exchange) exchange->carrier->close(exchange);
@@ -23,7 +24,7 @@ bool exchange_carries(const struct exchange *exchange) {
     return exchange->carrier->carries;
 }
 
-/* Counts are taken at the begin; a transfer's own are the difference. */
+/* Notes the counts so far: a transfer's own bytes are the difference at its end. */
 static void begin_transfer(const struct exchange *exchange, struct exchange_transfer *transfer) {
     if (!exchange->carrier->carries) return;
     *transfer = (struct exchange_transfer){.began_ns = clock_now_ns(),
@@ -31,14 +32,13 @@ static void begin_transfer(const struct exchange *exchange, struct exchange_tran
                                            .bytes_received = exchange->counts.bytes_received};
 }
 
-/* What was just sent, over the slow link: it waits until what was sent before has left. */
+/* What was just sent takes the slow link once all that was sent before has left. */
 static void take_link(struct exchange *exchange, uint64_t bytes_before) {
     if (!exchange->carrier->carries || !exchange_is_slow(exchange)) return;
     uint64_t bytes = exchange->counts.bytes_sent - bytes_before;
     if (bytes == 0) return;
     struct exchange_link *link = exchange->options.link;
-    struct exchange_span leaves = {.began_ns =
-                                       clock_now_ns()}; /* each receiver's bytes: the carrier */
+    struct exchange_span leaves = {.began_ns = clock_now_ns()}; /* the carrier adds the bytes */
     if (leaves.began_ns < link->free_ns) leaves.began_ns = link->free_ns;
     leaves.ended_ns = leaves.began_ns + (int64_t)((double)bytes * link->ns_per_byte);
     link->free_ns = leaves.ended_ns;
@@ -68,7 +68,7 @@ static void wait_until(struct exchange *exchange, int64_t end_ns) {
     }
 }
 
-/* The carrier has it. */
+/* The carrier has brought it; over a slow link, it still takes its time. */
 static void end_transfer(struct exchange *exchange, struct exchange_transfer *transfer,
                          int64_t from_ns) {
     if (!exchange->carrier->carries) return;

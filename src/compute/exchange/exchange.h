@@ -7,9 +7,9 @@
  * come back per token in ascending logical expert id, the same at one rank as at many, whatever the
  * placement. It never does arithmetic on activations: rows of bytes go out and come back, and the
  * model rounds to the exchange type before it hands them over, also at one rank, where nothing is
- * copied (`self`).
+ * copied (self.c).
  *
- * Among ranks (`ranks`), every rank takes part in every dispatch and combine, in the same order,
+ * Among ranks (mpi.c), every rank takes part in every dispatch and combine, in the same order,
  * also with no tokens. A token goes once to each rank that holds any of its experts.
  */
 #ifndef COMPUTE_EXCHANGE_EXCHANGE_H
@@ -34,8 +34,8 @@ struct exchange_received {
     const struct exchange_group *groups;
     uint32_t row_count;
     const uint32_t *row_token; /* [row_count] index of the token whose activations the row takes */
-    const char *const *token_data; /* each token's row of activations as it was sent; NULL: tokens
-                                    * are the caller's own */
+    const char *const *token_data; /* each token's row of activations as it was sent; NULL: they
+                                    * are the caller's own tokens */
 };
 
 /* Where a token's results are, in the order of summation. */
@@ -52,18 +52,19 @@ struct exchange_options {
     uint32_t rank;
     uint32_t dispatch_bytes, combine_bytes; /* of a token's row out, and of a result's row back;
                                              * multiples of EXCHANGE_ALIGN */
-    uint32_t channel;           /* exchanges that are open at the same time have different ones */
+    uint32_t channel;           /* tells exchanges apart that are open at the same time */
     struct exchange_link *link; /* NULL, or zeros: as fast as it goes */
 };
 
 /* A rank's link to the others, made as slow as asked for: to see on one machine what an overlap
  * schedule is worth between many. What a rank sends in a dispatch or a combine leaves in the order
- * in which it was begun, each
+ * in which it was begun:
  *
- *   from max(its begin, the end of what left before)  for  bytes out * ns_per_byte
+ *   leaves from  max(its begin, the end of what left before)
+ *   leaves until that + its bytes out * ns_per_byte
+ *   is there at  that + latency_ns, though a receiver takes its bytes in * ns_per_byte at least
  *
- * and is there latency_ns later; at the receiver, a transfer also takes its bytes in * ns_per_byte.
- * Ranks tell each other these times (so it is for one machine, with one clock). It takes time, not
+ * Ranks tell each other these times, so it is for one machine, with one clock. It takes time, not
  * CPU. All exchanges of a rank share its link, which must outlive them. All ranks' links are slow,
  * or none is. */
 struct exchange_link {
@@ -74,21 +75,21 @@ struct exchange_link {
 
 #define EXCHANGE_ALIGN 16
 
-/* Since the exchange was opened. */
+/* Sums since the exchange was opened. */
 struct exchange_counts {
     uint64_t tokens_dispatched; /* tokens' rows that came to this rank, its own ones included */
     uint64_t pairs;             /* (token, expert) pairs that this rank computed */
     uint64_t bytes_sent;        /* to other ranks, both ways */
-    uint64_t bytes_received;    /* from them */
+    uint64_t bytes_received;    /* from other ranks, both ways */
     int64_t transfer_ns;        /* begin to end of all transfers, summed */
-    int64_t waited_ns;          /* of this rank's time, for their ends */
+    int64_t waited_ns;          /* of this rank's time, for the ends of transfers */
 };
 
 /* A dispatch or a combine that is over. Times of the monotonic clock. */
 struct exchange_transfer {
-    int64_t began_ns;  /* a slowed link: when the first of its bytes went out */
-    int64_t ended_ns;  /* a slowed link: as computed; else when its end was seen */
-    int64_t waited_ns; /* of this rank's time, for its end */
+    int64_t began_ns;  /* over a slow link: when the first byte left */
+    int64_t ended_ns;  /* over a slow link: as computed; else when the end was seen */
+    int64_t waited_ns; /* of this rank's time, for the transfer's end */
     uint64_t bytes_sent, bytes_received;
 };
 
@@ -96,11 +97,11 @@ struct exchange;
 
 enum status exchange_open_self(const struct exchange_options *options,
                                struct exchange **exchange_out, struct error *error) MUST_USE;
-/* Inside a job, on all ranks alike (compute/exchange/ranks.h). */
+/* Inside a job, on all ranks alike (compute/exchange/mpi_job.h). */
 enum status exchange_open_ranks(const struct exchange_options *options,
                                 struct exchange **exchange_out, struct error *error) MUST_USE;
-/* One of the placement's ranks, without the others (compute/exchange/echo.c): its own tokens come back, as
- * many rows to each slot as even choices of equal ranks would bring, or as exchange_echo_rows says.
+/* One of the placement's ranks, without the others (echo.c): its own tokens come back, as many rows
+ * to each slot as even choices of equal ranks would bring, or as exchange_echo_rows says.
  * `rows_max`: rows of all slots, at least those of even choices. */
 enum status exchange_open_echo(const struct exchange_options *options, uint32_t rows_max,
                                struct exchange **exchange_out, struct error *error) MUST_USE;
@@ -123,12 +124,12 @@ void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const ui
                              uint32_t tokens, const char *activations);
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out);
 
-/* Where rows are carried: where a received row's result goes, combine_bytes of it. */
+/* Where a received row's result goes, combine_bytes of it; only where rows are carried. */
 char *exchange_result(struct exchange *exchange, uint32_t row);
 
 /* Rows [first_row, first_row + row_count) of the received ones are computed and, where rows are
  * carried, written. Rows are handed over in ascending order. A rank that received none hands none
- * over. Where they are not carried, a token's results may be summed as far as they have come back.
+ * over. Where rows are not carried, a token's results may be summed as far as they have come back.
  */
 void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
 void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out);
@@ -139,7 +140,7 @@ bool exchange_arrived(struct exchange *exchange);
 /* Waits until one of several has arrived. The time counts as that transfer's wait. */
 struct exchange *exchange_wait_any(struct exchange *const *exchanges, uint32_t count);
 
-/* The one that the last finish ended; zeros where rows are not carried. */
+/* The transfer that the last finish ended; zeros where rows are not carried. */
 struct exchange_transfer exchange_last(const struct exchange *exchange);
 
 /* Lets what is under way move on; call it now and then between begin and finish. */

@@ -19,7 +19,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "compute/exchange/carrier.h"
-#include "compute/exchange/job.h"
+#include "compute/exchange/mpi_job.h"
 #include "compute/exchange/replicas.h"
 
 #include <limits.h>
@@ -34,14 +34,14 @@ struct message {
     uint32_t tokens, pairs;
     uint32_t *count; /* [tokens] slots of the token */
     uint32_t *slot;  /* [pairs] of the receiver's in the layer */
-    char *rows;      /* [tokens][dispatch_bytes] */
+    char *rows;      /* [tokens][dispatch_bytes] activations */
     size_t bytes;
 };
 
 /* Dealings with one rank. */
-struct peer {
+struct rank_peer {
     uint32_t tokens, pairs;             /* of ours that go there */
-    uint32_t tokens_placed, pairs_laid; /* so far */
+    uint32_t tokens_placed, pairs_laid; /* of those, in the message so far */
     uint32_t first_return;              /* row of `results` where its results begin */
     uint32_t last_token;                /* the last of ours that goes there, plus one */
     struct message out, in;
@@ -50,21 +50,21 @@ struct peer {
 struct ranks {
     struct exchange exchange; /* first: a struct exchange * points to both */
     MPI_Comm comm;
-    MPI_Datatype result_type; /* combine_bytes */
+    MPI_Datatype result_type; /* combine_bytes of bytes */
     uint32_t rank, rank_count, slots_per_rank;
     uint32_t row_count, rows_returned, group_count;
     bool dispatched; /* the transfer under way is a combine */
     struct replicas replicas;
-    struct peer *peers;              /* [ranks] */
+    struct rank_peer *peers;         /* [ranks] */
     MPI_Request *requests;           /* [REQUEST_ROWS][ranks]: see enum below */
     struct exchange_span *spans_in;  /* [ranks] */
-    struct exchange_span *spans_out; /* [2][ranks] of the dispatch, of the combine */
+    struct exchange_span *spans_out; /* [2][ranks] of the dispatch, then of the combine */
     struct exchange_group *groups;   /* [slots_per_rank] */
     uint32_t *next_row;              /* [slots_per_rank] */
     const char *activations;         /* the caller's */
-    /* in the mapping */
+    /* The arrays below lie in the mapping. */
     uint32_t *own_token;     /* [tokens_max] those that this rank itself computes, ascending */
-    uint32_t *pair_slot;     /* [tokens_max][experts_per_token] the slot chosen, of all ranks' */
+    uint32_t *pair_slot;     /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
     uint32_t *token_rows;    /* [tokens_max][experts_per_token] row of `results` */
     char *out;               /* messages to the ranks, behind each other */
     char *in;                /* [ranks][in_bytes] */
@@ -80,7 +80,7 @@ struct ranks {
 enum request_row {
     DISPATCH_IN,
     COMBINE_IN,
-    SPAN_IN, /* of slow links: when what comes has left */
+    SPAN_IN, /* over slow links: when what comes has left */
     IN_ROWS,
     DISPATCH_OUT = IN_ROWS,
     COMBINE_OUT,
@@ -131,19 +131,29 @@ static char *in_memory(const struct ranks *ranks, uint32_t rank) {
     return ranks->in + rank * ranks->in_bytes;
 }
 
+/* Where replicas are split by the batch, all ranks tell each other what their tokens chose. */
+static void split_replicas(struct ranks *ranks, uint32_t layer, const uint32_t *experts,
+                           uint32_t pairs) {
+    struct replicas *replicas = &ranks->replicas;
+    int count = (int)ranks->exchange.options.placement->experts;
+    if (!replicas_begin(replicas, layer, experts, pairs, ranks->exchange.splits_replicas)) return;
+    MPI_Allgather(replicas->own, count, MPI_UINT16_T, replicas->all, count, MPI_UINT16_T,
+                  ranks->comm);
+    replicas_split(replicas, layer);
+}
+
 /* Which replica computes which pair, and how much goes to each rank. */
 static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *experts,
                          uint32_t tokens) {
     const struct exchange_options *options = &ranks->exchange.options;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
-        ranks->peers[rank] = (struct peer){0};
-    replicas_begin(&ranks->replicas, ranks->comm, layer, experts,
-                   tokens * options->experts_per_token, ranks->exchange.splits_replicas);
+        ranks->peers[rank] = (struct rank_peer){0};
+    split_replicas(ranks, layer, experts, tokens * options->experts_per_token);
     for (uint32_t token = 0; token < tokens; token++)
         for (uint32_t k = 0; k < options->experts_per_token; k++) {
             size_t pair = (size_t)token * options->experts_per_token + k;
             uint32_t slot = replicas_next(&ranks->replicas, layer, experts[pair], token);
-            struct peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
+            struct rank_peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
             ranks->pair_slot[pair] = slot;
             peer->pairs++;
             if (peer->last_token != token + 1) peer->tokens++;
@@ -155,7 +165,7 @@ static void lay_out_messages(struct ranks *ranks) {
     size_t at = 0;
     uint32_t returned = 0;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        struct peer *peer = &ranks->peers[rank];
+        struct rank_peer *peer = &ranks->peers[rank];
         char *memory = rank == ranks->rank ? in_memory(ranks, rank) : ranks->out + at;
         peer->out =
             message_at(memory, peer->tokens, peer->pairs, ranks->exchange.options.dispatch_bytes);
@@ -169,14 +179,14 @@ static void lay_out_messages(struct ranks *ranks) {
 }
 
 static void fill_messages(struct ranks *ranks, uint32_t tokens) {
-    const struct peer *own = &ranks->peers[ranks->rank];
+    const struct rank_peer *own = &ranks->peers[ranks->rank];
     uint32_t per_token = ranks->exchange.options.experts_per_token;
     size_t row_bytes = ranks->exchange.options.dispatch_bytes;
     for (uint32_t token = 0; token < tokens; token++)
         for (uint32_t k = 0; k < per_token; k++) {
             size_t pair = (size_t)token * per_token + k;
             uint32_t slot = ranks->pair_slot[pair];
-            struct peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
+            struct rank_peer *peer = &ranks->peers[slot / ranks->slots_per_rank];
             if (peer->last_token != token + 1) {
                 if (peer == own)
                     ranks->own_token[peer->tokens_placed] = token;
@@ -199,7 +209,7 @@ static void receive_message(struct ranks *ranks, uint32_t rank) {
 }
 
 static void receive_results(struct ranks *ranks, uint32_t rank) {
-    const struct peer *peer = &ranks->peers[rank];
+    const struct rank_peer *peer = &ranks->peers[rank];
     size_t at = (size_t)peer->first_return * ranks->exchange.options.combine_bytes;
     MPI_Irecv(ranks->results + at, (int)peer->pairs, ranks->result_type, (int)rank,
               tag_of(ranks, COMBINE_IN), ranks->comm, &requests_of(ranks, COMBINE_IN)[rank]);
@@ -247,7 +257,7 @@ static void read_messages(struct ranks *ranks) {
     ranks->exchange.counts.pairs += ranks->row_count;
 }
 
-/* next_row: from each slot's count of rows to its first. */
+/* Turns next_row from each slot's count of rows into its first row. */
 static void form_groups(struct ranks *ranks) {
     uint32_t row = 0;
     ranks->group_count = 0;
@@ -289,7 +299,7 @@ static void place_rows(struct ranks *ranks) {
     }
 }
 
-/* Of what came, once it is here; those that sent nothing said nothing. */
+/* exchange.leaves: of what came, once it is here; ranks that sent nothing said nothing. */
 static void gather_spans(struct ranks *ranks) {
     struct exchange_span *all = &ranks->exchange.leaves;
     if (!exchange_is_slow(&ranks->exchange)) return;
@@ -316,7 +326,7 @@ static void tell(struct exchange *exchange, struct exchange_span leaves) {
     bool results = ranks->dispatched;
     enum request_row row = results ? COMBINE_SPAN_OUT : DISPATCH_SPAN_OUT;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
-        const struct peer *peer = &ranks->peers[rank];
+        const struct rank_peer *peer = &ranks->peers[rank];
         if (rank == ranks->rank || (results && !peer->in.pairs)) continue;
         struct exchange_span *span = &ranks->spans_out[results * ranks->rank_count + rank];
         *span = leaves;
@@ -477,7 +487,7 @@ enum status exchange_open_ranks(const struct exchange_options *options,
     if (!ranks) return error_set(error, STATUS_NO_MEMORY, "no memory for the expert exchange");
     ranks->exchange.carrier = &ranks_carrier;
     ranks->exchange.options = *options;
-    ranks->comm = job_activations();
+    ranks->comm = mpi_job_activations();
     ranks->result_type = MPI_DATATYPE_NULL;
     ranks->rank = options->rank;
     ranks->rank_count = placement->ranks;

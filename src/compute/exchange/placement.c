@@ -77,7 +77,7 @@ enum status placement_index_layer(struct placement *placement, uint32_t layer,
         first[expert + 1] += first[expert];
     }
     uint32_t filled = first[experts];
-    for (uint32_t slot = slots; slot-- > 0;) /* from the end: starts end up where they belong */
+    for (uint32_t slot = slots; slot-- > 0;) /* counted down: ends become starts */
         if (slot_expert[slot] != PLACEMENT_EMPTY) replicas[--first[slot_expert[slot] + 1]] = slot;
     memmove(first, first + 1, experts * sizeof *first);
     first[experts] = filled;

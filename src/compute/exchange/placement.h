@@ -38,7 +38,7 @@ void placement_spread(struct placement *placement, uint64_t seed);
 /* Completes the map once slot_expert is filled in. STATUS_INVALID, naming layer and expert, when an
  * expert has no slot, or a slot one that is none; the map is then not to be used. */
 enum status placement_index(struct placement *placement, struct error *error) MUST_USE;
-/* One layer of it, after its slots changed. */
+/* Completes one layer of the map, after its slots changed. */
 enum status placement_index_layer(struct placement *placement, uint32_t layer,
                                   struct error *error) MUST_USE;
 

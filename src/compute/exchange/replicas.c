@@ -58,18 +58,21 @@ static void open_split(struct replicas *replicas, uint32_t layer) {
                       replicas->slot_expert, replicas->memory);
 }
 
-void replicas_begin(struct replicas *replicas, MPI_Comm comm, uint32_t layer,
-                    const uint32_t *experts, uint32_t pair_count, bool splits) {
+bool replicas_begin(struct replicas *replicas, uint32_t layer, const uint32_t *experts,
+                    uint32_t pair_count, bool splits) {
     uint32_t count = replicas->placement->experts;
     replicas->splits = splits && has_replicas(replicas->placement, layer);
-    if (!replicas->splits) return;
+    if (!replicas->splits) return false;
     memset(replicas->own, 0, count * sizeof *replicas->own);
     for (uint32_t i = 0; i < pair_count; i++) {
         check(experts[i] < count);
         replicas->own[experts[i]]++; /* a token chooses an expert once: below LIMIT_STEP_TOKENS */
     }
-    MPI_Allgather(replicas->own, (int)count, MPI_UINT16_T, replicas->all, (int)count, MPI_UINT16_T,
-                  comm);
+    return true;
+}
+
+void replicas_split(struct replicas *replicas, uint32_t layer) {
+    uint32_t count = replicas->placement->experts;
     memset(replicas->counts, 0, count * sizeof *replicas->counts);
     for (uint32_t rank = 0; rank < replicas->placement->ranks; rank++) {
         const uint16_t *of = replicas->all + (size_t)rank * count;

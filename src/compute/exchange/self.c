@@ -40,7 +40,7 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
     self->row_count = tokens * per_token;
     self->rows_returned = 0;
     self->group_count = 0;
-    uint32_t *next_row = self->next_row; /* first counts, then each expert's next free row */
+    uint32_t *next_row = self->next_row; /* of each expert: how many rows, then the next free one */
     memset(next_row, 0, exchange->options.experts * sizeof *next_row);
     for (uint32_t i = 0; i < self->row_count; i++) {
         check(experts[i] < exchange->options.experts);

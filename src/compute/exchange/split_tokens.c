@@ -7,7 +7,7 @@
 #include "base/check.h"
 
 #define NOT_REACHED UINT32_MAX
-#define REACHED_FIRST (UINT32_MAX - 1) /* from the expert whose tokens look for a place */
+#define REACHED_FIRST (UINT32_MAX - 1) /* by the expert whose tokens look for a place */
 
 static size_t aligned(size_t bytes) {
     return (bytes + 7) & ~(size_t)7;
@@ -44,12 +44,12 @@ void split_tokens_open(struct split_tokens *split, uint32_t expert_count, uint32
         check(slot_to_expert[slot] < expert_count);
         split->firsts[slot_to_expert[slot]]++;
     }
-    for (uint32_t e = 0, sum = 0; e <= expert_count; e++) { /* now the ends */
+    for (uint32_t e = 0, sum = 0; e <= expert_count; e++) { /* firsts: from counts to ends */
         check(e == expert_count || split->firsts[e] > 0);
         sum += split->firsts[e];
         split->firsts[e] = sum;
     }
-    for (uint32_t slot = slot_count; slot-- > 0;) /* and, counted down, the beginnings */
+    for (uint32_t slot = slot_count; slot-- > 0;) /* firsts: counted down to the beginnings */
         if (slot_to_expert[slot] != SPLIT_TOKENS_EMPTY)
             split->slots[--split->firsts[slot_to_expert[slot]]] = (uint16_t)slot;
 }
@@ -63,8 +63,8 @@ static uint32_t divided_up(uint64_t amount, uint32_t by) {
     return (uint32_t)((amount + by - 1) / by);
 }
 
-/* What must be where it is; the least level that the average, any rank and any expert's own ranks
- * allow. */
+/* Places the tokens of experts with one replica. Returns the least level that the average, any rank
+ * and any expert's own ranks allow. */
 static uint32_t place_single(struct split_tokens *split, const uint32_t *counts, uint32_t *takes) {
     uint64_t total = 0;
     uint32_t level = 0;
@@ -91,7 +91,8 @@ static uint32_t place_single(struct split_tokens *split, const uint32_t *counts,
     return level;
 }
 
-/* As many of the expert's tokens as its ranks take without rising above the level; the rest. */
+/* Places as many of the expert's tokens as its ranks take without rising above the level. Returns
+ * how many are left. */
 static uint32_t fill(struct split_tokens *split, uint32_t expert, uint32_t tokens, uint32_t level,
                      uint32_t *takes) {
     for (uint32_t i = split->firsts[expert]; i < split->firsts[expert + 1]; i++) {
@@ -113,8 +114,8 @@ static void reach(struct split_tokens *split, uint32_t expert, uint32_t by, uint
     }
 }
 
-/* A rank below the level that the expert's tokens reach, others' tokens making way; the rank count
- * if there is none. The ranks reached are queue[*reached_out]. */
+/* Finds a rank below the level that the expert's tokens reach, others' tokens making way; the rank
+ * count if there is none, and the ranks that are reached are then queue[0..*reached_out). */
 static uint32_t find_way(struct split_tokens *split, uint32_t expert, uint32_t level,
                          const uint32_t *takes, uint32_t *reached_out) {
     uint32_t count = 0;
@@ -138,8 +139,8 @@ static uint32_t slot_on(const struct split_tokens *split, uint32_t expert, uint3
     return split->slots[at];
 }
 
-/* Up to `tokens` of the expert's go the way to `end`, each rank on it keeping its load; how many.
- */
+/* Sends up to `tokens` of the expert's on the way to rank `end`; every other rank on it keeps its
+ * load. Returns how many went. */
 static uint32_t push(struct split_tokens *split, uint32_t expert, uint32_t end, uint32_t tokens,
                      uint32_t level, uint32_t *takes) {
     uint32_t some = level - split->loads[end] < tokens ? level - split->loads[end] : tokens;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which replica each token of a batch goes to. After the gate all ranks know how many tokens chose
- * each expert; from the same counts each computes the same split, which makes the busiest rank as
- * idle as the placement allows for this very batch (round robin balances an average day only).
+ * Which replica each token of a batch goes to. Once all ranks know how many tokens chose each
+ * expert (replicas.h), each computes the same split from the same counts. It makes the busiest rank
+ * as idle as the placement allows for this very batch; turns balance an average day only.
  *
  * The split is an exact min-max flow: experts with one replica load their ranks as they must, the
  * others' tokens flow to their replicas' ranks, none above a level T. T starts at a bound that any
@@ -24,11 +24,11 @@
 struct split_tokens { /* of one layer's placement, with scratch; lies in the caller's memory */
     uint32_t expert_count, slot_count, rank_count, room;
     const uint16_t *slot_to_expert; /* [slot_count], borrowed */
-    uint32_t *firsts;               /* [expert_count + 1] where an expert's replicas begin in: */
-    uint16_t *slots;                /* [slot_count] ascending within an expert */
+    uint32_t *firsts;               /* [expert_count + 1] where an expert's slots begin */
+    uint16_t *slots;                /* [slot_count] by expert, ascending within one */
     uint32_t *loads;                /* [rank_count] scratch: tokens on each rank */
-    uint32_t *reached_by;           /* [rank_count] scratch: the slot through which */
-    uint16_t *queue;                /* [rank_count] scratch */
+    uint32_t *reached_by;           /* [rank_count] scratch: the slot through which it is reached */
+    uint16_t *queue;                /* [rank_count] scratch: ranks in the order of being reached */
 };
 
 size_t split_tokens_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count);

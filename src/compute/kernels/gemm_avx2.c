@@ -10,7 +10,7 @@
 #define ROWS 6
 #define STRETCH 192 /* channels: 12 KiB of a B strip 16 wide */
 
-struct piece {
+struct avx2_piece {
     const float *a, *b;
     float *c;
     size_t a_stride, b_stride, c_stride;
@@ -19,12 +19,12 @@ struct piece {
     __m256i last_mask; /* columns of the last vector */
 };
 
-ALWAYS_INLINE __m256 load(const float *from, bool last, const struct piece *t) {
+ALWAYS_INLINE __m256 load(const float *from, bool last, const struct avx2_piece *t) {
     return last ? _mm256_maskload_ps(from, t->last_mask) : _mm256_loadu_ps(from);
 }
 
 /* rows x 8 * vectors of C. */
-ALWAYS_INLINE void tile(int rows, int vectors, const struct piece *t) {
+ALWAYS_INLINE void tile(int rows, int vectors, const struct avx2_piece *t) {
     __m256 sum[ROWS][4];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
@@ -59,7 +59,7 @@ ALWAYS_INLINE void tile(int rows, int vectors, const struct piece *t) {
 }
 
 /* vectors: 1, 2, or 4 for one or two rows, where more chains must be in flight. */
-static void run_piece(uint32_t rows, uint32_t vectors, const struct piece *t) {
+static void run_piece(uint32_t rows, uint32_t vectors, const struct avx2_piece *t) {
     /* clang-format off */
     switch (rows + 10 * vectors) {
     case 11: tile(1, 1, t); break;
@@ -95,7 +95,7 @@ static void run_stretch(const struct gemm *job, uint32_t k_first, uint32_t k_cou
         for (uint32_t i = 0; i < tiles; i++) {
             uint32_t first = (uint32_t)((uint64_t)job->m * i / tiles);
             uint32_t rows = (uint32_t)((uint64_t)job->m * (i + 1) / tiles) - first;
-            struct piece piece = {
+            struct avx2_piece piece = {
                 .a = job->a + first * job->a_stride + k_first,
                 .b = job->b + k_first * job->b_stride + n,
                 .c = job->c + first * job->c_stride + n,

@@ -11,7 +11,7 @@
 #define ROWS_OF_POINTER 3 /* an address takes one, two or no strides beside its base */
 #define STRETCH 192       /* channels: 24 KiB of a B strip 32 wide */
 
-struct piece {
+struct avx512_piece {
     const float *a, *b;
     float *c;
     size_t a_stride, b_stride, c_stride;
@@ -21,7 +21,7 @@ struct piece {
 };
 
 /* rows x 16 * vectors of C. */
-ALWAYS_INLINE void tile(int rows, int vectors, const struct piece *t) {
+ALWAYS_INLINE void tile(int rows, int vectors, const struct avx512_piece *t) {
     __m512 sum[ROWS][8];
     __mmask16 last = t->last_mask;
 #pragma GCC unroll 12
@@ -62,7 +62,7 @@ ALWAYS_INLINE void tile(int rows, int vectors, const struct piece *t) {
                                   sum[r][v]);
 }
 
-static void run_narrow(uint32_t rows, uint32_t vectors, const struct piece *t) {
+static void run_narrow(uint32_t rows, uint32_t vectors, const struct avx512_piece *t) {
     /* clang-format off */
     switch (vectors == 2 ? rows : rows + 100) {
     case 1: tile(1, 2, t); break;
@@ -95,7 +95,7 @@ static void run_narrow(uint32_t rows, uint32_t vectors, const struct piece *t) {
 }
 
 /* Few rows: more columns at once, so that enough chains are in flight. */
-static void run_wide(uint32_t rows, const struct piece *t) {
+static void run_wide(uint32_t rows, const struct avx512_piece *t) {
     /* clang-format off */
     switch (rows) {
     case 1: tile(1, 8, t); break;
@@ -114,7 +114,7 @@ static void run_stretch(const struct gemm *job, uint32_t k_first, uint32_t k_cou
         for (uint32_t i = 0; i < tiles; i++) {
             uint32_t first = (uint32_t)((uint64_t)job->m * i / tiles);
             uint32_t rows = (uint32_t)((uint64_t)job->m * (i + 1) / tiles) - first;
-            struct piece piece = {
+            struct avx512_piece piece = {
                 .a = job->a + first * job->a_stride + k_first,
                 .b = job->b + k_first * job->b_stride + n,
                 .c = job->c + first * job->c_stride + n,

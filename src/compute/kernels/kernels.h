@@ -16,7 +16,7 @@
 enum kernel_level {
     KERNEL_LEVEL_C,
     KERNEL_LEVEL_AVX2,   /* with FMA and F16C */
-    KERNEL_LEVEL_AVX512, /* F, BW, DQ, VL */
+    KERNEL_LEVEL_AVX512, /* with its parts F, BW, DQ and VL */
     KERNEL_LEVEL_AVX512BF16,
     KERNEL_LEVEL_COUNT
 };
@@ -53,8 +53,6 @@ struct kernels {
     /* y[c][r] = x[r][c], r < rows, c < cols; columns rows..y_stride-1 are left alone. */
     void (*transpose)(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
                       uint32_t cols);
-    void (*transpose_bf16)(float *y, size_t y_stride, const uint16_t *x, size_t x_stride,
-                           uint32_t rows, uint32_t cols);
 };
 
 /* The best level this CPU has. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Matrix products, the first kernel family. One arithmetic for every weight type and CPU level:
  *
- *   y[m][n] = sum over blocks b of 128 input channels:  acc = fma(part, s, acc)
- *     part  = fma chain over k in the block, ascending k, from +0:  part = fma(x[m][k], w[n][k],
- * part) s     = x_scales[m][b] * w_scale[n / 128][b]   (factors that are absent are 1: then acc +=
- * part)
+ *   y[m][n]: acc = fma(part, s, acc) over the blocks b of 128 input channels, ascending, from +0
+ *     part = fma(x[m][k], w[n][k], part) over the channels k of the block, ascending, from +0
+ *     s    = x_scales[m][b] * w_scale[n / 128][b]; a factor that is absent is 1; without both,
+ *            acc += part
  *
  * FP8 codes enter the chain as their value times 2^-8 (what a half-float of the same bits is worth)
  * and x as x times 2^8, so a step is fma(x * 2^8, w * 2^-8, part): the same as fma(x, w, part)
@@ -33,27 +33,33 @@
 
 enum weight_type { WEIGHT_FP8, WEIGHT_BF16, WEIGHT_F32, WEIGHT_TYPE_COUNT };
 
-static inline size_t weight_type_bytes(enum weight_type type) {
-    return type == WEIGHT_FP8 ? 1 : type == WEIGHT_BF16 ? 2 : 4;
+/* Bytes of `count` values beside each other. */
+static inline size_t weight_type_bytes(enum weight_type type, size_t count) {
+    size_t bits = type == WEIGHT_FP8 ? 8 : type == WEIGHT_BF16 ? 16 : 32;
+    return divide_up(count * bits, 8);
 }
 
-/* A packed weight matrix W[rows][cols] (rows = outputs). Panels of MATMUL_PANEL rows, each laid out
- * [cols][MATMUL_PANEL]: for every input channel the 32 outputs side by side, the last panel filled
- * up with zeros. FP8 scales are [ceil(rows/128)][ceil(cols/128)], multiplied (weight_scale_inv). */
+/* A packed weight matrix W[rows][cols]; rows are outputs. It consists of panels of MATMUL_PANEL
+ * rows, each laid out [cols][MATMUL_PANEL]: for every input channel the 32 outputs side by side.
+ * The last panel is filled up with zeros. FP8 scales are [ceil(rows / 128)][ceil(cols / 128)],
+ * factors of the codes' values (the checkpoint's weight_scale_inv). */
 struct packed_matrix {
     enum weight_type type;
     uint32_t rows, cols;
     const void *data;    /* 64-byte aligned */
-    const float *scales; /* FP8 only */
+    const float *scales; /* of FP8; else NULL */
 };
 
 static inline uint32_t packed_panels(uint32_t rows) {
     return (uint32_t)divide_up(rows, MATMUL_PANEL);
 }
-/* Bytes of the panels, and of the scales, each rounded up to 64. */
+/* Bytes of one input channel of a panel. */
+static inline size_t packed_channel_bytes(enum weight_type type) {
+    return weight_type_bytes(type, MATMUL_PANEL);
+}
+/* Bytes of all panels, and of all scales, each rounded up to 64. */
 static inline size_t packed_data_bytes(enum weight_type type, uint32_t rows, uint32_t cols) {
-    return round_up((size_t)packed_panels(rows) * MATMUL_PANEL * cols * weight_type_bytes(type),
-                    64);
+    return round_up((size_t)packed_panels(rows) * cols * packed_channel_bytes(type), 64);
 }
 static inline size_t packed_scale_bytes(enum weight_type type, uint32_t rows, uint32_t cols) {
     return type == WEIGHT_FP8 ? round_up(divide_up(rows, QUANT_GROUP) *
@@ -68,8 +74,8 @@ static inline size_t packed_scale_bytes(enum weight_type type, uint32_t rows, ui
 void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint32_t cols,
                  uint32_t row_first, uint32_t row_count, void *data);
 
-/* Writes row `row` of W as floats, times its scale: out[cols]. For the absorbed attention form,
- * tests and inspection; exact for BF16 and F32, one rounding for FP8. */
+/* Writes row `row` of W as floats, times its scale: out[cols]. Exact for BF16 and F32, one rounding
+ * for FP8. For tests. */
 void matmul_unpack_row(const struct packed_matrix *weights, uint32_t row, float *out);
 
 struct matmul {
@@ -78,16 +84,15 @@ struct matmul {
     size_t x_stride;
     const float *x_scales; /* [m][x_scale_stride] per 128 channels, or NULL */
     size_t x_scale_stride;
-    float
-        *y; /* [m][y_stride]; y_stride >= rows rounded up to MATMUL_PANEL; the padding is written */
-    size_t y_stride;
+    float *y;        /* [m][y_stride], the padding written, too */
+    size_t y_stride; /* >= rows rounded up to MATMUL_PANEL */
     uint32_t m;
     bool x_is_bf16; /* every x is representable in BF16 */
 };
 
-/* C[m][n] (+)= A[m][k] B[k][n]: fma chain over ascending k, starting from 0, or from C when
- * `accumulate`. Row-major with strides in floats. For attention scores (B = transposed keys) and
- * values (B = values as they lie in the cache). Any n. */
+/* C[m][n] = A[m][k] B[k][n]: an fma chain over ascending k that starts from 0 or, with
+ * `accumulate`, from C. Row-major, strides in floats, any m, n and k. For attention's scores (B:
+ * transposed keys) and its values (B: values as they lie in the cache). */
 struct gemm {
     const float *a;
     size_t a_stride;

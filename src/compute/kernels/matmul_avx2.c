@@ -15,10 +15,11 @@
 #define PREFETCH_BYTES 1536
 
 /* What a tile reads: packed weights, which it fetches ahead of time, or floats that are near. */
-enum source { SOURCE_FP8, SOURCE_BF16, SOURCE_F32, SOURCE_DECODED };
+enum avx2_source { SOURCE_FP8, SOURCE_BF16, SOURCE_F32, SOURCE_DECODED };
 
 /* 16 weights of one channel, from output `first` of the panel on. */
-ALWAYS_INLINE void load_half(enum source source, const char *w, size_t k, int first, __m256 *out) {
+ALWAYS_INLINE void load_half(enum avx2_source source, const char *w, size_t k, int first,
+                             __m256 *out) {
     size_t at = k * MATMUL_PANEL + (size_t)first;
     if (source == SOURCE_FP8) {
         __m128i codes = _mm_loadu_si128((const __m128i *)(const void *)(w + at));
@@ -37,12 +38,12 @@ ALWAYS_INLINE void load_half(enum source source, const char *w, size_t k, int fi
     }
 }
 
-ALWAYS_INLINE size_t channel_bytes(enum source source) {
+ALWAYS_INLINE size_t channel_bytes(enum avx2_source source) {
     return source == SOURCE_FP8 ? 32 : source == SOURCE_BF16 ? 64 : 128;
 }
 
 /* Outputs [first, first + 16 * halves) of the panel. */
-ALWAYS_INLINE void tile(enum source source, int rows, int halves, int first,
+ALWAYS_INLINE void tile(enum avx2_source source, int rows, int halves, int first,
                         const struct matmul_tile *t) {
     __m256 part[ROWS][4];
     const float *x = t->x;
@@ -78,7 +79,7 @@ ALWAYS_INLINE void tile(enum source source, int rows, int halves, int first,
         }
 }
 
-ALWAYS_INLINE void tile_of_source(enum source source, const struct matmul_tile *t) {
+ALWAYS_INLINE void tile_of_source(enum avx2_source source, const struct matmul_tile *t) {
     if (t->rows == 1) {
         tile(source, 1, 2, 0, t);
         return;
@@ -121,7 +122,8 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
         to[i] = x[i] * factor;
 }
 
-ALWAYS_INLINE void decode_source(enum source source, float *out, const char *w, uint32_t count) {
+ALWAYS_INLINE void decode_source(enum avx2_source source, float *out, const char *w,
+                                 uint32_t count) {
     for (size_t k = 0; k < count; k++)
         for (int first = 0; first < MATMUL_PANEL; first += 16) {
             __m256 weights[2];

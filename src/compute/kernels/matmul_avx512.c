@@ -19,12 +19,12 @@
 
 /* What a tile reads: a packed panel of BF16 or F32, decoded weights (F32), or half-floats of FP8.
  */
-enum source {
+enum avx512_source {
     SOURCE_HALF,
-    SOURCE_HALF_NEXT, /* and the next block's codes take the place of each channel that is read */
+    SOURCE_HALF_NEXT, /* half-floats, each replaced by one of the next block once it is read */
     SOURCE_BF16,
     SOURCE_F32,
-    SOURCE_DECODED /* as F32, and near already */
+    SOURCE_DECODED /* floats in a near cache */
 };
 
 /* 32 codes to half-floats of their values times 2^-8. */
@@ -35,7 +35,7 @@ ALWAYS_INLINE __m512i halves_of(const char *codes) {
 }
 
 /* 16 weights: vector v of channel k. */
-ALWAYS_INLINE __m512 load_weights(enum source source, const char *w, size_t k, size_t v) {
+ALWAYS_INLINE __m512 load_weights(enum avx512_source source, const char *w, size_t k, size_t v) {
     size_t at = k * 2 + v;
     if (source == SOURCE_F32 || source == SOURCE_DECODED) return _mm512_loadu_ps(w + at * 64);
     __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(w + at * 32));
@@ -51,7 +51,8 @@ ALWAYS_INLINE void stage(const struct matmul_tile *t, size_t panel, size_t k) {
     _mm_prefetch(codes + PREFETCH_BYTES, _MM_HINT_T0);
 }
 
-ALWAYS_INLINE void tile(enum source source, int rows, int panels, const struct matmul_tile *t) {
+ALWAYS_INLINE void tile(enum avx512_source source, int rows, int panels,
+                        const struct matmul_tile *t) {
     __m512 part[ROWS][2 * TILE_PANELS_MAX];
     const float *x = t->x;
     const char *w = t->w;
@@ -96,7 +97,7 @@ ALWAYS_INLINE void tile(enum source source, int rows, int panels, const struct m
         }
 }
 
-ALWAYS_INLINE void tile_of_source(enum source source, const struct matmul_tile *t) {
+ALWAYS_INLINE void tile_of_source(enum avx512_source source, const struct matmul_tile *t) {
     /* clang-format off */
     switch (t->panels == 2 ? t->rows + 100 : t->rows) {
     case 1: tile(source, 1, 1, t); break;
@@ -163,7 +164,7 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
     float *to = out;
     for (size_t k = 0; k < count; k++, to += MATMUL_PANEL) {
-        enum source source = SOURCE_BF16;
+        enum avx512_source source = SOURCE_BF16;
         const char *from = (const char *)w + k * MATMUL_PANEL * 2;
         if (type == WEIGHT_FP8) {
             source = SOURCE_HALF;

@@ -107,8 +107,7 @@ ALWAYS_INLINE void tile(enum weight_type type, bool decoded, int rows, int panel
             const char *panel = w + p * t->panel_bytes;
             load_pairs(type, decoded, panel, k, t->count, weights + 2 * p);
             if (!decoded)
-                _mm_prefetch(panel + k * MATMUL_PANEL * weight_type_bytes(type) + PREFETCH_BYTES,
-                             _MM_HINT_T0);
+                _mm_prefetch(panel + k * packed_channel_bytes(type) + PREFETCH_BYTES, _MM_HINT_T0);
         }
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {

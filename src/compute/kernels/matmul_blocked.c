@@ -10,7 +10,7 @@
 #define CHUNK_ROWS 168
 #define PACK_AHEAD 8 /* rows */
 
-struct run {
+struct blocked_run {
     const struct matmul_leaf *leaf;
     const struct matmul *job;
     uint32_t row_first, rows;
@@ -20,13 +20,13 @@ struct run {
     _Alignas(64) float w[QUANT_GROUP][MATMUL_PANEL];
 };
 
-static uint32_t block_channels(const struct run *run, uint32_t block) {
+static uint32_t block_channels(const struct blocked_run *run, uint32_t block) {
     uint32_t left = run->job->weights->cols - block * QUANT_GROUP;
     return left < QUANT_GROUP ? left : QUANT_GROUP;
 }
 
 /* Into x from row `to` on. Rows lie too far apart for the processor to see what comes next. */
-static void pack_rows(struct run *run, uint32_t block, uint32_t to) {
+static void pack_rows(struct blocked_run *run, uint32_t block, uint32_t to) {
     const struct matmul *job = run->job;
     uint32_t count = block_channels(run, block);
     bool lift = job->weights->type == WEIGHT_FP8;
@@ -40,8 +40,8 @@ static void pack_rows(struct run *run, uint32_t block, uint32_t to) {
 }
 
 /* s of matmul.h for the tile's rows of a panel. */
-static void tile_scales(const struct run *run, uint32_t first, uint32_t rows, uint32_t panel,
-                        uint32_t block, float *out) {
+static void tile_scales(const struct blocked_run *run, uint32_t first, uint32_t rows,
+                        uint32_t panel, uint32_t block, float *out) {
     const struct matmul *job = run->job;
     float w_scale = 1;
     if (job->weights->type == WEIGHT_FP8)
@@ -56,25 +56,26 @@ static void tile_scales(const struct run *run, uint32_t first, uint32_t rows, ui
                 job->x_scales[(run->row_first + first + r) * job->x_scale_stride + block] * w_scale;
 }
 
-static const char *block_weights(const struct run *run, uint32_t panel, uint32_t block) {
+static const char *block_weights(const struct blocked_run *run, uint32_t panel, uint32_t block) {
     const struct packed_matrix *weights = run->job->weights;
     return (const char *)weights->data + panel * run->panel_bytes +
-           (size_t)block * QUANT_GROUP * MATMUL_PANEL * weight_type_bytes(weights->type);
+           (size_t)block * QUANT_GROUP * packed_channel_bytes(weights->type);
 }
 
 /* While a tile multiplies decoded weights, what comes next is fetched: the next tile's x or, with
  * the last tile of a panel, the weights that will be decoded next. */
-static void look_ahead(const struct run *run, struct matmul_tile *tile, uint32_t next_first) {
+static void look_ahead(const struct blocked_run *run, struct matmul_tile *tile,
+                       uint32_t next_first) {
     if (next_first < run->rows) {
         tile->ahead = (const char *)run->x[next_first];
         tile->ahead_step = 48;
     } else {
-        tile->ahead_step = MATMUL_PANEL * weight_type_bytes(tile->type);
+        tile->ahead_step = packed_channel_bytes(tile->type);
     }
 }
 
 /* Rows [first, first + rows) of the chunk; their x from row `x_row` on. */
-static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t panels,
+static void run_tile(struct blocked_run *run, uint32_t block, uint32_t panel, uint32_t panels,
                      uint32_t first, uint32_t rows, uint32_t x_row, bool decoded) {
     const struct matmul *job = run->job;
     uint32_t blocks = run->blocks;
@@ -108,7 +109,7 @@ static void run_tile(struct run *run, uint32_t block, uint32_t panel, uint32_t p
     run->leaf->tile(&tile);
 }
 
-static void run_few_rows(struct run *run, uint32_t panel_first, uint32_t panel_count) {
+static void run_few_rows(struct blocked_run *run, uint32_t panel_first, uint32_t panel_count) {
     uint32_t blocks = run->blocks;
     uint32_t step = run->rows <= run->leaf->pair_rows ? 2 : 1;
     bool all_fit = blocks * run->rows <= CHUNK_ROWS;
@@ -124,7 +125,7 @@ static void run_few_rows(struct run *run, uint32_t panel_first, uint32_t panel_c
     }
 }
 
-static void run_many_rows(struct run *run, uint32_t panel_first, uint32_t panel_count) {
+static void run_many_rows(struct blocked_run *run, uint32_t panel_first, uint32_t panel_count) {
     const struct packed_matrix *weights = run->job->weights;
     uint32_t tiles = (uint32_t)divide_up(run->rows, run->leaf->tile_rows);
     bool decoded = weights->type != WEIGHT_F32 || run->leaf->decodes_f32;
@@ -145,12 +146,11 @@ static void run_many_rows(struct run *run, uint32_t panel_first, uint32_t panel_
 void matmul_blocked_run(const struct matmul_leaf *leaf, const struct matmul *job,
                         uint32_t panel_first, uint32_t panel_count) {
     check(leaf->tile_rows <= TILE_ROWS_MAX);
-    struct run run;
+    struct blocked_run run;
     run.leaf = leaf;
     run.job = job;
     run.blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
-    run.panel_bytes =
-        (size_t)job->weights->cols * MATMUL_PANEL * weight_type_bytes(job->weights->type);
+    run.panel_bytes = job->weights->cols * packed_channel_bytes(job->weights->type);
     uint32_t chunks = (uint32_t)divide_up(job->m, CHUNK_ROWS);
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         run.row_first = (uint32_t)((uint64_t)job->m * chunk / chunks);

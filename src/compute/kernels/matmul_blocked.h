@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The loops around the vector kernels of matrix products, the same for every instruction set: which
- * rows, blocks and panels come when. The instruction set gives a leaf. Private to src/kernels.
+ * rows, blocks and panels come when. The instruction set gives a leaf. Private to
+ * src/compute/kernels.
  *
  * A tile is one block of 128 channels, one or two panels and a few rows; it adds its block to y.
  * Few rows (one tile of them) read the packed weights directly, panel after panel: decode is bound
@@ -17,23 +18,22 @@
 
 struct matmul_tile {
     enum weight_type type;
-    bool decoded;       /* w is what the leaf's decode wrote */
-    bool prefetch;      /* w comes from memory; else it is near, and decoded or F32 */
-    uint32_t rows;      /* 1..leaf's tile_rows */
-    uint32_t panels;    /* 1, or 2 for at most leaf's pair_rows rows */
-    uint32_t count;     /* channels: 1..128 */
-    const void *x;      /* [rows][128] as the leaf's pack_x wrote them */
-    const void *w;      /* [count][32] */
-    size_t panel_bytes; /* from one panel to the next */
-    /* Few rows only, and for the leaf to use or not: what the next tile will read, room that lasts
-     * from tile to tile of a panel, and whether that already holds what the leaf made of this
-     * tile's w, or may take the next one's (as many channels as this one). */
-    const char *ahead;
-    size_t ahead_stride; /* from one panel to the next */
-    size_t ahead_step;   /* decoded: bytes of what comes next to fetch with each channel */
-    void *scratch;       /* [2][128][32] of up to 2 bytes, aligned to 64 */
-    bool staged, stage_next;
-    float *y; /* [rows][y_stride], 32 columns a panel */
+    bool decoded;        /* w is what the leaf's decode wrote */
+    bool prefetch;       /* w comes from memory; else it is near, and decoded or F32 */
+    uint32_t rows;       /* 1..leaf's tile_rows */
+    uint32_t panels;     /* 1, or 2 for at most leaf's pair_rows rows */
+    uint32_t count;      /* channels: 1..128 */
+    const void *x;       /* [rows][128] as the leaf's pack_x wrote them */
+    const void *w;       /* [count][32] */
+    size_t panel_bytes;  /* from one panel to the next */
+    const char *ahead;   /* what the next tile will read, to be fetched into the cache */
+    size_t ahead_stride; /* of `ahead`, from one panel to the next */
+    size_t ahead_step;   /* with `decoded`: bytes of `ahead` to fetch with each channel */
+    void *scratch;       /* few rows: the leaf's room that lasts from tile to tile of a panel,
+                          * [2][128][32] of up to 2 bytes, aligned to 64 */
+    bool staged;         /* scratch holds what the leaf made of this tile's w */
+    bool stage_next;     /* scratch may take the next tile's w, which has as many channels */
+    float *y;            /* [rows][y_stride], 32 columns a panel */
     size_t y_stride;
     bool first; /* y starts from 0 */
     float s[TILE_PANELS_MAX][TILE_ROWS_MAX];

@@ -25,16 +25,15 @@ PACK_PANEL(pack_panel_32, uint32_t)
 void matmul_pack(enum weight_type type, const void *source, uint32_t rows, uint32_t cols,
                  uint32_t row_first, uint32_t row_count, void *data) {
     check(row_first % MATMUL_PANEL == 0 && row_first + row_count <= rows);
-    size_t element = weight_type_bytes(type);
     for (uint32_t r = 0; r < row_count; r += MATMUL_PANEL) {
         uint32_t in_panel = row_count - r < MATMUL_PANEL ? row_count - r : MATMUL_PANEL;
-        const char *from = (const char *)source + (size_t)r * cols * element;
-        char *panel = (char *)data + (size_t)(row_first + r) * cols * element;
-        switch (element) {
-        case 1:
+        const char *from = (const char *)source + weight_type_bytes(type, (size_t)r * cols);
+        char *panel = (char *)data + weight_type_bytes(type, (size_t)(row_first + r) * cols);
+        switch (type) {
+        case WEIGHT_FP8:
             pack_panel_8((const uint8_t *)from, cols, in_panel, (uint8_t *)panel);
             break;
-        case 2:
+        case WEIGHT_BF16:
             pack_panel_16((const uint16_t *)(const void *)from, cols, in_panel,
                           (uint16_t *)(void *)panel);
             break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Choice among the probes; see probe.h. Plain C where there is no AVX2.
+ * Chooses among the probes of the CPU's levels; plain C where there is no AVX2.
  */
 #include "compute/kernels/probe.h"
 

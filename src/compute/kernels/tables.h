@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The levels' tables and the pieces that one level borrows from another. Private to src/kernels and
- * its tests.
+ * The levels' tables and the pieces that one level borrows from another. Private to
+ * src/compute/kernels and its tests.
  */
 #ifndef COMPUTE_KERNELS_TABLES_H
 #define COMPUTE_KERNELS_TABLES_H

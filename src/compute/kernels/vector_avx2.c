@@ -253,9 +253,8 @@ ALWAYS_INLINE void transpose_8(__m256 *v) {
         v[i] = t[i];
 }
 
-/* x is float or, with `bf16`, uint16_t. */
-ALWAYS_INLINE void transpose_any(bool bf16, float *y, size_t y_stride, const void *x,
-                                 size_t x_stride, uint32_t rows, uint32_t cols) {
+static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
+                      uint32_t cols) {
     for (uint32_t r = 0; r < rows; r += 8) {
         __m256i row_mask = mask_from(r, rows);
         for (uint32_t c = 0; c < cols; c += 8) {
@@ -264,8 +263,7 @@ ALWAYS_INLINE void transpose_any(bool bf16, float *y, size_t y_stride, const voi
             for (uint32_t i = 0; i < 8; i++) {
                 uint32_t count = r + i < rows ? cols - c : 0;
                 size_t at = (r + i < rows ? r + i : r) * x_stride + c;
-                v[i] = bf16 ? load_bf16((const uint16_t *)x + at, count)
-                            : _mm256_maskload_ps((const float *)x + at, mask_from(0, count));
+                v[i] = _mm256_maskload_ps(x + at, mask_from(0, count));
             }
             transpose_8(v);
 #pragma GCC unroll 8
@@ -273,16 +271,6 @@ ALWAYS_INLINE void transpose_any(bool bf16, float *y, size_t y_stride, const voi
                 if (c + i < cols) _mm256_maskstore_ps(y + (c + i) * y_stride + r, row_mask, v[i]);
         }
     }
-}
-
-static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
-                      uint32_t cols) {
-    transpose_any(false, y, y_stride, x, x_stride, rows, cols);
-}
-
-static void transpose_bf16(float *y, size_t y_stride, const uint16_t *x, size_t x_stride,
-                           uint32_t rows, uint32_t cols) {
-    transpose_any(true, y, y_stride, x, x_stride, rows, cols);
 }
 
 const struct kernels kernels_table_avx2 = {
@@ -302,5 +290,4 @@ const struct kernels kernels_table_avx2 = {
     .float_from_bf16 = from_bf16,
     .quantize_e4m3 = quantize_e4m3,
     .transpose = transpose,
-    .transpose_bf16 = transpose_bf16,
 };

@@ -229,9 +229,8 @@ ALWAYS_INLINE void transpose_16(__m512 *v) {
         v[i] = t[i];
 }
 
-/* x is float or, with `bf16`, uint16_t. */
-ALWAYS_INLINE void transpose_any(bool bf16, float *y, size_t y_stride, const void *x,
-                                 size_t x_stride, uint32_t rows, uint32_t cols) {
+static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
+                      uint32_t cols) {
     for (uint32_t r = 0; r < rows; r += 16) {
         __mmask16 row_mask = mask_from(r, rows);
         for (uint32_t c = 0; c < cols; c += 16) {
@@ -241,8 +240,7 @@ ALWAYS_INLINE void transpose_any(bool bf16, float *y, size_t y_stride, const voi
             for (uint32_t i = 0; i < 16; i++) {
                 __mmask16 mask = r + i < rows ? col_mask : 0;
                 size_t at = (r + i < rows ? r + i : r) * x_stride + c;
-                v[i] = bf16 ? load_bf16(mask, (const uint16_t *)x + at)
-                            : _mm512_maskz_loadu_ps(mask, (const float *)x + at);
+                v[i] = _mm512_maskz_loadu_ps(mask, x + at);
             }
             transpose_16(v);
 #pragma GCC unroll 16
@@ -252,21 +250,11 @@ ALWAYS_INLINE void transpose_any(bool bf16, float *y, size_t y_stride, const voi
     }
 }
 
-static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
-                      uint32_t cols) {
-    transpose_any(false, y, y_stride, x, x_stride, rows, cols);
-}
-
-static void transpose_bf16(float *y, size_t y_stride, const uint16_t *x, size_t x_stride,
-                           uint32_t rows, uint32_t cols) {
-    transpose_any(true, y, y_stride, x, x_stride, rows, cols);
-}
-
 #define VECTOR_ENTRIES                                                                             \
     .gemm = gemm_avx512_run, .rmsnorm = rmsnorm, .silu_multiply = silu_multiply,                   \
     .add_scaled = add_scaled, .scale = scale, .maximum = maximum, .exp_sum = exp_sum,              \
     .round_bf16 = round_bf16, .bf16_from_float = to_bf16, .float_from_bf16 = from_bf16,            \
-    .quantize_e4m3 = quantize_e4m3, .transpose = transpose, .transpose_bf16 = transpose_bf16
+    .quantize_e4m3 = quantize_e4m3, .transpose = transpose
 
 const struct kernels kernels_table_avx512 = {
     .level = KERNEL_LEVEL_AVX512,

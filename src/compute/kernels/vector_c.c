@@ -129,13 +129,6 @@ static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride
             y[c * y_stride + r] = x[r * x_stride + c];
 }
 
-static void transpose_bf16(float *y, size_t y_stride, const uint16_t *x, size_t x_stride,
-                           uint32_t rows, uint32_t cols) {
-    for (uint32_t c = 0; c < cols; c++)
-        for (uint32_t r = 0; r < rows; r++)
-            y[c * y_stride + r] = float_from_bf16(x[r * x_stride + c]);
-}
-
 const struct kernels kernels_table_c = {
     .level = KERNEL_LEVEL_C,
     .name = "c",
@@ -153,5 +146,4 @@ const struct kernels kernels_table_c = {
     .float_from_bf16 = from_bf16,
     .quantize_e4m3 = quantize_e4m3,
     .transpose = transpose,
-    .transpose_bf16 = transpose_bf16,
 };

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Multi-head latent attention: projections, rotation, KV rows written, the two core forms, output
- * projection (forward pass: section MLA of docs/architecture.md).
+ * Multi-head latent attention on the CPU: what stands around the two core forms.
  *
- *   q = q_b(rmsnorm(q_a x)) or q_proj x; c | kr = kv_a x; KV row = rmsnorm(c) | rope(kr)
+ *   q      = q_b(rmsnorm(q_a x)), or q_proj x where there is no q_a; its last rope_dim channels of
+ *            each head are rotated
+ *   c | kr = kv_a x;  KV row = rmsnorm(c) | rope(kr)
+ *   y      = o_proj(core(q, KV rows)), where x is the layer's input after its norm
  *
- * All of a step's KV rows are written before any attention starts, so a prompt token finds those of
- * its own chunk in the pages like any others.
+ * A layer's KV rows of the batch are written before its core attention starts, so a prompt token
+ * finds those of its own chunk in the pages like any others.
  */
-#include "compute/model/compute_cpu.h"
+#include "compute/model/attention.h"
 
-#include <math.h>
-#include <string.h>
+#include "compute/model/attention_generated.h"
+#include "compute/model/attention_prompt.h"
+#include "compute/model/compute_cpu.h"
+#include "compute/model/rope.h"
 
 static enum input_kind down_kind(const struct pass *pass, const struct packed_matrix *weights) {
     return linear_input_kind(pass->model->activations, weights->type,
@@ -22,28 +26,11 @@ static const struct packed_matrix *query_down(const struct pass *pass) {
     return pass->model->shape->q_rank ? &attention->q_a : &attention->q;
 }
 
-/* q_proj stands where q_b would: in DeepSeek's code it is a ColumnParallelLinear, without ue8m0. */
+/* q_proj takes no ue8m0 scales: like q_b, it is a ColumnParallelLinear in DeepSeek's code. */
 static enum input_kind query_down_kind(const struct pass *pass) {
     const struct packed_matrix *weights = query_down(pass);
     if (pass->model->shape->q_rank) return down_kind(pass, weights);
-    return linear_input_kind(pass->model->activations, weights->type, false);
-}
-
-static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct pass *pass = context;
-    struct scratch *s = pass->scratch;
-    const struct kernels *kernels = pass->model->kernels;
-    uint32_t hidden = pass->model->shape->hidden;
-    enum input_kind q_kind = query_down_kind(pass);
-    enum input_kind kv_kind = down_kind(pass, &pass->layer->attention.kv_a);
-    for (uint32_t token = first; token < first + count; token++) {
-        float *normed = s->normed + (size_t)token * hidden;
-        kernels->rmsnorm(normed, s->x + (size_t)token * hidden, pass->layer->attention.norm, hidden,
-                         pass->model->shape->rms_epsilon);
-        linear_prepare(kernels, q_kind, normed, hidden, &s->input, token);
-        if (kv_kind != q_kind)
-            linear_prepare(kernels, kv_kind, normed, hidden, &s->input_shared, token);
-    }
+    return compute_kind(pass->model, weights);
 }
 
 static void project_down(const struct pass *pass) {
@@ -64,7 +51,7 @@ static void project_down(const struct pass *pass) {
     linear_run(model->kernels, model->team, jobs, 2);
 }
 
-/* Latent normalized, key rotated, row written. */
+/* Normalizes a token's latent, rotates its key, and writes them as its KV row. */
 static void write_row(const struct pass *pass, uint32_t token) {
     struct model *model = pass->model;
     const struct scratch *s = pass->scratch;
@@ -76,12 +63,13 @@ static void write_row(const struct pass *pass, uint32_t token) {
     float *kv = s->kv_a + (size_t)token * s->kv_a_stride;
     model->kernels->rmsnorm(kv, kv, pass->layer->attention.kv_a_norm, shape->kv_rank,
                             shape->rms_epsilon);
-    rope_rotate(shape, pass->batch->angles + (size_t)token * shape->rope_dim, kv + shape->kv_rank);
+    rope_rotate(shape, pass->scratch->angles + (size_t)token * shape->rope_dim,
+                kv + shape->kv_rank);
     kv_pages_write(&model->kv, model->kernels, slice, index % KV_BLOCK_TOKENS, 0, kv,
                    shape_kv_width(shape));
 }
 
-/* KV rows written; the query's latent normalized for q_b. */
+/* Writes KV rows, and normalizes the queries' latents for q_b. */
 static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct model *model = pass->model;
@@ -94,8 +82,8 @@ static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t 
         if (!shape->q_rank) continue;
         float *q_a = s->q_a + (size_t)token * s->q_a_stride;
         kernels->rmsnorm(q_a, q_a, attention->q_a_norm, shape->q_rank, shape->rms_epsilon);
-        linear_prepare(kernels, linear_input_kind(model->activations, attention->q_b.type, false),
-                       q_a, shape->q_rank, &s->input, token);
+        linear_prepare(kernels, compute_kind(model, &attention->q_b), q_a, shape->q_rank, &s->input,
+                       token);
     }
 }
 
@@ -106,7 +94,7 @@ static void finish_queries(void *context, uint32_t first, uint32_t count, uint32
     uint32_t query_dim = shape_query_dim(shape);
     for (uint32_t token = first; token < first + count; token++) {
         float *q = pass->scratch->q + (size_t)token * pass->scratch->q_stride;
-        const float *angles = pass->batch->angles + (size_t)token * shape->rope_dim;
+        const float *angles = pass->scratch->angles + (size_t)token * shape->rope_dim;
         for (uint32_t head = 0; head < shape->heads; head++)
             rope_rotate(shape, angles, q + head * query_dim + shape->nope_dim);
         if (model->rounds_bf16) model->kernels->round_bf16(q, q, shape->heads * query_dim);
@@ -117,25 +105,10 @@ static void prepare_output(void *context, uint32_t first, uint32_t count, uint32
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
     uint32_t width = pass->model->shape->heads * pass->model->shape->value_dim;
-    enum input_kind kind =
-        linear_input_kind(pass->model->activations, pass->layer->attention.o.type, false);
+    enum input_kind kind = compute_kind(pass->model, &pass->layer->attention.o);
     for (uint32_t token = first; token < first + count; token++)
         linear_prepare(pass->model->kernels, kind, s->attended + (size_t)token * width, width,
                        &s->input, token);
-}
-
-static void normalize_keys_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct pass *pass = context;
-    struct scratch *s = pass->scratch;
-    uint32_t hidden = pass->model->shape->hidden;
-    for (uint32_t token = first; token < first + count; token++) {
-        float *normed = s->normed + (size_t)token * hidden;
-        pass->model->kernels->rmsnorm(normed, s->x + (size_t)token * hidden,
-                                      pass->layer->attention.norm, hidden,
-                                      pass->model->shape->rms_epsilon);
-        linear_prepare(pass->model->kernels, down_kind(pass, &pass->layer->attention.kv_a), normed,
-                       hidden, &s->input, token);
-    }
 }
 
 static void write_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -148,10 +121,8 @@ void attention_write_rows(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct packed_matrix *kv_a = &pass->layer->attention.kv_a;
     uint32_t tokens = pass->batch->token_count;
-    compute_tokens(model, normalize_keys_input, (void *)(uintptr_t)pass, tokens);
-    struct linear_input input = linear_prepared(down_kind(pass, kv_a), &s->input, 0);
-    struct matmul job = linear_job(kv_a, &input, s->kv_a, s->kv_a_stride, tokens);
-    linear_run(model->kernels, model->team, &job, 1);
+    compute_normalize(pass, pass->layer->attention.norm, down_kind(pass, kv_a), NULL);
+    compute_linear(model, kv_a, &s->input, s->kv_a, s->kv_a_stride, tokens);
     compute_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
 }
 
@@ -160,21 +131,19 @@ void attention_begin(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct attention_weights *attention = &pass->layer->attention;
     uint32_t tokens = pass->batch->token_count;
-    compute_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);
-    forward_part(pass, PART_ATTENTION_NORM);
+    enum input_kind q_kind = query_down_kind(pass), kv_kind = down_kind(pass, &attention->kv_a);
+    compute_normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind);
+    pass_part(pass, PART_ATTENTION_NORM);
     project_down(pass);
-    forward_part(pass, PART_DOWN);
+    pass_part(pass, PART_DOWN);
     compute_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
-    forward_part(pass, PART_LATENT);
+    pass_part(pass, PART_LATENT);
     if (model->shape->q_rank) {
-        struct linear_input input = linear_prepared(
-            linear_input_kind(model->activations, attention->q_b.type, false), &s->input, 0);
-        struct matmul job = linear_job(&attention->q_b, &input, s->q, s->q_stride, tokens);
-        linear_run(model->kernels, model->team, &job, 1);
-        forward_part(pass, PART_QUERY);
+        compute_linear(model, &attention->q_b, &s->input, s->q, s->q_stride, tokens);
+        pass_part(pass, PART_QUERY);
     }
     compute_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
-    forward_part(pass, PART_ROPE);
+    pass_part(pass, PART_ROPE);
 }
 
 void attention_finish(const struct pass *pass) {
@@ -182,46 +151,10 @@ void attention_finish(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct attention_weights *attention = &pass->layer->attention;
     uint32_t tokens = pass->batch->token_count;
-    attention_run_prompt(pass);
-    attention_run_generated(pass);
+    attention_prompt_run(pass);
+    attention_generated_run(pass);
     compute_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
-    forward_part(pass, PART_OUTPUT_INPUT);
-    struct linear_input input = linear_prepared(
-        linear_input_kind(model->activations, attention->o.type, false), &s->input, 0);
-    struct matmul job = linear_job(&attention->o, &input, s->y, s->hidden_stride, tokens);
-    linear_run(model->kernels, model->team, &job, 1);
-    forward_part(pass, PART_OUTPUT);
-}
-
-void attention_softmax(const struct kernels *kernels, float *scores, uint32_t count, float scale,
-                       float *max, float *sum, float *factor_out) {
-    float block_max = kernels->maximum(scores, count);
-    float new_max = block_max > *max ? block_max : *max;
-    float factor = *max == -INFINITY ? 0 : kernels_exp((*max - new_max) * scale);
-    *sum = *sum * factor + kernels->exp_sum(scores, scores, scale, new_max * scale, count);
-    *max = new_max;
-    *factor_out = factor;
-}
-
-void attention_load_rows(const struct model *model, const void *slice, uint32_t first,
-                         uint32_t count, float *rows) {
-    uint32_t width = model->kv.width;
-    const char *from = (const char *)slice + first * model->kv.row_bytes;
-    if (model->kv.element == KV_ELEMENT_F32)
-        memcpy(rows, from, count * model->kv.row_bytes);
-    else
-        model->kernels->float_from_bf16(rows, (const uint16_t *)(const void *)from, count * width);
-}
-
-struct kv_span attention_span(const struct pass *pass, const struct run *run, uint32_t block,
-                              uint32_t end) {
-    uint32_t start = block * KV_BLOCK_TOKENS;
-    uint32_t first = run->kv_shift > start ? run->kv_shift - start : 0;
-    uint32_t last = end - start < KV_BLOCK_TOKENS ? end - start : KV_BLOCK_TOKENS;
-    return (struct kv_span){
-        .slice = kv_pages_slice(&pass->model->kv, run->pages[block].index, pass->slice),
-        .start = start + first,
-        .first = first,
-        .count = last > first ? last - first : 0,
-    };
+    pass_part(pass, PART_OUTPUT_INPUT);
+    compute_linear(model, &attention->o, &s->input, s->y, s->hidden_stride, tokens);
+    pass_part(pass, PART_OUTPUT);
 }

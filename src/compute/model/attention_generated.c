@@ -8,6 +8,9 @@
  * An item is one run and some of its heads; how many depends on the threads, which changes no
  * result: heads do not meet. Only rows up to the token's own position are ever read.
  */
+#include "compute/model/attention_generated.h"
+
+#include "compute/model/attention_core.h"
 #include "compute/model/compute_cpu.h"
 
 #include <math.h>
@@ -94,9 +97,9 @@ static void attend_token(const struct tile *tile, uint32_t token, uint32_t first
     for (uint32_t i = 0; i < heads; i++) {
         size_t state = (size_t)token * shape->heads + first_head + i;
         float factor;
-        attention_softmax(model->kernels, room->scores + i * KV_BLOCK_TOKENS, seen,
-                          shape->attention_scale, &s->softmax_max[state], &s->softmax_sum[state],
-                          &factor);
+        attention_core_softmax(model->kernels, room->scores + i * KV_BLOCK_TOKENS, seen,
+                               shape->attention_scale, &s->softmax_max[state],
+                               &s->softmax_sum[state], &factor);
         if (factor != 1) model->kernels->scale(u + i * s->absorb_u_stride, factor, shape->kv_rank);
     }
     struct gemm gather = {
@@ -151,9 +154,9 @@ static void attend_run(const struct tile *tile, const struct run *run, uint32_t 
     for (uint32_t token = first; token < last; token++)
         begin_heads(tile, token, first_head, heads);
     for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
-        struct kv_span span = attention_span(pass, run, block, end);
+        struct kv_span span = attention_core_span(pass, run, block, end);
         if (!span.count) continue;
-        attention_load_rows(model, span.slice, span.first, span.count, room->rows);
+        attention_core_load(model, &span, room->rows);
         for (uint32_t token = first; token < last; token++) {
             uint32_t index = pass->batch->positions[token] + run->kv_shift;
             if (index < span.start) continue;
@@ -194,7 +197,7 @@ static void take_out(const struct tile *tile) {
                                    (size_t)heads * s->value_stride, tile->count);
     }
     linear_run(model->kernels, model->team, s->jobs, heads);
-    for (uint32_t i = 0; i < tile->count; i++) /* without the panels' padding */
+    for (uint32_t i = 0; i < tile->count; i++) /* copied without the panels' padding */
         for (uint32_t head = 0; head < heads; head++)
             memcpy(s->attended + ((size_t)(tile->first + i) * heads + head) * value_dim,
                    s->absorb_o + ((size_t)i * heads + head) * s->value_stride,
@@ -210,15 +213,15 @@ static void run_tile(struct tile *tile) {
     tile->item_heads = (uint32_t)divide_up(heads, divide_up(threads, tile->run_count));
     take_in(tile);
     compute_tokens(model, finish_taking_in, tile, tile->count);
-    forward_part(tile->pass, PART_ABSORB_QUERY);
+    pass_part(tile->pass, PART_ABSORB_QUERY);
     team_run(model->team, attend_items, tile,
              tile->run_count * (uint32_t)divide_up(heads, tile->item_heads), 1);
-    forward_part(tile->pass, PART_CORE);
+    pass_part(tile->pass, PART_CORE);
     take_out(tile);
-    forward_part(tile->pass, PART_ABSORB_VALUE);
+    pass_part(tile->pass, PART_ABSORB_VALUE);
 }
 
-void attention_run_generated(const struct pass *pass) {
+void attention_generated_run(const struct pass *pass) {
     const struct batch *batch = pass->batch;
     uint32_t tile_tokens = pass->scratch->absorb_tile;
     for (uint32_t first = batch->prompt_tokens; first < batch->token_count; first += tile_tokens) {

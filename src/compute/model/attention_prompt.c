@@ -9,6 +9,9 @@
  * query's result depends on its own row and the KV rows before it, never on the chunk: each block
  * starts at a multiple of 64 positions, and chunks end on such a multiple or at the prompt's end.
  */
+#include "compute/model/attention_prompt.h"
+
+#include "compute/model/attention_core.h"
 #include "compute/model/compute_cpu.h"
 
 #include <math.h>
@@ -46,7 +49,7 @@ static void expand(const struct pass *pass, const struct group *group, const str
     const struct kernels *kernels = model->kernels;
     uint32_t width = model->kv.width, stride = pass->scratch->expanded_stride;
     enum input_kind kind = expand_kind(model, &group->kv_b);
-    attention_load_rows(model, span->slice, span->first, span->count, room->rows);
+    attention_core_load(model, span, room->rows);
     struct linear_input input = linear_plain(room->rows, width, model->rounds_bf16);
     if (kind == INPUT_FP8) {
         for (uint32_t t = 0; t < span->count; t++)
@@ -86,12 +89,12 @@ static void attend_tile(const struct pass *pass, const struct run *run, const st
     model->kernels->gemm(&score);
     for (uint32_t i = 0; i < count; i++) {
         float *scores = room->scores + i * KV_BLOCK_TOKENS, factor;
-        uint32_t query = run->first_position + first + i + run->kv_shift; /* its own KV index */
+        uint32_t query = run->first_position + first + i + run->kv_shift; /* where its KV row is */
         uint32_t seen = query - span->start + 1;
         if (seen > span->count) seen = span->count;
         size_t state = (size_t)(token + i) * shape->heads + head;
-        attention_softmax(model->kernels, scores, seen, shape->attention_scale,
-                          &s->softmax_max[state], &s->softmax_sum[state], &factor);
+        attention_core_softmax(model->kernels, scores, seen, shape->attention_scale,
+                               &s->softmax_max[state], &s->softmax_sum[state], &factor);
         if (factor != 1)
             model->kernels->scale(out + i * (size_t)out_stride, factor, shape->value_dim);
         memset(scores + seen, 0, (span->count - seen) * sizeof *scores);
@@ -118,7 +121,7 @@ static void attend_block(const struct pass *pass, const struct run *run, const s
     uint32_t head_rows = shape->nope_dim + shape->value_dim;
     uint32_t stride = pass->scratch->expanded_stride;
     uint32_t first_index = run->first_position + run->kv_shift;
-    /* the first query that sees any of the block */
+    /* The first query that sees any of the block: */
     uint32_t from = span->start > first_index ? span->start - first_index : 0;
     model->kernels->transpose(room->keys + shape->nope_dim * KV_BLOCK_TOKENS, KV_BLOCK_TOKENS,
                               room->rows + shape->kv_rank, model->kv.width, span->count,
@@ -174,7 +177,7 @@ static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t
         uint32_t end = run->first_position + run->token_count + run->kv_shift;
         begin_heads(pass, run, &group);
         for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
-            struct kv_span span = attention_span(pass, run, block, end);
+            struct kv_span span = attention_core_span(pass, run, block, end);
             if (!span.count) continue;
             expand(pass, &group, &span, room);
             attend_block(pass, run, &group, &span, room);
@@ -183,9 +186,9 @@ static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t
     }
 }
 
-void attention_run_prompt(const struct pass *pass) {
+void attention_prompt_run(const struct pass *pass) {
     uint32_t items = pass->batch->prompt_runs * group_count(pass);
     if (!items) return;
     team_run(pass->model->team, attend_items, (void *)(uintptr_t)pass, items, 1);
-    forward_part(pass, PART_CORE_PROMPT);
+    pass_part(pass, PART_CORE_PROMPT);
 }

@@ -1,10 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * On the CPU: what stands before, between and behind the layers. A loop over tokens is shared over
- * the team; its items are independent.
+ * On the CPU: what stands before, between and behind the layers.
  */
-#include "compute/model/compute_cpu.h"
+#include "compute/model/compute.h"
 
+#include "compute/model/compute_cpu.h"
+#include "compute/model/rope.h"
+
+#include <stdlib.h>
 #include <string.h>
+
+/* model.scratch[0] is the step's, scratch[1 + lane] a lane's view of it. */
+enum status compute_open(struct model *model, struct error *error) {
+    model->scratch = calloc(1 + OVERLAP_LANES, sizeof *model->scratch);
+    if (!model->scratch) return error_set(error, STATUS_NO_MEMORY, "no memory for the scratch");
+    return scratch_open(model->scratch, model, error);
+}
+
+void compute_close(struct model *model) {
+    if (model->scratch) scratch_close(model->scratch);
+    free(model->scratch);
+}
+
+struct scratch *compute_lane(struct model *model, uint32_t lane, uint32_t first_token) {
+    model->scratch[1 + lane] = scratch_from(model->scratch, model, first_token);
+    return &model->scratch[1 + lane];
+}
 
 /* Below this many tokens a stage over tokens is not worth waking the team for. */
 #define TOKENS_WORTH_SHARING 4
@@ -16,6 +36,41 @@ void compute_tokens(const struct model *model, team_work *work, void *context, u
     }
     uint32_t grain = count / (team_threads(model->team) * 4);
     team_run(model->team, work, context, count, grain ? grain : 1);
+}
+
+struct normalization {
+    const struct pass *pass;
+    const float *norm;
+    enum input_kind input;
+    const enum input_kind *shared;
+};
+
+static void normalize_tokens(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct normalization *of = context;
+    const struct model *model = of->pass->model;
+    const struct scratch *s = of->pass->scratch;
+    uint32_t hidden = model->shape->hidden;
+    for (uint32_t token = first; token < first + count; token++) {
+        float *normed = s->normed + (size_t)token * hidden;
+        model->kernels->rmsnorm(normed, s->x + (size_t)token * hidden, of->norm, hidden,
+                                model->shape->rms_epsilon);
+        linear_prepare(model->kernels, of->input, normed, hidden, &s->input, token);
+        if (of->shared)
+            linear_prepare(model->kernels, *of->shared, normed, hidden, &s->input_shared, token);
+    }
+}
+
+void compute_normalize(const struct pass *pass, const float *norm, enum input_kind input,
+                       const enum input_kind *shared) {
+    struct normalization of = {pass, norm, input, shared};
+    compute_tokens(pass->model, normalize_tokens, &of, pass->batch->token_count);
+}
+
+void compute_linear(const struct model *model, const struct packed_matrix *weights,
+                    const struct input_buffer *buffer, float *y, size_t y_stride, uint32_t rows) {
+    struct linear_input input = linear_prepared(compute_kind(model, weights), buffer, 0);
+    struct matmul job = linear_job(weights, &input, y, y_stride, rows);
+    linear_run(model->kernels, model->team, &job, 1);
 }
 
 static void add_result(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -35,13 +90,14 @@ static void embed(void *context, uint32_t first, uint32_t count, uint32_t member
     struct model *model = context;
     uint32_t hidden = model->shape->hidden;
     for (uint32_t token = first; token < first + count; token++)
-        tensor_to_float(model->weights.embedding,
-                        (uint64_t)model->scratch.batch.token_ids[token] * hidden, hidden,
-                        model->scratch.x + (size_t)token * hidden);
+        tensor_to_float(model->weights.embedding, (uint64_t)model->batch.token_ids[token] * hidden,
+                        hidden, model->scratch->x + (size_t)token * hidden);
 }
 
-void compute_embed(struct model *model) {
-    compute_tokens(model, embed, model, model->scratch.batch.token_count);
+void compute_begin(struct model *model) {
+    const struct batch *batch = &model->batch;
+    rope_prepare(model->shape, batch->positions, batch->token_count, model->scratch->angles);
+    compute_tokens(model, embed, model, batch->token_count);
 }
 
 static uint32_t largest(const float *logits, uint32_t count) {
@@ -51,26 +107,25 @@ static uint32_t largest(const float *logits, uint32_t count) {
     return best;
 }
 
-/* scratch.logits = those of `rows` rows, at most LOGITS_TILE. */
+/* Leaves the logits of `rows` rows, at most LOGITS_TILE, in scratch.logits. */
 static void run_tile(struct model *model, const float *hidden, uint32_t rows) {
-    struct scratch *s = &model->scratch;
+    struct scratch *s = model->scratch;
     uint32_t width = model->shape->hidden;
     const struct packed_matrix *head = &model->weights.head;
-    enum input_kind kind = linear_input_kind(model->activations, head->type, false);
+    enum input_kind kind = compute_kind(model, head);
     for (uint32_t i = 0; i < rows; i++)
         linear_prepare(model->kernels, kind, hidden + (size_t)i * width, width, &s->input, i);
-    struct linear_input input = linear_prepared(kind, &s->input, 0);
-    struct matmul job = linear_job(head, &input, s->logits, s->vocab_stride, rows);
-    linear_run(model->kernels, model->team, &job, 1);
+    compute_linear(model, head, &s->input, s->logits, s->vocab_stride, rows);
 }
 
 static uint32_t tile_rows(uint32_t left) {
     return left < LOGITS_TILE ? left : LOGITS_TILE;
 }
 
-void compute_logits(struct model *model, const float *hidden, uint32_t count, float *logits,
-                    uint32_t *argmax_out) {
-    const struct scratch *s = &model->scratch;
+/* Logits, or the likeliest tokens, of rows [count][hidden] after a final norm. */
+static void run_head(struct model *model, const float *hidden, uint32_t count, float *logits,
+                     uint32_t *argmax_out) {
+    const struct scratch *s = model->scratch;
     uint32_t width = model->shape->hidden, vocab = model->shape->vocab;
     for (uint32_t first = 0; first < count; first += LOGITS_TILE) {
         uint32_t rows = tile_rows(count - first);
@@ -83,20 +138,31 @@ void compute_logits(struct model *model, const float *hidden, uint32_t count, fl
     }
 }
 
-/* The final norm of `count` tokens from one of the step's on. */
+void compute_logits(struct model *model, uint32_t count, float *logits) {
+    run_head(model, model->scratch->normed, count, logits, NULL);
+}
+
+uint32_t compute_greedy(struct model *model, uint32_t token) {
+    uint32_t likeliest;
+    run_head(model, model->scratch->hidden + (size_t)token * model->shape->hidden, 1, NULL,
+             &likeliest);
+    return likeliest;
+}
+
+/* The final norm of the step's tokens [first, first + count). */
 static void normalize(const struct model *model, uint32_t first, uint32_t count, float *to) {
     uint32_t hidden = model->shape->hidden;
     for (uint32_t i = 0; i < count; i++)
         model->kernels->rmsnorm(to + (size_t)i * hidden,
-                                model->scratch.x + (size_t)(first + i) * hidden,
+                                model->scratch->x + (size_t)(first + i) * hidden,
                                 model->weights.final_norm, hidden, model->shape->rms_epsilon);
 }
 
 void compute_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row) {
-    normalize(model, first, count, model->scratch.normed + (size_t)row * model->shape->hidden);
+    normalize(model, first, count, model->scratch->normed + (size_t)row * model->shape->hidden);
 }
 
-struct show { /* of a tile */
+struct show { /* a tile of logits, to be shown */
     const struct scratch *scratch;
     compute_logits_viewer *view;
     void *context;
@@ -112,78 +178,84 @@ static void show_tile(void *context, uint32_t first, uint32_t count, uint32_t me
 
 void compute_show_logits(struct model *model, uint32_t first, uint32_t count,
                          compute_logits_viewer *view, void *context) {
-    struct show show = {&model->scratch, view, context, 0};
+    struct show show = {model->scratch, view, context, 0};
     for (; show.first < count; show.first += LOGITS_TILE) {
         uint32_t rows = tile_rows(count - show.first);
         compute_outputs(model, first + show.first, rows, 0);
-        run_tile(model, model->scratch.normed, rows);
+        run_tile(model, model->scratch->normed, rows);
         team_run(model->team, show_tile, &show, rows, 1);
     }
 }
 
 static void keep_output(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct model *model = context;
-    normalize(model, first, count, model->scratch.hidden + (size_t)first * model->shape->hidden);
+    normalize(model, first, count, model->scratch->hidden + (size_t)first * model->shape->hidden);
 }
 
 void compute_keep_outputs(struct model *model) {
-    compute_tokens(model, keep_output, model, model->scratch.batch.token_count);
+    compute_tokens(model, keep_output, model, model->batch.token_count);
 }
 
-/* ---- MTP ------------------------------------------------------------------------------------- */
+/* ---- MTP ---- */
 
-/* Position `index` of the KV rows and the batch, which stand one behind the other. */
-struct place {
-    const struct batch *batch;
-    uint32_t at;
-};
-
-static struct place place_of(const struct scratch *s, uint32_t index) {
-    uint32_t rows = s->mtp_rows.token_count;
-    return index < rows ? (struct place){&s->mtp_rows, index}
-                        : (struct place){&s->mtp_batch, index - rows};
+static float *kept(const struct model *model, uint32_t slot, uint32_t index) {
+    size_t row = (size_t)slot * (1 + LIMIT_DRAFTS) + index;
+    return model->scratch->kept + row * model->shape->hidden;
 }
 
+void compute_keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32_t count) {
+    size_t hidden = model->shape->hidden;
+    memcpy(kept(model, slot, 0), model->scratch->hidden + first * hidden,
+           count * hidden * sizeof(float));
+}
+
+static const float *output(const struct model *model, struct output_ref ref) {
+    if (ref.slot != OUTPUT_OF_STEP) return kept(model, ref.slot, ref.index);
+    return model->scratch->hidden + (size_t)ref.index * model->shape->hidden;
+}
+
+/* Item i is position i of model.mtp_rows and model.mtp_batch, one behind the other. */
 static void prepare_pair(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct model *model = context;
-    struct scratch *s = &model->scratch;
+    struct scratch *s = model->scratch;
     const struct mtp_weights *mtp = model->weights.mtp;
     uint32_t hidden = model->shape->hidden;
-    enum input_kind kind = linear_input_kind(model->activations, mtp->projection.type, false);
+    enum input_kind kind = compute_kind(model, &mtp->projection);
     for (uint32_t i = first; i < first + count; i++) {
-        struct place place = place_of(s, i);
+        bool whole = i >= model->mtp_rows.token_count;
+        const struct batch *batch = whole ? &model->mtp_batch : &model->mtp_rows;
+        uint32_t at = whole ? i - model->mtp_rows.token_count : i;
         float *pair = s->mtp_pair + (size_t)i * 2 * hidden;
-        tensor_to_float(model->weights.embedding,
-                        (uint64_t)place.batch->token_ids[place.at] * hidden, hidden, pair);
+        tensor_to_float(model->weights.embedding, (uint64_t)batch->token_ids[at] * hidden, hidden,
+                        pair);
         model->kernels->rmsnorm(pair, pair, mtp->embedding_norm, hidden, model->shape->rms_epsilon);
-        model->kernels->rmsnorm(pair + hidden, place.batch->hidden[place.at], mtp->hidden_norm,
+        model->kernels->rmsnorm(pair + hidden, output(model, batch->outputs[at]), mtp->hidden_norm,
                                 hidden, model->shape->rms_epsilon);
         linear_prepare(model->kernels, kind, pair, 2 * hidden, &s->input, i);
     }
 }
 
 void compute_mtp_project(struct model *model) {
-    struct scratch *s = &model->scratch;
-    uint32_t tokens = s->mtp_rows.token_count + s->mtp_batch.token_count;
+    struct scratch *s = model->scratch;
+    uint32_t tokens = model->mtp_rows.token_count + model->mtp_batch.token_count;
     const struct packed_matrix *projection = &model->weights.mtp->projection;
     compute_tokens(model, prepare_pair, model, tokens);
-    struct linear_input input = linear_prepared(
-        linear_input_kind(model->activations, projection->type, false), &s->input, 0);
-    struct matmul job = linear_job(projection, &input, s->mtp_u, s->hidden_stride, tokens);
-    linear_run(model->kernels, model->team, &job, 1);
+    compute_linear(model, projection, &s->input, s->mtp_u, s->hidden_stride, tokens);
 }
 
-void compute_mtp_begin(struct model *model, uint32_t first, uint32_t count) {
-    struct scratch *s = &model->scratch;
-    uint32_t hidden = model->shape->hidden;
-    for (uint32_t i = 0; i < count; i++)
+void compute_mtp_begin(const struct pass *pass, uint32_t first) {
+    const struct batch *batch = pass->batch;
+    const struct scratch *s = pass->scratch;
+    uint32_t hidden = pass->model->shape->hidden;
+    rope_prepare(pass->model->shape, batch->positions, batch->token_count, s->angles);
+    for (uint32_t i = 0; i < batch->token_count; i++)
         memcpy(s->x + (size_t)i * hidden, s->mtp_u + (size_t)(first + i) * s->hidden_stride,
                hidden * sizeof(float));
 }
 
 static void normalize_mtp(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct model *model = context;
-    struct scratch *s = &model->scratch;
+    struct scratch *s = model->scratch;
     uint32_t hidden = model->shape->hidden;
     for (uint32_t i = first; i < first + count; i++)
         model->kernels->rmsnorm(s->normed + (size_t)i * hidden, s->x + (size_t)i * hidden,
@@ -194,22 +266,7 @@ void compute_mtp_finish(const struct pass *pass, uint32_t *argmax_out) {
     struct model *model = pass->model;
     uint32_t tokens = pass->batch->token_count;
     compute_tokens(model, normalize_mtp, model, tokens);
-    compute_logits(model, pass->scratch->normed, tokens, NULL, argmax_out);
-}
-
-static float *kept(const struct model *model, uint32_t slot, uint32_t index) {
-    size_t row = (size_t)slot * (1 + LIMIT_DRAFTS) + index;
-    return model->draft.hidden + row * model->shape->hidden;
-}
-
-const float *compute_kept(const struct model *model, uint32_t slot, uint32_t index) {
-    return kept(model, slot, index);
-}
-
-void compute_keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32_t count) {
-    size_t hidden = model->shape->hidden;
-    memcpy(kept(model, slot, 0), model->scratch.hidden + first * hidden,
-           count * hidden * sizeof(float));
+    run_head(model, pass->scratch->normed, tokens, NULL, argmax_out);
 }
 
 void compute_clear_row(const struct model *model, struct page_id page, uint32_t slice,

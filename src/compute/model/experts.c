@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A MoE layer: router, dispatch, shared expert, routed experts, combine.
+ * A MoE layer on the CPU: router, dispatch, shared expert, routed experts, combine.
  *
- *   y = sum over chosen e, ascending, of w_e * round(expert_e(x))  (F32, by fma from 0), then +
- * shared(x)
+ *   y = sum over the chosen experts e, ascending, of w_e * round(expert_e(x)), F32, by fma from 0
+ *   y = y + shared(x), where the shape has shared experts
  *
  * Each routed result is rounded to the exchange type (BF16; F32 in the f32 modes) before it is
  * summed, as if it had come over a wire, so that one rank and many give the same bits. The router
@@ -12,11 +12,14 @@
  * within a wave the team's loop runs over all experts' panels, so a few tokens still fill all
  * threads, while a long prompt needs no room for all its pairs at once.
  *
- * Among ranks, prepared inputs go out and rounded results come back as bytes (wire.h), and a
- * token's results are summed when all are there; alone, nothing is copied, and they are summed wave
- * by wave. What runs between the stages is the schedule's business (contract/overlap.h).
+ * Among ranks, prepared inputs go out and rounded results come back as bytes (exchange_rows.h), and
+ * a token's results are summed when all are there. Alone, nothing is copied, and they are summed
+ * wave by wave. What runs between the stages is the schedule's business (contract/overlap.h).
  */
+#include "compute/model/experts.h"
+
 #include "compute/model/compute_cpu.h"
+#include "compute/model/router.h"
 
 #include <string.h>
 
@@ -24,7 +27,7 @@ struct wave {
     const struct pass *pass;
     const struct exchange_received *received;
     const struct exchange_returned *returned;
-    struct exchange_group groups[LIMIT_EXPERTS]; /* whole ones, or parts of large ones */
+    struct exchange_group groups[LIMIT_EXPERTS]; /* those received, or parts of large ones */
     uint32_t group_count;
     uint32_t first_row, row_count;
 };
@@ -45,29 +48,6 @@ static enum input_kind middle_kind(const struct pass *pass) {
                              model->shape->activation_scale_ue8m0);
 }
 
-static enum input_kind shared_kind(const struct pass *pass) {
-    return linear_input_kind(pass->model->activations, pass->layer->shared.gate.type, false);
-}
-
-static enum input_kind shared_down_kind(const struct pass *pass) {
-    return linear_input_kind(pass->model->activations, pass->layer->shared.down.type, false);
-}
-
-static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct pass *pass = context;
-    struct scratch *s = pass->scratch;
-    const struct kernels *kernels = pass->model->kernels;
-    uint32_t hidden = pass->model->shape->hidden;
-    for (uint32_t token = first; token < first + count; token++) {
-        float *normed = s->normed + (size_t)token * hidden;
-        kernels->rmsnorm(normed, s->x + (size_t)token * hidden, pass->layer->mlp_norm, hidden,
-                         pass->model->shape->rms_epsilon);
-        linear_prepare(kernels, routed_kind(pass), normed, hidden, &s->input, token);
-        if (has_shared(pass))
-            linear_prepare(kernels, shared_kind(pass), normed, hidden, &s->input_shared, token);
-    }
-}
-
 static void route(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
@@ -78,7 +58,7 @@ static void route(void *context, uint32_t first, uint32_t count, uint32_t member
                       s->expert_weights + (size_t)token * per_token);
 }
 
-/* The shared expert's gate and up; returns how many jobs. */
+/* The jobs of the shared expert's gate and up; returns how many there are. */
 static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *input,
                             struct matmul *jobs) {
     const struct scratch *s = pass->scratch;
@@ -89,21 +69,22 @@ static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *
     return 2;
 }
 
-/* Router logits, then the choice. Where there is no dispatch to hide, the shared expert's gate and
- * up share the loop. */
+/* Computes the router's logits, then the choice. Where there is no dispatch to hide, the shared
+ * expert's gate and up share the loop. */
 static void run_router(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count, job_count = 1;
     struct linear_input plain = linear_plain(s->normed, model->shape->hidden, false);
-    struct linear_input shared = linear_prepared(shared_kind(pass), &s->input_shared, 0);
+    struct linear_input shared =
+        linear_prepared(compute_kind(model, &pass->layer->shared.gate), &s->input_shared, 0);
     struct matmul jobs[3] = {
         linear_job(&pass->layer->router, &plain, s->router_logits, s->experts_stride, tokens)};
     if (!exchange_carries(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
     linear_run(model->kernels, model->team, jobs, job_count);
-    forward_part(pass, PART_GATE);
+    pass_part(pass, PART_GATE);
     compute_tokens(model, route, (void *)(uintptr_t)pass, tokens);
-    forward_part(pass, PART_TOP_K);
+    pass_part(pass, PART_TOP_K);
 }
 
 static void pack_activations(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -111,12 +92,12 @@ static void pack_activations(void *context, uint32_t first, uint32_t count, uint
     const struct model *model = pass->model;
     const struct scratch *s = pass->scratch;
     uint32_t hidden = model->shape->hidden;
-    size_t row_bytes = wire_bytes(model->dispatch_form, hidden);
+    size_t row_bytes = exchange_rows_bytes(model->dispatch_form, hidden);
     size_t scales = divide_up(s->input.columns, QUANT_GROUP);
     for (uint32_t token = first; token < first + count; token++)
-        wire_pack(model->kernels, model->dispatch_form,
-                  s->input.x + (size_t)token * s->input.columns, s->input.scales + token * scales,
-                  hidden, s->outgoing + token * row_bytes);
+        exchange_rows_pack(
+            model->kernels, model->dispatch_form, s->input.x + (size_t)token * s->input.columns,
+            s->input.scales + token * scales, hidden, s->outgoing + token * row_bytes);
 }
 
 static void unpack_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -126,9 +107,10 @@ static void unpack_rows(void *context, uint32_t first, uint32_t count, uint32_t 
     size_t scales = divide_up(s->expert_input.columns, QUANT_GROUP);
     for (uint32_t row = first; row < first + count; row++) {
         uint32_t token = wave->received->row_token[wave->first_row + row];
-        wire_unpack(model->kernels, model->dispatch_form, wave->received->token_data[token],
-                    model->shape->hidden, s->expert_input.x + (size_t)row * s->expert_input.columns,
-                    s->expert_input.scales + row * scales);
+        exchange_rows_unpack(model->kernels, model->dispatch_form,
+                             wave->received->token_data[token], model->shape->hidden,
+                             s->expert_input.x + (size_t)row * s->expert_input.columns,
+                             s->expert_input.scales + row * scales);
     }
 }
 
@@ -175,9 +157,9 @@ static void pack_results(void *context, uint32_t first, uint32_t count, uint32_t
     const struct model *model = wave->pass->model;
     const struct scratch *s = wave->pass->scratch;
     for (uint32_t row = first; row < first + count; row++)
-        wire_pack(model->kernels, model->combine_form, s->expert_y + (size_t)row * s->hidden_stride,
-                  NULL, model->shape->hidden,
-                  exchange_result(wave->pass->exchange, wave->first_row + row));
+        exchange_rows_pack(model->kernels, model->combine_form,
+                           s->expert_y + (size_t)row * s->hidden_stride, NULL, model->shape->hidden,
+                           exchange_result(wave->pass->exchange, wave->first_row + row));
 }
 
 struct returns {
@@ -191,13 +173,14 @@ static void combine_returned(void *context, uint32_t first, uint32_t count, uint
     const struct model *model = returns->pass->model;
     const struct scratch *s = returns->pass->scratch;
     uint32_t per_token = model->shape->experts_per_token, hidden = model->shape->hidden;
-    size_t row_bytes = wire_bytes(model->combine_form, hidden);
+    size_t row_bytes = exchange_rows_bytes(model->combine_form, hidden);
     float *result = s->returning + (size_t)member * s->hidden_stride;
     for (size_t pair = (size_t)first * per_token; pair < (size_t)(first + count) * per_token;
          pair++) {
-        wire_unpack(model->kernels, model->combine_form,
-                    returns->returned->results + returns->returned->token_rows[pair] * row_bytes,
-                    hidden, result, NULL);
+        exchange_rows_unpack(model->kernels, model->combine_form,
+                             returns->returned->results +
+                                 returns->returned->token_rows[pair] * row_bytes,
+                             hidden, result, NULL);
         model->kernels->add_scaled(s->y + pair / per_token * s->hidden_stride, result,
                                    s->expert_weights[pair], hidden);
     }
@@ -228,7 +211,7 @@ static struct mlp_weights expert_at(const struct wave *wave, uint32_t index) {
                           wave->pass->layer->first_slot + wave->groups[index].slot);
 }
 
-/* The experts' matrices must outlive the loop over their jobs. */
+/* `experts` has to outlive the loop over the jobs, which point into it. */
 static void multiply_up(const struct wave *wave, struct mlp_weights *experts) {
     const struct model *model = wave->pass->model;
     const struct scratch *s = wave->pass->scratch;
@@ -268,24 +251,24 @@ static void compute_wave(struct wave *wave) {
     for (uint32_t i = 0; i < wave->group_count; i++)
         experts[i] = expert_at(wave, i);
     compute_tokens(model, carries ? unpack_rows : gather_rows, wave, wave->row_count);
-    forward_part(pass, PART_EXPERT_INPUT);
-    forward_progress(model);
+    pass_part(pass, PART_EXPERT_INPUT);
+    pass_progress(pass);
     multiply_up(wave, experts);
-    forward_part(pass, PART_EXPERT_UP);
-    forward_progress(model);
+    pass_part(pass, PART_EXPERT_UP);
+    pass_progress(pass);
     compute_tokens(model, activate, wave, wave->row_count);
-    forward_part(pass, PART_EXPERT_SILU);
+    pass_part(pass, PART_EXPERT_SILU);
     multiply_down(wave, experts);
-    forward_part(pass, PART_EXPERT_DOWN);
+    pass_part(pass, PART_EXPERT_DOWN);
     if (carries)
         compute_tokens(model, pack_results, wave, wave->row_count);
     else if (model->rounds_bf16)
         compute_tokens(model, round_results, wave, wave->row_count);
     exchange_combine_begin(pass->exchange, wave->first_row, wave->row_count);
-    forward_part(pass, PART_EXPERT_RESULT);
+    pass_part(pass, PART_EXPERT_RESULT);
 }
 
-/* The next rows, as many as there is room for; false: none are left. */
+/* Takes the next rows, as many as there is room for. False: none are left. */
 static bool next_wave(struct wave *wave, uint32_t *group, uint32_t rows_max) {
     const struct exchange_received *received = wave->received;
     wave->first_row += wave->row_count;
@@ -313,7 +296,7 @@ void experts_dispatch(const struct pass *pass) {
     if (exchange_carries(pass->exchange))
         compute_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
     exchange_dispatch_begin(pass->exchange, pass->slice, s->experts, tokens, s->outgoing);
-    forward_part(pass, PART_SEND);
+    pass_part(pass, PART_SEND);
 }
 
 void experts_run_routed(const struct pass *pass) {
@@ -334,7 +317,7 @@ void experts_run_routed(const struct pass *pass) {
         if (carries) continue;
         exchange_combine_finish(pass->exchange, &returned);
         compute_tokens(pass->model, combine, &wave, tokens);
-        forward_part(pass, PART_COMBINE);
+        pass_part(pass, PART_COMBINE);
     }
 }
 
@@ -346,8 +329,8 @@ static void activate_shared(void *context, uint32_t first, uint32_t count, uint3
         float *gate = s->gate + (size_t)token * s->mlp_stride;
         pass->model->kernels->silu_multiply(gate, gate, s->up + (size_t)token * s->mlp_stride,
                                             width);
-        linear_prepare(pass->model->kernels, shared_down_kind(pass), gate, width, &s->input_shared,
-                       token);
+        linear_prepare(pass->model->kernels, compute_kind(pass->model, &pass->layer->shared.down),
+                       gate, width, &s->input_shared, token);
     }
 }
 
@@ -367,23 +350,24 @@ void experts_run_shared(const struct pass *pass) {
     if (!has_shared(pass)) return;
     if (exchange_carries(pass->exchange)) {
         struct matmul jobs[2];
-        struct linear_input input = linear_prepared(shared_kind(pass), &s->input_shared, 0);
+        struct linear_input input =
+            linear_prepared(compute_kind(model, &pass->layer->shared.gate), &s->input_shared, 0);
         linear_run(model->kernels, model->team, jobs, shared_jobs(pass, &input, jobs));
-        forward_part(pass, PART_SHARED_UP);
-        forward_progress(model);
+        pass_part(pass, PART_SHARED_UP);
+        pass_progress(pass);
     }
     compute_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
-    forward_part(pass, PART_SHARED_SILU);
-    struct linear_input input = linear_prepared(shared_down_kind(pass), &s->input_shared, 0);
-    struct matmul job =
-        linear_job(&pass->layer->shared.down, &input, s->shared_y, s->hidden_stride, tokens);
-    linear_run(model->kernels, model->team, &job, 1);
-    forward_part(pass, PART_SHARED_DOWN);
+    pass_part(pass, PART_SHARED_SILU);
+    compute_linear(model, &pass->layer->shared.down, &s->input_shared, s->shared_y,
+                   s->hidden_stride, tokens);
+    pass_part(pass, PART_SHARED_DOWN);
 }
 
 void experts_route(const struct pass *pass) {
-    compute_tokens(pass->model, normalize_input, (void *)(uintptr_t)pass, pass->batch->token_count);
-    forward_part(pass, PART_GATE_NORM);
+    enum input_kind shared = compute_kind(pass->model, &pass->layer->shared.gate);
+    compute_normalize(pass, pass->layer->mlp_norm, routed_kind(pass),
+                      has_shared(pass) ? &shared : NULL);
+    pass_part(pass, PART_GATE_NORM);
     run_router(pass);
 }
 
@@ -394,11 +378,11 @@ void experts_finish(const struct pass *pass) {
         exchange_combine_finish(pass->exchange, &returned);
         struct returns returns = {.pass = pass, .returned = &returned};
         compute_tokens(pass->model, combine_returned, &returns, tokens);
-        forward_part(pass, PART_COMBINE);
+        pass_part(pass, PART_COMBINE);
     }
     if (!has_shared(pass)) return;
     compute_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
-    forward_part(pass, PART_SHARED_ADD);
+    pass_part(pass, PART_SHARED_ADD);
 }
 
 void experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out) {

@@ -4,35 +4,50 @@
  *   x  = E[token];  per layer:  x += attention(rmsnorm(x));  x += ffn(rmsnorm(x))
  *   logits = head(rmsnorm(x)), only for the tokens whose logits are wanted, or which score others
  */
-#include "compute/model/compute.h"
+#include "compute/model/forward.h"
 
-void forward_progress(struct model *model) {
-    for (uint32_t lane = 0; lane < model->lane_count; lane++)
-        if (model->lanes[lane].exchange) exchange_progress(model->lanes[lane].exchange);
-    moves_progress(model);
+#include "compute/model/compute.h"
+#include "compute/model/draft.h"
+#include "compute/model/plan_check.h"
+#include "compute/model/stages.h"
+
+static void add_row(struct model *model, const struct step_plan *plan, uint32_t index) {
+    const struct step_row *row = &step_plan_rows(plan)[index];
+    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
+    struct model_draft drafts = draft_of_row(model, index);
+    batch_begin_run(&model->batch, (struct run){.plan_row = index,
+                                                .first_position = row->first_position,
+                                                .pages = step_plan_pages(plan) + row->page_index});
+    for (uint32_t i = 0; i < row->token_count; i++)
+        batch_add(&model->batch, tokens[i]);
+    for (uint32_t i = 0; i < drafts.count; i++)
+        batch_add(&model->batch, drafts.tokens[i]);
 }
 
-const struct run *forward_run_of_row(const struct batch *batch, uint32_t plan_row) {
-    for (uint32_t i = 0; i < batch->run_count; i++)
-        if (batch->runs[i].plan_row == plan_row) return &batch->runs[i];
-    return NULL;
+/* The plan's tokens, and the drafts made behind them, in internal order. */
+static void line_up(struct model *model, const struct step_plan *plan) {
+    const struct step_row *rows = step_plan_rows(plan);
+    batch_clear(&model->batch);
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        if (rows[i].form == TOKEN_PROMPT) add_row(model, plan, i);
+    batch_end_prompts(&model->batch);
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        if (rows[i].form == TOKEN_GENERATED) add_row(model, plan, i);
 }
 
 /* Gathers the wanted tokens of all rows in plan order, then multiplies them together. */
 static void run_head(struct model *model, const struct step_plan *plan, float *logits) {
-    struct scratch *s = &model->scratch;
     uint32_t count = 0;
     for (uint32_t row = 0; row < plan->row_count; row++) {
-        const struct run *run = forward_run_of_row(&s->batch, row);
-        uint32_t wanted =
-            step_plan_rows(plan)[row].logits_count + model_step_draft(model, row).count;
+        const struct run *run = batch_run_of_row(&model->batch, row);
+        uint32_t wanted = step_plan_rows(plan)[row].logits_count + draft_of_row(model, row).count;
         compute_outputs(model, run->first + run->token_count - wanted, wanted, count);
         count += wanted;
     }
-    if (count) compute_logits(model, s->normed, count, logits, NULL);
+    if (count) compute_logits(model, count, logits);
 }
 
-struct scoring { /* of one row */
+struct scoring { /* one row's scores, on their way to the follower */
     const struct model_follower *follower;
     uint32_t row;
 };
@@ -47,14 +62,14 @@ static void run_scores(struct model *model, const struct step_plan *plan) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct scoring scoring = {&model->follower, i};
         if (row->scored_count == 0) continue;
-        uint32_t first = forward_run_of_row(&model->scratch.batch, i)->first;
+        uint32_t first = batch_run_of_row(&model->batch, i)->first;
         compute_show_logits(model, first + step_scored_first(row), row->scored_count, score,
                             &scoring);
     }
 }
 
 static void note_pages(struct model *model, const struct step_plan *plan) {
-    const struct batch *batch = &model->scratch.batch;
+    const struct batch *batch = &model->batch;
     for (uint32_t i = 0; i < batch->run_count; i++) {
         const struct run *run = &batch->runs[i];
         uint32_t end = run->first_position + step_plan_rows(plan)[run->plan_row].token_count;
@@ -64,16 +79,15 @@ static void note_pages(struct model *model, const struct step_plan *plan) {
     }
 }
 
-/* Position i takes token i + 1; the last one the probe's next token, or the greedy one. */
+/* Position i takes token i + 1; the last position the probe's next token, or the greedy one. */
 static void probe_mtp(struct model *model, const struct model_probe *probe) {
     if (probe->row == MODEL_NO_ROW) { /* other ranks' tokens may need our experts */
         draft_probe(model, NULL, 0, probe->mtp_argmax);
         return;
     }
-    const struct run *run = forward_run_of_row(&model->scratch.batch, probe->row);
+    const struct run *run = batch_run_of_row(&model->batch, probe->row);
     uint32_t next = probe->mtp_next_token;
-    size_t last = (size_t)(run->first + run->token_count - 1) * model->shape->hidden;
-    if (next == UINT32_MAX) compute_logits(model, model->scratch.hidden + last, 1, NULL, &next);
+    if (next == UINT32_MAX) next = compute_greedy(model, run->first + run->token_count - 1);
     draft_probe(model, run, next, probe->mtp_argmax);
 }
 
@@ -101,29 +115,17 @@ static enum status check_probe(const struct model *model, const struct step_plan
     return STATUS_OK;
 }
 
-void forward_tell(const struct model *model, const struct step_plan *plan, uint32_t slices) {
-    if (model->follower.written && plan->row_count)
-        model->follower.written(model->follower.context, plan->step, slices);
-}
-
-enum status model_check_plan(const struct model *model, const struct step_plan *plan,
-                             struct error *error) {
-    return plan_check(model, plan, error);
-}
-
-enum status model_step(struct model *model, const struct step_plan *plan, float *logits,
-                       const struct model_probe *probe, struct error *error) {
-    struct batch *batch = &model->scratch.batch;
-    bool mtp = model_has_mtp(model);
+enum status forward_run(struct model *model, const struct step_plan *plan, float *logits,
+                        const struct model_probe *probe, struct error *error) {
+    bool mtp = model->weights.mtp != NULL;
     enum status status = plan_check(model, plan, error);
     if (status == STATUS_OK) status = check_probe(model, plan, probe, error);
     if (status != STATUS_OK) return status;
     if (mtp) draft_make(model, plan);
-    plan_line_up(model, plan);
-    model->tokens += batch->token_count;
-    rope_prepare(model->shape, batch);
-    compute_embed(model);
-    stages_set_lanes(model, (enum overlap_kind)plan->overlap);
+    line_up(model, plan);
+    model->tokens += model->batch.token_count;
+    compute_begin(model);
+    stages_set_lanes(model, plan);
     stages_run(model, plan, probe);
     note_pages(model, plan);
     run_head(model, plan, logits);
@@ -131,7 +133,7 @@ enum status model_step(struct model *model, const struct step_plan *plan, float 
     if (mtp) {
         compute_keep_outputs(model);
         draft_follow(model, plan);
-        forward_tell(model, plan, model->kv.slice_count);
+        stages_tell(model, plan, model->kv.slice_count);
     }
     if (probe && probe->mtp_argmax) probe_mtp(model, probe);
     return STATUS_OK;

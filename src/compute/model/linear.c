@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * See linear.h. The team's loop runs over all panels of all jobs, so that eight small experts keep
- * as many threads busy as one large matrix; which thread computes a panel never changes it.
+ * The team's loop runs over all panels of all jobs, so that eight small experts keep as many
+ * threads busy as one large matrix; which thread computes a panel never changes it.
  */
 #include "compute/model/linear.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define MANY_ROWS 64
-#define SHARE_PANELS 16 /* of many rows: rearranging them is then a hundredth of the work */
+#define SHARE_PANELS 16 /* rearranging many rows is then a hundredth of a share's work */
 
 enum input_kind linear_input_kind(enum activations activations, enum weight_type type, bool ue8m0) {
     bool quantized = type == WEIGHT_FP8 &&
@@ -97,9 +97,9 @@ static void run_panels(void *context, uint32_t first, uint32_t count, uint32_t m
     }
 }
 
-/* Panels of a share. Even numbers: kernels take the panels of a few rows in pairs. A share of many
- * rows rearranges them all once, so it should have panels enough to be worth that, though no thread
- * may end up with much more than the others. */
+/* Panels of a share: an even number, as kernels take the panels of a few rows in pairs. A share of
+ * many rows rearranges them all once, so it should have panels enough to be worth that, though no
+ * thread may end up with much more than the others. */
 static uint32_t share_panels(uint32_t threads, uint32_t panels, uint32_t rows) {
     uint32_t grain = panels / (threads * 16) * 2;
     if (rows >= MANY_ROWS) {

@@ -15,7 +15,7 @@
 
 #include "compute/kernels/kernels.h"
 #include "compute/kernels/team.h"
-#include "compute/model/model.h"
+#include "compute/model/activations.h"
 
 enum input_kind { INPUT_F32, INPUT_BF16, INPUT_FP8, INPUT_FP8_UE8M0 };
 
@@ -43,11 +43,11 @@ enum input_kind linear_input_kind(enum activations activations, enum weight_type
 void linear_prepare(const struct kernels *kernels, enum input_kind kind, const float *x, uint32_t n,
                     const struct input_buffer *buffer, uint32_t row);
 
-/* The prepared rows as an input. */
+/* Prepared rows from first_row on, as an input. */
 struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,
                                     uint32_t first_row);
 
-/* Rows of floats taken as they are. */
+/* Rows of floats, taken as they are, as an input. */
 struct linear_input linear_plain(const float *x, size_t x_stride, bool is_bf16);
 
 struct matmul linear_job(const struct packed_matrix *weights, const struct linear_input *input,

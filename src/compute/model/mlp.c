@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The dense MLP of the first layers: down(silu(gate(x)) * up(x)).
  */
+#include "compute/model/mlp.h"
+
 #include "compute/model/compute_cpu.h"
-
-static enum input_kind up_kind(const struct pass *pass) {
-    return linear_input_kind(pass->model->activations, pass->layer->dense.gate.type, false);
-}
-
-static enum input_kind down_kind(const struct pass *pass) {
-    return linear_input_kind(pass->model->activations, pass->layer->dense.down.type, false);
-}
-
-static void normalize_input(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct pass *pass = context;
-    struct scratch *s = pass->scratch;
-    uint32_t hidden = pass->model->shape->hidden;
-    for (uint32_t token = first; token < first + count; token++) {
-        float *normed = s->normed + (size_t)token * hidden;
-        pass->model->kernels->rmsnorm(normed, s->x + (size_t)token * hidden, pass->layer->mlp_norm,
-                                      hidden, pass->model->shape->rms_epsilon);
-        linear_prepare(pass->model->kernels, up_kind(pass), normed, hidden, &s->input, token);
-    }
-}
 
 static void activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
@@ -31,7 +13,8 @@ static void activate(void *context, uint32_t first, uint32_t count, uint32_t mem
         float *gate = s->gate + (size_t)token * s->mlp_stride;
         pass->model->kernels->silu_multiply(gate, gate, s->up + (size_t)token * s->mlp_stride,
                                             width);
-        linear_prepare(pass->model->kernels, down_kind(pass), gate, width, &s->input, token);
+        linear_prepare(pass->model->kernels, compute_kind(pass->model, &pass->layer->dense.down),
+                       gate, width, &s->input, token);
     }
 }
 
@@ -40,16 +23,14 @@ void mlp_run(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct mlp_weights *dense = &pass->layer->dense;
     uint32_t tokens = pass->batch->token_count;
-    compute_tokens(model, normalize_input, (void *)(uintptr_t)pass, tokens);
-    struct linear_input input = linear_prepared(up_kind(pass), &s->input, 0);
+    compute_normalize(pass, pass->layer->mlp_norm, compute_kind(model, &dense->gate), NULL);
+    struct linear_input input = linear_prepared(compute_kind(model, &dense->gate), &s->input, 0);
     struct matmul jobs[] = {
         linear_job(&dense->gate, &input, s->gate, s->mlp_stride, tokens),
         linear_job(&dense->up, &input, s->up, s->mlp_stride, tokens),
     };
     linear_run(model->kernels, model->team, jobs, 2);
     compute_tokens(model, activate, (void *)(uintptr_t)pass, tokens);
-    input = linear_prepared(down_kind(pass), &s->input, 0);
-    struct matmul down = linear_job(&dense->down, &input, s->y, s->hidden_stride, tokens);
-    linear_run(model->kernels, model->team, &down, 1);
-    forward_part(pass, PART_DENSE);
+    compute_linear(model, &dense->down, &s->input, s->y, s->hidden_stride, tokens);
+    pass_part(pass, PART_DENSE);
 }

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Opening and closing a model: checkpoint, kernels, threads, weights, KV pages, scratch.
  */
+#include "compute/model/model.h"
+
 #include "base/check.h"
-#include "compute/model/forward.h"
+#include "compute/model/compute.h"
+#include "compute/model/draft.h"
+#include "compute/model/linear.h"
+#include "compute/model/moves.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,27 +15,6 @@
 
 /* Counts up whenever the same weights and tokens may give other bits: part of every block key. */
 #define NUMERICS_VERSION "v1"
-
-static const char *const activation_names[ACTIVATIONS_COUNT] = {
-    [ACTIVATIONS_F32] = "f32",
-    [ACTIVATIONS_BF16] = "bf16",
-    [ACTIVATIONS_FP8] = "fp8",
-    [ACTIVATIONS_FP8_F32] = "fp8-f32",
-};
-
-enum status activations_named(const char *name, enum activations *out, struct error *error) {
-    for (int i = 0; i < ACTIVATIONS_COUNT; i++)
-        if (!strcmp(name, activation_names[i])) {
-            *out = (enum activations)i;
-            return STATUS_OK;
-        }
-    return error_set(error, STATUS_INVALID,
-                     "unknown activations '%s': expected f32, bf16, fp8 or fp8-f32", name);
-}
-
-const char *activations_name(enum activations activations) {
-    return activation_names[activations];
-}
 
 static enum status check_placement(const struct model *model, const struct model_options *options,
                                    struct error *error) {
@@ -60,7 +44,7 @@ static void take_placement(struct model *model, const struct model_options *opti
     }
 }
 
-/* Where all ranks' experts lie; every rank comes to the same. */
+/* Decides where all ranks' experts lie; every rank comes to the same. */
 static enum status open_placement(struct model *model, const struct model_options *options,
                                   bool mtp, struct error *error) {
     uint32_t experts = model->shape->experts, ranks = options->rank_count;
@@ -94,8 +78,8 @@ static enum status open_exchange(struct model *model, const struct model_options
                                        .experts_per_token = shape->experts_per_token};
     if (model->placement.ranks) options.placement = &model->placement;
     options.rank = model_options->rank;
-    options.dispatch_bytes = (uint32_t)wire_bytes(model->dispatch_form, shape->hidden);
-    options.combine_bytes = (uint32_t)wire_bytes(model->combine_form, shape->hidden);
+    options.dispatch_bytes = (uint32_t)exchange_rows_bytes(model->dispatch_form, shape->hidden);
+    options.combine_bytes = (uint32_t)exchange_rows_bytes(model->combine_form, shape->hidden);
     options.link = &model->link;
     model_set_link(model, model_options->link_gbps, model_options->link_us);
     enum status status = STATUS_OK;
@@ -106,9 +90,19 @@ static enum status open_exchange(struct model *model, const struct model_options
     return status;
 }
 
-static enum wire_form form_of(enum input_kind kind) {
-    if (kind == INPUT_F32) return WIRE_F32;
-    return kind == INPUT_BF16 ? WIRE_BF16 : WIRE_FP8;
+static enum status open_batches(struct model *model, struct error *error) {
+    uint32_t tokens = model->scratch_tokens, rows = model->step_rows_max;
+    enum status status = batch_open(&model->batch, tokens, rows, error);
+    for (uint32_t lane = 0; !status && lane < OVERLAP_LANES; lane++)
+        status = batch_open(&model->lanes[lane].batch, tokens, rows, error);
+    if (status || !model->weights.mtp) return status;
+    status = batch_open(&model->mtp_rows, tokens, rows, error);
+    return status ? status : batch_open(&model->mtp_batch, tokens, rows, error);
+}
+
+static enum row_form form_of(enum input_kind kind) {
+    if (kind == INPUT_F32) return ROW_F32;
+    return kind == INPUT_BF16 ? ROW_BF16 : ROW_FP8;
 }
 
 static enum status open_parts(struct model *model, const struct model_options *options,
@@ -121,7 +115,6 @@ static enum status open_parts(struct model *model, const struct model_options *o
     model->shape = checkpoint_shape(model->checkpoint);
     checkpoint_identity(model->checkpoint, model->identity);
     bool mtp = options->mtp && checkpoint_has_mtp(model->checkpoint);
-    uint32_t slots = options->slots_max ? options->slots_max : options->step_rows_max;
     if (options->mtp_required && !mtp)
         return error_set(error, STATUS_UNSUPPORTED,
                          "%s has no MTP layer, which is needed for drafts; do without them",
@@ -151,9 +144,10 @@ static enum status open_parts(struct model *model, const struct model_options *o
     model->dispatch_form =
         form_of(linear_input_kind(model->activations, model->weights.expert.matrices.gate.type,
                                   model->shape->activation_scale_ue8m0));
-    model->combine_form = f32 ? WIRE_F32 : WIRE_BF16;
-    if (status == STATUS_OK) status = scratch_open(&model->scratch, model, error);
-    if (status == STATUS_OK && mtp) status = draft_open(&model->draft, model, slots, error);
+    model->combine_form = f32 ? ROW_F32 : ROW_BF16;
+    if (status == STATUS_OK) status = compute_open(model, error);
+    if (status == STATUS_OK) status = open_batches(model, error);
+    if (status == STATUS_OK && mtp) status = draft_open(model, error);
     if (status == STATUS_OK) status = open_exchange(model, options, error);
     if (status == STATUS_OK) status = moves_open(model, options->move_bytes, error);
     model->slot_tokens = calloc(model->weights.slot_count + 1, sizeof *model->slot_tokens);
@@ -172,6 +166,7 @@ enum status model_open(const struct model_options *options, struct model **model
         options->activations == ACTIVATIONS_BF16 || options->activations == ACTIVATIONS_FP8;
     model->step_tokens_max = model->scratch_tokens = options->step_tokens_max;
     model->step_rows_max = options->step_rows_max;
+    model->slots_max = options->slots_max ? options->slots_max : options->step_rows_max;
     model->rank = options->rank;
     model->trace = options->trace;
     enum status status = open_parts(model, options, error);
@@ -187,13 +182,18 @@ enum status model_open(const struct model_options *options, struct model **model
 
 void model_close(struct model *model) {
     if (!model) return;
-    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
+    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++) {
         exchange_close(model->lanes[lane].exchange);
+        batch_close(&model->lanes[lane].batch);
+    }
     moves_close(model);
     free(model->slot_tokens);
-    draft_close(&model->draft);
+    draft_close(model);
     placement_close(&model->placement);
-    scratch_close(&model->scratch);
+    batch_close(&model->batch);
+    batch_close(&model->mtp_rows);
+    batch_close(&model->mtp_batch);
+    compute_close(model);
     weights_close(&model->weights);
     kv_pages_close(&model->kv);
     team_close(model->team);
@@ -226,10 +226,6 @@ void model_echo_rows(struct model *model, uint32_t slot_rows) {
 bool model_has_mtp(const struct model *model) {
     return model->weights.mtp != NULL;
 }
-struct model_draft model_step_draft(const struct model *model, uint32_t row) {
-    check(row < model->step_rows_max);
-    return model->weights.mtp ? model->draft.made[row] : (struct model_draft){0};
-}
 const struct shape *model_shape(const struct model *model) {
     return model->shape;
 }
@@ -246,6 +242,7 @@ uint64_t model_weight_bytes(const struct model *model) {
     return model->weights.bytes;
 }
 struct model_rank model_rank(const struct model *model) {
+    struct model_moving moves = moves_told(model);
     struct exchange_counts counts = {0};
     for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++) {
         struct exchange_counts more = exchange_counts(model->lanes[lane].exchange);
@@ -270,13 +267,13 @@ struct model_rank model_rank(const struct model *model) {
         .pairs = counts.pairs,
         .slots_used = slots_used,
         .bytes_sent = counts.bytes_sent,
-        .experts_moved = model->moves.told.moves,
-        .bytes_moved = model->moves.told.bytes,
+        .experts_moved = moves.moves,
+        .bytes_moved = moves.bytes,
         .transfer_ns = counts.transfer_ns,
         .waited_ns = counts.waited_ns,
     };
 }
-/* Of the routed experts of some layers, if `tokens` tokens choose evenly. */
+/* Bytes of the routed experts that tokens touch in so many layers, if they choose evenly. */
 static double routed_bytes(const struct model *model, uint32_t layers, uint32_t tokens) {
     uint32_t all_layers =
         model->weights.mtp && shape_layer_is_moe(model->shape, model->shape->layers);
@@ -312,4 +309,22 @@ const char *model_numerics_id(const struct model *model) {
 }
 const uint8_t *model_identity(const struct model *model) {
     return model->identity;
+}
+
+const struct placement *model_placement(const struct model *model) {
+    return &model->placement;
+}
+
+bool model_layer_moves(const struct model *model, uint32_t layer) {
+    return shape_layer_is_moe(model->shape, layer);
+}
+
+uint32_t model_slot_count(const struct model *model) {
+    return model->weights.slot_count;
+}
+
+void model_take_tokens(struct model *model, uint32_t *tokens_out) {
+    size_t bytes = model->weights.slot_count * sizeof *tokens_out;
+    memcpy(tokens_out, model->slot_tokens, bytes);
+    memset(model->slot_tokens, 0, bytes);
 }

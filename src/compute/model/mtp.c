@@ -10,32 +10,28 @@
  * (contract/kv_block.h). A position that nothing is to be guessed from needs no more than that row:
  * eh_proj, the attention's norm and kv_a.
  */
-#include "compute/model/compute.h"
+#include "compute/model/mtp.h"
 
-static void run_block(const struct pass *pass, uint32_t *argmax_out) {
-    stages_run_layer(pass);
-    compute_mtp_finish(pass, argmax_out);
-}
+#include "compute/model/attention.h"
+#include "compute/model/compute.h"
+#include "compute/model/stages.h"
 
 void mtp_run(struct model *model, uint32_t *argmax_out) {
-    struct scratch *s = &model->scratch;
-    uint32_t rows = s->mtp_rows.token_count, whole = s->mtp_batch.token_count;
     struct pass pass = {.model = model,
-                        .scratch = s,
+                        .scratch = model->scratch,
                         .exchange = model->lanes[0].exchange,
                         .layer = &model->weights.mtp->block,
                         .slice = model->shape->layers};
-    rope_prepare(model->shape, &s->mtp_rows);
-    rope_prepare(model->shape, &s->mtp_batch);
     compute_mtp_project(model);
-    if (rows) {
-        pass.batch = &s->mtp_rows;
-        compute_mtp_begin(model, 0, rows);
+    if (model->mtp_rows.token_count) {
+        pass.batch = &model->mtp_rows;
+        compute_mtp_begin(&pass, 0);
         attention_write_rows(&pass);
     }
     if (argmax_out) { /* among ranks perhaps without a token of our own */
-        pass.batch = &s->mtp_batch;
-        compute_mtp_begin(model, rows, whole);
-        run_block(&pass, argmax_out);
+        pass.batch = &model->mtp_batch;
+        compute_mtp_begin(&pass, model->mtp_rows.token_count);
+        stages_run_layer(&pass);
+        compute_mtp_finish(&pass, argmax_out);
     }
 }

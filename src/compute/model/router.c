@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * See router.h for the formulas. Everything is a plain loop in ascending expert id: a few thousand
- * operations per token, nothing beside the experts themselves, and one arithmetic on every CPU.
+ * Everything is a plain loop in ascending expert id: a few thousand operations per token, nothing
+ * beside the experts themselves, and one arithmetic on every CPU.
  */
 #include "compute/model/router.h"
 
@@ -25,7 +25,7 @@ static void score(const struct shape *shape, const float *logits, float *scores 
         scores[e] /= sum;
 }
 
-/* Index of the largest value not yet taken, lowest index first; takes it. */
+/* Takes the largest value not yet taken, of equal ones the first. Returns its index. */
 static uint32_t take_largest(const float *values, bool *taken, uint32_t count) {
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++)

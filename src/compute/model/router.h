@@ -2,14 +2,18 @@
  * The router: which experts a token goes to, and with what weights. Pure, float32, one token at a
  * time.
  *
- *   s      = sigmoid(z), or softmax(z) over all experts
- *   choice = s + correction bias (NOAUX_TC only)
- *   groups: score = the sum of the two largest choices (NOAUX_TC) or the largest (GROUP_LIMITED);
- * the best groups_kept stay, everything in the others becomes -inf experts = the experts_per_token
- * largest choices; weights = the unbiased s of those V3: weights /= sum + 1e-20 if
- * normalize_weights; then always *= routed_scaling V2: either normalized, or scaled, not both
- * Source: DeepSeek-V3 inference/model.py (Gate), modeling_deepseek.py of V2. -inf and not 0 for the
- * dropped groups: with negative biased scores a 0 would let a dropped expert win.
+ *   s       = sigmoid(z), or softmax(z) over all experts
+ *   choice  = s + correction bias (NOAUX_TC), or s
+ *   groups    a group's score is the sum of its two largest choices (NOAUX_TC) or its largest one
+ *             (GROUP_LIMITED); the best groups_kept stay, choices in all others become -inf
+ *   experts = those of the experts_per_token largest choices
+ *   weights = s of these experts, without the bias
+ *             V3: divided by (their sum + 1e-20) if normalize_weights; then times routed_scaling
+ *             V2: divided by that if normalize_weights and there are several; else times
+ *             routed_scaling
+ *
+ * Source: DeepSeek-V3 inference/model.py (Gate), modeling_deepseek.py of V2. Choices of the groups
+ * that go become -inf, not 0: where biased scores are negative, a 0 would win.
  */
 #ifndef COMPUTE_MODEL_ROUTER_H
 #define COMPUTE_MODEL_ROUTER_H

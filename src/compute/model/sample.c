@@ -46,8 +46,8 @@ static void sift_down(const float *logits, uint32_t *heap, uint32_t count, uint3
     }
 }
 
-/* Takes the first candidate off the heap and leaves it behind the heap's end, so that afterwards
- * the candidates stand in heap[vocab-1], heap[vocab-2], ... */
+/* Takes the first candidate off the heap and leaves it behind the heap's end, so that the i-th one
+ * taken stands in heap[vocab - 1 - i]. */
 static void take_first(const float *logits, uint32_t *heap, uint32_t count) {
     uint32_t id = heap[0];
     heap[0] = heap[count - 1];
@@ -90,7 +90,7 @@ uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling
     double top_p = sampling->top_p < 1 ? fmax((double)sampling->top_p, 0) : 1.0;
     uint32_t count = 0; /* candidates taken */
     double kept = 0;
-    if (cuts) { /* top-p is over what they leave */
+    if (cuts) { /* top-p is over what min-p and top-k leave */
         uint32_t left = take_kept(logits, weights, heap, vocab, sampling, &total);
         while (count < left && kept < top_p * total)
             kept += (double)weights[heap[vocab - 1 - count++]];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From a row of logits to a token, in vLLM's order (docs.vllm.ai, "Sampling parameters"):
  *
- *   sample_adjust    repetition penalty over prompt and answer (a positive logit is divided by it,
- * a negative one multiplied), frequency penalty times the token's count in the answer and presence
- * penalty once (both subtracted), logit biases and masks sample_token     temperature; min-p
- * (tokens less likely than min_p times the likeliest go), top-k of what is left, top-p over what is
- * left then; one draw from Philox (seed, choice, output position) sample_logprobs  log-softmax of
- * the logits as the model gave them, before all of that
+ *   sample_logprobs  log-softmax of the logits as the model gave them, before all that follows
+ *   sample_adjust    repetition penalty over prompt and answer: a positive logit is divided by it,
+ *                    a negative one multiplied; frequency penalty times the token's count in the
+ *                    answer, and presence penalty once, both subtracted; logit biases and masks
+ *   sample_token     temperature; min-p: tokens less likely than min_p times the likeliest go;
+ *                    top-k of what is left; top-p over what is left then; one draw from Philox of
+ *                    (seed, choice, output position)
  *
  * Ties go to the lower id everywhere. Equal arguments give equal results, on every CPU and in any
  * batch; only a log probability's last bit may depend on the C library's logarithm. A NaN counts as
@@ -21,7 +22,7 @@
 struct sample_past {
     const uint32_t *history; /* [history_count] the sequence's last tokens, in order */
     uint32_t history_count;
-    uint32_t prompt_count;           /* of them, at the start, came with the prompt */
+    uint32_t prompt_count;           /* tokens at the start of history that came with the prompt */
     const struct token_bias *biases; /* [bias_count] */
     uint32_t bias_count;
 };
@@ -33,11 +34,12 @@ bool sample_adjusts(const struct sampling *sampling, const struct sample_past *p
 void sample_adjust(float *logits /* [vocab] */, uint32_t vocab, const struct sampling *sampling,
                    const struct sample_past *past, uint32_t *counts);
 
+/* The token chosen; `output_position` counts the answer's tokens. */
 uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling *sampling,
                       uint32_t output_position, float *scratch /* [2 * vocab] */);
 
-/* out[0] is the chosen token's, out[1...] those of the `top_count` likeliest, likeliest first.
- * Writes and returns 1 + the smaller of top_count and vocab. */
+/* Writes the log probability of the chosen token to out[0], those of the `top_count` likeliest, the
+ * likeliest first, behind it. Returns how many: 1 + the smaller of top_count and vocab. */
 uint32_t sample_logprobs(const float *logits, uint32_t vocab, uint32_t chosen, uint32_t top_count,
                          struct token_logprob *out);
 

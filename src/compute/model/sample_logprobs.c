@@ -14,14 +14,14 @@
 #include "compute/kernels/kernels.h"
 
 static float clean(float logit) {
-    float low = logit > -FLT_MAX ? logit : -FLT_MAX; /* not a number: neither */
+    float low = logit > -FLT_MAX ? logit : -FLT_MAX; /* of both: what is not a number */
     return low < FLT_MAX ? low : FLT_MAX;
 }
 
 #define BLOCK 256 /* logits at a time */
 
 static const struct kernels *best_kernels(void) {
-    static const struct kernels *found; /* whoever comes at the same time finds the same */
+    static const struct kernels *found; /* two threads at once find the same */
     const struct kernels *kernels = __atomic_load_n(&found, __ATOMIC_RELAXED);
     if (kernels) return kernels;
     struct error error;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The engine's scratch: one mapping, cut once at model_open. A first walk counts, a second hands
- * out addresses. Pages are touched when a step first needs them.
+ * The scratch is one mapping, cut once at model_open: a first walk counts, a second hands out
+ * addresses. Pages are touched when a step first needs them.
  */
-#include "compute/model/forward.h"
+#include "compute/model/scratch.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 #define SCRATCH_ALIGN 64
@@ -43,16 +42,6 @@ static struct input_buffer cut_input(struct cutter *cutter, size_t rows, uint32_
     };
 }
 
-static void cut_batch(struct cutter *cutter, struct batch *batch, const struct model *model) {
-    uint32_t tokens = model->scratch_tokens;
-    batch->runs = cut(cutter, model->step_rows_max * sizeof *batch->runs);
-    batch->token_ids = cut(cutter, tokens * sizeof *batch->token_ids);
-    batch->positions = cut(cutter, tokens * sizeof *batch->positions);
-    batch->token_run = cut(cutter, tokens * sizeof *batch->token_run);
-    batch->angles = cut_floats(cutter, tokens, model->shape->rope_dim);
-    batch->hidden = cut(cutter, tokens * sizeof *batch->hidden);
-}
-
 static void set_strides(struct scratch *s, const struct shape *shape) {
     uint32_t head_rows = shape->nope_dim + shape->value_dim;
     s->q_a_stride = padded(shape->q_rank);
@@ -79,6 +68,7 @@ static void cut_tokens(struct cutter *cutter, struct scratch *s, const struct mo
     uint32_t widest = larger(larger(hidden, shape->q_rank), larger(attended, s->mlp_stride));
     if (model->weights.mtp) widest = larger(widest, 2 * hidden);
     s->x = cut_floats(cutter, tokens, hidden);
+    s->angles = cut_floats(cutter, tokens, shape->rope_dim);
     s->normed = cut_floats(cutter, tokens, hidden);
     s->input = cut_input(cutter, tokens + LOGITS_TILE, widest);
     s->input_shared = cut_input(cutter, tokens, larger(hidden, s->mlp_stride));
@@ -101,6 +91,7 @@ static void cut_tokens(struct cutter *cutter, struct scratch *s, const struct mo
     s->mtp_pair = cut_floats(cutter, tokens, 2 * (size_t)hidden);
     s->mtp_u = cut_floats(cutter, tokens, s->hidden_stride);
     s->hidden = cut_floats(cutter, tokens, hidden);
+    s->kept = cut_floats(cutter, (size_t)model->slots_max * (1 + LIMIT_DRAFTS), hidden);
 }
 
 static void cut_experts(struct cutter *cutter, struct scratch *s, const struct model *model) {
@@ -119,7 +110,7 @@ static void cut_experts(struct cutter *cutter, struct scratch *s, const struct m
     s->expert_up = cut_floats(cutter, s->wave_rows, s->expert_stride);
     s->expert_y = cut_floats(cutter, s->wave_rows, s->hidden_stride);
     if (!model->placement.ranks) return;
-    s->outgoing = cut(cutter, tokens * wire_bytes(model->dispatch_form, shape->hidden));
+    s->outgoing = cut(cutter, tokens * exchange_rows_bytes(model->dispatch_form, shape->hidden));
     s->returning = cut_floats(cutter, team_threads(model->team), s->hidden_stride);
 }
 
@@ -155,6 +146,7 @@ struct scratch scratch_from(const struct scratch *scratch, const struct model *m
     const struct shape *shape = model->shape;
     struct scratch s = *scratch;
     advance(&s.x, token, shape->hidden);
+    advance(&s.angles, token, shape->rope_dim);
     advance(&s.normed, token, shape->hidden);
     advance_input(&s.input, token);
     advance_input(&s.input_shared, token);
@@ -173,20 +165,11 @@ struct scratch scratch_from(const struct scratch *scratch, const struct model *m
     advance(&s.expert_weights, token, shape->experts_per_token);
     s.experts += (size_t)token * shape->experts_per_token;
     s.returned_count += token;
-    if (s.outgoing) s.outgoing += token * wire_bytes(model->dispatch_form, shape->hidden);
+    if (s.outgoing) s.outgoing += token * exchange_rows_bytes(model->dispatch_form, shape->hidden);
     return s;
 }
 
 static void cut_all(struct cutter *cutter, struct scratch *s, const struct model *model) {
-    cut_batch(cutter, &s->batch, model);
-    for (int lane = 0; lane < OVERLAP_LANES; lane++) {
-        s->lane_runs[lane] = cut(cutter, (model->step_rows_max + 1) * sizeof(struct run));
-        s->lane_token_run[lane] = cut(cutter, model->step_tokens_max * sizeof(uint32_t));
-    }
-    if (model->weights.mtp) {
-        cut_batch(cutter, &s->mtp_rows, model);
-        cut_batch(cutter, &s->mtp_batch, model);
-    }
     cut_tokens(cutter, s, model);
     if (model->shape->experts) cut_experts(cutter, s, model);
     s->logits = cut_floats(cutter, LOGITS_TILE, s->vocab_stride);

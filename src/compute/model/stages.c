@@ -1,61 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A step's layers, stage by stage as its schedule says. A lane has no room of its own: its tokens
- * are consecutive ones of the step, so it works in the step's scratch from its first token on. Room
- * that a stage uses only while it runs is shared by the lanes.
- *
- * A lane may be empty: among ranks all run the same table, whatever tokens they have.
+ * Lanes are consecutive tokens of the step, and each works on the step's values from its first
+ * token on (compute_lane). A lane may be empty: among ranks all run the same table, whatever tokens
+ * they have.
  */
+#include "compute/model/stages.h"
+
 #include "base/pulse.h"
+#include "compute/model/attention.h"
 #include "compute/model/compute.h"
+#include "compute/model/experts.h"
+#include "compute/model/mlp.h"
 
-/* The runs of tokens [first, first + count) of the step, counted from the lane's first. */
-static void take_runs(const struct batch *step, struct batch *batch, uint32_t first,
-                      uint32_t count) {
-    uint32_t end = first + count;
-    batch->run_count = batch->prompt_runs = 0;
-    for (uint32_t i = 0; i < step->run_count; i++) {
-        const struct run *run = &step->runs[i];
-        uint32_t from = run->first > first ? run->first : first;
-        uint32_t to = run->first + run->token_count < end ? run->first + run->token_count : end;
-        if (from >= to) continue;
-        struct run *part = &batch->runs[batch->run_count];
-        *part = *run;
-        part->first = from - first;
-        part->token_count = to - from;
-        part->first_position += from - run->first;
-        for (uint32_t token = part->first; token < part->first + part->token_count; token++)
-            batch->token_run[token] = batch->run_count;
-        batch->run_count++;
-        batch->prompt_runs += i < step->prompt_runs;
-    }
+static uint32_t first_token(const struct model *model, struct step_cut cut) {
+    const struct run *run = batch_run_of_row(&model->batch, cut.row);
+    return run ? run->first + cut.token : model->batch.token_count;
 }
 
-static void set_lane(struct model *model, uint32_t index, uint32_t count) {
-    const struct batch *step = &model->scratch.batch;
-    struct lane *lane = &model->lanes[index];
-    struct batch *batch = &lane->batch;
-    uint32_t first = lane->first;
-    uint32_t prompt = step->prompt_tokens > first ? step->prompt_tokens - first : 0;
-    lane->scratch = scratch_from(&model->scratch, model, first);
-    batch->runs = model->scratch.lane_runs[index];
-    batch->token_run = model->scratch.lane_token_run[index];
-    batch->token_count = count;
-    batch->prompt_tokens = prompt < count ? prompt : count;
-    batch->token_ids = step->token_ids + first;
-    batch->positions = step->positions + first;
-    batch->angles = step->angles + (size_t)first * model->shape->rope_dim;
-    take_runs(step, batch, first, count);
-}
-
-void stages_set_lanes(struct model *model, enum overlap_kind kind) {
-    uint32_t lanes = overlap_of(kind)->lane_count, end = model->scratch.batch.token_count;
-    model->lane_count = lanes;
-    if (lanes == 1) {
-        model->lanes[0].scratch = model->scratch;
-        return;
+/* A cut that lies before the one before it leaves the lane between them empty. */
+void stages_set_lanes(struct model *model, const struct step_plan *plan) {
+    uint32_t end = 0, count = overlap_of((enum overlap_kind)plan->overlap)->lane_count;
+    model->lane_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct lane *lane = &model->lanes[i];
+        uint32_t cut = i + 1 < count ? first_token(model, plan->cuts[i]) : model->batch.token_count;
+        lane->first = end;
+        if (cut > end) end = cut;
+        lane->scratch = compute_lane(model, i, lane->first);
+        batch_take(&lane->batch, &model->batch, lane->first, end - lane->first);
     }
-    for (uint32_t lane = lanes; lane-- > 0; end = model->lanes[lane].first)
-        set_lane(model, lane, end - model->lanes[lane].first);
 }
 
 static void run_stage(const struct pass *pass, enum stage stage) {
@@ -67,7 +39,7 @@ static void run_stage(const struct pass *pass, enum stage stage) {
     case STAGE_ATTENTION_1:
         attention_finish(pass);
         compute_add(pass);
-        forward_part(pass, PART_ATTENTION_ADD);
+        pass_part(pass, PART_ATTENTION_ADD);
         if (moe) experts_route(pass);
         break;
     case STAGE_DISPATCH:
@@ -85,14 +57,14 @@ static void run_stage(const struct pass *pass, enum stage stage) {
     case STAGE_COMBINE:
         if (moe) experts_finish(pass);
         compute_add(pass);
-        forward_part(pass, PART_MLP_ADD);
+        pass_part(pass, PART_MLP_ADD);
         break;
     case STAGE_COUNT:
         break;
     }
 }
 
-/* A lane's transfer that the stage waits for, if there is any. */
+/* True if the stage waits for a transfer of the lane. */
 static bool awaits(const struct model *model, uint32_t layer, enum stage stage, uint32_t lane) {
     return (stage == STAGE_MLP || stage == STAGE_COMBINE) && model->weights.layers[layer].is_moe &&
            exchange_carries(model->lanes[lane].exchange);
@@ -125,35 +97,41 @@ static void probe_routing(const struct pass *pass, const struct model_probe *pro
     const struct model *model = pass->model;
     uint32_t per_token = model->shape->experts_per_token;
     if (!probe || !probe->routing || !per_token || probe->row == MODEL_NO_ROW) return;
-    const struct run *run = forward_run_of_row(&model->scratch.batch, probe->row);
+    const struct run *run = batch_run_of_row(&model->batch, probe->row);
     uint32_t token = run->first + run->token_count - 1 - lane_first;
-    if (token >= pass->batch->token_count) return; /* wraps around before the lane */
+    if (token >= pass->batch->token_count)
+        return; /* not the lane's; before it, the difference wraps around */
     uint32_t *to = probe->routing + (size_t)pass->slice * per_token;
     if (pass->layer->is_moe) experts_chosen(pass, token, to);
     for (uint32_t i = 0; i < per_token && !pass->layer->is_moe; i++)
         to[i] = UINT32_MAX;
 }
 
-struct walk {
+struct layer_walk {
     struct model *model;
     const struct step_plan *plan;
     const struct overlap *overlap;
     const struct model_probe *probe;
     uint32_t written[OVERLAP_LANES]; /* leading layers whose KV rows the lane has written */
-    uint32_t told;                   /* ... and all lanes have */
+    uint32_t told;                   /* leading layers that all lanes have written */
 };
 
+void stages_tell(const struct model *model, const struct step_plan *plan, uint32_t slices) {
+    if (model->follower.written && plan->row_count)
+        model->follower.written(model->follower.context, plan->step, slices);
+}
+
 /* A lane writes its rows layer by layer, each time by one; so does the slowest of all. */
-static void tell_written(struct walk *walk, uint32_t lane) {
+static void tell_written(struct layer_walk *walk, uint32_t lane) {
     walk->written[lane]++;
     for (uint32_t i = 0; i < walk->overlap->lane_count; i++)
         if (walk->written[i] == walk->told) return;
-    forward_tell(walk->model, walk->plan, ++walk->told);
+    stages_tell(walk->model, walk->plan, ++walk->told);
 }
 
-/* The time since begin_traced is the stage's. */
-/* Other rows' results do not depend on what comes, nor on whether it does. */
-static void await_loads(const struct walk *walk, const struct pass *pass) {
+/* Waits for the layer's KV rows of those rows that wait for any. Other rows' results do not depend
+ * on what comes, nor on whether it does. */
+static void await_loads(const struct layer_walk *walk, const struct pass *pass) {
     const struct model_follower *follower = &walk->model->follower;
     for (uint32_t i = 0; i < pass->batch->run_count && follower->await; i++) {
         const struct step_row *row = &step_plan_rows(walk->plan)[pass->batch->runs[i].plan_row];
@@ -161,38 +139,39 @@ static void await_loads(const struct walk *walk, const struct pass *pass) {
     }
 }
 
-static void run_row(struct walk *walk, enum stage stage, uint32_t index, uint32_t layer) {
+/* The stage's time is that since begin_traced. */
+static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, uint32_t layer) {
     struct model *model = walk->model;
     struct lane *lane = &model->lanes[index];
-    bool whole = walk->overlap->lane_count == 1;
     struct pass pass = {.model = model,
-                        .scratch = &lane->scratch,
+                        .scratch = lane->scratch,
                         .exchange = lane->exchange,
-                        .batch = whole ? &model->scratch.batch : &lane->batch,
+                        .batch = &lane->batch,
                         .layer = &model->weights.layers[layer],
                         .slice = layer};
     if (stage == STAGE_ATTENTION_1) await_loads(walk, &pass);
     run_traced(&pass, stage, index);
     if (stage == STAGE_ATTENTION_0) tell_written(walk, index);
-    if (stage == STAGE_COMBINE) probe_routing(&pass, walk->probe, whole ? 0 : lane->first);
+    if (stage == STAGE_COMBINE) probe_routing(&pass, walk->probe, lane->first);
 }
 
-static void run_in_order(struct walk *walk) {
+static void run_in_order(struct layer_walk *walk) {
     const struct overlap *overlap = walk->overlap;
     uint32_t layers = walk->model->shape->layers;
-    for (uint32_t at = 0; at <= layers; at++) /* at layer at - 1 */
+    for (uint32_t at = 0; at <= layers; at++) /* rows that are not ahead are at layer at - 1 */
         for (uint32_t i = 0; i < overlap->row_count; i++) {
             const struct overlap_row *row = &overlap->rows[i];
             uint32_t layer = at + row->ahead - 1;
-            if (layer >= layers) continue; /* or before the first: wraps around */
+            if (layer >= layers)
+                continue; /* beyond the last or, wrapped around, before the first */
             begin_traced(walk->model);
             run_row(walk, (enum stage)row->stage, row->lane, layer);
         }
 }
 
-/* Looks which lanes' transfers have come; waits for the first of them if nothing can be done
- * meanwhile. */
-static uint32_t next_lane(const struct walk *walk, struct overlap_place *places) {
+/* The lane to run next: looks which lanes' transfers have come, and waits for the first of them if
+ * nothing can be done meanwhile. */
+static uint32_t next_lane(const struct layer_walk *walk, struct overlap_place *places) {
     const struct overlap *overlap = walk->overlap;
     struct exchange *awaited[OVERLAP_LANES];
     uint32_t count = 0, next;
@@ -210,7 +189,7 @@ static uint32_t next_lane(const struct walk *walk, struct overlap_place *places)
     return next;
 }
 
-static void run_by_urgency(struct walk *walk) {
+static void run_by_urgency(struct layer_walk *walk) {
     struct overlap_place places[OVERLAP_LANES] = {{0}};
     uint32_t layers = walk->model->shape->layers;
     for (uint32_t left = walk->overlap->lane_count * layers * STAGE_COUNT; left > 0; left--) {
@@ -226,9 +205,9 @@ static void run_by_urgency(struct walk *walk) {
 
 void stages_run(struct model *model, const struct step_plan *plan,
                 const struct model_probe *probe) {
-    struct walk walk = {.model = model,
-                        .plan = plan,
-                        .overlap = overlap_of((enum overlap_kind)plan->overlap),
-                        .probe = probe};
+    struct layer_walk walk = {.model = model,
+                              .plan = plan,
+                              .overlap = overlap_of((enum overlap_kind)plan->overlap),
+                              .probe = probe};
     (walk.overlap->urgency ? run_by_urgency : run_in_order)(&walk);
 }

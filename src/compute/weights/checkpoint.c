@@ -31,10 +31,10 @@
 
 struct shard {
     char *name;       /* for messages: directory and file */
-    const char *file; /* its last part */
+    const char *file; /* the file's name alone, the end of `name` */
     struct bytes map;
     uint64_t header_bytes;
-    char *names; /* of its tensors, terminated, behind each other */
+    char *names; /* of the shard's tensors, terminated, behind each other */
 };
 
 /* A tensor that no weight can be: of a type or with dimensions that we do not use. */
@@ -44,7 +44,7 @@ struct stranger {
     uint64_t shape[SAFETENSORS_DIMS_MAX];
 };
 
-struct placement { /* one row of the index's weight_map */
+struct index_row { /* one row of the index's weight_map */
     const char *tensor;
     uint32_t shard;
 };
@@ -60,10 +60,10 @@ struct checkpoint {
     struct stranger *strangers; /* by name */
     uint32_t stranger_count, stranger_room;
     char *index_name;   /* NULL: no index */
-    void *index_memory; /* the parsed index; placements' names lie in it */
+    void *index_memory; /* the parsed index; its rows' names lie there */
     size_t index_memory_bytes;
-    struct placement *placements; /* by tensor name */
-    uint32_t placement_count;
+    struct index_row *rows; /* by tensor name */
+    uint32_t row_count;
     uint8_t identity[SHA256_BYTES];
 };
 
@@ -127,9 +127,9 @@ static int by_stranger_name(const void *left, const void *right) {
     return strcmp(((const struct stranger *)left)->name, ((const struct stranger *)right)->name);
 }
 
-static int by_placement_name(const void *left, const void *right) {
-    return strcmp(((const struct placement *)left)->tensor,
-                  ((const struct placement *)right)->tensor);
+static int by_row_tensor(const void *left, const void *right) {
+    return strcmp(((const struct index_row *)left)->tensor,
+                  ((const struct index_row *)right)->tensor);
 }
 
 static void *grown(void *items, uint32_t count, uint32_t *room, size_t item_bytes) {
@@ -155,11 +155,10 @@ static void add_stranger(struct checkpoint *checkpoint, const struct shard *shar
     checkpoint->strangers[checkpoint->stranger_count++] = stranger;
 }
 
-static const struct placement *placement_of(const struct checkpoint *checkpoint, const char *name) {
-    struct placement key = {.tensor = name};
-    if (!checkpoint->placement_count) return NULL;
-    return bsearch(&key, checkpoint->placements, checkpoint->placement_count, sizeof key,
-                   by_placement_name);
+static const struct index_row *index_row_of(const struct checkpoint *checkpoint, const char *name) {
+    struct index_row key = {.tensor = name};
+    if (!checkpoint->row_count) return NULL;
+    return bsearch(&key, checkpoint->rows, checkpoint->row_count, sizeof key, by_row_tensor);
 }
 
 static const struct stranger *stranger_of(const struct checkpoint *checkpoint, const char *name) {
@@ -180,8 +179,8 @@ static void add_entries(struct checkpoint *checkpoint, uint32_t index,
     check(at);
     for (uint32_t i = 0; i < header->count; i++) {
         const struct safetensors_entry *entry = &header->entries[i];
-        const struct placement *placement = placement_of(checkpoint, entry->name);
-        if (checkpoint->index_name && (!placement || placement->shard != index)) continue;
+        const struct index_row *row = index_row_of(checkpoint, entry->name);
+        if (checkpoint->index_name && (!row || row->shard != index)) continue;
         const char *name = memcpy(at, entry->name, strlen(entry->name) + 1);
         at += strlen(name) + 1;
         if (entry->type == TENSOR_TYPE_COUNT || entry->dims < 1 || entry->dims > 2) {
@@ -199,7 +198,7 @@ static void add_entries(struct checkpoint *checkpoint, uint32_t index,
     }
 }
 
-/* ---- opening ---- */
+/* ---- shards and index ---- */
 
 static enum status open_shard(struct checkpoint *checkpoint, uint32_t index, struct error *error) {
     struct shard *shard = &checkpoint->shards[index];
@@ -240,9 +239,8 @@ static uint32_t shard_named(struct checkpoint *checkpoint, const char *file) {
 
 /* A shard's name comes from outside: it must be a plain file name, and there is a sane number of
  * them. */
-static enum status place_tensor(struct checkpoint *checkpoint, struct arena *arena,
-                                struct bytes tensor, const struct tree *value,
-                                struct error *error) {
+static enum status add_row(struct checkpoint *checkpoint, struct arena *arena, struct bytes tensor,
+                           const struct tree *value, struct error *error) {
     struct bytes file, copy = arena_copy(arena, tensor);
     char shown[SAFETENSORS_SHOWN_BYTES];
     if (!copy.data)
@@ -263,7 +261,7 @@ static enum status place_tensor(struct checkpoint *checkpoint, struct arena *are
         return error_set(error, STATUS_TOO_LARGE,
                          "%s: weight_map: expected at most %d shards, found more",
                          checkpoint->index_name, SHARDS_MAX);
-    checkpoint->placements[checkpoint->placement_count++] = (struct placement){copy.data, shard};
+    checkpoint->rows[checkpoint->row_count++] = (struct index_row){copy.data, shard};
     return STATUS_OK;
 }
 
@@ -293,13 +291,12 @@ static enum status read_index(struct checkpoint *checkpoint, struct error *error
     size_t count = 0;
     while (tree_next_member(map, &cursor, &key, &value))
         count++;
-    checkpoint->placements = calloc(count + 1, sizeof *checkpoint->placements);
-    check(checkpoint->placements);
+    checkpoint->rows = calloc(count + 1, sizeof *checkpoint->rows);
+    check(checkpoint->rows);
     cursor = (struct tree_cursor){0};
     while (status == STATUS_OK && tree_next_member(map, &cursor, &key, &value))
-        status = place_tensor(checkpoint, &arena, key, value, error);
-    qsort(checkpoint->placements, checkpoint->placement_count, sizeof *checkpoint->placements,
-          by_placement_name);
+        status = add_row(checkpoint, &arena, key, value, error);
+    qsort(checkpoint->rows, checkpoint->row_count, sizeof *checkpoint->rows, by_row_tensor);
     return status;
 }
 
@@ -330,17 +327,17 @@ static enum status read_config(struct checkpoint *checkpoint, struct sha256 *has
 }
 
 /* Every tensor that the index places in a shard that is here must be in it. */
-static enum status check_placements(const struct checkpoint *checkpoint, struct error *error) {
-    for (uint32_t i = 0; i < checkpoint->placement_count; i++) {
-        const struct placement *placement = &checkpoint->placements[i];
-        const struct shard *shard = &checkpoint->shards[placement->shard];
+static enum status check_index(const struct checkpoint *checkpoint, struct error *error) {
+    for (uint32_t i = 0; i < checkpoint->row_count; i++) {
+        const struct index_row *row = &checkpoint->rows[i];
+        const struct shard *shard = &checkpoint->shards[row->shard];
         char shown[SAFETENSORS_SHOWN_BYTES];
-        if (!shard->map.count || checkpoint_tensor(checkpoint, placement->tensor) ||
-            stranger_of(checkpoint, placement->tensor))
+        if (!shard->map.count || checkpoint_tensor(checkpoint, row->tensor) ||
+            stranger_of(checkpoint, row->tensor))
             continue;
         return error_set(error, STATUS_CORRUPT,
                          "%s: tensor '%s': expected in this file by %s, found no such tensor in it",
-                         shard->name, safetensors_shown(placement->tensor, shown), INDEX);
+                         shard->name, safetensors_shown(row->tensor, shown), INDEX);
     }
     return STATUS_OK;
 }
@@ -459,8 +456,7 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
     return STATUS_OK;
 }
 
-/* Many copies of a checkpoint come without its MTP layers: then there is no tensor of them at all.
- */
+/* Many copies of a checkpoint come without its MTP layers, and then without any tensor of them. */
 static bool has_mtp_tensor(const struct checkpoint *checkpoint) {
     const struct shape *shape = &checkpoint->shape;
     for (uint32_t layer = shape->layers; layer < shape->layers + shape->mtp_layers; layer++) {
@@ -490,11 +486,11 @@ static enum status check_tensors(struct checkpoint *checkpoint, struct error *er
 
 /* Adds one whose shard the index names but the directory lacks. */
 static void add_absent(struct checkpoint *checkpoint, struct tensor tensor) {
-    const struct placement *placement = placement_of(checkpoint, tensor.name);
-    if (!placement || checkpoint->shards[placement->shard].map.count) return;
-    tensor.name = placement->tensor; /* lives as long as the checkpoint */
-    tensor.bytes = tensor.shape[0] * tensor.shape[1] * tensor_type_bytes(tensor.type);
-    tensor.file = checkpoint->shards[placement->shard].name;
+    const struct index_row *row = index_row_of(checkpoint, tensor.name);
+    if (!row || checkpoint->shards[row->shard].map.count) return;
+    tensor.name = row->tensor; /* lives as long as the checkpoint */
+    tensor.bytes = tensor_type_bytes(tensor.type, tensor.shape[0] * tensor.shape[1]);
+    tensor.file = checkpoint->shards[row->shard].name;
     add_tensor(checkpoint, &tensor);
 }
 
@@ -577,7 +573,7 @@ static void hash_shard(struct sha256 *hash, const struct shard *shard) {
     }
 }
 
-/* ---- the door ---- */
+/* ---- opening and closing ---- */
 
 static enum status find_shards(struct checkpoint *checkpoint, struct error *error) {
     if (exists(checkpoint->directory, SINGLE)) {
@@ -590,7 +586,7 @@ static enum status find_shards(struct checkpoint *checkpoint, struct error *erro
                      checkpoint->directory, SINGLE, INDEX);
 }
 
-static enum status fill(struct checkpoint *checkpoint, struct error *error) {
+static enum status read_directory(struct checkpoint *checkpoint, struct error *error) {
     struct sha256 hash;
     sha256_init(&hash);
     enum status status = read_config(checkpoint, &hash, error);
@@ -605,13 +601,12 @@ static enum status fill(struct checkpoint *checkpoint, struct error *error) {
         status = layout_each(&checkpoint->shape, add_expected, checkpoint, error);
         sort_tensors(checkpoint);
     }
-    if (status == STATUS_OK) status = check_placements(checkpoint, error);
+    if (status == STATUS_OK) status = check_index(checkpoint, error);
     tie_head(checkpoint);
     if (status == STATUS_OK) status = check_tensors(checkpoint, error);
-    for (uint32_t i = 0; i < checkpoint->placement_count; i++) {
-        sha256_update(&hash, checkpoint->placements[i].tensor,
-                      strlen(checkpoint->placements[i].tensor) + 1);
-        hash_number(&hash, checkpoint->placements[i].shard);
+    for (uint32_t i = 0; i < checkpoint->row_count; i++) {
+        sha256_update(&hash, checkpoint->rows[i].tensor, strlen(checkpoint->rows[i].tensor) + 1);
+        hash_number(&hash, checkpoint->rows[i].shard);
     }
     sha256_final(&hash, checkpoint->identity);
     return status;
@@ -624,7 +619,7 @@ enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
     checkpoint->directory = path_of(directory, "");
     checkpoint->directory[strlen(checkpoint->directory) - 1] = '\0';
     checkpoint->whole = parts == CHECKPOINT_WHOLE;
-    enum status status = fill(checkpoint, error);
+    enum status status = read_directory(checkpoint, error);
     if (status == STATUS_OK)
         *checkpoint_out = checkpoint;
     else
@@ -657,7 +652,7 @@ void checkpoint_close(struct checkpoint *checkpoint) {
     }
     if (checkpoint->index_memory) munmap(checkpoint->index_memory, checkpoint->index_memory_bytes);
     free(checkpoint->index_name);
-    free(checkpoint->placements);
+    free(checkpoint->rows);
     free(checkpoint->shards);
     free(checkpoint->tensors);
     free(checkpoint->strangers);
@@ -717,7 +712,7 @@ void checkpoint_identity(const struct checkpoint *checkpoint, uint8_t out[32]) {
 }
 
 void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count, float *out) {
-    const uint32_t size = tensor_type_bytes(tensor->type);
+    const uint64_t size = tensor_type_bytes(tensor->type, 1); /* all these types have whole bytes */
     const uint8_t *at = (const uint8_t *)tensor->data + first * size;
     check(tensor->data && first <= tensor->bytes / size && count <= tensor->bytes / size - first);
     for (uint64_t i = 0; i < count; i++, at += size) {
@@ -735,7 +730,7 @@ void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count
 
 enum status tensor_check_finite(const struct tensor *tensor, struct error *error) {
     float values[1024];
-    const uint64_t count = tensor->bytes / tensor_type_bytes(tensor->type);
+    const uint64_t count = tensor->shape[0] * tensor->shape[1];
     for (uint64_t first = 0; first < count; first += ARRAY_COUNT(values)) {
         uint64_t part = count - first < ARRAY_COUNT(values) ? count - first : ARRAY_COUNT(values);
         tensor_to_float(tensor, first, part, values);

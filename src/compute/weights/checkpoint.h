@@ -32,8 +32,8 @@ enum checkpoint_parts {
  * the shape asks for exists with the right dims and a usable type, FP8 tensors have their scale
  * (possibly in another shard) of ceil(rows/128) x ceil(cols/128), scales finite and no NaN. One
  * line that names file, tensor, expected and found. Tensors that the shape does not ask for are
- * ignored. An MTP layer that config.json announces may be absent altogether (many copies drop it):
- * see checkpoint_has_mtp. Scales, norms and the router's biases are checked for NaN and infinity
+ * ignored. An MTP layer that config.json announces may be absent altogether, as many copies drop it
+ * (checkpoint_has_mtp). Scales, norms and the router's biases are checked for NaN and infinity
  * here; the weights by whoever reads them (tensor_check_finite). */
 enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
                             struct checkpoint **checkpoint_out, struct error *error);
@@ -61,7 +61,7 @@ bool checkpoint_has_mtp(const struct checkpoint *checkpoint);
  * The returned struct lives with the checkpoint. */
 const struct tensor *checkpoint_tensor(const struct checkpoint *checkpoint, const char *name);
 
-/* `name` is a tensor "….weight"; its "….weight_scale_inv", or NULL. */
+/* The scales of a tensor: the one whose name has "_scale_inv" behind the tensor's, or NULL. */
 const struct tensor *checkpoint_scale(const struct checkpoint *checkpoint,
                                       const struct tensor *weight);
 

@@ -6,25 +6,26 @@
 
 #include "base/check.h"
 
-struct batch {
+struct fill_round {
     struct fill *fill;
     uint32_t first;
 };
 
 static void finish_parts(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct batch *batch = context;
-    for (uint32_t i = batch->first + first; i < batch->first + first + count; i++) {
-        const struct fill_part *part = &batch->fill->parts[i];
-        weights_file_fill(batch->fill->file, part->place, part->first, part->bytes, part->what,
+    const struct fill_round *round = context;
+    for (uint32_t i = round->first + first; i < round->first + first + count; i++) {
+        const struct fill_part *part = &round->fill->parts[i];
+        weights_file_fill(round->fill->file, part->place, part->first, part->bytes, part->what,
                           weights_digest(part->first, part->bytes));
     }
 }
 
-/* True: ours to pack; else somebody packs it, or it is there. */
+/* True: the part is ours to pack. False: somebody else packs it, or it is there. */
 static bool claim(struct weights_file *file, struct pack_run *run, struct fill_part *part) {
     part->done = weights_file_holds(file, part->place) == part->what;
     if (!part->done && !weights_file_claim(file, part->place)) return false;
-    if (!part->done && weights_file_holds(file, part->place) == part->what) { /* by now */
+    if (!part->done &&
+        weights_file_holds(file, part->place) == part->what) { /* somebody else was first */
         weights_file_give_back(file, part->place);
         part->done = true;
     }
@@ -35,10 +36,10 @@ static bool claim(struct weights_file *file, struct pack_run *run, struct fill_p
     return !part->done;
 }
 
-/* Parts [first, first + count), which are claimed. */
+/* Packs parts [first, first + count), which are claimed. */
 static enum status pack_parts(struct fill *fill, struct pack_run *run, uint32_t first,
                               uint32_t count, struct error *error) {
-    struct batch batch = {.fill = fill, .first = first};
+    struct fill_round round = {.fill = fill, .first = first};
     const struct fill_part *last = &fill->parts[first + count - 1];
     uint32_t job = fill->parts[first].first_job;
     enum status status = pack_run_jobs(run, job, last->first_job + last->job_count - job, error);
@@ -47,7 +48,7 @@ static enum status pack_parts(struct fill *fill, struct pack_run *run, uint32_t 
         if (status != STATUS_OK && fill->file)
             weights_file_give_back(fill->file, fill->parts[i].place);
     }
-    if (status == STATUS_OK && fill->file) team_run(run->team, finish_parts, &batch, count, 1);
+    if (status == STATUS_OK && fill->file) team_run(run->team, finish_parts, &round, count, 1);
     return status;
 }
 
@@ -97,7 +98,7 @@ static void verify_parts(void *context, uint32_t first, uint32_t count, uint32_t
     struct check_of_parts *check = context;
     for (uint32_t i = first; i < first + count; i++) {
         if (is_sound(check->file, i) || !weights_file_claim(check->file, i)) continue;
-        if (!is_sound(check->file, i)) { /* nor now, with nobody at it */
+        if (!is_sound(check->file, i)) { /* looked at again, now that nobody else writes to it */
             weights_file_empty(check->file, i);
             __atomic_fetch_add(&check->damaged, 1, __ATOMIC_RELAXED);
         }

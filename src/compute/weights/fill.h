@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fills a region of packed weights: memory of this process alone, or a file that others fill at
- * the same time (compute/weights/weights_file.h). The region's jobs are cut into parts; of a file, a part is
- * packed by whoever gets it first, and those that are whole are left alone.
+ * the same time (weights_file.h). The region's jobs are cut into parts; of a file, a part is packed
+ * by whoever gets it first, and those that are whole are left alone.
  */
 #ifndef COMPUTE_WEIGHTS_FILL_H
 #define COMPUTE_WEIGHTS_FILL_H
@@ -11,11 +11,11 @@
 
 struct fill_part {
     uint32_t first_job, job_count; /* of the list */
-    uint32_t place;                /* the file's part */
-    uint64_t what;                 /* that it holds, once whole */
-    char *first;                   /* memory that the jobs write */
+    uint32_t place;                /* number of the file's part */
+    uint64_t what;                 /* what the file's part says it holds, once it is whole */
+    char *first;                   /* memory that the jobs write, [bytes] */
     size_t bytes;
-    bool done;
+    bool done; /* packed, here or by another process */
 };
 
 struct fill {
@@ -24,7 +24,7 @@ struct fill {
     uint32_t part_count;
 };
 
-/* Packs what nobody else is packing now. *left_out: parts that others are at. */
+/* Packs what nobody else is packing now. *left_out: how many parts others are packing. */
 enum status fill_some(struct fill *fill, struct pack_run *run, uint32_t *left_out,
                       struct error *error);
 /* Packs, and waits for others, until all is there. A process that dies leaves its part to us. */

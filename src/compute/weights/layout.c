@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Walks the tensors in the order of the published checkpoints: embedding, layers, final norm, head,
- * MTP layers. Names and sizes: DeepSeek-V3's and V2's Hugging Face checkpoints (README_WEIGHTS.md).
- * Does not look at any file.
+ * The order is embedding, layers, final norm, head, MTP layers.
  */
 #include "compute/weights/layout.h"
 
 #include "base/format.h"
 
-struct walk {
+struct layout_walk {
     const struct shape *shape;
     layout_visit *visit;
     void *context;
@@ -16,7 +14,7 @@ struct walk {
     struct layout_tensor tensor; /* layer and expert are set by the walk */
 };
 
-static void put(struct walk *walk, enum layout_kind kind, const char *name, uint64_t rows,
+static void put(struct layout_walk *walk, enum layout_kind kind, const char *name, uint64_t rows,
                 uint64_t columns) {
     struct layout_tensor *tensor = &walk->tensor;
     if (walk->status != STATUS_OK) return;
@@ -36,7 +34,7 @@ static void put(struct walk *walk, enum layout_kind kind, const char *name, uint
     walk->status = walk->visit(walk->context, tensor, walk->error);
 }
 
-static void put_attention(struct walk *walk) {
+static void put_attention(struct layout_walk *walk) {
     const struct shape *shape = walk->shape;
     const uint64_t hidden = shape->hidden, heads = shape->heads;
     const uint64_t query = heads * shape_query_dim(shape);
@@ -55,7 +53,7 @@ static void put_attention(struct walk *walk) {
     put(walk, LAYOUT_ATTENTION, "self_attn.o_proj.weight", hidden, heads * shape->value_dim);
 }
 
-static void put_experts(struct walk *walk) {
+static void put_experts(struct layout_walk *walk) {
     const struct shape *shape = walk->shape;
     const uint64_t hidden = shape->hidden, width = shape->expert_width;
     const uint64_t shared_width = width * shape->shared_experts;
@@ -78,7 +76,7 @@ static void put_experts(struct walk *walk) {
     put(walk, LAYOUT_SHARED, "mlp.shared_experts.down_proj.weight", hidden, shared_width);
 }
 
-static void put_layer(struct walk *walk) {
+static void put_layer(struct layout_walk *walk) {
     const struct shape *shape = walk->shape;
     const uint64_t hidden = shape->hidden, width = shape->dense_width;
     put(walk, LAYOUT_NORM, "input_layernorm.weight", hidden, 0);
@@ -93,7 +91,7 @@ static void put_layer(struct walk *walk) {
     put(walk, LAYOUT_DENSE, "mlp.down_proj.weight", hidden, width);
 }
 
-static void put_mtp_layer(struct walk *walk) {
+static void put_mtp_layer(struct layout_walk *walk) {
     const uint64_t hidden = walk->shape->hidden, vocab = walk->shape->vocab;
     walk->tensor.optional = true;
     put(walk, LAYOUT_EMBEDDING, "embed_tokens.weight", vocab, hidden);
@@ -110,7 +108,7 @@ static void put_mtp_layer(struct walk *walk) {
 
 enum status layout_each(const struct shape *shape, layout_visit *visit, void *context,
                         struct error *error) {
-    struct walk walk = {.shape = shape, .visit = visit, .context = context, .error = error};
+    struct layout_walk walk = {.shape = shape, .visit = visit, .context = context, .error = error};
     walk.tensor.layer = walk.tensor.expert = LAYOUT_NONE;
     put(&walk, LAYOUT_EMBEDDING, "model.embed_tokens.weight", shape->vocab, shape->hidden);
     for (uint32_t layer = 0; layer < shape->layers; layer++) {

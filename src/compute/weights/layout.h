@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tensors of a checkpoint: every name and size that a shape asks for, in checkpoint order. The
- * one place that knows the Hugging Face names of DeepSeek-V3/V2; the check of a checkpoint, its
- * inspection and the writer of random ones all walk this list. Pure.
+ * The tensors of a checkpoint: every Hugging Face name and size that a DeepSeek-V3 or V2 shape asks
+ * for, in the order of the published checkpoints (their README_WEIGHTS.md). Checks, inspection and
+ * random weights walk this list; weights.c asks for the tensors of a layer by their names. Pure.
  */
 #ifndef COMPUTE_WEIGHTS_LAYOUT_H
 #define COMPUTE_WEIGHTS_LAYOUT_H
@@ -17,7 +17,7 @@ enum layout_kind {
     LAYOUT_SHARED,
     LAYOUT_NORM,
     LAYOUT_HEAD,
-    LAYOUT_JOIN, /* eh_proj of an MTP layer */
+    LAYOUT_JOIN, /* an MTP layer's eh_proj */
     LAYOUT_KIND_COUNT
 };
 
@@ -42,7 +42,7 @@ typedef enum status layout_visit(void *context, const struct layout_tensor *tens
 enum status layout_each(const struct shape *shape, layout_visit *visit, void *context,
                         struct error *error);
 
-/* Short name: "embedding", "attention", … */
+/* A short name, such as "embedding" or "dense MLP". */
 const char *layout_kind_name(enum layout_kind kind);
 
 #endif

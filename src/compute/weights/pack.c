@@ -31,7 +31,7 @@ uint64_t pack_job_bytes(const struct pack_job *job) {
 
 /* Bytes of a fetched row in the thread's buffer. */
 static size_t fetched_row_bytes(const struct pack_job *job) {
-    return pack_columns(job->tensor) * weight_type_bytes(job->type);
+    return weight_type_bytes(job->type, pack_columns(job->tensor));
 }
 
 enum status pack_list_add(struct pack_list *list, const struct pack_job *whole,
@@ -65,7 +65,7 @@ void pack_list_free(struct pack_list *list) {
     *list = (struct pack_list){0};
 }
 
-/* Each returns true when all values are finite. */
+/* True: all codes, or values, are finite. */
 static bool codes_are_finite(const uint8_t *codes, size_t count) {
     uint8_t bad = 0;
     for (size_t i = 0; i < count; i++)
@@ -145,7 +145,7 @@ static bool run_job(const struct pack_job *job, char *buffer) {
         matmul_pack(job->type, buffer, job->row_count, cols, 0, job->row_count, job->data);
         break;
     case PACK_PANELS_TRANSPOSED:
-        transpose_elements(weight_type_bytes(job->type), buffer, buffer + bytes, job->row_count,
+        transpose_elements(weight_type_bytes(job->type, 1), buffer, buffer + bytes, job->row_count,
                            cols);
         matmul_pack(job->type, buffer + bytes, cols, job->row_count, 0, cols, job->data);
         break;

@@ -16,15 +16,15 @@
 
 enum pack_form {
     PACK_PANELS,            /* rows of W, as panels (compute/kernels/matmul.h) */
-    PACK_PANELS_TRANSPOSED, /* the same rows, transposed first */
-    PACK_FLOATS,            /* as floats, row-major */
-    PACK_SCAN, /* nothing is kept: only looked through for values that are not finite */
+    PACK_PANELS_TRANSPOSED, /* rows of W, transposed, as panels */
+    PACK_FLOATS,            /* rows of W, as floats, row-major */
+    PACK_SCAN, /* rows are only looked through for values that are not finite; none is kept */
 };
 
 /* Rows [source_row, source_row + row_count) of a tensor. */
 struct pack_job {
     enum pack_form form;
-    enum weight_type type; /* of the panels */
+    enum weight_type type; /* of the values that are kept */
     const struct tensor *tensor;
     const struct tensor *scale; /* multiplied in when E4M3 becomes F32; else NULL */
     uint64_t source_row;
@@ -35,7 +35,7 @@ struct pack_job {
 struct pack_list {
     struct pack_job *jobs;
     uint32_t count, capacity;
-    size_t piece_bytes; /* of a job at most, about; 0: a few MiB */
+    size_t piece_bytes; /* that a job has about, at most; 0: a few MiB */
 };
 
 /* Appends jobs for the rows, cut into pieces (a transposed one stays whole). */
@@ -54,21 +54,21 @@ struct pack_run {
     struct team *team;
     const struct pack_progress *progress;
     uint64_t total_bytes, done_bytes; /* of the checkpoint */
-    uint64_t read_bytes;              /* of them, read here */
-    /* Private: */
+    uint64_t read_bytes;              /* of the checkpoint, read by this process */
+    /* The rest is private. */
     uint32_t first_job; /* of this round */
     size_t buffer_bytes;
     char *buffers;      /* [threads][buffer_bytes] */
-    uint32_t *bad_jobs; /* [threads] lowest index of a job with a value that is not finite, or
-                         * UINT32_MAX; one each, so that nobody waits for anybody */
+    uint32_t *bad_jobs; /* [threads] each thread's lowest index of a job with a value that is not
+                         * finite, or UINT32_MAX */
 };
 
-/* pack_run_close whatever it returns. */
+/* Begins a run of the list. Whatever it returns, pack_run_close has to follow. */
 enum status pack_run_open(struct pack_run *run, const struct pack_list *list, struct team *team,
                           const struct pack_progress *progress, struct error *error);
 enum status pack_run_jobs(struct pack_run *run, uint32_t first, uint32_t count,
                           struct error *error);
-/* Jobs that somebody else has done. */
+/* Jobs [first, first + count) were done by somebody else. */
 void pack_run_skip(struct pack_run *run, uint32_t first, uint32_t count);
 void pack_run_close(struct pack_run *run);
 

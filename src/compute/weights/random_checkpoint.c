@@ -20,7 +20,7 @@
 #define SHARDS_MAX 4096
 #define PATH_BYTES 4096
 
-struct part { /* one tensor of the files */
+struct checkpoint_part { /* one tensor of the files */
     struct layout_tensor tensor;
     enum tensor_type type;
     uint64_t bytes;
@@ -31,14 +31,14 @@ struct part { /* one tensor of the files */
 struct writer {
     const struct random_checkpoint *plan;
     struct shape shape;
-    struct part *parts;
+    struct checkpoint_part *parts;
     size_t part_count, part_room;
     uint32_t shards;
     uint64_t total_bytes, done_bytes;
     FILE *file; /* the shard being written */
     char path[PATH_BYTES];
     float *rows;    /* [QUANT_GROUP][columns] */
-    uint8_t *coded; /* the same, as it goes into the file */
+    uint8_t *coded; /* the rows as they go into the file */
     float *scales;  /* of the tensor just written, [row blocks][column blocks] */
     size_t row_room, scale_room;
 };
@@ -155,7 +155,8 @@ static void quantize(struct writer *writer, const struct layout_tensor *tensor, 
     }
 }
 
-static void encode(struct writer *writer, const struct part *part, uint64_t first, uint64_t count) {
+static void encode(struct writer *writer, const struct checkpoint_part *part, uint64_t first,
+                   uint64_t count) {
     const uint64_t values = count * part->tensor.columns;
     uint16_t half;
     if (part->type == TENSOR_E4M3) {
@@ -180,8 +181,8 @@ static void add_part(struct writer *writer, const struct layout_tensor *tensor,
         writer->parts = realloc(writer->parts, writer->part_room * sizeof *writer->parts);
         check(writer->parts);
     }
-    struct part *part = &writer->parts[writer->part_count++];
-    *part = (struct part){.tensor = *tensor, .type = type, .is_scale = is_scale};
+    struct checkpoint_part *part = &writer->parts[writer->part_count++];
+    *part = (struct checkpoint_part){.tensor = *tensor, .type = type, .is_scale = is_scale};
     if (is_scale) {
         size_t end = strlen(tensor->name);
         format_text(part->tensor.name + end, LAYOUT_NAME_BYTES - end, "_scale_inv");
@@ -189,7 +190,7 @@ static void add_part(struct writer *writer, const struct layout_tensor *tensor,
         part->tensor.columns = divide_up(tensor->columns, QUANT_GROUP);
     }
     const uint64_t rows = part->tensor.rows, columns = part->tensor.columns;
-    part->bytes = rows * columns * tensor_type_bytes(type);
+    part->bytes = tensor_type_bytes(type, rows * columns);
     writer->total_bytes += part->bytes;
     if (is_scale && rows * columns > writer->scale_room) writer->scale_room = rows * columns;
     if (!is_scale && columns > writer->row_room) writer->row_room = columns;
@@ -240,7 +241,7 @@ static void write_header(struct writer *writer, uint32_t shard) {
     unsigned long long offset = 0;
     fprintf(memory, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (size_t i = 0; i < writer->part_count; i++) {
-        const struct part *part = &writer->parts[i];
+        const struct checkpoint_part *part = &writer->parts[i];
         if (part->shard != shard) continue;
         fprintf(memory, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%llu", part->tensor.name,
                 tensor_type_name(part->type), (unsigned long long)part->tensor.rows);
@@ -282,7 +283,7 @@ static enum status write_index(struct writer *writer, struct error *error) {
 
 /* ---- filling ---- */
 
-static void write_part(struct writer *writer, const struct part *part) {
+static void write_part(struct writer *writer, const struct checkpoint_part *part) {
     if (part->is_scale) {
         fwrite(writer->scales, 1, part->bytes, writer->file);
     } else {
@@ -291,7 +292,7 @@ static void write_part(struct writer *writer, const struct part *part) {
                      count = left < QUANT_GROUP ? left : QUANT_GROUP;
             make_rows(writer, &part->tensor, first, count);
             encode(writer, part, first, count);
-            fwrite(writer->coded, tensor_type_bytes(part->type), count * part->tensor.columns,
+            fwrite(writer->coded, 1, tensor_type_bytes(part->type, count * part->tensor.columns),
                    writer->file);
         }
     }
@@ -339,7 +340,7 @@ static enum status prepare(struct writer *writer, struct error *error) {
     if (unlink(writer->path) && errno != ENOENT)
         return error_set(error, STATUS_IO, "%s: %s", writer->path, strerror(errno));
     writer->rows = malloc(writer->row_room * QUANT_GROUP * sizeof(float));
-    writer->coded = malloc(writer->row_room * QUANT_GROUP * tensor_type_bytes(TENSOR_F32));
+    writer->coded = malloc(tensor_type_bytes(TENSOR_F32, writer->row_room * QUANT_GROUP));
     writer->scales = malloc((writer->scale_room + 1) * sizeof(float));
     check(writer->rows && writer->coded && writer->scales);
     return STATUS_OK;

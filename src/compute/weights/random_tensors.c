@@ -19,7 +19,7 @@
 #define CODES_DEVIATION 1.157f /* of codes 0x30 to 0x3F, either sign */
 #define SCALES_MAX 16          /* widths of FP8 matrices in one model */
 
-enum kind { KIND_CODES, KIND_HALVES, KIND_ONES, KIND_ZEROS, KIND_COUNT };
+enum random_kind { KIND_CODES, KIND_HALVES, KIND_ONES, KIND_ZEROS, KIND_COUNT };
 
 struct region {
     size_t at, bytes;
@@ -40,13 +40,13 @@ struct draw {
     uint32_t tensor_count;
 };
 
-static enum kind kind_of(const struct draw *draw, const struct layout_tensor *tensor) {
+static enum random_kind kind_of(const struct draw *draw, const struct layout_tensor *tensor) {
     if (tensor->is_bias) return KIND_ZEROS;
     if (tensor->kind == LAYOUT_NORM) return KIND_ONES;
     return draw->shape->fp8 && tensor->quantized ? KIND_CODES : KIND_HALVES;
 }
 
-static enum tensor_type type_of(enum kind kind) {
+static enum tensor_type type_of(enum random_kind kind) {
     if (kind == KIND_ZEROS) return TENSOR_F32;
     return kind == KIND_CODES ? TENSOR_E4M3 : TENSOR_BF16;
 }
@@ -68,7 +68,7 @@ static void add(struct draw *draw, const struct layout_tensor *wanted, const cha
                             .shape = {wanted->rows, wanted->columns},
                             .file = "random weights"};
     size_t name_bytes = strlen(wanted->name) + strlen(suffix) + 1;
-    tensor.bytes = tensor.shape[0] * tensor.shape[1] * tensor_type_bytes(type);
+    tensor.bytes = tensor_type_bytes(type, tensor.shape[0] * tensor.shape[1]);
     if (!draw->base) {
         if (tensor.bytes > region->bytes) region->bytes = tensor.bytes;
         draw->names_bytes += name_bytes;
@@ -84,7 +84,7 @@ static void add(struct draw *draw, const struct layout_tensor *wanted, const cha
 
 static enum status visit(void *context, const struct layout_tensor *wanted, struct error *error) {
     struct draw *draw = context;
-    enum kind kind = kind_of(draw, wanted);
+    enum random_kind kind = kind_of(draw, wanted);
     add(draw, wanted, "", type_of(kind), &draw->regions[kind]);
     if (kind != KIND_CODES) return STATUS_OK;
     struct layout_tensor scale = *wanted;
@@ -103,7 +103,7 @@ static uint64_t next_bits(uint64_t *state) { /* xorshift64* (Vigna, 2016) */
     return *state * 0x2545F4914F6CDD1Du;
 }
 
-/* Each word of random bits, where `keep` says, and `set` elsewhere. */
+/* Each word consists of random bits where `keep` has ones, and of `set` elsewhere. */
 static void fill(char *to, size_t bytes, uint64_t keep, uint64_t set) {
     uint64_t state = 0x9E3779B97F4A7C15u;
     for (size_t i = 0; i < bytes; i += 8) {
@@ -173,7 +173,7 @@ enum status random_tensors_open(const struct shape *shape, struct checkpoint **c
     draw.tensor_count = 0;
     fill_all(&draw);
     status = layout_each(shape, visit, &draw, error);
-    check(status == STATUS_OK); /* as before */
+    check(status == STATUS_OK); /* the first walk went through */
     struct checkpoint_memory memory = {.map = {draw.base, bytes},
                                        .names = draw.names,
                                        .tensors = draw.tensors,

@@ -45,8 +45,8 @@ const char *tensor_type_name(enum tensor_type type) {
     return type < TENSOR_TYPE_COUNT ? types[type].name : "unusable";
 }
 
-uint32_t tensor_type_bytes(enum tensor_type type) {
-    return type < TENSOR_TYPE_COUNT ? types[type].bits / 8 : 0;
+uint64_t tensor_type_bytes(enum tensor_type type, uint64_t count) {
+    return type < TENSOR_TYPE_COUNT ? divide_up(count * types[type].bits, 8) : 0;
 }
 
 const char *safetensors_shown(const char *name, char out[SAFETENSORS_SHOWN_BYTES]) {
@@ -93,13 +93,13 @@ enum status safetensors_header_bytes(struct bytes file, const char *name, uint64
     return STATUS_OK;
 }
 
-struct place { /* of a refusal */
+struct safetensors_place { /* what a refusal names */
     const char *file;
     const char *tensor; /* fit for a message */
     struct error *error;
 };
 
-static enum status read_type(const struct place *place, const struct tree *value,
+static enum status read_type(const struct safetensors_place *place, const struct tree *value,
                              struct safetensors_entry *entry, uint32_t *bits_out) {
     struct bytes text = {"nothing", 7};
     if (tree_get_string(value, &text))
@@ -116,9 +116,9 @@ static enum status read_type(const struct place *place, const struct tree *value
                      text.data);
 }
 
-/* Also the size that the shape asks for, in bytes. */
-static enum status read_shape(const struct place *place, const struct tree *value, uint32_t bits,
-                              struct safetensors_entry *entry, uint64_t *bytes_out) {
+/* Reads the shape, and the bytes that it asks for. */
+static enum status read_shape(const struct safetensors_place *place, const struct tree *value,
+                              uint32_t bits, struct safetensors_entry *entry, uint64_t *bytes_out) {
     uint64_t size = bits;
     size_t dims = tree_count(value);
     if (!value || tree_kind(value) != TREE_ARRAY || dims > SAFETENSORS_DIMS_MAX)
@@ -143,7 +143,7 @@ static enum status read_shape(const struct place *place, const struct tree *valu
     return STATUS_OK;
 }
 
-static enum status read_offsets(const struct place *place, const struct tree *value,
+static enum status read_offsets(const struct safetensors_place *place, const struct tree *value,
                                 struct bytes data, uint64_t expected_bytes,
                                 struct safetensors_entry *entry) {
     int64_t begin = -1, end = -1;
@@ -177,7 +177,7 @@ static enum status read_offsets(const struct place *place, const struct tree *va
 static enum status read_entry(const char *file, const struct tree *value, struct bytes data,
                               struct safetensors_entry *entry, struct error *error) {
     char shown[SAFETENSORS_SHOWN_BYTES];
-    struct place place = {file, safetensors_shown(entry->name, shown), error};
+    struct safetensors_place place = {file, safetensors_shown(entry->name, shown), error};
     uint32_t bits = 0;
     uint64_t bytes = 0;
     if (tree_kind(value) != TREE_OBJECT)

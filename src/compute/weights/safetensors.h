@@ -23,7 +23,7 @@ enum tensor_type {
 
 struct safetensors_entry {
     const char *name;
-    const char *type_name; /* "BF16", "I64", … */
+    const char *type_name; /* as the header has it, such as "BF16" or "I64" */
     enum tensor_type type; /* TENSOR_TYPE_COUNT: one that no weight may have */
     uint32_t dims;
     uint64_t shape[SAFETENSORS_DIMS_MAX];
@@ -50,15 +50,16 @@ enum status safetensors_header_bytes(struct bytes file, const char *name, uint64
 enum status safetensors_read(struct bytes file, const char *name, struct arena *arena,
                              struct safetensors *out, struct error *error);
 
-/* "BF16", "F16", "F32", "F8_E4M3". */
+/* "BF16", "F16", "F32" or "F8_E4M3". */
 const char *tensor_type_name(enum tensor_type type);
-uint32_t tensor_type_bytes(enum tensor_type type);
+/* Bytes of `count` values beside each other. */
+uint64_t tensor_type_bytes(enum tensor_type type, uint64_t count);
 
 /* A tensor's name cut to fit a message. */
 #define SAFETENSORS_SHOWN_BYTES 128
 const char *safetensors_shown(const char *name, char out[SAFETENSORS_SHOWN_BYTES]);
 
-/* "[128, 256]" */
+/* A shape as text, such as "[128, 256]". */
 #define SAFETENSORS_SHAPE_BYTES 192
 const char *safetensors_shape_text(const uint64_t *shape, uint32_t dims,
                                    char out[SAFETENSORS_SHAPE_BYTES]);

@@ -21,7 +21,7 @@
 #define NONE UINT32_MAX /* no such token */
 
 /* Reads keys of one object. The first failure stays; later reads do nothing. */
-struct reader {
+struct shape_reader {
     const struct tree *object;
     const char *file;
     const char *prefix; /* "rope_scaling." in messages, or "" */
@@ -46,7 +46,7 @@ static const char *describe(const struct tree *value, char out[96]) {
     return out;
 }
 
-static void refuse(struct reader *reader, enum status status, const char *key,
+static void refuse(struct shape_reader *reader, enum status status, const char *key,
                    const struct tree *value, const char *expected) {
     char found[96];
     if (reader->status != STATUS_OK) return;
@@ -54,13 +54,13 @@ static void refuse(struct reader *reader, enum status status, const char *key,
                                reader->file, reader->prefix, key, expected, describe(value, found));
 }
 
-static const struct tree *member(const struct reader *reader, const char *key) {
+static const struct tree *member(const struct shape_reader *reader, const char *key) {
     const struct tree *value = tree_member(reader->object, key);
     return value && tree_is_null(value) ? NULL : value;
 }
 
-static uint32_t read_count(struct reader *reader, const char *key, int64_t minimum, int64_t maximum,
-                           int64_t fallback) {
+static uint32_t read_count(struct shape_reader *reader, const char *key, int64_t minimum,
+                           int64_t maximum, int64_t fallback) {
     const struct tree *value = member(reader, key);
     int64_t count = fallback;
     if (!value && fallback != REQUIRED) return (uint32_t)fallback;
@@ -75,8 +75,8 @@ static uint32_t read_count(struct reader *reader, const char *key, int64_t minim
 }
 
 /* A fallback of NAN makes the key required. */
-static double read_number(struct reader *reader, const char *key, double minimum, double maximum,
-                          double fallback) {
+static double read_number(struct shape_reader *reader, const char *key, double minimum,
+                          double maximum, double fallback) {
     const struct tree *value = member(reader, key);
     double number = fallback;
     if (!value && !isnan(fallback)) return fallback;
@@ -89,7 +89,7 @@ static double read_number(struct reader *reader, const char *key, double minimum
     return number;
 }
 
-static bool read_bool(struct reader *reader, const char *key, bool fallback) {
+static bool read_bool(struct shape_reader *reader, const char *key, bool fallback) {
     const struct tree *value = member(reader, key);
     bool answer = fallback;
     if (value && !tree_get_bool(value, &answer))
@@ -98,7 +98,7 @@ static bool read_bool(struct reader *reader, const char *key, bool fallback) {
 }
 
 /* Index of the value in a NULL-terminated list of names. */
-static int read_choice(struct reader *reader, const char *key, const char *const *names,
+static int read_choice(struct shape_reader *reader, const char *key, const char *const *names,
                        int fallback) {
     const struct tree *value = member(reader, key);
     struct bytes text;
@@ -114,7 +114,7 @@ static int read_choice(struct reader *reader, const char *key, const char *const
     return 0;
 }
 
-static void read_architecture(struct reader *reader, struct shape *shape) {
+static void read_architecture(struct shape_reader *reader, struct shape *shape) {
     const char *expected = "[\"DeepseekV3ForCausalLM\"] or [\"DeepseekV2ForCausalLM\"]";
     const struct tree *list = member(reader, "architectures"), *first = tree_at(list, 0);
     struct bytes name;
@@ -126,7 +126,7 @@ static void read_architecture(struct reader *reader, struct shape *shape) {
         refuse(reader, STATUS_UNSUPPORTED, "architectures", first, expected);
 }
 
-static void read_dimensions(struct reader *reader, struct shape *shape) {
+static void read_dimensions(struct shape_reader *reader, struct shape *shape) {
     shape->vocab = read_count(reader, "vocab_size", 1, LIMIT_VOCAB, REQUIRED);
     shape->hidden = read_count(reader, "hidden_size", 1, 1 << 16, REQUIRED);
     shape->layers = read_count(reader, "num_hidden_layers", 1, LIMIT_LAYERS, REQUIRED);
@@ -153,7 +153,7 @@ static void read_dimensions(struct reader *reader, struct shape *shape) {
     read_choice(reader, "hidden_act", activations, 0);
 }
 
-static void read_groups(struct reader *reader, struct shape *shape) {
+static void read_groups(struct shape_reader *reader, struct shape *shape) {
     const bool v3 = !shape->is_v2;
     shape->groups = shape->groups_kept = 1;
     if (shape->method == ROUTER_GREEDY) return;
@@ -178,7 +178,7 @@ static void read_groups(struct reader *reader, struct shape *shape) {
 /* What the weights of the chosen experts become differs by release. V3's published code divides by
  * their sum if norm_topk_prob (default true), then multiplies by routed_scaling_factor. V2's does
  * one or the other: it scales only if it does not normalize. */
-static void read_router(struct reader *reader, struct shape *shape) {
+static void read_router(struct shape_reader *reader, struct shape *shape) {
     static const char *const scorings[] = {"sigmoid", "softmax", NULL};
     static const char *const methods[] = {"noaux_tc", "group_limited_greedy", "greedy", "gready",
                                           NULL};
@@ -201,7 +201,7 @@ static void read_router(struct reader *reader, struct shape *shape) {
     read_groups(reader, shape);
 }
 
-static void read_experts(struct reader *reader, struct shape *shape) {
+static void read_experts(struct shape_reader *reader, struct shape *shape) {
     shape->experts = read_count(reader, "n_routed_experts", 0, LIMIT_EXPERTS, 0);
     shape->first_moe_layer =
         read_count(reader, "first_k_dense_replace", 0, 1 << 16, shape->is_v2 ? 0 : 3);
@@ -217,17 +217,22 @@ static void read_experts(struct reader *reader, struct shape *shape) {
     read_router(reader, shape);
 }
 
-/* mscale of the YaRN paper's section 3.4 as DeepSeek's code has it: 1 for s <= 1, else 0.1 m ln s
- * + 1. */
+/* mscale of the YaRN paper's section 3.4 as DeepSeek's code has it:
+ *   1 for s <= 1, else 0.1 m ln s + 1 */
 static double yarn_mscale(double scale, double m) {
     return scale <= 1 ? 1.0 : 0.1 * m * log(scale) + 1.0;
 }
 
-/* f_i = theta^(-2i/dr). With YaRN, cdim(n) = dr ln(orig / (2 pi n)) / (2 ln theta) is the pair that
- * turns n times within the original context; pairs below low = floor(cdim(beta_fast)) keep f_i,
- * pairs above high = ceil(cdim(beta_slow)) get f_i / factor, those between a blend. In float32 and
- * in the order of operations of DeepSeek's inference code (precompute_freqs_cis), so that angles
- * agree at long range. */
+/* Frequencies of the pairs i of a vector of dr channels:
+ *
+ *   f_i     = theta^(-2i/dr)
+ *   cdim(n) = dr ln(orig / (2 pi n)) / (2 ln theta): the pair that turns n times in orig positions
+ *
+ * With YaRN, pairs below floor(cdim(beta_fast)) keep f_i, pairs above ceil(cdim(beta_slow)) get
+ * f_i / factor, and those between get a blend.
+ *
+ * In float32 and in the order of operations of DeepSeek's inference code (precompute_freqs_cis), so
+ * that angles agree at long range. */
 static void set_frequencies(struct shape *shape) {
     const double dim = shape->rope_dim, turn = 2 * 3.14159265358979323846;
     const double theta = (double)shape->rope_theta;
@@ -255,7 +260,7 @@ static void set_frequencies(struct shape *shape) {
     }
 }
 
-static void read_yarn(struct reader *scaling, struct shape *shape) {
+static void read_yarn(struct shape_reader *scaling, struct shape *shape) {
     double factor = read_number(scaling, "factor", 1, 1e6, NAN);
     double mscale = read_number(scaling, "mscale", 0, 100, 1);
     double all_dim = read_number(scaling, "mscale_all_dim", 0, 100, 0);
@@ -279,9 +284,9 @@ static void read_yarn(struct reader *scaling, struct shape *shape) {
 /* Releases write rope_theta and rope_scaling (with "type"); newer transformers write one
  * rope_parameters (with "rope_type" and rope_theta inside). An object without a type, or of type
  * default, is plain RoPE. */
-static void read_rope(struct reader *config, struct shape *shape) {
+static void read_rope(struct shape_reader *config, struct shape *shape) {
     static const char *const types[] = {"default", "yarn", NULL};
-    struct reader scaling = *config;
+    struct shape_reader scaling = *config;
     scaling.object = member(config, "rope_scaling");
     scaling.prefix = "rope_scaling.";
     const char *form = "rope_scaling";
@@ -307,11 +312,11 @@ static void read_rope(struct reader *config, struct shape *shape) {
     if (config->status == STATUS_OK) set_frequencies(shape);
 }
 
-static void read_quantization(struct reader *config, struct shape *shape) {
+static void read_quantization(struct shape_reader *config, struct shape *shape) {
     static const char *const methods[] = {"fp8", NULL}, *const formats[] = {"e4m3", NULL},
                              *const schemes[] = {"dynamic", NULL},
                              *const scales[] = {"float", "ue8m0", NULL};
-    struct reader reader = *config;
+    struct shape_reader reader = *config;
     reader.object = member(config, "quantization_config");
     reader.prefix = "quantization_config.";
     if (!reader.object) return;
@@ -341,7 +346,7 @@ static bool is_token(const struct tree *value, const struct shape *shape, int64_
     return tree_get_integer(value, id_out) && *id_out >= 0 && *id_out < shape->vocab;
 }
 
-static void refuse_token(struct reader *reader, const char *key, const struct tree *value,
+static void refuse_token(struct shape_reader *reader, const char *key, const struct tree *value,
                          const struct shape *shape) {
     char expected[96];
     format_text(expected, sizeof expected, "a token id from 0 to %u", shape->vocab - 1);
@@ -349,7 +354,7 @@ static void refuse_token(struct reader *reader, const char *key, const struct tr
 }
 
 /* One token; NONE if there is none. */
-static uint32_t read_token(struct reader *reader, const char *key, const struct shape *shape) {
+static uint32_t read_token(struct shape_reader *reader, const char *key, const struct shape *shape) {
     const struct tree *value = member(reader, key);
     int64_t id = NONE;
     if (value && !is_token(value, shape, &id)) refuse_token(reader, key, value, shape);
@@ -357,7 +362,7 @@ static uint32_t read_token(struct reader *reader, const char *key, const struct 
 }
 
 /* Adds the ids of an eos_token_id (one integer or a list); each once. */
-static void read_eos(struct reader *reader, struct shape *shape) {
+static void read_eos(struct shape_reader *reader, struct shape *shape) {
     const struct tree *value = member(reader, "eos_token_id");
     const bool one = value && tree_kind(value) == TREE_INTEGER;
     size_t count = one ? 1 : tree_count(value);
@@ -384,7 +389,8 @@ static void read_eos(struct reader *reader, struct shape *shape) {
 
 /* Parses the text in memory of its own and hands the root object to `read`. */
 static enum status with_object(struct bytes json, const char *file, struct error *error,
-                               void (*read)(struct reader *, struct shape *), struct shape *shape) {
+                               void (*read)(struct shape_reader *, struct shape *),
+                               struct shape *shape) {
     if (json.count > CONFIG_BYTES_MAX)
         return error_set(error, STATUS_TOO_LARGE, "%s: %zu bytes, expected at most %zu", file,
                          json.count, CONFIG_BYTES_MAX);
@@ -392,7 +398,7 @@ static enum status with_object(struct bytes json, const char *file, struct error
     void *memory = malloc(memory_bytes);
     if (!memory) return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to parse", file);
     struct arena arena;
-    struct reader reader = {.file = file, .prefix = "", .error = error};
+    struct shape_reader reader = {.file = file, .prefix = "", .error = error};
     arena_over(&arena, memory, memory_bytes);
     reader.status = tree_parse(&arena, json, file, &reader.object, error);
     if (reader.status == STATUS_OK && tree_kind(reader.object) != TREE_OBJECT)
@@ -403,7 +409,7 @@ static enum status with_object(struct bytes json, const char *file, struct error
     return reader.status;
 }
 
-static void read_config(struct reader *reader, struct shape *shape) {
+static void read_config(struct shape_reader *reader, struct shape *shape) {
     read_architecture(reader, shape);
     read_dimensions(reader, shape);
     if (reader->status != STATUS_OK) return; /* what follows leans on the dimensions */

@@ -32,14 +32,14 @@ struct shape {
     uint32_t groups, groups_kept; /* n_group, topk_group; 1, 1 without a group stage */
     enum router_scoring scoring;
     enum router_method method;
-    bool normalize_weights; /* norm_topk_prob as it acts, see forward-pass rules in router.c */
+    bool normalize_weights; /* norm_topk_prob; how it acts: compute/model/router.h */
     float routed_scaling;
     uint32_t heads, q_rank /* 0: q_proj */, kv_rank, nope_dim, rope_dim, value_dim;
     float rms_epsilon;
     bool tied_head;       /* tie_word_embeddings: lm_head is embed_tokens */
-    uint32_t mtp_layers;  /* num_nextn_predict_layers; layer index `layers` + k */
+    uint32_t mtp_layers;  /* num_nextn_predict_layers; the k-th is layer `layers` + k */
     uint32_t context_max; /* max_position_embeddings */
-    /* RoPE: rope_frequency[i] for pair i, YaRN applied; see rope in shape.c for the formulas. */
+    /* RoPE: rope_frequency[i] for pair i, YaRN applied; formulas in shape.c. */
     bool rope_interleaved;
     bool yarn;
     float rope_theta, yarn_factor, yarn_mscale, yarn_mscale_all_dim;
@@ -52,9 +52,8 @@ struct shape {
     bool fp8;
     bool activation_scale_ue8m0; /* quantization_config.scale_fmt == "ue8m0" (V3.1) */
     uint32_t bos_token;          /* UINT32_MAX: none */
-    uint32_t eos_tokens[LIMIT_STOP_TOKENS],
-        eos_token_count; /* eos_token_id of config.json, and of
-                          * generation_config.json if there is one */
+    /* eos_token_id of config.json, and of generation_config.json if there is one */
+    uint32_t eos_tokens[LIMIT_STOP_TOKENS], eos_token_count;
 };
 
 /* Width of a row of the latent KV cache: the normalized latent, then the rotated shared key. */

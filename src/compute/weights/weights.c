@@ -17,7 +17,7 @@
 
 #define PLACE_ALIGN 64
 #define SLOT_ALIGN 4096
-/* Of the checkpoint, that one process packs at once: a share, within these limits. */
+/* A part of the common file is this share of what all read of the checkpoint, within limits. */
 #define PART_SHARE 64
 #define PART_BYTES_MIN ((uint64_t)64 << 10)
 #define PART_BYTES_MAX ((uint64_t)16 << 20)
@@ -30,7 +30,7 @@ struct builder {
     char *base; /* NULL on the counting walk */
     size_t used;
     struct pack_list list;
-    struct packed_matrix *absorbed; /* next of weights->absorbed */
+    struct packed_matrix *absorbed; /* the next free one of weights->absorbed */
     uint64_t *wanted;               /* [slot_count] what each slot shall hold */
     enum status status;             /* sticks at the first failure */
     struct error *error;
@@ -47,7 +47,7 @@ static void add_job(struct builder *builder, const struct pack_job *job) {
         builder->status = pack_list_add(&builder->list, job, builder->error);
 }
 
-/* "model.layers.<layer>.<suffix>" */
+/* The tensor "model.layers.<layer>.<suffix>", or NULL. */
 static const struct tensor *layer_tensor(struct builder *builder, uint32_t layer,
                                          const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -167,7 +167,7 @@ struct packed_matrix weights_row_view(const struct packed_matrix *whole, uint32_
     check(first % QUANT_GROUP == 0);
     view.rows = count;
     view.data =
-        (const char *)whole->data + (size_t)first * whole->cols * weight_type_bytes(whole->type);
+        (const char *)whole->data + weight_type_bytes(whole->type, (size_t)first * whole->cols);
     if (whole->scales)
         view.scales = whole->scales + first / QUANT_GROUP * divide_up(whole->cols, QUANT_GROUP);
     return view;
@@ -367,7 +367,7 @@ static char *place_memory(const struct weights *weights, uint32_t place) {
     return weights->own.memory + (size_t)place * weights->expert.slot_bytes;
 }
 
-/* Among slots and spares, as they lie. */
+/* Number of the memory among slots and spares, in the order in which they lie. */
 static uint32_t place_of(const struct weights *weights, const char *memory) {
     size_t at = (size_t)(memory - weights->own.memory);
     check(memory >= weights->own.memory && at < weights->own.bytes);
@@ -437,8 +437,7 @@ static uint32_t count_slots(const struct builder *builder) {
     return moe_layers * slots_in_layer(builder);
 }
 
-/* --- memory --------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 static enum status map_private(struct weights_region *region, struct error *error) {
     if (!region->bytes) return STATUS_OK;
@@ -481,7 +480,7 @@ static void make_key(const struct builder *builder, bool common, uint8_t key[SHA
     sha256_final(&hash, key);
 }
 
-/* In a file if one is asked for and can be had, else memory of our own. */
+/* Maps the region: a file if one is asked for and can be had, else memory of our own. */
 static enum status map_region(struct builder *builder, bool common, uint32_t part_count,
                               struct team *team) {
     struct weights *weights = builder->weights;
@@ -517,10 +516,9 @@ static enum status map_region(struct builder *builder, bool common, uint32_t par
     return map_private(region, builder->error);
 }
 
-/* --- parts ---------------------------------------------------------------------------------------
- */
+/* ---- parts ---- */
 
-/* Where a job's bytes go, or those of the one before if it has none. */
+/* Where a job's bytes go, or, if it has none, those of the last job before it that has. */
 static char *job_target(const struct pack_job *job, char *before) {
     return job->data ? job->data : before;
 }
@@ -540,7 +538,7 @@ static uint32_t common_parts_max(const struct weights *weights) {
     return (uint32_t)(common_source(weights) / part_bytes(weights)) + 1;
 }
 
-/* Runs of jobs; the same on all ranks. All in one without a file. */
+/* Cuts the common jobs into parts, the same on all ranks; without a file into one. */
 static enum status cut_common(struct builder *builder, struct fill *fill) {
     uint32_t part_max = common_parts_max(builder->weights);
     struct weights_region *region = &builder->weights->common;
@@ -578,7 +576,7 @@ static enum status assign_slots(struct builder *builder) {
     if (!taken) return error_set(builder->error, STATUS_NO_MEMORY, "no memory for %u slots", count);
     for (uint32_t slot = 0; weights->own.in_file && slot < count; slot++)
         for (uint32_t i = 0; i < places && !weights->slots[slot]; i++) {
-            uint32_t place = (slot + i) % places; /* mostly its own */
+            uint32_t place = (slot + i) % places; /* looks at its own place first */
             if (taken[place] ||
                 weights_file_holds(&weights->own.file, place) != builder->wanted[slot])
                 continue;
@@ -596,7 +594,7 @@ static enum status assign_slots(struct builder *builder) {
     return STATUS_OK;
 }
 
-/* At least a layer's; see struct model_options. */
+/* Spare slots: at least a layer's; see move_bytes of struct model_options. */
 static uint32_t count_spares(const struct builder *builder) {
     const struct weights *weights = builder->weights;
     uint64_t bytes = builder->options->move_bytes, least = slots_in_layer(builder);
@@ -606,7 +604,7 @@ static uint32_t count_spares(const struct builder *builder) {
     return (uint32_t)(spares < least ? least : spares);
 }
 
-/* Behind the common part's jobs: a part for each slot, or one for all without a file. */
+/* Cuts the jobs behind the common ones: a part for each slot, or without a file one for all. */
 static enum status cut_own(struct builder *builder, struct fill *fill) {
     struct weights *weights = builder->weights;
     fill->file = weights->own.in_file ? &weights->own.file : NULL;
@@ -628,8 +626,7 @@ static enum status cut_own(struct builder *builder, struct fill *fill) {
     return builder->status;
 }
 
-/* --- loading -------------------------------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 static enum status take_tables(struct builder *builder) {
     struct weights *weights = builder->weights;
@@ -647,7 +644,7 @@ static enum status take_tables(struct builder *builder) {
     return error_set(builder->error, STATUS_NO_MEMORY, "no memory for the layers' tables");
 }
 
-/* The common part first, as far as nobody else is at it, then what is ours alone, then what others
+/* Packs what is common first, as far as nobody else does, then what is ours alone, then what others
  * have not finished. */
 static enum status run_jobs(struct builder *builder, struct fill *common, struct fill *own,
                             struct team *team, const struct pack_progress *progress) {

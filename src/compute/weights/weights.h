@@ -4,8 +4,8 @@
  * rows.
  *
  * Routed experts lie in slots of one fixed stride: gate, up and down with their scales at fixed
- * offsets, so that an expert moves by copying a slot. Which experts a rank's slots hold is said by
- * the placement (compute/exchange/placement.h); only those are read. If experts differ in type among
+ * offsets, so that an expert moves by copying a slot. The placement says which experts a rank's
+ * slots hold (compute/exchange/placement.h); only those are read. If experts differ in type among
  * themselves, here or elsewhere, all are kept as F32, so that all ranks agree.
  *
  * What is not a routed expert is the same on every rank. With a directory it lies in a file that
@@ -51,7 +51,7 @@ struct layer_weights {
     struct packed_matrix router; /* [experts][hidden] */
     float *router_bias;          /* [experts] or NULL */
     struct mlp_weights shared;   /* no data if there are no shared experts */
-    uint32_t first_slot;         /* of the layer's, among this rank's */
+    uint32_t first_slot;         /* the layer's first one among this rank's slots */
 };
 
 /* An MTP module: the block is layer `layers` of the checkpoint. */
@@ -61,14 +61,14 @@ struct mtp_weights {
     struct packed_matrix projection;                 /* eh_proj [hidden][2 * hidden] */
 };
 
-/* Where things are in an expert slot. */
+/* Where the matrices are in an expert's slot. */
 struct expert_layout {
     struct mlp_weights matrices; /* data and scales are offsets from the slot's start */
     size_t slot_bytes;
     bool filled; /* types are known */
 };
 
-/* Spares of a file get memory when they are needed first. */
+/* Where a slot's or spare's memory is; spares of a file get theirs when they are first needed. */
 enum place_kind { PLACE_UNKNOWN, PLACE_IN_FILE, PLACE_PRIVATE };
 
 /* Memory of this process alone, or a file that others map too. */
@@ -94,11 +94,11 @@ struct weights {
     struct weights_region own;      /* [slot_count + spare_count][slot_bytes], in no order */
     uint8_t *places;                /* [slot_count + spare_count] enum place_kind */
     uint32_t spare_count;           /* room for experts on their way here */
-    size_t bytes;                   /* of both, without spares */
-    uint64_t read_bytes;            /* of the checkpoint, by this process: the rest was there */
-    uint32_t damaged_parts;         /* that `verify` found, and that were packed anew */
+    size_t bytes;                   /* of common and own, without spares */
+    uint64_t read_bytes;            /* of the checkpoint, by this process */
+    uint32_t damaged_parts;         /* parts that `verify` found, and that were packed anew */
     struct error notice;            /* not empty: why there is no file, though one was asked for */
-    size_t mtp_bytes;               /* of them, the MTP layer's, without its experts' slots */
+    size_t mtp_bytes;               /* of the MTP layer, without its experts' slots */
 };
 
 struct weights_options {
@@ -106,9 +106,9 @@ struct weights_options {
     const struct placement *placement; /* of routed experts; NULL: all, each in its own slot */
     uint32_t rank;                     /* whose slots are filled */
     uint64_t move_bytes;               /* for spare slots, as in struct model_options */
-    uint32_t level;                    /* the kernels': part of a file's key */
-    const char *directory;             /* of files (compute/weights/weights_file.h); NULL: none */
-    uint32_t unit;                     /* tells slots apart: of each unit's, one process each */
+    uint32_t level;                    /* the kernels' level: part of a file's key */
+    const char *directory;             /* of files (weights_file.h); NULL: none */
+    uint32_t unit;                     /* tells files of slots apart: each has one user at a time */
     bool verify;                       /* look through what is found in files */
 };
 
@@ -125,11 +125,11 @@ uint64_t weights_mapped(const struct weights *weights);
 /* The matrices of the expert in a slot. */
 struct mlp_weights weights_expert(const struct weights *weights, uint32_t slot);
 
-/* Adds the jobs that pack an expert of the checkpoint into memory of slot_bytes. */
 struct expert_place {
     uint32_t layer, expert;
-    char *memory;
+    char *memory; /* [slot_bytes] */
 };
+/* Adds the jobs that pack an expert of the checkpoint into its place. */
 enum status weights_list_expert(const struct weights *weights, const struct checkpoint *checkpoint,
                                 struct expert_place place, struct pack_list *list,
                                 struct error *error);
@@ -139,14 +139,14 @@ char *weights_put_slot(struct weights *weights, uint32_t slot, char *memory) MUS
 
 /* Memory of spare slot `spare`, before any has changed places with a slot. */
 char *weights_spare(const struct weights *weights, uint32_t spare);
-/* A slot's or spare's memory will be written to: whoever maps it next finds nothing there ... */
+/* A slot's or spare's memory will be written to: whoever maps the file next finds nothing there. */
 void weights_forget(struct weights *weights, char *memory);
-/* ... until it holds this expert; `digest` is weights_digest of its slot_bytes. */
+/* A slot's or spare's memory holds this expert from now on, for whoever maps the file next.
+ * `digest`: weights_digest of its slot_bytes. */
 void weights_remember(struct weights *weights, const char *memory, uint32_t layer, uint32_t expert,
                       uint64_t digest);
 
-/* Matrix of rows [first, first + count) of another; `first` is a multiple of 128 (of FP8 scales).
- */
+/* Rows [first, first + count) of a matrix as a matrix; `first` is a multiple of 128. */
 struct packed_matrix weights_row_view(const struct packed_matrix *whole, uint32_t first,
                                       uint32_t count);
 

@@ -26,9 +26,9 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "compute/exchange/freight.h"
+#include "compute/exchange/move_checksum.h"
 
-/* Of kernels younger than some C libraries. */
+/* Kernels know this, though some C libraries are too old for it. */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -38,7 +38,7 @@
 
 #define PAGE ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define TOUCH_BYTES (16 * HUGE_PAGE) /* one thread's share */
+#define TOUCH_BYTES (16 * HUGE_PAGE) /* a thread's share of touching pages */
 #define HEAD_MAGIC 0x7374686769657746u
 #define HEAD_VERSION 1
 #define BOOT_BYTES 64
@@ -48,7 +48,7 @@
 #define POLL_US 1000
 #define ALONE_POLLS 5000
 
-struct part {
+struct file_part {
     uint64_t holds;
     uint64_t digest;
     uint64_t first, bytes; /* of the memory */
@@ -61,15 +61,15 @@ struct head {
     uint64_t bytes; /* of the whole file */
     uint8_t key[SHA256_BYTES];
     char boot[BOOT_BYTES];
-    uint64_t ready; /* HEAD_MAGIC once all above and the memory are there */
-    struct part parts[];
+    uint64_t ready; /* HEAD_MAGIC once the rest of the head, and the memory, are there */
+    struct file_part parts[];
 };
 
 uint64_t weights_digest(const void *data, size_t bytes) {
-    struct freight_sum sum;
-    freight_sum_begin(&sum);
-    freight_sum_add(&sum, data, bytes);
-    return freight_sum_end(&sum);
+    struct move_checksum sum;
+    move_checksum_begin(&sum);
+    move_checksum_add(&sum, data, bytes);
+    return move_checksum_end(&sum);
 }
 
 static struct head *head_of(const struct weights_file *file) {
@@ -77,11 +77,10 @@ static struct head *head_of(const struct weights_file *file) {
 }
 
 static size_t head_bytes(uint32_t part_count) {
-    return round_up(sizeof(struct head) + part_count * sizeof(struct part), PAGE);
+    return round_up(sizeof(struct head) + part_count * sizeof(struct file_part), PAGE);
 }
 
-/* --- locks ---------------------------------------------------------------------------------------
- */
+/* ---- locks ---- */
 
 static bool change_lock(int descriptor, int command, uint32_t byte, short type) {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
@@ -96,7 +95,7 @@ static bool lock(int descriptor, uint32_t byte, short type) {
     return change_lock(descriptor, F_OFD_SETLK, byte, type);
 }
 
-/* Whoever has it is at work, or dead and about to let go. */
+/* Whoever has the lock is at work, or dead and about to let go. */
 static bool lock_and_wait(int descriptor, uint32_t byte, short type) {
     return change_lock(descriptor, F_OFD_SETLKW, byte, type);
 }
@@ -110,9 +109,7 @@ static bool lock_soon(int descriptor, uint32_t byte, short type) {
     return true;
 }
 
-/* --- making
- * ---------------------------------------------------------------------------------------
- */
+/* ---- making ---- */
 
 static void read_boot(char boot[BOOT_BYTES]) {
     memset(boot, 0, BOOT_BYTES);
@@ -193,9 +190,7 @@ static bool is_ours(const struct weights_file_plan *plan, const struct weights_f
            !memcmp(head->key, plan->key, SHA256_BYTES) && !memcmp(head->boot, boot, BOOT_BYTES);
 }
 
-/* --- opening
- * --------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static void make_directories(const char *path) {
     char part[4096];
@@ -216,7 +211,7 @@ static void path_of(const struct weights_file_plan *plan, char *path, size_t pat
     snprintf(path, path_bytes, "%s/%s-%s.weights", plan->directory, plan->name, key);
 }
 
-/* The file is ours to use: it is as planned, or new. *again: it was not, and is gone. */
+/* Makes the file ours to use: it is as planned, or new. *again: it was neither, and is removed. */
 static enum status use(const struct weights_file_plan *plan, struct team *team,
                        struct weights_file *file, const char *path, bool *again,
                        struct error *error) {
@@ -297,11 +292,9 @@ void weights_file_close(struct weights_file *file) {
     *file = (struct weights_file){.bytes = 0};
 }
 
-/* --- parts
- * ----------------------------------------------------------------------------------------
- */
+/* ---- parts ---- */
 
-static struct part *part_of(const struct weights_file *file, uint32_t part) {
+static struct file_part *part_of(const struct weights_file *file, uint32_t part) {
     check(part < file->part_count);
     return &head_of(file)->parts[part];
 }
@@ -325,7 +318,7 @@ void weights_file_empty(struct weights_file *file, uint32_t part) {
 
 void weights_file_fill(struct weights_file *file, uint32_t part, const char *first, size_t bytes,
                        uint64_t what, uint64_t digest) {
-    struct part *found = part_of(file, part);
+    struct file_part *found = part_of(file, part);
     found->first = (uint64_t)(first - file->memory);
     found->bytes = bytes;
     found->digest = digest;
@@ -338,7 +331,7 @@ void weights_file_give_back(struct weights_file *file, uint32_t part) {
 }
 
 bool weights_file_verify(const struct weights_file *file, uint32_t part) {
-    const struct part *found = part_of(file, part);
+    const struct file_part *found = part_of(file, part);
     if (found->first > file->bytes || found->bytes > file->bytes - found->first) return false;
     return weights_digest(file->memory + found->first, found->bytes) == found->digest;
 }

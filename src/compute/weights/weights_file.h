@@ -21,15 +21,14 @@
 #include "base/sha256.h"
 #include "compute/kernels/team.h"
 
-#define WEIGHTS_FILE_EMPTY UINT64_MAX /* what no part holds */
+#define WEIGHTS_FILE_EMPTY UINT64_MAX /* what an empty part holds */
 
 struct weights_file_plan {
     const char *directory; /* made if absent */
     const char *name;      /* start of the file's name: what kind it is, for people */
     uint8_t key[SHA256_BYTES];
     size_t bytes;
-    size_t
-        bytes_now; /* of them, allocated when the file is made; the rest by weights_file_allocate */
+    size_t bytes_now; /* allocated when the file is made; the rest by weights_file_allocate */
     uint32_t part_count;
     bool alone;
 };
@@ -38,7 +37,7 @@ struct weights_file {
     char *memory; /* [bytes], aligned to 4096 and, with the file, to huge pages */
     size_t bytes;
     uint32_t part_count;
-    /* Private: */
+    /* The rest is private. */
     int descriptor;
     void *mapping;
     size_t mapping_bytes, touch_bytes;
@@ -51,24 +50,24 @@ enum status weights_file_open(const struct weights_file_plan *plan, struct team 
 /* Leaves the file. */
 void weights_file_close(struct weights_file *file);
 
-/* What a part holds; WEIGHTS_FILE_EMPTY. */
+/* What a part says it holds; WEIGHTS_FILE_EMPTY if it is not whole. */
 uint64_t weights_file_holds(const struct weights_file *file, uint32_t part);
 
-/* False: another process fills it now. True: it is ours, until filled or given back; it may have
- * become whole in the meantime, and stays so until it is emptied. */
+/* False: another process fills the part now. True: it is ours, until filled or given back; it may
+ * have become whole in the meantime, and stays so until it is emptied. */
 bool weights_file_claim(struct weights_file *file, uint32_t part) MUST_USE;
-/* Until nobody has it. */
+/* Waits until no process has the part. */
 void weights_file_wait(struct weights_file *file, uint32_t part);
-/* Claimed, and about to be written to. */
+/* The part, which is claimed, is about to be written to. */
 void weights_file_empty(struct weights_file *file, uint32_t part);
-/* Claimed: memory [first, first + bytes) holds `what` from now on; `digest` is weights_digest of
- * it. */
+/* The part, which is claimed, is memory [first, first + bytes) and holds `what` from now on;
+ * `digest` is weights_digest of the memory. */
 void weights_file_fill(struct weights_file *file, uint32_t part, const char *first, size_t bytes,
                        uint64_t what, uint64_t digest);
 void weights_file_give_back(struct weights_file *file, uint32_t part);
 
 /* Memory [first, first + bytes), whole pages, can be written to from here on. False: the file has
- * no room for it; it is memory of this process alone, which nobody will find. */
+ * no room for it, and the memory is of this process alone; nobody else will find it. */
 bool weights_file_allocate(struct weights_file *file, char *first, size_t bytes) MUST_USE;
 
 /* True if the whole part's bytes are as they were when it was filled. */
@@ -77,7 +76,7 @@ bool weights_file_verify(const struct weights_file *file, uint32_t part);
 /* From here on this process can only read the memory. */
 void weights_file_protect(struct weights_file *file);
 
-/* As freight_sum (compute/exchange/freight.h): finds damage, not intent. */
+/* The bytes' move_checksum (compute/exchange/move_checksum.h): finds damage, not intent. */
 uint64_t weights_digest(const void *data, size_t bytes);
 
 #endif

@@ -12,6 +12,9 @@
 
 #include "base/clock.h"
 #include "base/pulse.h"
+#include "compute/model/draft.h"
+#include "compute/model/forward.h"
+#include "compute/model/plan_check.h"
 #include "compute/model/sample.h"
 
 struct engine {
@@ -154,7 +157,7 @@ static enum status check_rows(const struct engine *engine, const struct step_pla
 enum status engine_check(const struct engine *engine, const struct step_plan *plan,
                          struct error *error) {
     enum status status = check_rows(engine, plan, error);
-    return status == STATUS_OK ? model_check_plan(engine->model, plan, error) : status;
+    return status == STATUS_OK ? plan_check(engine->model, plan, error) : status;
 }
 
 /* Chooses one token, and says how likely it was. */
@@ -240,12 +243,12 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     enum status status = engine_check(engine, plan, error);
     if (status != STATUS_OK) return status;
     begin_results(engine, plan, result);
-    status = model_step(engine->model, plan, engine->logits, NULL, error);
+    status = forward_run(engine->model, plan, engine->logits, NULL, error);
     if (status != STATUS_OK) return status;
     result->awaited_ns = engine->awaited_ns; /* so far; what follows makes no other rank wait */
     const float *logits = engine->logits;
     for (uint32_t i = 0; i < plan->row_count; i++) {
-        struct model_draft draft = model_step_draft(engine->model, i);
+        struct model_draft draft = draft_of_row(engine->model, i);
         if (rows[i].loads && await_slices(engine, rows[i].slot, rows[i].loads, UINT32_MAX))
             results[i].loaded = rows[i].loads;
         results[i].lost = rows[i].loads != results[i].loaded;

@@ -8,6 +8,7 @@
 #ifndef HOST_ENGINE_ENGINE_H
 #define HOST_ENGINE_ENGINE_H
 
+#include "contract/step_plan.h"
 #include "host/engine/step_progress.h"
 
 struct engine;

@@ -12,7 +12,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/pulse.h"
-#include "compute/exchange/ranks.h"
+#include "compute/exchange/mpi_job.h"
+#include "compute/model/plan_check.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -113,9 +114,9 @@ static size_t wait_for(uint32_t rank, struct model *model) {
     size_t bytes;
     int64_t began_ns = clock_now_ns();
     long sleep_ns = 50000;
-    while (!ranks_ready(rank, &bytes)) {
-        if (model) model_move_progress(model);
-        bool moving = model && model_move_told(model).pending;
+    while (!mpi_job_ready(rank, &bytes)) {
+        if (model) moves_progress(model);
+        bool moving = model && moves_told(model).pending;
         if (moving || clock_now_ns() - began_ns < LOOK_NS) {
             sched_yield();
             continue;
@@ -169,7 +170,7 @@ static void order_all(struct rank_group *group, enum order_kind kind, const void
     memcpy(group->message, &order, sizeof order);
     if (more_bytes) memcpy(group->message + sizeof order, more, more_bytes);
     for (uint32_t rank = 1; rank < group->count; rank++)
-        ranks_send(rank, group->message, sizeof order + more_bytes);
+        mpi_job_send(rank, group->message, sizeof order + more_bytes);
 }
 
 static size_t placement_bytes(const struct model_options *options) {
@@ -196,7 +197,7 @@ static enum status open_all(struct rank_group *group, const struct model_options
     enum status status = seat_open(&group->seat, options, engine, error);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         struct opened opened;
-        ranks_receive(rank, &opened, sizeof opened);
+        mpi_job_receive(rank, &opened, sizeof opened);
         if (opened.status == STATUS_OK || status != STATUS_OK) continue;
         status =
             error_set(error, (enum status)opened.status, "rank %u: %s", rank, opened.error.text);
@@ -209,7 +210,7 @@ static enum status open_group(const struct model_options *options, bool engine,
     struct rank_group *group = calloc(1, sizeof *group);
     if (!group) return error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
     struct model_options own = *options;
-    group->count = own.rank_count = ranks_count();
+    group->count = own.rank_count = mpi_job_count();
     own.rank = 0;
     if (group->count > 1 && !own.threads) own.threads = cpus_each(group->count);
     enum status status = open_all(group, &own, engine, error);
@@ -304,21 +305,21 @@ static void send_step(struct rank_group *group, uint32_t rank, const struct rank
     group->message = grow(group->message, &group->message_bytes, bytes);
     memcpy(group->message, &order, sizeof order);
     memcpy(group->message + sizeof order, plan, plan->record.bytes);
-    ranks_send(rank, group->message, bytes);
+    mpi_job_send(rank, group->message, bytes);
 }
 
 static void take_answers(const struct rank_group *group, uint32_t rank,
                          const struct rank_step *step) {
     const struct step_plan *plan = plan_or_none(step);
     size_t logits = (size_t)count_logits(plan) * model_shape(group->seat.model)->vocab;
-    if (logits) ranks_receive(rank, step->logits, logits * sizeof *step->logits);
+    if (logits) mpi_job_receive(rank, step->logits, logits * sizeof *step->logits);
     if (!step->probe) return;
     if (step->probe->routing)
-        ranks_receive(rank, step->probe->routing,
-                      routing_count(group->seat.model) * sizeof(uint32_t));
+        mpi_job_receive(rank, step->probe->routing,
+                        routing_count(group->seat.model) * sizeof(uint32_t));
     if (step->probe->mtp_argmax && step->probe->row != MODEL_NO_ROW)
-        ranks_receive(rank, step->probe->mtp_argmax,
-                      step_plan_rows(plan)[step->probe->row].token_count * sizeof(uint32_t));
+        mpi_job_receive(rank, step->probe->mtp_argmax,
+                        step_plan_rows(plan)[step->probe->row].token_count * sizeof(uint32_t));
 }
 
 enum status rank_group_step(struct rank_group *group, const struct rank_step *steps,
@@ -327,7 +328,7 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     uint32_t nothing;
     struct choose_replicas_step step = replicas_step(group);
     for (uint32_t rank = 0; rank < group->count; rank++) {
-        enum status status = model_check_plan(group->seat.model, plan_or_none(&steps[rank]), error);
+        enum status status = plan_check(group->seat.model, plan_or_none(&steps[rank]), error);
         if (status != STATUS_OK) return status;
         if (steps[rank].probe && steps[rank].probe->mtp_argmax) mtp = true;
         see_plan(&step, plan_or_none(&steps[rank]));
@@ -339,8 +340,8 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     for (uint32_t rank = 1; rank < group->count; rank++)
         send_step(group, rank, &steps[rank], mtp);
     struct model_probe follow = {.row = MODEL_NO_ROW, .mtp_argmax = mtp ? &nothing : NULL};
-    enum status status = model_step(group->seat.model, plan_or_none(&steps[0]), steps[0].logits,
-                                    steps[0].probe ? steps[0].probe : &follow, error);
+    enum status status = forward_run(group->seat.model, plan_or_none(&steps[0]), steps[0].logits,
+                                     steps[0].probe ? steps[0].probe : &follow, error);
     check(status == STATUS_OK || group->count == 1); /* a probe that breaks a rule: our own bug */
     for (uint32_t rank = 1; rank < group->count; rank++)
         take_answers(group, rank, &steps[rank]);
@@ -367,29 +368,29 @@ void rank_group_move(struct rank_group *group, const struct expert_move *moves, 
     memcpy(more + sizeof head, moves, count * sizeof *moves);
     order_all(group, ORDER_MOVE, more, bytes);
     free(more);
-    model_move_begin(group->seat.model, moves, count, bytes_per_second);
+    moves_begin(group->seat.model, moves, count, bytes_per_second);
 }
 
 void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens) {
     uint32_t wants_tokens = tokens != NULL, slots = model_slot_count(group->seat.model);
     order_all(group, ORDER_TELL, &wants_tokens, sizeof wants_tokens);
-    model_move_progress(group->seat.model);
-    told[0] = model_move_told(group->seat.model);
+    moves_progress(group->seat.model);
+    told[0] = moves_told(group->seat.model);
     if (tokens) model_take_tokens(group->seat.model, tokens);
     for (uint32_t rank = 1; rank < group->count; rank++) {
-        ranks_receive(rank, &told[rank], sizeof told[rank]);
-        if (tokens) ranks_receive(rank, tokens + (size_t)rank * slots, slots * sizeof *tokens);
+        mpi_job_receive(rank, &told[rank], sizeof told[rank]);
+        if (tokens) mpi_job_receive(rank, tokens + (size_t)rank * slots, slots * sizeof *tokens);
     }
 }
 
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped) {
     order_all(group, ORDER_ADOPT, dropped, LIMIT_LAYERS / 64 * sizeof *dropped);
-    model_move_adopt(group->seat.model, dropped);
+    moves_adopt(group->seat.model, dropped);
 }
 
 void rank_group_damage(struct rank_group *group) {
     order_all(group, ORDER_DAMAGE, NULL, 0);
-    model_move_damage(group->seat.model);
+    moves_damage(group->seat.model);
 }
 
 static void fail_plan(const struct step_plan *plan, struct step_result *result) {
@@ -411,7 +412,7 @@ static void send_plan(struct rank_group *group, uint32_t rank, const struct step
     group->message = grow(group->message, &group->message_bytes, bytes);
     memcpy(group->message, &order, sizeof order);
     memcpy(group->message + sizeof order, plan, plan->record.bytes);
-    ranks_send(rank, group->message, bytes);
+    mpi_job_send(rank, group->message, bytes);
 }
 
 /* All ranks' step took as long as rank 0's, which goes through its layers in step with the others
@@ -451,7 +452,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     int64_t rank_0_ns = results[0]->compute_ns + results[0]->awaited_ns;
     if (fails) fail_plan(plans[0], results[0]);
     for (uint32_t rank = 1; rank < group->count; rank++) {
-        ranks_receive(rank, results[rank], group->seat.result_bytes);
+        mpi_job_receive(rank, results[rank], group->seat.result_bytes);
         if (results[rank]->row_count != plans[rank]->row_count)
             fail_plan(plans[rank], results[rank]);
     }
@@ -463,16 +464,16 @@ void rank_group_report(struct rank_group *group, struct rank_report *reports) {
     order_all(group, ORDER_REPORT, NULL, 0);
     reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->seat.model)};
     for (uint32_t rank = 1; rank < group->count; rank++)
-        ranks_receive(rank, &reports[rank], sizeof reports[rank]);
+        mpi_job_receive(rank, &reports[rank], sizeof reports[rank]);
 }
 
 /* The events of another rank, for the caller to free; returns how many it lacks. */
 static size_t take_trace(uint32_t rank, struct trace_part *part_out) {
     size_t counts[2]; /* events, lost ones */
-    ranks_receive(rank, counts, sizeof counts);
+    mpi_job_receive(rank, counts, sizeof counts);
     struct trace_event *events = malloc(counts[0] * sizeof *events + 1);
     check(events); /* the rank waits for us to take them */
-    if (counts[0]) ranks_receive(rank, events, counts[0] * sizeof *events);
+    if (counts[0]) mpi_job_receive(rank, events, counts[0] * sizeof *events);
     *part_out = (struct trace_part){events, counts[0]};
     return counts[1];
 }
@@ -500,11 +501,11 @@ enum status rank_group_write_trace(struct rank_group *group, const struct trace 
 void rank_group_end(void) {
     static bool ended;
     struct order order = {.kind = ORDER_END};
-    if (ended || ranks_rank() != 0) return;
+    if (ended || mpi_job_rank() != 0) return;
     ended = true;
-    for (uint32_t rank = 1; rank < ranks_count(); rank++)
-        ranks_send(rank, &order, sizeof order);
-    ranks_end();
+    for (uint32_t rank = 1; rank < mpi_job_count(); rank++)
+        mpi_job_send(rank, &order, sizeof order);
+    mpi_job_end();
 }
 
 /* --- the others ----------------------------------------------------------------------------------
@@ -539,7 +540,7 @@ static void worker_open(struct worker *worker, struct setup *setup) {
     if (options->weights_directory) options->weights_directory = setup->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->progress = NULL;
-    options->rank = ranks_rank();
+    options->rank = mpi_job_rank();
     if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
     options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
     opened.status = (uint32_t)seat_open(&worker->seat, options, setup->engine, &opened.error);
@@ -553,7 +554,7 @@ static void worker_open(struct worker *worker, struct setup *setup) {
         worker->tokens = calloc(model_slot_count(worker->seat.model) + 1, sizeof *worker->tokens);
         check(worker->routing && worker->argmax && worker->result && worker->tokens);
     }
-    ranks_send(0, &opened, sizeof opened);
+    mpi_job_send(0, &opened, sizeof opened);
     pulse_set(PULSE_WAITS);
 }
 
@@ -568,15 +569,16 @@ static void worker_step(struct worker *worker, const struct order *order,
     size_t bytes = worker->logits_floats * sizeof *worker->logits;
     worker->logits = grow(worker->logits, &bytes, logits * sizeof *worker->logits);
     worker->logits_floats = bytes / sizeof *worker->logits;
-    enum status status = model_step(worker->seat.model, plan, worker->logits,
-                                    order->has_probe ? &probe : NULL, &error);
+    enum status status = forward_run(worker->seat.model, plan, worker->logits,
+                                     order->has_probe ? &probe : NULL, &error);
     check(status == STATUS_OK); /* rank 0 has checked it */
-    if (logits) ranks_send(0, worker->logits, logits * sizeof *worker->logits);
+    if (logits) mpi_job_send(0, worker->logits, logits * sizeof *worker->logits);
     if (order->wants_routing)
-        ranks_send(0, worker->routing, routing_count(worker->seat.model) * sizeof *worker->routing);
+        mpi_job_send(0, worker->routing,
+                     routing_count(worker->seat.model) * sizeof *worker->routing);
     if (order->wants_mtp && order->probe_row != MODEL_NO_ROW)
-        ranks_send(0, worker->argmax,
-                   step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
+        mpi_job_send(0, worker->argmax,
+                     step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
 }
 
 static void worker_run(struct worker *worker, const struct step_plan *plan) {
@@ -584,36 +586,36 @@ static void worker_run(struct worker *worker, const struct step_plan *plan) {
     check(worker->result);
     engine_run(worker->seat.engine, plan, worker->result, &error);
     check(!worker->result->failed); /* rank 0 has checked the plan */
-    ranks_send(0, worker->result, worker->result->record.bytes);
+    mpi_job_send(0, worker->result, worker->result->record.bytes);
 }
 
 static void worker_send_trace(const struct worker *worker) {
     size_t counts[2] = {0, 0};
     const struct trace_event *events = NULL;
     if (worker->trace) events = trace_events(worker->trace, &counts[0], &counts[1]);
-    ranks_send(0, counts, sizeof counts);
-    if (counts[0]) ranks_send(0, events, counts[0] * sizeof *events);
+    mpi_job_send(0, counts, sizeof counts);
+    if (counts[0]) mpi_job_send(0, events, counts[0] * sizeof *events);
 }
 
 static void worker_report(const struct worker *worker) {
     struct rank_report report = {.pid = getpid(), .model = model_rank(worker->seat.model)};
-    ranks_send(0, &report, sizeof report);
+    mpi_job_send(0, &report, sizeof report);
 }
 
 static void worker_move(const struct worker *worker, enum order_kind kind, const char *more) {
     struct model *model = worker->seat.model;
     const struct rank_moves *moves = (const struct rank_moves *)(const void *)more;
     if (kind == ORDER_MOVE)
-        model_move_begin(model, (const struct expert_move *)(const void *)(moves + 1), moves->count,
-                         moves->bytes_per_second);
-    if (kind == ORDER_ADOPT) model_move_adopt(model, (const uint64_t *)(const void *)more);
-    if (kind == ORDER_DAMAGE) model_move_damage(model);
+        moves_begin(model, (const struct expert_move *)(const void *)(moves + 1), moves->count,
+                    moves->bytes_per_second);
+    if (kind == ORDER_ADOPT) moves_adopt(model, (const uint64_t *)(const void *)more);
+    if (kind == ORDER_DAMAGE) moves_damage(model);
     if (kind != ORDER_TELL) return;
-    struct model_moving told = model_move_told(model);
-    ranks_send(0, &told, sizeof told);
+    struct model_moving told = moves_told(model);
+    mpi_job_send(0, &told, sizeof told);
     if (!*(const uint32_t *)(const void *)more) return;
     model_take_tokens(model, worker->tokens);
-    ranks_send(0, worker->tokens, model_slot_count(model) * sizeof *worker->tokens);
+    mpi_job_send(0, worker->tokens, model_slot_count(model) * sizeof *worker->tokens);
 }
 
 void rank_group_work(void) {
@@ -621,7 +623,7 @@ void rank_group_work(void) {
     for (;;) {
         size_t bytes = wait_for(0, worker.seat.model);
         worker.message = grow(worker.message, &worker.message_bytes, bytes);
-        ranks_receive(0, worker.message, bytes);
+        mpi_job_receive(0, worker.message, bytes);
         const struct order *order = (const struct order *)(const void *)worker.message;
         char *more = worker.message + sizeof *order;
         check(bytes >= sizeof *order);
@@ -644,5 +646,5 @@ void rank_group_work(void) {
     }
     worker_close(&worker);
     free(worker.message);
-    ranks_end();
+    mpi_job_end();
 }

@@ -12,6 +12,8 @@
 #ifndef HOST_ENGINE_RANK_GROUP_H
 #define HOST_ENGINE_RANK_GROUP_H
 
+#include "compute/model/forward.h"
+#include "compute/model/moves.h"
 #include "host/engine/engine.h"
 #include "host/engine/trace.h"
 #include "serving/policy/choose_replicas.h"
@@ -21,7 +23,7 @@ struct rank_group;
 /* What one rank does in a step; no plan: it only computes for the others. */
 struct rank_step {
     const struct step_plan *plan;    /* without drafts */
-    float *logits;                   /* as in model_step */
+    float *logits;                   /* as in forward_run */
     const struct model_probe *probe; /* or NULL */
 };
 
@@ -63,13 +65,13 @@ void rank_group_set_loads(struct rank_group *group, const struct engine_loads *l
 void rank_group_run(struct rank_group *group, const struct step_plan *const *plans,
                     struct step_result *const *results, struct error *error);
 
-/* Experts change slots, on all ranks alike; see model_move_begin. */
+/* Experts change slots, on all ranks alike; see moves_begin. */
 void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
                      uint64_t bytes_per_second);
 /* How far each rank is: told[rank_group_count]. If `tokens`, also what each rank's slots have
  * computed since it was last asked: [rank_group_count][model_slot_count]. */
 void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens);
-/* None is pending on any rank; see model_move_adopt. */
+/* None is pending on any rank; see moves_adopt. */
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped);
 /* The next expert that comes to each rank is damaged on its way. */
 void rank_group_damage(struct rank_group *group);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "compute/model/moves.h"
 #include "contract/record.h"
 #include "serving/policy/expert_load.h"
 #include "serving/policy/move_experts.h"
@@ -76,7 +77,7 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
     r->model = rank_group_model(group);
     *rebalancer_out = r;
     rank_group_set_replicas(group, options->replicas);
-    if (!model_spare_slots(r->model)) return STATUS_OK;
+    if (!moves_room(r->model)) return STATUS_OK;
     const struct placement *map = r->map = model_placement(r->model);
     r->shape = (struct rebalance_shape){map->experts, map->ranks, map->slots_per_rank};
     r->layer_slots = map->ranks * map->slots_per_rank;
@@ -181,7 +182,7 @@ static void ask(struct rebalancer *r) {
 /* A layer's moves behind those of the wave; false, and nothing, if a rank lacks room for them. */
 static bool add_layer(struct rebalancer *r, uint32_t layer) {
     size_t at = (size_t)layer * r->layer_slots;
-    uint32_t room = r->shape.slots_per_rank, spares = model_spare_slots(r->model);
+    uint32_t room = r->shape.slots_per_rank, spares = moves_room(r->model);
     struct move_experts change = {.layer = layer,
                                   .ranks = r->shape.ranks,
                                   .slots_per_rank = room,
@@ -270,7 +271,7 @@ static void adopt(struct rebalancer *r) {
 }
 
 static void move(struct rebalancer *r, int64_t now_ns) {
-    model_move_progress(r->model); /* there may be no step to do it */
+    moves_progress(r->model); /* there may be no step to do it */
     if (now_ns < r->next_tell_ns) return;
     r->next_tell_ns = now_ns + TELL_NS;
     if (!is_through(r)) return;

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/kv_block.h"
-#include "compute/exchange/ranks.h"
+#include "compute/exchange/mpi_job.h"
 #include "host/engine/lanes.h"
 #include "compute/weights/checkpoint.h"
 
@@ -76,7 +76,7 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
     struct solo *solo = calloc(1, sizeof *solo);
     struct model_options model_options = options->model;
     if (!solo) return error_set(error, STATUS_NO_MEMORY, "no memory");
-    solo->ranks = ranks_count();
+    solo->ranks = mpi_job_count();
     solo_set_schedule(solo, options->schedule ? options->schedule : "sequential");
     solo->sequences = options->sequences;
     solo->sequences_each = (uint32_t)divide_up(options->sequences, solo->ranks);

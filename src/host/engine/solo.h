@@ -6,6 +6,7 @@
 #ifndef HOST_ENGINE_SOLO_H
 #define HOST_ENGINE_SOLO_H
 
+#include "compute/model/forward.h"
 #include "host/engine/rebalancer.h"
 
 struct solo_options {
@@ -48,7 +49,7 @@ struct choose_overlap_choice solo_schedule(const struct solo *solo);
 void solo_cut_next(struct solo *solo, enum overlap_kind overlap,
                    const struct step_cut cuts[OVERLAP_LANES - 1]);
 
-/* One step; logits and probe as in model_step. */
+/* One step; logits and probe as in forward_run. */
 enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t row_count,
                       float *logits, const struct model_probe *probe, struct error *error) MUST_USE;
 

@@ -8,17 +8,17 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "compute/exchange/ranks.h"
+#include "compute/exchange/mpi_job.h"
 
 static inline int on_ranks(const char *name, const struct CMUnitTest *tests, size_t count) {
     struct error error;
-    if (ranks_begin(&error) != STATUS_OK) {
+    if (mpi_job_begin(&error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
-    if (ranks_rank() && !freopen("/dev/null", "w", stdout)) return 1;
+    if (mpi_job_rank() && !freopen("/dev/null", "w", stdout)) return 1;
     int failed = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
-    ranks_end();
+    mpi_job_end();
     return failed;
 }
 

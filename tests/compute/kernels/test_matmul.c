@@ -75,14 +75,14 @@ static struct problem problem_make(uint64_t *state, enum weight_type type, uint3
                                    uint32_t k, enum weight_kind kind, enum numbers numbers,
                                    int form) {
     struct problem p = {.weights = {.type = type, .rows = n, .cols = k}, .m = m};
-    p.raw = malloc((size_t)n * k * weight_type_bytes(type));
+    p.raw = malloc(weight_type_bytes(type, (size_t)n * k));
     p.data_bytes = packed_data_bytes(type, n, k);
     p.data = levels_buffer(p.data_bytes);
     assert_int_equal((uintptr_t)p.data % 64, 0);
     fill_weights(&p, state, kind);
     uint32_t half = packed_panels(n) / 2 * MATMUL_PANEL; /* packed in two calls, as threads do */
     if (half) matmul_pack(type, p.raw, n, k, 0, half, p.data);
-    matmul_pack(type, (char *)p.raw + (size_t)half * k * weight_type_bytes(type), n, k, half,
+    matmul_pack(type, (char *)p.raw + weight_type_bytes(type, (size_t)half * k), n, k, half,
                 n - half, p.data);
     p.weights.data = p.data;
     if (type == WEIGHT_FP8) {

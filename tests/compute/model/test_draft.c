@@ -15,7 +15,10 @@
 
 #include "base/check.h"
 #include "contract/machine.h"
+#include "compute/model/draft.h"
 #include "compute/model/forward.h"
+#include "compute/model/model.h"
+#include "compute/model/model_state.h"
 
 enum {
     SEQUENCES = 4,
@@ -114,7 +117,7 @@ static void put_row(uint32_t row, uint32_t number, uint32_t count, uint32_t draf
 static void run_plan(const struct model_probe *probe) {
     struct error error = {""};
     assert_true(record_valid(plan, plan->record.bytes));
-    if (model_step(model, plan, logits, probe, &error)) fail_msg("%s", error.text);
+    if (forward_run(model, plan, logits, probe, &error)) fail_msg("%s", error.text);
 }
 
 static uint32_t best_of(const float *row) {
@@ -159,7 +162,7 @@ static bool answer_step(struct answer *answers, uint32_t mask, uint32_t drafts) 
     uint32_t vocab = model_shape(model)->vocab;
     for (uint32_t i = 0; i < rows; i++) {
         struct sequence *sequence = &sequences[numbers[i]];
-        struct model_draft draft = model_step_draft(model, i);
+        struct model_draft draft = draft_of_row(model, i);
         assert_true(draft.count <= step_plan_rows(plan)[i].draft_count);
         note_token(answers, numbers[i], row);
         answers[numbers[i]].steps++;
@@ -331,7 +334,7 @@ static void test_a_fresh_row_guesses_nothing(void **state) {
     sequences[2].fresh = true; /* as after an interruption, the prompt being in the cache */
     put_row(0, 2, 1, 1, &token_index);
     run_plan(NULL);
-    assert_int_equal(model_step_draft(model, 0).count, 0);
+    assert_int_equal(draft_of_row(model, 0).count, 0);
     const char *row = kv_pages_slice(&model->kv, page_of(2, 1).index, model->shape->layers);
     for (size_t i = 0; i < model->kv.row_bytes; i++)
         assert_int_equal(row[i], 0);
@@ -340,7 +343,7 @@ static void test_a_fresh_row_guesses_nothing(void **state) {
     begin_plan(1, 1);
     put_row(0, 2, 1, 1, &token_index);
     run_plan(NULL);
-    assert_int_equal(model_step_draft(model, 0).count, 1); /* the next one does again */
+    assert_int_equal(draft_of_row(model, 0).count, 1); /* the next one does again */
     free_answers(answers);
     close_model();
 }
@@ -366,7 +369,7 @@ static void test_bad_drafts_are_refused(void **state) {
         *row = cases[i].row;
         row->token_count = row->logits_count = row->sample = 1;
         row->page_count = PAGES_EACH;
-        assert_int_equal(model_step(model, plan, logits, NULL, &error), STATUS_INVALID);
+        assert_int_equal(forward_run(model, plan, logits, NULL, &error), STATUS_INVALID);
         if (!strstr(error.text, cases[i].word))
             fail_msg("expected '%s' in: %s", cases[i].word, error.text);
     }

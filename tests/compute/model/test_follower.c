@@ -17,6 +17,8 @@
 
 #include "contract/machine.h"
 #include "compute/model/forward.h"
+#include "compute/model/model.h"
+#include "compute/model/model_state.h"
 #include "compute/weights/weights_file.h"
 
 enum { ROWS = 3, PAGES_EACH = 4, STEP_TOKENS = 512, TRIALS = 40, LOAD = 7 };
@@ -114,7 +116,7 @@ static void run(bool mtp) {
         uint32_t row_count = draw(8) ? 1 + draw(ROWS) : 0;
         make_plan(step, row_count);
         seen = (struct seen){.step = step};
-        if (model_step(model, plan, logits, NULL, &error)) fail_msg("%s", error.text);
+        if (forward_run(model, plan, logits, NULL, &error)) fail_msg("%s", error.text);
         assert_int_equal(seen.slices, row_count ? slices : 0);
         for (uint32_t slice = 0; slice < seen.slices; slice++)
             assert_true(seen.sums[slice] == sum_slice(slice));
@@ -140,11 +142,11 @@ static void what_does_not_run_tells_nothing(void **state) {
     make_plan(1, 1);
     seen = (struct seen){.step = 1};
     step_plan_tokens(plan)[0] = model_shape(model)->vocab;
-    assert_int_equal(model_step(model, plan, logits, NULL, &error), STATUS_INVALID);
+    assert_int_equal(forward_run(model, plan, logits, NULL, &error), STATUS_INVALID);
     assert_int_equal(seen.slices, 0);
     make_plan(2, 1);
     model_set_follower(model, NULL);
-    assert_int_equal(model_step(model, plan, logits, NULL, &error), STATUS_OK);
+    assert_int_equal(forward_run(model, plan, logits, NULL, &error), STATUS_OK);
     assert_int_equal(seen.slices, 0);
     free(logits);
     model_close(model);
@@ -184,7 +186,7 @@ static void run_second_half(uint32_t overlap, bool waits, float *logits) {
     }
     for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
         plan->cuts[i] = (struct step_cut){i < 2 ? i : UINT32_MAX, i < 2 ? KV_BLOCK_TOKENS : 0};
-    if (model_step(model, plan, logits, NULL, &error)) fail_msg("%s", error.text);
+    if (forward_run(model, plan, logits, NULL, &error)) fail_msg("%s", error.text);
 }
 
 static void make_two_rows(void) {
@@ -222,7 +224,7 @@ static void slices_may_come_at_the_last_moment(void **state) {
     float *found = malloc(2 * vocab * sizeof *found);
     model_set_follower(model, &follower);
     make_two_rows();
-    if (model_step(model, plan, expected, NULL, &error)) fail_msg("%s", error.text);
+    if (forward_run(model, plan, expected, NULL, &error)) fail_msg("%s", error.text);
     late.slices = malloc(layers * model->kv.slice_bytes);
     for (uint32_t slice = 0; slice < layers; slice++)
         memcpy(late.slices + slice * model->kv.slice_bytes,

@@ -19,7 +19,7 @@
 
 #include "base/check.h"
 #include "host/engine/solo.h"
-#include "compute/model/forward.h"
+#include "compute/model/model_state.h"
 #include "compute/weights/random_checkpoint.h"
 
 #define SEQUENCES 5

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "compute/model/forward.h"
 #include "compute/weights/layout.h"
 #include "compute/model/model.h"
 #include "compute/weights/random_checkpoint.h"
@@ -80,7 +81,7 @@ static void a_model_runs_on_it(void **state) {
     step_plan_rows(plan)[0] =
         (struct step_row){.token_count = 1, .page_count = 1, .logits_count = 1};
     float *logits = calloc(shape.vocab, sizeof *logits);
-    if (model_step(model, plan, logits, NULL, &error) != STATUS_OK) fail_msg("%s", error.text);
+    if (forward_run(model, plan, logits, NULL, &error) != STATUS_OK) fail_msg("%s", error.text);
     float least = logits[0], most = logits[0];
     for (uint32_t i = 0; i < shape.vocab; i++) {
         assert_true(isfinite(logits[i]));

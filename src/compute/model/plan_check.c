@@ -1,8 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- * Takes a step plan in: checks everything that an index could break (a plan may come from another
- * process), and lines its tokens up, prompt rows first, then generated rows.
- */
-#include "compute/model/forward.h"
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compute/model/plan_check.h"
+
+#include "compute/model/model_state.h"
 
 static enum status refuse(struct error *error, const struct step_plan *plan, uint32_t row,
                           const char *what, uint64_t found, uint64_t limit) {
@@ -14,8 +13,8 @@ static enum status refuse(struct error *error, const struct step_plan *plan, uin
 static enum status check_drafts(const struct model *model, const struct step_plan *plan,
                                 uint32_t index, struct error *error) {
     const struct step_row *row = &step_plan_rows(plan)[index];
-    if (model->weights.mtp && row->slot >= model->draft.slot_count)
-        return refuse(error, plan, index, "the slot", row->slot, model->draft.slot_count - 1);
+    if (model->weights.mtp && row->slot >= model->slots_max)
+        return refuse(error, plan, index, "the slot", row->slot, model->slots_max - 1);
     if (row->draft_count == 0) return STATUS_OK;
     if (row->draft_count > LIMIT_DRAFTS)
         return refuse(error, plan, index, "the number of drafts", row->draft_count, LIMIT_DRAFTS);
@@ -89,37 +88,10 @@ static enum status check_row(const struct model *model, const struct step_plan *
     return STATUS_OK;
 }
 
-static void take_row(struct model *model, const struct step_plan *plan, uint32_t index) {
-    const struct step_row *row = &step_plan_rows(plan)[index];
-    struct batch *batch = &model->scratch.batch;
-    struct run *run = &batch->runs[batch->run_count];
-    const struct model_draft none = {0};
-    const struct model_draft *drafts = model->weights.mtp ? &model->draft.made[index] : &none;
-    *run = (struct run){
-        .plan_row = index,
-        .first = batch->token_count,
-        .token_count = row->token_count + drafts->count,
-        .first_position = row->first_position,
-        .pages = step_plan_pages(plan) + row->page_index,
-    };
-    const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
-    for (uint32_t i = 0; i < run->token_count; i++) {
-        batch->token_ids[batch->token_count] =
-            i < row->token_count ? tokens[i] : drafts->tokens[i - row->token_count];
-        batch->positions[batch->token_count] = row->first_position + i;
-        batch->token_run[batch->token_count++] = batch->run_count;
-    }
-    batch->run_count++;
-}
-
-static uint32_t cut_count(const struct step_plan *plan) {
-    return overlap_of((enum overlap_kind)plan->overlap)->lane_count - 1;
-}
-
 static enum status check_cuts(const struct step_plan *plan, struct error *error) {
     if (plan->overlap >= OVERLAP_KIND_COUNT)
         return refuse(error, plan, 0, "the schedule", plan->overlap, OVERLAP_KIND_COUNT - 1);
-    for (uint32_t i = 0; i < cut_count(plan); i++) {
+    for (uint32_t i = 0; i + 1 < overlap_of((enum overlap_kind)plan->overlap)->lane_count; i++) {
         struct step_cut cut = plan->cuts[i];
         if (cut.row >= plan->row_count || cut.token == 0) continue;
         const struct step_row *row = &step_plan_rows(plan)[cut.row];
@@ -148,33 +120,4 @@ enum status plan_check(const struct model *model, const struct step_plan *plan,
         return refuse(error, plan, 0, "the number of tokens in the step", tokens,
                       model->step_tokens_max);
     return check_cuts(plan, error);
-}
-
-static uint32_t first_token(const struct model *model, struct step_cut cut) {
-    const struct run *run = forward_run_of_row(&model->scratch.batch, cut.row);
-    return run ? run->first + cut.token : model->scratch.batch.token_count;
-}
-
-/* A cut that lies before the one before it leaves the lane between them empty. */
-static void set_lane_ends(struct model *model, const struct step_plan *plan) {
-    uint32_t cuts = cut_count(plan), end = 0;
-    for (uint32_t i = 0; i < cuts; i++) {
-        uint32_t cut = first_token(model, plan->cuts[i]);
-        model->lanes[i].first = end;
-        if (cut > end) end = cut;
-    }
-    model->lanes[cuts].first = end;
-}
-
-void plan_line_up(struct model *model, const struct step_plan *plan) {
-    const struct step_row *rows = step_plan_rows(plan);
-    struct batch *batch = &model->scratch.batch;
-    batch->token_count = batch->run_count = 0;
-    for (uint32_t i = 0; i < plan->row_count; i++)
-        if (rows[i].form == TOKEN_PROMPT) take_row(model, plan, i);
-    batch->prompt_tokens = batch->token_count;
-    batch->prompt_runs = batch->run_count;
-    for (uint32_t i = 0; i < plan->row_count; i++)
-        if (rows[i].form == TOKEN_GENERATED) take_row(model, plan, i);
-    set_lane_ends(model, plan);
 }

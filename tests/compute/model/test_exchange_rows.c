@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "base/random.h"
-#include "compute/model/wire.h"
+#include "compute/model/exchange_rows.h"
 
 #define ROW_MAX 400
 
@@ -27,18 +27,18 @@ static void draw_row(float *x, uint32_t n, uint64_t seed) {
     if (n > 3) x[3] = -0.0f;
 }
 
-static void check_row(enum wire_form form, const float *x, const float *scales, uint32_t n) {
+static void check_row(enum row_form form, const float *x, const float *scales, uint32_t n) {
     char wire[ROW_MAX * sizeof(float) + 64];
     float back[ROW_MAX], back_scales[ROW_MAX / QUANT_GROUP + 1];
-    size_t bytes = wire_bytes(form, n);
+    size_t bytes = exchange_rows_bytes(form, n);
     assert_true(bytes % 16 == 0 && bytes <= sizeof wire - 16);
     memset(wire, 0x5A, sizeof wire);
-    wire_pack(kernels, form, x, scales, n, wire);
+    exchange_rows_pack(kernels, form, x, scales, n, wire);
     for (size_t i = bytes; i < sizeof wire; i++)
         assert_int_equal(wire[i], 0x5A);
-    wire_unpack(kernels, form, wire, n, back, back_scales);
+    exchange_rows_unpack(kernels, form, wire, n, back, back_scales);
     assert_memory_equal(back, x, n * sizeof *x);
-    if (form == WIRE_FP8)
+    if (form == ROW_FP8)
         assert_memory_equal(back_scales, scales, divide_up(n, QUANT_GROUP) * sizeof *scales);
 }
 
@@ -47,11 +47,11 @@ static void test_rows(void **state) {
     float x[ROW_MAX], rounded[ROW_MAX], codes[ROW_MAX], scales[ROW_MAX / QUANT_GROUP + 1];
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         draw_row(x, sizes[i], i);
-        check_row(WIRE_F32, x, NULL, sizes[i]);
+        check_row(ROW_F32, x, NULL, sizes[i]);
         kernels->round_bf16(rounded, x, sizes[i]);
-        check_row(WIRE_BF16, rounded, NULL, sizes[i]);
+        check_row(ROW_BF16, rounded, NULL, sizes[i]);
         kernels->quantize_e4m3(codes, scales, x, sizes[i], i % 2);
-        check_row(WIRE_FP8, codes, scales, sizes[i]);
+        check_row(ROW_FP8, codes, scales, sizes[i]);
     }
 }
 
@@ -61,8 +61,8 @@ static void test_rounding(void **state) {
     char wire[ROW_MAX * sizeof(float)];
     draw_row(x, ROW_MAX, 77);
     kernels->round_bf16(rounded, x, ROW_MAX);
-    wire_pack(kernels, WIRE_BF16, x, NULL, ROW_MAX, wire);
-    wire_unpack(kernels, WIRE_BF16, wire, ROW_MAX, back, NULL);
+    exchange_rows_pack(kernels, ROW_BF16, x, NULL, ROW_MAX, wire);
+    exchange_rows_unpack(kernels, ROW_BF16, wire, ROW_MAX, back, NULL);
     assert_memory_equal(back, rounded, sizeof back);
 }
 
@@ -73,10 +73,10 @@ static void test_every_code(void **state) {
     for (int code = 0; code < 256; code++)
         wire[code] = (char)code;
     memcpy(wire + 256, scales, sizeof scales);
-    wire_unpack(kernels, WIRE_FP8, wire, 256, x, scales);
+    exchange_rows_unpack(kernels, ROW_FP8, wire, 256, x, scales);
     assert_true(x[0x01] == 0x1p-9f && x[0x07] == 0x7p-9f && x[0x08] == 0x1p-6f && x[0x38] == 1);
     assert_true(x[0x7E] == 448 && x[0xFE] == -448 && isnan(x[0x7F]) && isnan(x[0xFF]));
-    wire_pack(kernels, WIRE_FP8, x, scales, 256, again);
+    exchange_rows_pack(kernels, ROW_FP8, x, scales, 256, again);
     for (int code = 0; code < 256; code++)
         if (code != 0xFF) assert_int_equal(wire[code], again[code]); /* a NaN's sign may go */
 }

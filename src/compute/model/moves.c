@@ -1,20 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Experts change slots while steps run. All ranks get the same list of moves; each does its part in
- * the background, in the order of the list: it gives experts that others lack, and takes, copies or
+ * All ranks get the same list of moves; each does its part in the background, in the order of the
+ * list: it gives experts that others lack, and takes, copies or
  * packs those that its own slots are to hold into spare memory. Steps go on with the old map. When
  * all ranks are through, all adopt the new one between the same two steps: pointers change place,
  * and what a slot held before is the next spare. No weight is copied in that pause.
  *
- * A move that fails is told, and whoever drives leaves its layer as it is. Between two calls of
- * moves_progress at most a chunk goes each way, as far as the rate allows.
+ * A move that fails is told, and whoever lists the moves leaves its layer as it is. Between two
+ * calls of moves_progress at most a chunk goes each way, as far as the rate allows.
  */
+#include "compute/model/moves.h"
+
 #include "base/check.h"
-#include "compute/model/forward.h"
+#include "compute/exchange/move_checksum.h"
+#include "compute/exchange/move_transport.h"
+#include "compute/model/model_state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum role { ROLE_NONE, ROLE_GIVE, ROLE_TAKE, ROLE_COPY, ROLE_READ };
+
+/* A move, and this rank's part of it. */
+struct moving {
+    struct expert_move move;
+    enum role role;
+    char *memory; /* where the expert comes to lie, if here; else NULL */
+};
+
+struct moves {
+    struct move_transport *transport;
+    char **spares; /* [spare_max], of which there are spare_count: room for an expert each */
+    uint32_t spare_count, spare_max;
+    struct moving *list;
+    uint32_t count;                  /* 0: none are under way */
+    uint32_t giving, taking, making; /* index of the one under way, or to look at next */
+    bool gives, takes;               /* one is on its way from here, or to here */
+    size_t made;                     /* bytes done of the one that is copied or read here */
+    struct pack_list pack;           /* jobs of the one that is read from the checkpoint */
+    struct pack_run packing;         /* the run of these jobs */
+    uint32_t packed;                 /* its jobs that are done */
+    bool reads;                      /* one is read from the checkpoint */
+    struct move_checksum sum;        /* checksum of the one that is copied or read here */
+    struct model_moving told;
+};
 
 static uint32_t rank_of(const struct model *model, uint32_t slot) {
     return slot / model->placement.slots_per_rank;
@@ -32,7 +60,7 @@ static enum role role_of(const struct model *model, const struct expert_move *mo
     return here ? ROLE_TAKE : ROLE_NONE;
 }
 
-/* Among this rank's slots of all layers. */
+/* A slot's number among this rank's slots of all layers. */
 static uint32_t own_slot(const struct model *model, uint32_t layer, uint32_t slot) {
     const struct weights *weights = &model->weights;
     const struct layer_weights *of =
@@ -48,32 +76,34 @@ static void end_reading(struct moves *moves) {
 }
 
 enum status moves_open(struct model *model, uint64_t bytes, struct error *error) {
-    struct moves *moves = &model->moves;
     if (!model->placement.ranks || !bytes) return STATUS_OK;
-    moves->spare_max = model->weights.spare_count;
-    moves->spares = calloc(moves->spare_max, sizeof *moves->spares);
-    if (!moves->spares)
+    struct moves *moves = model->moves = calloc(1, sizeof *moves);
+    if (moves) moves->spares = calloc(model->weights.spare_count, sizeof *moves->spares);
+    if (!moves || !moves->spares)
         return error_set(error, STATUS_NO_MEMORY, "no memory for experts on their way");
+    moves->spare_max = model->weights.spare_count;
     for (uint32_t i = moves->spare_max; i-- > 0;)
         moves->spares[moves->spare_count++] = weights_spare(&model->weights, i);
-    return freight_open(&moves->freight, error);
+    return move_transport_open(&moves->transport, error);
 }
 
 void moves_close(struct model *model) {
-    struct moves *moves = &model->moves;
-    if (moves->freight) freight_limit(moves->freight, 0);
+    struct moves *moves = model->moves;
+    if (!moves) return;
+    if (moves->transport) move_transport_limit(moves->transport, 0);
     while (moves->told.pending) /* the others wait for what we give */
         moves_progress(model);
-    freight_close(moves->freight);
+    move_transport_close(moves->transport);
     free(moves->spares);
     end_reading(moves);
     pack_list_free(&moves->pack);
     free(moves->list);
-    *moves = (struct moves){.freight = NULL};
+    free(moves);
+    model->moves = NULL;
 }
 
 static void fail(struct model *model, const struct moving *moving, const char *why) {
-    struct model_moving *told = &model->moves.told;
+    struct model_moving *told = &model->moves->told;
     const struct expert_move *move = &moving->move;
     told->failed[move->layer / 64] |= UINT64_C(1) << move->layer % 64;
     if (told->failures++) return;
@@ -100,8 +130,8 @@ static const char *source(const struct model *model, const struct expert_move *m
 }
 
 static void go_on_giving(struct model *model) {
-    struct moves *moves = &model->moves;
-    if (freight_given(moves->freight) == FREIGHT_UNDER_WAY) return;
+    struct moves *moves = model->moves;
+    if (move_transport_given(moves->transport) == MOVE_UNDER_WAY) return;
     if (moves->gives) {
         moves->giving++;
         moves->told.pending--;
@@ -110,8 +140,8 @@ static void go_on_giving(struct model *model) {
     moves->gives = moves->giving < moves->count;
     if (!moves->gives) return;
     const struct expert_move *move = &moves->list[moves->giving].move;
-    freight_give(moves->freight, rank_of(model, move->slot), source(model, move),
-                 model->weights.expert.slot_bytes);
+    move_transport_give(moves->transport, rank_of(model, move->slot), source(model, move),
+                        model->weights.expert.slot_bytes);
 }
 
 /* What has come to lie here is here after a restart, too, adopted or not. */
@@ -121,13 +151,14 @@ static void remember(struct model *model, const struct moving *moving, uint64_t 
 }
 
 static void go_on_taking(struct model *model) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes;
-    enum freight_state state = freight_taken(moves->freight);
-    if (state == FREIGHT_UNDER_WAY) return;
+    enum move_state state = move_transport_taken(moves->transport);
+    if (state == MOVE_UNDER_WAY) return;
     if (moves->takes) {
-        if (state == FREIGHT_WHOLE)
-            remember(model, &moves->list[moves->taking], freight_taken_sum(moves->freight));
+        if (state == MOVE_WHOLE)
+            remember(model, &moves->list[moves->taking],
+                     move_transport_taken_sum(moves->transport));
         else
             fail(model, &moves->list[moves->taking],
                  "its checksum differs from the giver's; it stays where it was");
@@ -138,14 +169,14 @@ static void go_on_taking(struct model *model) {
     moves->takes = moves->taking < moves->count;
     if (!moves->takes) return;
     const struct moving *moving = &moves->list[moves->taking];
-    freight_take(moves->freight, rank_of(model, moving->move.from), moving->memory, bytes);
+    move_transport_take(moves->transport, rank_of(model, moving->move.from), moving->memory, bytes);
 }
 
-#define READ_BYTES ((size_t)256 << 10) /* of the checkpoint at a time: some tenths of a ms */
+#define READ_BYTES ((size_t)256 << 10) /* at a time, of the checkpoint: some tenths of a ms */
 
 static enum status begin_reading(struct model *model, const struct moving *moving,
                                  struct error *error) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     struct expert_place place = {moving->move.layer, moving->move.expert, moving->memory};
     static const struct pack_progress nobody;
     moves->pack.piece_bytes = READ_BYTES;
@@ -157,40 +188,40 @@ static enum status begin_reading(struct model *model, const struct moving *movin
     return pack_run_open(&moves->packing, &moves->pack, model->team, &nobody, error);
 }
 
-/* A piece of what comes from the checkpoint; then its checksum, by chunks. True: the last. */
+/* Packs a piece of what comes from the checkpoint; behind all, sums up a chunk. True: the last. */
 static bool read_some(struct model *model, const struct moving *moving, struct error *error,
                       enum status *status) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
     if (!moves->reads) *status = begin_reading(model, moving, error);
     if (*status != STATUS_OK) return true;
     if (moves->packed < moves->pack.count) {
-        if (freight_may(moves->freight, pack_job_bytes(&moves->pack.jobs[moves->packed])))
+        if (move_transport_may(moves->transport, pack_job_bytes(&moves->pack.jobs[moves->packed])))
             *status = pack_run_jobs(&moves->packing, moves->packed++, 1, error);
         return *status != STATUS_OK;
     }
     size_t some = left < READ_BYTES ? left : READ_BYTES;
-    if (!moves->made) freight_sum_begin(&moves->sum);
-    freight_sum_add(&moves->sum, moving->memory + moves->made, some);
+    if (!moves->made) move_checksum_begin(&moves->sum);
+    move_checksum_add(&moves->sum, moving->memory + moves->made, some);
     moves->made += some;
     return moves->made == bytes;
 }
 
-/* A chunk of a copy within this rank. True: the last. */
+/* Copies a chunk within this rank. True: the last. */
 static bool copy_some(struct model *model, const struct moving *moving) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
-    size_t some = left < FREIGHT_CHUNK_BYTES ? left : FREIGHT_CHUNK_BYTES;
-    if (!freight_may(moves->freight, some)) return false;
-    if (!moves->made) freight_sum_begin(&moves->sum);
+    size_t some = left < MOVE_CHUNK_BYTES ? left : MOVE_CHUNK_BYTES;
+    if (!move_transport_may(moves->transport, some)) return false;
+    if (!moves->made) move_checksum_begin(&moves->sum);
     memcpy(moving->memory + moves->made, source(model, &moving->move) + moves->made, some);
-    freight_sum_add(&moves->sum, moving->memory + moves->made, some);
+    move_checksum_add(&moves->sum, moving->memory + moves->made, some);
     moves->made += some;
     return moves->made == bytes;
 }
 
 static void go_on_making(struct model *model) {
-    struct moves *moves = &model->moves;
+    struct moves *moves = model->moves;
     moves->making = next_of(moves, moves->making, ROLE_COPY, ROLE_READ);
     if (moves->making == moves->count) return;
     const struct moving *moving = &moves->list[moves->making];
@@ -201,7 +232,7 @@ static void go_on_making(struct model *model) {
         return;
     end_reading(moves);
     if (status == STATUS_OK)
-        remember(model, moving, freight_sum_end(&moves->sum));
+        remember(model, moving, move_checksum_end(&moves->sum));
     else
         fail(model, moving, error.text);
     moves->made = 0;
@@ -210,18 +241,18 @@ static void go_on_making(struct model *model) {
 }
 
 void moves_progress(struct model *model) {
-    struct moves *moves = &model->moves;
-    if (!moves->told.pending) return;
-    freight_progress(moves->freight);
+    struct moves *moves = model->moves;
+    if (!moves || !moves->told.pending) return;
+    move_transport_progress(moves->transport);
     go_on_giving(model);
     go_on_taking(model);
     go_on_making(model);
 }
 
-void model_move_begin(struct model *model, const struct expert_move *list, uint32_t count,
-                      uint64_t bytes_per_second) {
-    struct moves *moves = &model->moves;
-    check(moves->freight && !moves->count && count);
+void moves_begin(struct model *model, const struct expert_move *list, uint32_t count,
+                 uint64_t bytes_per_second) {
+    struct moves *moves = model->moves;
+    check(moves && !moves->count && count);
     moves->list = realloc(moves->list, count * sizeof *moves->list);
     check(moves->list); /* some dozens of bytes a move: without it, nothing goes on */
     moves->count = count;
@@ -234,19 +265,15 @@ void model_move_begin(struct model *model, const struct expert_move *list, uint3
         moving->role = role_of(model, &list[i]);
         moves->told.pending += moving->role != ROLE_NONE;
         if (moving->role == ROLE_NONE || moving->role == ROLE_GIVE) continue;
-        check(moves->spare_count > 0); /* whoever drives knows model_spare_slots */
+        check(moves->spare_count > 0); /* whoever lists the moves knows moves_room */
         moving->memory = moves->spares[--moves->spare_count];
         weights_forget(&model->weights, moving->memory);
     }
-    freight_limit(moves->freight, bytes_per_second);
+    move_transport_limit(moves->transport, bytes_per_second);
 }
 
-struct model_moving model_move_told(const struct model *model) {
-    return model->moves.told;
-}
-
-void model_move_progress(struct model *model) {
-    moves_progress(model);
+struct model_moving moves_told(const struct model *model) {
+    return model->moves ? model->moves->told : (struct model_moving){0};
 }
 
 static void put(struct model *model, const struct moving *moving) {
@@ -255,15 +282,15 @@ static void put(struct model *model, const struct moving *moving) {
     size_t slots = (size_t)placement->ranks * placement->slots_per_rank;
     placement->slot_expert[move->layer * slots + move->slot] = move->expert;
     if (moving->memory)
-        model->moves.spares[model->moves.spare_count++] = weights_put_slot(
+        model->moves->spares[model->moves->spare_count++] = weights_put_slot(
             &model->weights, own_slot(model, move->layer, move->slot), moving->memory);
 }
 
-void model_move_adopt(struct model *model, const uint64_t *dropped) {
-    struct moves *moves = &model->moves;
+void moves_adopt(struct model *model, const uint64_t *dropped) {
+    struct moves *moves = model->moves;
     struct error error;
     uint32_t indexed = UINT32_MAX;
-    check(!moves->told.pending);
+    check(moves && !moves->told.pending);
     for (uint32_t i = 0; i < moves->count; i++) {
         const struct moving *moving = &moves->list[i];
         uint32_t layer = moving->move.layer;
@@ -277,37 +304,15 @@ void model_move_adopt(struct model *model, const uint64_t *dropped) {
         if (layer == indexed) continue;
         indexed = layer;
         enum status status = placement_index_layer(&model->placement, layer, &error);
-        check(status == STATUS_OK); /* whoever drives leaves no expert without a slot */
+        check(status == STATUS_OK); /* whoever lists the moves leaves every expert a slot */
     }
     moves->count = 0;
 }
 
-void model_move_damage(struct model *model) {
-    if (model->moves.freight) freight_damage_next(model->moves.freight);
+void moves_damage(struct model *model) {
+    if (model->moves) move_transport_damage_next(model->moves->transport);
 }
 
-uint32_t model_spare_slots(const struct model *model) {
-    return model->moves.spare_max;
-}
-
-const struct placement *model_placement(const struct model *model) {
-    return &model->placement;
-}
-
-bool model_layer_moves(const struct model *model, uint32_t layer) {
-    return shape_layer_is_moe(model->shape, layer);
-}
-
-uint32_t model_slot_count(const struct model *model) {
-    return model->weights.slot_count;
-}
-
-uint64_t model_slot_bytes(const struct model *model) {
-    return model->weights.expert.slot_bytes;
-}
-
-void model_take_tokens(struct model *model, uint32_t *tokens_out) {
-    size_t bytes = model->weights.slot_count * sizeof *tokens_out;
-    memcpy(tokens_out, model->slot_tokens, bytes);
-    memset(model->slot_tokens, 0, bytes);
+uint32_t moves_room(const struct model *model) {
+    return model->moves ? model->moves->spare_max : 0;
 }

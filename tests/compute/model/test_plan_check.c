@@ -15,7 +15,7 @@
 #include "contract/kv_block.h"
 #include "contract/machine.h"
 #include "host/engine/engine.h"
-#include "compute/model/forward.h"
+#include "compute/model/model_state.h"
 
 #define VOCAB 333 /* of the golden case; checked below */
 

@@ -3,7 +3,7 @@
  * exponent, is the code's value times 2^-120, subnormals too: so one multiplication by a power of
  * two decodes, and the reverse encodes. NaN (0x7F) stands apart.
  */
-#include "compute/model/wire.h"
+#include "compute/model/exchange_rows.h"
 
 #include "base/bytes.h"
 #include "base/limits.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#define WIRE_ALIGN 16
+#define ROW_ALIGN 16
 #define CODE_SHIFT 20
 #define CODE_NAN 0x7Fu
 
@@ -19,11 +19,11 @@ static size_t scales_at(uint32_t n) {
     return round_up(n, sizeof(float));
 }
 
-size_t wire_bytes(enum wire_form form, uint32_t n) {
+size_t exchange_rows_bytes(enum row_form form, uint32_t n) {
     size_t bytes = n * sizeof(float);
-    if (form == WIRE_BF16) bytes = n * sizeof(uint16_t);
-    if (form == WIRE_FP8) bytes = scales_at(n) + divide_up(n, QUANT_GROUP) * sizeof(float);
-    return round_up(bytes, WIRE_ALIGN);
+    if (form == ROW_BF16) bytes = n * sizeof(uint16_t);
+    if (form == ROW_FP8) bytes = scales_at(n) + divide_up(n, QUANT_GROUP) * sizeof(float);
+    return round_up(bytes, ROW_ALIGN);
 }
 
 static void encode(const float *x, uint32_t n, uint8_t *codes) {
@@ -48,34 +48,34 @@ static void decode(const uint8_t *codes, uint32_t n, float *x) {
     }
 }
 
-void wire_pack(const struct kernels *kernels, enum wire_form form, const float *x,
-               const float *scales, uint32_t n, char *wire) {
+void exchange_rows_pack(const struct kernels *kernels, enum row_form form, const float *x,
+                        const float *scales, uint32_t n, char *bytes) {
     switch (form) {
-    case WIRE_F32:
-        memcpy(wire, x, n * sizeof *x);
+    case ROW_F32:
+        memcpy(bytes, x, n * sizeof *x);
         break;
-    case WIRE_BF16:
-        kernels->bf16_from_float((uint16_t *)(void *)wire, x, n);
+    case ROW_BF16:
+        kernels->bf16_from_float((uint16_t *)(void *)bytes, x, n);
         break;
-    case WIRE_FP8:
-        encode(x, n, (uint8_t *)wire);
-        memcpy(wire + scales_at(n), scales, divide_up(n, QUANT_GROUP) * sizeof *scales);
+    case ROW_FP8:
+        encode(x, n, (uint8_t *)bytes);
+        memcpy(bytes + scales_at(n), scales, divide_up(n, QUANT_GROUP) * sizeof *scales);
         break;
     }
 }
 
-void wire_unpack(const struct kernels *kernels, enum wire_form form, const char *wire, uint32_t n,
-                 float *x, float *scales) {
+void exchange_rows_unpack(const struct kernels *kernels, enum row_form form, const char *bytes,
+                          uint32_t n, float *x, float *scales) {
     switch (form) {
-    case WIRE_F32:
-        memcpy(x, wire, n * sizeof *x);
+    case ROW_F32:
+        memcpy(x, bytes, n * sizeof *x);
         break;
-    case WIRE_BF16:
-        kernels->float_from_bf16(x, (const uint16_t *)(const void *)wire, n);
+    case ROW_BF16:
+        kernels->float_from_bf16(x, (const uint16_t *)(const void *)bytes, n);
         break;
-    case WIRE_FP8:
-        decode((const uint8_t *)wire, n, x);
-        memcpy(scales, wire + scales_at(n), divide_up(n, QUANT_GROUP) * sizeof *scales);
+    case ROW_FP8:
+        decode((const uint8_t *)bytes, n, x);
+        memcpy(scales, bytes + scales_at(n), divide_up(n, QUANT_GROUP) * sizeof *scales);
         break;
     }
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Ranks over Open MPI. Steering has a communicator of its own, so that its messages cannot be taken
+ * A job over Open MPI. Steering has a communicator of its own, so that its messages cannot be taken
  * for activations.
  */
-#include "compute/exchange/ranks.h"
+#include "compute/exchange/mpi_job.h"
 
 #include "base/check.h"
-#include "compute/exchange/job.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -15,23 +14,23 @@
 static struct {
     bool begun;
     int rank, count;
-    MPI_Comm steering, activations, freight;
+    MPI_Comm steering, activations, moves;
 } job = {.count = 1};
 
-bool ranks_built(void) {
+bool mpi_job_built(void) {
     return true;
 }
 
-bool ranks_in_job(void) {
+bool mpi_job_exists(void) {
     return getenv("OMPI_COMM_WORLD_SIZE") != NULL;
 }
 
-uint32_t ranks_rank_ahead(void) {
+uint32_t mpi_job_rank_ahead(void) {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     return rank ? (uint32_t)strtoul(rank, NULL, 10) : 0;
 }
 
-enum status ranks_begin(struct error *error) {
+enum status mpi_job_begin(struct error *error) {
     int given;
     check(!job.begun);
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given) != MPI_SUCCESS ||
@@ -42,45 +41,45 @@ enum status ranks_begin(struct error *error) {
     MPI_Comm_size(MPI_COMM_WORLD, &job.count);
     MPI_Comm_dup(MPI_COMM_WORLD, &job.steering);
     MPI_Comm_dup(MPI_COMM_WORLD, &job.activations);
-    MPI_Comm_dup(MPI_COMM_WORLD, &job.freight);
+    MPI_Comm_dup(MPI_COMM_WORLD, &job.moves);
     job.begun = true;
     return STATUS_OK;
 }
 
-void ranks_end(void) {
+void mpi_job_end(void) {
     if (!job.begun) return;
     MPI_Comm_free(&job.steering);
     MPI_Comm_free(&job.activations);
-    MPI_Comm_free(&job.freight);
+    MPI_Comm_free(&job.moves);
     MPI_Finalize();
     job.begun = false;
     job.rank = 0;
     job.count = 1;
 }
 
-uint32_t ranks_rank(void) {
+uint32_t mpi_job_rank(void) {
     return (uint32_t)job.rank;
 }
-uint32_t ranks_count(void) {
+uint32_t mpi_job_count(void) {
     return (uint32_t)job.count;
 }
 
-MPI_Comm job_activations(void) {
+MPI_Comm mpi_job_activations(void) {
     check(job.begun);
     return job.activations;
 }
 
-MPI_Comm job_freight(void) {
+MPI_Comm mpi_job_moves(void) {
     check(job.begun);
-    return job.freight;
+    return job.moves;
 }
 
-void ranks_send(uint32_t to, const void *data, size_t bytes) {
+void mpi_job_send(uint32_t to, const void *data, size_t bytes) {
     check(job.begun && bytes <= INT_MAX);
     MPI_Send(data, (int)bytes, MPI_BYTE, (int)to, STEERING_TAG, job.steering);
 }
 
-bool ranks_ready(uint32_t from, size_t *bytes_out) {
+bool mpi_job_ready(uint32_t from, size_t *bytes_out) {
     int there, bytes;
     MPI_Status status;
     check(job.begun);
@@ -91,7 +90,7 @@ bool ranks_ready(uint32_t from, size_t *bytes_out) {
     return true;
 }
 
-size_t ranks_receive(uint32_t from, void *data, size_t bytes) {
+size_t mpi_job_receive(uint32_t from, void *data, size_t bytes) {
     int taken;
     MPI_Status status;
     check(job.begun);
@@ -101,12 +100,12 @@ size_t ranks_receive(uint32_t from, void *data, size_t bytes) {
     return (size_t)taken;
 }
 
-void ranks_barrier(void) {
+void mpi_job_barrier(void) {
     check(job.begun);
     MPI_Barrier(job.steering);
 }
 
-void ranks_swap(const char *out, char *in, size_t bytes) {
+void mpi_job_swap(const char *out, char *in, size_t bytes) {
     int *counts = calloc(2 * (size_t)job.count, sizeof *counts), *places = counts + job.count;
     check(job.begun && counts && bytes * (size_t)job.count <= INT_MAX);
     for (int rank = 0; rank < job.count; rank++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the checksum of freight: the same for any pieces of 32 bytes, another for any single
+ * Protects the checksum of moved experts: the same for any pieces of 32 bytes, another for any single
  * changed bit, exchanged words, or length.
  */
 #include <setjmp.h>
@@ -9,14 +9,14 @@
 
 #include <cmocka.h>
 
-#include "compute/exchange/freight.h"
+#include "compute/exchange/move_checksum.h"
 
 static uint64_t sum_of(const char *data, size_t bytes, size_t piece) {
-    struct freight_sum sum;
-    freight_sum_begin(&sum);
+    struct move_checksum sum;
+    move_checksum_begin(&sum);
     for (size_t at = 0; at < bytes; at += piece)
-        freight_sum_add(&sum, data + at, bytes - at < piece ? bytes - at : piece);
-    return freight_sum_end(&sum);
+        move_checksum_add(&sum, data + at, bytes - at < piece ? bytes - at : piece);
+    return move_checksum_end(&sum);
 }
 
 static void test_sums(void **state) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects freight among ranks, under mpirun: pieces of many sizes between all pairs of ranks in
- * one order arrive as they were given, neither side ever waits in a call, a damaged one is noticed
+ * Protects the carrying of experts on a move, under mpirun: pieces of many sizes between all pairs
+ * of ranks in one order arrive as they were given, neither side ever waits in a call, a damaged one is noticed
  * and the next one is whole again, and the rate is kept.
  */
 #include <setjmp.h>
@@ -15,12 +15,12 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "compute/exchange/freight.h"
-#include "compute/exchange/ranks.h"
+#include "compute/exchange/move_transport.h"
+#include "compute/exchange/mpi_job.h"
 #include "on_ranks.h"
 
 #define PIECES 60
-#define BYTES_MAX (5 * FREIGHT_CHUNK_BYTES)
+#define BYTES_MAX (5 * MOVE_CHUNK_BYTES)
 
 struct piece {
     uint32_t from, to;
@@ -40,12 +40,12 @@ static void fill(char *data, size_t bytes, uint32_t seed) {
 }
 
 static void open_pieces(void) {
-    static const size_t sizes[] = {1, 31, FREIGHT_CHUNK_BYTES, FREIGHT_CHUNK_BYTES + 8};
+    static const size_t sizes[] = {1, 31, MOVE_CHUNK_BYTES, MOVE_CHUNK_BYTES + 8};
     for (uint32_t i = 0; i < PIECES; i++) {
         struct piece *piece = &pieces[i];
-        piece->from = (uint32_t)(uniform(i, 0) * ranks_count());
+        piece->from = (uint32_t)(uniform(i, 0) * mpi_job_count());
         piece->to =
-            (piece->from + 1 + (uint32_t)(uniform(i, 1) * (ranks_count() - 1))) % ranks_count();
+            (piece->from + 1 + (uint32_t)(uniform(i, 1) * (mpi_job_count() - 1))) % mpi_job_count();
         piece->bytes = i < 4 ? sizes[i] : 1 + (size_t)(uniform(i, 2) * (BYTES_MAX - 1));
         given[i] = malloc(piece->bytes);
         taken[i] = calloc(1, piece->bytes);
@@ -55,32 +55,33 @@ static void open_pieces(void) {
 }
 
 static uint32_t next_piece(uint32_t at, bool mine_to_give) {
-    while (at < PIECES && (mine_to_give ? pieces[at].from : pieces[at].to) != ranks_rank())
+    while (at < PIECES && (mine_to_give ? pieces[at].from : pieces[at].to) != mpi_job_rank())
         at++;
     return at;
 }
 
 /* Carries the list out; returns how many pieces came damaged. */
-static uint32_t carry(struct freight *freight) {
+static uint32_t carry(struct move_transport *transport) {
     uint32_t giving = next_piece(0, true), taking = next_piece(0, false), damaged = 0;
     bool gives = false, takes = false;
     while (giving < PIECES || taking < PIECES) {
-        freight_progress(freight);
-        if (gives && freight_given(freight) != FREIGHT_UNDER_WAY) {
+        move_transport_progress(transport);
+        if (gives && move_transport_given(transport) != MOVE_UNDER_WAY) {
             gives = false;
             giving = next_piece(giving + 1, true);
         }
-        if (takes && freight_taken(freight) != FREIGHT_UNDER_WAY) {
+        if (takes && move_transport_taken(transport) != MOVE_UNDER_WAY) {
             takes = false;
-            damaged += freight_taken(freight) == FREIGHT_DAMAGED;
+            damaged += move_transport_taken(transport) == MOVE_DAMAGED;
             taking = next_piece(taking + 1, false);
         }
         if (!gives && giving < PIECES) {
-            freight_give(freight, pieces[giving].to, given[giving], pieces[giving].bytes);
+            move_transport_give(transport, pieces[giving].to, given[giving], pieces[giving].bytes);
             gives = true;
         }
         if (!takes && taking < PIECES) {
-            freight_take(freight, pieces[taking].from, taken[taking], pieces[taking].bytes);
+            move_transport_take(transport, pieces[taking].from, taken[taking],
+                                pieces[taking].bytes);
             takes = true;
         }
     }
@@ -90,24 +91,25 @@ static uint32_t carry(struct freight *freight) {
 static uint32_t count_wrong(void) {
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < PIECES; i++)
-        if (pieces[i].to == ranks_rank()) wrong += memcmp(taken[i], given[i], pieces[i].bytes) != 0;
+        if (pieces[i].to == mpi_job_rank())
+            wrong += memcmp(taken[i], given[i], pieces[i].bytes) != 0;
     return wrong;
 }
 
 static void test_pieces(void **state) {
-    struct freight *freight;
+    struct move_transport *transport;
     struct error error;
     open_pieces();
-    if (freight_open(&freight, &error) != STATUS_OK) fail_msg("%s", error.text);
-    assert_int_equal(freight_given(freight), FREIGHT_WHOLE);
-    assert_int_equal(carry(freight), 0);
+    if (move_transport_open(&transport, &error) != STATUS_OK) fail_msg("%s", error.text);
+    assert_int_equal(move_transport_given(transport), MOVE_WHOLE);
+    assert_int_equal(carry(transport), 0);
     assert_int_equal(count_wrong(), 0);
-    freight_damage_next(freight);
-    assert_int_equal(carry(freight), next_piece(0, false) < PIECES);
+    move_transport_damage_next(transport);
+    assert_int_equal(carry(transport), next_piece(0, false) < PIECES);
     assert_int_equal(count_wrong(), next_piece(0, false) < PIECES);
-    assert_int_equal(carry(freight), 0);
+    assert_int_equal(carry(transport), 0);
     assert_int_equal(count_wrong(), 0);
-    freight_close(freight);
+    move_transport_close(transport);
     for (uint32_t i = 0; i < PIECES; i++) {
         free(given[i]);
         free(taken[i]);
@@ -115,21 +117,21 @@ static void test_pieces(void **state) {
 }
 
 static void test_rate(void **state) {
-    struct freight *freight;
+    struct move_transport *transport;
     struct error error;
     size_t through = 0;
-    assert_int_equal(freight_open(&freight, &error), STATUS_OK);
-    assert_true(freight_may(freight, SIZE_MAX)); /* no limit */
+    assert_int_equal(move_transport_open(&transport, &error), STATUS_OK);
+    assert_true(move_transport_may(transport, SIZE_MAX)); /* no limit */
     int64_t begin_ns = clock_now_ns();
-    freight_limit(freight, 4 << 20);
-    assert_false(freight_may(freight, FREIGHT_CHUNK_BYTES)); /* nothing is saved up */
+    move_transport_limit(transport, 4 << 20);
+    assert_false(move_transport_may(transport, MOVE_CHUNK_BYTES)); /* nothing is saved up */
     while (through < (1 << 18))
-        if (freight_may(freight, 4096)) through += 4096;
+        if (move_transport_may(transport, 4096)) through += 4096;
     assert_true(clock_now_ns() - begin_ns > 62400000); /* 1/16 s */
-    freight_close(freight);
+    move_transport_close(transport);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_rate)};
-    return on_ranks("freight", tests, ARRAY_COUNT(tests));
+    return on_ranks("move_transport", tests, ARRAY_COUNT(tests));
 }

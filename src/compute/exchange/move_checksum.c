@@ -3,7 +3,7 @@
  * for a given lane, so that one changed word cannot be lost; the lanes are mixed at the end with
  * the finalizer of SplitMix64 (S. Vigna 2015).
  */
-#include "compute/exchange/freight.h"
+#include "compute/exchange/move_checksum.h"
 
 #include <string.h>
 
@@ -19,16 +19,16 @@ static uint64_t mixed(uint64_t x) {
     return x ^ x >> 31;
 }
 
-void freight_sum_begin(struct freight_sum *sum) {
-    *sum = (struct freight_sum){.lanes = {1, 2, 3, 4}};
+void move_checksum_begin(struct move_checksum *sum) {
+    *sum = (struct move_checksum){.lanes = {1, 2, 3, 4}};
 }
 
-static void add_block(struct freight_sum *sum, const uint64_t *words) {
+static void add_block(struct move_checksum *sum, const uint64_t *words) {
     for (int lane = 0; lane < 4; lane++)
         sum->lanes[lane] = turned(sum->lanes[lane] ^ words[lane], 29) * PRIME;
 }
 
-void freight_sum_add(struct freight_sum *sum, const char *data, size_t bytes) {
+void move_checksum_add(struct move_checksum *sum, const char *data, size_t bytes) {
     uint64_t words[4];
     size_t at = 0;
     for (; at + sizeof words <= bytes; at += sizeof words) {
@@ -43,7 +43,7 @@ void freight_sum_add(struct freight_sum *sum, const char *data, size_t bytes) {
     sum->bytes += bytes;
 }
 
-uint64_t freight_sum_end(const struct freight_sum *sum) {
+uint64_t move_checksum_end(const struct move_checksum *sum) {
     uint64_t all = sum->bytes;
     for (int lane = 0; lane < 4; lane++)
         all = mixed(all ^ sum->lanes[lane]) + PRIME;

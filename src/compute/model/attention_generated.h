@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Core attention of a batch's generated tokens, absorbed form; inside of attention.c.
+ */
+#ifndef COMPUTE_MODEL_ATTENTION_GENERATED_H
+#define COMPUTE_MODEL_ATTENTION_GENERATED_H
+
+#include "compute/model/pass.h"
+
+/* From scratch.q and the pages to scratch.attended. */
+void attention_generated_run(const struct pass *pass);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rows of values as an exchange carries them between ranks: exactly what the receiver would have
+ * computed with at home. They are those that a linear's input, or a rounded result, has already:
+ * E4M3 codes with their group scales, BF16, or F32. Little-endian.
+ */
+#ifndef COMPUTE_MODEL_EXCHANGE_ROWS_H
+#define COMPUTE_MODEL_EXCHANGE_ROWS_H
+
+#include "compute/kernels/kernels.h"
+
+enum row_form {
+    ROW_F32,
+    ROW_BF16, /* packing rounds to BF16 */
+    ROW_FP8,  /* codes[n], then (at a multiple of 4) scales[ceil(n / 128)] */
+};
+
+/* Bytes of a row of n values, a multiple of 16. */
+size_t exchange_rows_bytes(enum row_form form, uint32_t n);
+
+/* Packs x[n] into `bytes`, and back. With ROW_FP8 x holds values that E4M3 has, and scales
+ * [ceil(n / 128)] go along; otherwise `scales` may be NULL. */
+void exchange_rows_pack(const struct kernels *kernels, enum row_form form, const float *x,
+                        const float *scales, uint32_t n, char *bytes);
+void exchange_rows_unpack(const struct kernels *kernels, enum row_form form, const char *bytes,
+                          uint32_t n, float *x, float *scales);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Who is told, or shown, what while a step runs: by the thread that runs it, unless it says
+ * otherwise.
+ */
+#ifndef COMPUTE_MODEL_LISTENERS_H
+#define COMPUTE_MODEL_LISTENERS_H
+
+#include "compute/exchange/exchange.h"
+#include "contract/overlap.h"
+#include "contract/stage_part.h"
+
+/* Told of each stage of the step's layers as it runs; see contract/overlap.h. */
+struct model_trace {
+    void *context;
+    void (*begin)(void *context);
+    /* `ended`: the transfer that the stage waited for, or NULL. */
+    void (*end)(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+                const struct exchange_transfer *ended);
+    /* `part` was done since the last part, or since the stage's begin; once for each tile or wave
+     * of it. NULL: nobody wants to know. */
+    void (*part)(void *context, enum stage_part part);
+};
+
+/* Told how far the KV rows of a step's plan are written, and of the tokens that its rows want
+ * scored (contract/step_plan.h). */
+struct model_follower {
+    void *context;
+    /* Slices 0..slices-1 of all rows stand in their pages, for good: once for each count from 1 to
+     * the blocks' slices, in order. Not for plans without rows. */
+    void (*written)(void *context, uint64_t step, uint32_t slices);
+    /* Returns when leading slices 0..slices-1 of what the slot's row waits for (`number`: struct
+     * step_row's `loads`) stand in their pages, or it is not worth waiting. May be NULL where no
+     * row waits. */
+    void (*await)(void *context, uint32_t slot, uint32_t number, uint32_t slices);
+    /* The logits that score the index'th of a row's scored tokens: [vocab], gone afterwards. In any
+     * order, by several threads at the same time. May be NULL where no row has such tokens. */
+    void (*score)(void *context, uint32_t row, uint32_t index, const float *logits);
+};
+
+#define MODEL_NO_ROW UINT32_MAX
+
+/* What `fathom logits` may ask to see of one row's run; all pointers may be NULL. Among ranks, all
+ * bring a probe if one asks for MTP's predictions. */
+struct model_probe {
+    uint32_t row; /* MODEL_NO_ROW: none of this plan, but take part in MTP if that is asked for */
+    uint32_t *routing;       /* [layers][experts_per_token] choices of the row's last token; in
+                              * dense layers UINT32_MAX */
+    uint32_t *mtp_argmax;    /* [row's token_count]: position i from h_i and token i+1; the last
+                              * position takes `mtp_next_token` */
+    uint32_t mtp_next_token; /* UINT32_MAX: the greedy token of the last position's logits */
+};
+
+#endif

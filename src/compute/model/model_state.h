@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a loaded model consists of; for this room alone. Each part is opened, changed and closed by
+ * the file that it is named after; model.c opens and closes them all.
+ */
+#ifndef COMPUTE_MODEL_MODEL_STATE_H
+#define COMPUTE_MODEL_MODEL_STATE_H
+
+#include "compute/exchange/exchange.h"
+#include "compute/kernels/kernels.h"
+#include "compute/kernels/team.h"
+#include "compute/model/activations.h"
+#include "compute/model/batch.h"
+#include "compute/model/exchange_rows.h"
+#include "compute/model/kv_pages.h"
+#include "compute/model/listeners.h"
+#include "compute/weights/weights.h"
+
+struct scratch; /* where a batch's values are (compute/model/compute.h) */
+struct drafts;  /* compute/model/draft.h */
+struct moves;   /* compute/model/moves.h */
+
+/* A micro-batch of the step: consecutive tokens of its batch. */
+struct lane {
+    uint32_t first;          /* token of the step */
+    struct batch batch;      /* its tokens, counted from 0 */
+    struct scratch *scratch; /* where its values are: compute_lane */
+    struct exchange *exchange;
+};
+
+struct model {
+    struct checkpoint *checkpoint;
+    const struct shape *shape;
+    const struct kernels *kernels;
+    struct team *team;
+    enum activations activations;
+    bool rounds_bf16; /* bf16 and fp8: attention works on BF16 values */
+    uint32_t step_tokens_max, step_rows_max;
+    uint32_t scratch_tokens; /* a step's, and with MTP the positions that drafts left behind */
+    uint32_t slots_max;      /* with MTP, rows' slots are below it */
+    struct weights weights;
+    struct kv_pages kv;
+    uint32_t rank;
+    struct placement placement; /* 0 ranks: the rank is alone, each expert in its own slot */
+    enum row_form dispatch_form, combine_form;
+    struct scratch *scratch;
+    struct batch batch;     /* the step's */
+    struct batch mtp_rows;  /* MTP positions of which only the KV rows are computed */
+    struct batch mtp_batch; /* MTP positions that run through the whole block */
+    struct lane lanes[OVERLAP_LANES];
+    uint32_t lane_count; /* of the last step's schedule */
+    struct exchange_link link;
+    const struct model_trace *trace;
+    struct model_follower follower; /* its `written` is NULL if nobody follows */
+    struct drafts *drafts;          /* NULL without MTP */
+    struct moves *moves;            /* NULL: no expert ever moves */
+    uint64_t tokens;       /* of all steps' rows */
+    uint32_t *slot_tokens; /* [weights.slot_count] tokens computed since model_take_tokens */
+    char numerics_id[32];
+    uint8_t identity[32];
+};
+
+#endif

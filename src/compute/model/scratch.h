@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Everything that a step writes to on the CPU, sized at model_open for model.scratch_tokens. Only
+ * what is behind compute_cpu.h includes it.
+ */
+#ifndef COMPUTE_MODEL_SCRATCH_H
+#define COMPUTE_MODEL_SCRATCH_H
+
+#include "compute/model/linear.h"
+#include "compute/model/model_state.h"
+
+#define LOGITS_TILE 16    /* rows of logits computed at a time */
+#define ATTENTION_TILE 64 /* queries that share one product with a block's keys */
+
+/* A thread's room for one attention item. */
+struct attention_scratch {
+    float *rows;                  /* [64][kv_width] a block's latents and keys */
+    struct input_buffer prepared; /* [64] rows of kv_b's input */
+    float *expanded;              /* [64][expanded_stride] keys and values of a head group */
+    float *keys;                  /* [nope + rope][64] transposed keys, or [64][heads] scores */
+    float *queries;               /* [kv_width][heads] transposed queries of the absorbed form */
+    float *scores;                /* [max(tile, heads)][64] */
+};
+
+struct scratch {
+    float *x;                                /* [tokens][hidden] residual stream */
+    float *angles;                           /* [tokens][rope_dim] of the tokens' positions: rope.h */
+    float *normed;                           /* [tokens][hidden] */
+    struct input_buffer input, input_shared; /* [tokens] prepared inputs */
+    float *q_a;                              /* [tokens][q_a_stride] */
+    float *q;                                /* [tokens][q_stride] */
+    float *kv_a;                             /* [tokens][kv_a_stride] */
+    float *attended;                         /* [tokens][heads * value_dim] */
+    float *softmax_max, *softmax_sum;        /* [tokens][heads] */
+    float *y;         /* [tokens][hidden_stride] a stage's result before it is added to x */
+    float *shared_y;  /* [tokens][hidden_stride] the shared expert's result */
+    float *gate, *up; /* [tokens][mlp_stride] */
+    float *mtp_pair;  /* [tokens][2 * hidden] MTP: embedding, then hidden, each normalized */
+    float *mtp_u;     /* [tokens][hidden_stride] MTP: the projected pair */
+    float *hidden;    /* [tokens][hidden] MTP: the step's outputs (compute_keep_outputs) */
+    float *kept;      /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: what slots keep of outputs */
+    /* Of the absorbed form, a tile of generated tokens at a time: */
+    uint32_t absorb_tile;
+    float *absorb_q; /* [tile][heads][absorb_q_stride]: q' then the rope part */
+    float *absorb_u; /* [tile][heads][absorb_u_stride]: weighted sum of latents */
+    float *absorb_o; /* [tile][heads][value_stride] */
+    /* Of a MoE layer: */
+    float *router_logits;     /* [tokens][experts_stride] */
+    uint32_t *experts;        /* [tokens][experts_per_token] chosen, ascending */
+    float *expert_weights;    /* [tokens][experts_per_token] */
+    uint32_t *returned_count; /* [tokens] how many of the token's results are summed */
+    uint32_t wave_rows;       /* (token, expert) pairs computed at a time */
+    struct input_buffer expert_input, expert_middle; /* [wave_rows] */
+    float *expert_gate, *expert_up;                  /* [wave_rows][expert_stride] */
+    float *expert_y;                                 /* [wave_rows][hidden_stride] */
+    char *outgoing;      /* [tokens][exchange_rows_bytes] activations to be carried */
+    float *returning;    /* [threads][hidden_stride] a result that came back */
+    float *logits;       /* [LOGITS_TILE][vocab_stride] */
+    struct matmul *jobs; /* [LINEAR_JOBS_MAX] */
+    struct attention_scratch *attention; /* [threads] */
+    uint32_t q_a_stride, q_stride, kv_a_stride, hidden_stride, mlp_stride;
+    uint32_t absorb_q_stride, absorb_u_stride, value_stride, experts_stride, expert_stride;
+    uint32_t expanded_stride, vocab_stride;
+    uint32_t group_heads; /* heads expanded together: their kv_b rows start on a scale block */
+    void *memory;
+    size_t bytes;
+};
+
+enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error);
+void scratch_close(struct scratch *scratch);
+/* The same scratch from a token on; owns nothing. */
+struct scratch scratch_from(const struct scratch *scratch, const struct model *model,
+                            uint32_t token);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A step's layers, stage by stage as its schedule says (contract/overlap.h).
+ */
+#ifndef COMPUTE_MODEL_STAGES_H
+#define COMPUTE_MODEL_STAGES_H
+
+#include "compute/model/pass.h"
+
+/* Cuts the step's batch into the lanes of the plan's schedule. */
+void stages_set_lanes(struct model *model, const struct step_plan *plan);
+/* Runs all layers; shows the probe, which may be NULL, its row's choices of experts. */
+void stages_run(struct model *model, const struct step_plan *plan, const struct model_probe *probe);
+/* Runs one layer alone, without lanes. */
+void stages_run_layer(const struct pass *pass);
+
+/* Tells the follower that the plan's KV rows are written in so many slices. */
+void stages_tell(const struct model *model, const struct step_plan *plan, uint32_t slices);
+
+#endif
