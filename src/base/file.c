@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static enum status refuse(const char *path, const char *what, struct error *error) {
@@ -78,12 +80,36 @@ static enum status take(int descriptor, const char *path, size_t bytes, struct b
     return STATUS_OK;
 }
 
+/* A descriptor of a pipe without a name, which somebody has opened for us; -1: it is none. */
+static int open_pipe(const char *path) {
+    struct stat about;
+    struct statfs where;
+    if (stat(path, &about) || !S_ISFIFO(about.st_mode) || statfs(path, &where) ||
+        where.f_type != PIPEFS_MAGIC)
+        return -1;
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Its bytes are known when it ends, or has more than it may. */
+static enum status take_pipe(int descriptor, const char *path, size_t bytes_max, struct bytes *out,
+                             struct error *error) {
+    enum status status = take(descriptor, path, bytes_max + 1, out, error);
+    if (status || out->count <= bytes_max) return status;
+    free((void *)(uintptr_t)out->data);
+    return error_set(error, STATUS_TOO_LARGE, "%.300s: has more than %zu bytes", path, bytes_max);
+}
+
 enum status file_take(const char *path, size_t bytes_max, struct bytes *out, struct error *error) {
-    int descriptor = -1;
+    int descriptor = open_pipe(path);
+    bool is_pipe = descriptor >= 0;
     size_t bytes = 0;
-    enum status status = file_open(path, bytes_max, &descriptor, &bytes, error);
+    struct bytes text;
+    enum status status =
+        is_pipe ? STATUS_OK : file_open(path, bytes_max, &descriptor, &bytes, error);
     if (status) return status;
-    status = take(descriptor, path, bytes, out, error);
+    status = is_pipe ? take_pipe(descriptor, path, bytes_max, &text, error)
+                     : take(descriptor, path, bytes, &text, error);
     close(descriptor);
+    if (!status) *out = text;
     return status;
 }

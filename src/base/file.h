@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Files that come from outside: configurations, tokenizers, keys, traces, shards of weights. Each
- * is opened here, so that none but a regular file is ever waited for or read.
+ * is opened here, so that none but a regular file is ever waited for or read; and, where a whole
+ * small file is taken, a pipe that the caller of this program holds open ("<(...)", /dev/stdin).
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -15,7 +16,7 @@ enum status file_open(const char *path, size_t bytes_max, int *descriptor_out, s
                       struct error *error) MUST_USE;
 
 /* Reads a file of at most bytes_max bytes into memory that the caller frees (free(out->data)), with
- * a terminator behind it. As file_open, and NO_MEMORY. */
+ * a terminator behind it. A pipe without a name is read to its end. As file_open, and NO_MEMORY. */
 enum status file_take(const char *path, size_t bytes_max, struct bytes *out,
                       struct error *error) MUST_USE;
 

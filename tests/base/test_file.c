@@ -54,6 +54,30 @@ static void refuses(const char *name, enum status expected, const char *words) {
     if (!strstr(error.text, words)) fail_msg("'%s' lacks '%s'", error.text, words);
 }
 
+/* As `<(command)` and `command | fathom --config /dev/stdin` give them. */
+static void test_takes_a_pipe_that_is_open(void **state) {
+    (void)state;
+    for (size_t count = 99; count <= 101; count++) {
+        struct bytes text = {"untouched", 9};
+        int ends[2];
+        char name[32], content[101];
+        memset(content, 'c', sizeof content);
+        assert_int_equal(pipe(ends), 0);
+        assert_int_equal(write(ends[1], content, count), count);
+        close(ends[1]);
+        snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
+        enum status status = file_take(name, 100, &text, &error);
+        assert_int_equal(status, count <= 100 ? STATUS_OK : STATUS_TOO_LARGE);
+        assert_int_equal(text.count, count <= 100 ? count : 9);
+        if (status == STATUS_OK) {
+            assert_memory_equal(text.data, content, count);
+            assert_int_equal(text.data[count], 0);
+            free((void *)(uintptr_t)text.data);
+        }
+        close(ends[0]);
+    }
+}
+
 static void test_takes_a_file(void **state) {
     (void)state;
     struct bytes text;
@@ -114,6 +138,7 @@ int main(void) {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_takes_a_file),
+        IN_FOLDER(test_takes_a_pipe_that_is_open),
         IN_FOLDER(test_refuses_what_is_too_large_or_not_there),
         IN_FOLDER(test_waits_for_no_fifo),
         IN_FOLDER(test_refuses_directories_sockets_and_devices),
