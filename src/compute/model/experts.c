@@ -27,7 +27,7 @@ struct wave {
     const struct pass *pass;
     const struct exchange_received *received;
     const struct exchange_returned *returned;
-    struct exchange_group groups[LIMIT_EXPERTS]; /* those received, or parts of large ones */
+    struct exchange_group groups[LIMIT_EXPERTS]; /* groups received, or parts of large ones */
     uint32_t group_count;
     uint32_t first_row, row_count;
 };
