@@ -257,7 +257,7 @@ def law_banned(root):
                 for names, where, why in BANNED:
                     if name in names.split() and not (where and re.match(where, path)):
                         breach("%s:%d" % (path, number), "%s() %s" % (name, why))
-            if FLOW.match(path) and re.search(r"\bfloat\b(?! \*logits\b)", line):
+            if FLOW.match(path) and re.search(r"\bfloat\b(?! \*logits\b)|(->|\.)weights\b", line):
                 breach("%s:%d" % (path, number), "a step's flow names values by tokens' indices, never by pointers")
 
 

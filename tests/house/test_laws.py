@@ -105,6 +105,8 @@ def text_laws():
         "src/serving/unit/c.c", "void f(struct u *unit) { unit->counts[1]--; }\n"))
     expect("banned", "src/compute/model/batch.h:2: a step's flow names values by tokens' indices",
            planting("src/compute/model/batch.h", "void forward_run(float *logits);\nfloat *x;\n"))
+    expect("banned", "src/compute/model/mtp.c:1: a step's flow names values by tokens' indices",
+           planting("src/compute/model/mtp.c", "x = model->weights.mtp;\n"))
     expect("words", "src/base/c.c: the first line carries", planting("src/base/c.c", "int c;\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see /wo" + "rk/main\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see ../sha" + "red/goldens/x\n"))

@@ -39,7 +39,7 @@ struct exchange {
     struct exchange_transfer last;              /* the one that the last finish ended */
     struct exchange_span leaves; /* slow links: when what has arrived left; zeros: nothing has */
     int64_t idle_ns; /* since when this rank only waits for the transfer; 0: it does not */
-    int64_t seen_ns; /* when that transfer was first seen to have arrived; 0: not seen yet */
+    int64_t seen_ns; /* when the transfer was first seen to have arrived; 0: not yet */
 };
 
 static inline bool exchange_is_slow(const struct exchange *exchange) {

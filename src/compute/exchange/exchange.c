@@ -109,7 +109,7 @@ void exchange_dispatch_finish(struct exchange *exchange, struct exchange_receive
     exchange->carrier->dispatch_finish(exchange, received_out);
     end_transfer(exchange, &exchange->dispatch, from_ns);
     pulse_set(PULSE_COMPUTES);
-    begin_transfer(exchange, &exchange->combine); /* this rank may have nothing to hand over */
+    begin_transfer(exchange, &exchange->combine); /* already here: this rank may have no results */
 }
 
 char *exchange_result(struct exchange *exchange, uint32_t row) {

@@ -41,7 +41,7 @@ struct message {
 /* Dealings with one rank. */
 struct rank_peer {
     uint32_t tokens, pairs;             /* of ours that go there */
-    uint32_t tokens_placed, pairs_laid; /* of those, in the message so far */
+    uint32_t tokens_placed, pairs_laid; /* of ours, in the message so far */
     uint32_t first_return;              /* row of `results` where its results begin */
     uint32_t last_token;                /* the last of ours that goes there, plus one */
     struct message out, in;

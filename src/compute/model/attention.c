@@ -22,7 +22,7 @@ static enum input_kind down_kind(const struct pass *pass, const struct packed_ma
 }
 
 static const struct packed_matrix *query_down(const struct pass *pass) {
-    const struct attention_weights *attention = &pass->layer->attention;
+    const struct attention_weights *attention = &compute_weights(pass)->attention;
     return pass->model->shape->q_rank ? &attention->q_a : &attention->q;
 }
 
@@ -37,7 +37,7 @@ static void project_down(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
     enum input_kind q_kind = query_down_kind(pass);
-    enum input_kind kv_kind = down_kind(pass, &pass->layer->attention.kv_a);
+    enum input_kind kv_kind = down_kind(pass, &compute_weights(pass)->attention.kv_a);
     struct linear_input q_input = linear_prepared(q_kind, &s->input, 0);
     struct linear_input kv_input =
         linear_prepared(kv_kind, kv_kind == q_kind ? &s->input : &s->input_shared, 0);
@@ -46,7 +46,8 @@ static void project_down(const struct pass *pass) {
     struct matmul jobs[] = {
         linear_job(query_down(pass), &q_input, low_rank ? s->q_a : s->q,
                    low_rank ? s->q_a_stride : s->q_stride, tokens),
-        linear_job(&pass->layer->attention.kv_a, &kv_input, s->kv_a, s->kv_a_stride, tokens),
+        linear_job(&compute_weights(pass)->attention.kv_a, &kv_input, s->kv_a, s->kv_a_stride,
+                   tokens),
     };
     linear_run(model->kernels, model->team, jobs, 2);
 }
@@ -59,9 +60,9 @@ static void write_row(const struct pass *pass, uint32_t token) {
     const struct run *run = &pass->batch->runs[pass->batch->token_run[token]];
     uint32_t index = pass->batch->positions[token] + run->kv_shift;
     void *slice =
-        kv_pages_slice(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->slice);
+        kv_pages_slice(&model->kv, run->pages[index / KV_BLOCK_TOKENS].index, pass->layer);
     float *kv = s->kv_a + (size_t)token * s->kv_a_stride;
-    model->kernels->rmsnorm(kv, kv, pass->layer->attention.kv_a_norm, shape->kv_rank,
+    model->kernels->rmsnorm(kv, kv, compute_weights(pass)->attention.kv_a_norm, shape->kv_rank,
                             shape->rms_epsilon);
     rope_rotate(shape, pass->scratch->angles + (size_t)token * shape->rope_dim,
                 kv + shape->kv_rank);
@@ -76,7 +77,7 @@ static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t 
     struct scratch *s = pass->scratch;
     const struct shape *shape = model->shape;
     const struct kernels *kernels = model->kernels;
-    const struct attention_weights *attention = &pass->layer->attention;
+    const struct attention_weights *attention = &compute_weights(pass)->attention;
     for (uint32_t token = first; token < first + count; token++) {
         write_row(pass, token);
         if (!shape->q_rank) continue;
@@ -105,7 +106,7 @@ static void prepare_output(void *context, uint32_t first, uint32_t count, uint32
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
     uint32_t width = pass->model->shape->heads * pass->model->shape->value_dim;
-    enum input_kind kind = compute_kind(pass->model, &pass->layer->attention.o);
+    enum input_kind kind = compute_kind(pass->model, &compute_weights(pass)->attention.o);
     for (uint32_t token = first; token < first + count; token++)
         linear_prepare(pass->model->kernels, kind, s->attended + (size_t)token * width, width,
                        &s->input, token);
@@ -119,9 +120,9 @@ static void write_rows(void *context, uint32_t first, uint32_t count, uint32_t m
 void attention_write_rows(const struct pass *pass) {
     const struct model *model = pass->model;
     struct scratch *s = pass->scratch;
-    const struct packed_matrix *kv_a = &pass->layer->attention.kv_a;
+    const struct packed_matrix *kv_a = &compute_weights(pass)->attention.kv_a;
     uint32_t tokens = pass->batch->token_count;
-    compute_normalize(pass, pass->layer->attention.norm, down_kind(pass, kv_a), NULL);
+    compute_normalize(pass, compute_weights(pass)->attention.norm, down_kind(pass, kv_a), NULL);
     compute_linear(model, kv_a, &s->input, s->kv_a, s->kv_a_stride, tokens);
     compute_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
 }
@@ -129,7 +130,7 @@ void attention_write_rows(const struct pass *pass) {
 void attention_begin(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
-    const struct attention_weights *attention = &pass->layer->attention;
+    const struct attention_weights *attention = &compute_weights(pass)->attention;
     uint32_t tokens = pass->batch->token_count;
     enum input_kind q_kind = query_down_kind(pass), kv_kind = down_kind(pass, &attention->kv_a);
     compute_normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind);
@@ -149,7 +150,7 @@ void attention_begin(const struct pass *pass) {
 void attention_finish(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
-    const struct attention_weights *attention = &pass->layer->attention;
+    const struct attention_weights *attention = &compute_weights(pass)->attention;
     uint32_t tokens = pass->batch->token_count;
     attention_prompt_run(pass);
     attention_generated_run(pass);

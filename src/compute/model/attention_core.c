@@ -10,7 +10,7 @@ struct kv_span attention_core_span(const struct pass *pass, const struct run *ru
     uint32_t first = run->kv_shift > start ? run->kv_shift - start : 0;
     uint32_t last = end - start < KV_BLOCK_TOKENS ? end - start : KV_BLOCK_TOKENS;
     return (struct kv_span){
-        .slice = kv_pages_slice(&pass->model->kv, run->pages[block].index, pass->slice),
+        .slice = kv_pages_slice(&pass->model->kv, run->pages[block].index, pass->layer),
         .start = start + first,
         .first = first,
         .count = last > first ? last - first : 0,

@@ -31,7 +31,7 @@ static void take_in(const struct tile *tile) {
     for (uint32_t head = 0; head < shape->heads; head++) {
         const float *q = s->q + (size_t)tile->first * s->q_stride + head * shape_query_dim(shape);
         struct linear_input input = linear_plain(q, s->q_stride, model->rounds_bf16);
-        s->jobs[head] = linear_job(&tile->pass->layer->attention.absorb_k[head], &input,
+        s->jobs[head] = linear_job(&compute_weights(tile->pass)->attention.absorb_k[head], &input,
                                    s->absorb_q + (size_t)head * s->absorb_q_stride,
                                    (size_t)shape->heads * s->absorb_q_stride, tile->count);
     }
@@ -192,7 +192,7 @@ static void take_out(const struct tile *tile) {
         struct linear_input input =
             linear_plain(s->absorb_u + (size_t)head * s->absorb_u_stride,
                          (size_t)heads * s->absorb_u_stride, model->rounds_bf16);
-        s->jobs[head] = linear_job(&tile->pass->layer->attention.absorb_v[head], &input,
+        s->jobs[head] = linear_job(&compute_weights(tile->pass)->attention.absorb_v[head], &input,
                                    s->absorb_o + (size_t)head * s->value_stride,
                                    (size_t)heads * s->value_stride, tile->count);
     }

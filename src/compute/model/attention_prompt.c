@@ -32,8 +32,8 @@ static struct group group_at(const struct pass *pass, uint32_t index) {
     return (struct group){
         .first_head = first,
         .heads = heads,
-        .kv_b =
-            weights_row_view(&pass->layer->attention.kv_b, first * head_rows, heads * head_rows),
+        .kv_b = weights_row_view(&compute_weights(pass)->attention.kv_b, first * head_rows,
+                                 heads * head_rows),
     };
 }
 

@@ -11,6 +11,13 @@
 #include "compute/model/pass.h"
 #include "compute/model/scratch.h"
 
+/* The weights of the pass's layer. */
+static inline const struct layer_weights *compute_weights(const struct pass *pass) {
+    const struct weights *weights = &pass->model->weights;
+    bool mtp = pass->layer == pass->model->shape->layers;
+    return mtp ? &weights->mtp->block : &weights->layers[pass->layer];
+}
+
 /* Calls work for all tokens, in shares over the team if there are enough of them. */
 void compute_tokens(const struct model *model, team_work *work, void *context, uint32_t count);
 

@@ -27,7 +27,7 @@ struct wave {
     const struct pass *pass;
     const struct exchange_received *received;
     const struct exchange_returned *returned;
-    struct exchange_group groups[LIMIT_EXPERTS]; /* those received, or parts of large ones */
+    struct exchange_group groups[LIMIT_EXPERTS]; /* groups received, or parts of large ones */
     uint32_t group_count;
     uint32_t first_row, row_count;
 };
@@ -54,7 +54,7 @@ static void route(void *context, uint32_t first, uint32_t count, uint32_t member
     uint32_t per_token = pass->model->shape->experts_per_token;
     for (uint32_t token = first; token < first + count; token++)
         router_choose(pass->model->shape, s->router_logits + (size_t)token * s->experts_stride,
-                      pass->layer->router_bias, s->experts + (size_t)token * per_token,
+                      compute_weights(pass)->router_bias, s->experts + (size_t)token * per_token,
                       s->expert_weights + (size_t)token * per_token);
 }
 
@@ -64,8 +64,9 @@ static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *
     const struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
     if (!has_shared(pass)) return 0;
-    jobs[0] = linear_job(&pass->layer->shared.gate, input, s->gate, s->mlp_stride, tokens);
-    jobs[1] = linear_job(&pass->layer->shared.up, input, s->up, s->mlp_stride, tokens);
+    const struct mlp_weights *shared = &compute_weights(pass)->shared;
+    jobs[0] = linear_job(&shared->gate, input, s->gate, s->mlp_stride, tokens);
+    jobs[1] = linear_job(&shared->up, input, s->up, s->mlp_stride, tokens);
     return 2;
 }
 
@@ -76,10 +77,11 @@ static void run_router(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count, job_count = 1;
     struct linear_input plain = linear_plain(s->normed, model->shape->hidden, false);
+    const struct layer_weights *weights = compute_weights(pass);
     struct linear_input shared =
-        linear_prepared(compute_kind(model, &pass->layer->shared.gate), &s->input_shared, 0);
+        linear_prepared(compute_kind(model, &weights->shared.gate), &s->input_shared, 0);
     struct matmul jobs[3] = {
-        linear_job(&pass->layer->router, &plain, s->router_logits, s->experts_stride, tokens)};
+        linear_job(&weights->router, &plain, s->router_logits, s->experts_stride, tokens)};
     if (!exchange_carries(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
     linear_run(model->kernels, model->team, jobs, job_count);
     pass_part(pass, PART_GATE);
@@ -208,7 +210,7 @@ static void combine(void *context, uint32_t first, uint32_t count, uint32_t memb
 
 static struct mlp_weights expert_at(const struct wave *wave, uint32_t index) {
     return weights_expert(&wave->pass->model->weights,
-                          wave->pass->layer->first_slot + wave->groups[index].slot);
+                          compute_weights(wave->pass)->first_slot + wave->groups[index].slot);
 }
 
 /* `experts` has to outlive the loop over the jobs, which point into it. */
@@ -295,7 +297,7 @@ void experts_dispatch(const struct pass *pass) {
     uint32_t tokens = pass->batch->token_count;
     if (exchange_carries(pass->exchange))
         compute_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
-    exchange_dispatch_begin(pass->exchange, pass->slice, s->experts, tokens, s->outgoing);
+    exchange_dispatch_begin(pass->exchange, pass->layer, s->experts, tokens, s->outgoing);
     pass_part(pass, PART_SEND);
 }
 
@@ -308,7 +310,7 @@ void experts_run_routed(const struct pass *pass) {
     struct wave wave = {.pass = pass, .received = &received, .returned = &returned};
     exchange_dispatch_finish(pass->exchange, &received);
     for (uint32_t i = 0; i < received.group_count; i++)
-        pass->model->slot_tokens[pass->layer->first_slot + received.groups[i].slot] +=
+        pass->model->slot_tokens[compute_weights(pass)->first_slot + received.groups[i].slot] +=
             received.groups[i].row_count;
     memset(s->y, 0, (size_t)tokens * s->hidden_stride * sizeof *s->y);
     memset(s->returned_count, 0, tokens * sizeof *s->returned_count);
@@ -324,13 +326,14 @@ void experts_run_routed(const struct pass *pass) {
 static void activate_shared(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
-    uint32_t width = pass->layer->shared.gate.rows;
+    const struct mlp_weights *shared = &compute_weights(pass)->shared;
+    uint32_t width = shared->gate.rows;
     for (uint32_t token = first; token < first + count; token++) {
         float *gate = s->gate + (size_t)token * s->mlp_stride;
         pass->model->kernels->silu_multiply(gate, gate, s->up + (size_t)token * s->mlp_stride,
                                             width);
-        linear_prepare(pass->model->kernels, compute_kind(pass->model, &pass->layer->shared.down),
-                       gate, width, &s->input_shared, token);
+        linear_prepare(pass->model->kernels, compute_kind(pass->model, &shared->down), gate, width,
+                       &s->input_shared, token);
     }
 }
 
@@ -350,22 +353,22 @@ void experts_run_shared(const struct pass *pass) {
     if (!has_shared(pass)) return;
     if (exchange_carries(pass->exchange)) {
         struct matmul jobs[2];
-        struct linear_input input =
-            linear_prepared(compute_kind(model, &pass->layer->shared.gate), &s->input_shared, 0);
+        struct linear_input input = linear_prepared(
+            compute_kind(model, &compute_weights(pass)->shared.gate), &s->input_shared, 0);
         linear_run(model->kernels, model->team, jobs, shared_jobs(pass, &input, jobs));
         pass_part(pass, PART_SHARED_UP);
         pass_progress(pass);
     }
     compute_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_SHARED_SILU);
-    compute_linear(model, &pass->layer->shared.down, &s->input_shared, s->shared_y,
+    compute_linear(model, &compute_weights(pass)->shared.down, &s->input_shared, s->shared_y,
                    s->hidden_stride, tokens);
     pass_part(pass, PART_SHARED_DOWN);
 }
 
 void experts_route(const struct pass *pass) {
-    enum input_kind shared = compute_kind(pass->model, &pass->layer->shared.gate);
-    compute_normalize(pass, pass->layer->mlp_norm, routed_kind(pass),
+    enum input_kind shared = compute_kind(pass->model, &compute_weights(pass)->shared.gate);
+    compute_normalize(pass, compute_weights(pass)->mlp_norm, routed_kind(pass),
                       has_shared(pass) ? &shared : NULL);
     pass_part(pass, PART_GATE_NORM);
     run_router(pass);

@@ -93,7 +93,7 @@ static void probe_mtp(struct model *model, const struct model_probe *probe) {
 
 static enum status check_probe(const struct model *model, const struct step_plan *plan,
                                const struct model_probe *probe, struct error *error) {
-    if (!probe || (probe->row == MODEL_NO_ROW && (!probe->mtp_argmax || model->weights.mtp)))
+    if (!probe || (probe->row == MODEL_NO_ROW && (!probe->mtp_argmax || model->drafts)))
         return STATUS_OK;
     if (probe->row >= plan->row_count)
         return error_set(error, STATUS_INVALID, "row %u is to be probed, the plan has %u",
@@ -103,7 +103,7 @@ static enum status check_probe(const struct model *model, const struct step_plan
         return error_set(error, STATUS_INVALID, "row %u has drafts and cannot be probed",
                          probe->row);
     if (!probe->mtp_argmax) return STATUS_OK;
-    if (!model->weights.mtp)
+    if (!model->drafts)
         return error_set(error, STATUS_INVALID, "the model was opened without its MTP layer");
     if (probe->mtp_next_token != UINT32_MAX && probe->mtp_next_token >= model->shape->vocab)
         return error_set(error, STATUS_INVALID, "MTP's next token is %u, expected less than %u",
@@ -117,7 +117,7 @@ static enum status check_probe(const struct model *model, const struct step_plan
 
 enum status forward_run(struct model *model, const struct step_plan *plan, float *logits,
                         const struct model_probe *probe, struct error *error) {
-    bool mtp = model->weights.mtp != NULL;
+    bool mtp = model->drafts != NULL;
     enum status status = plan_check(model, plan, error);
     if (status == STATUS_OK) status = check_probe(model, plan, probe, error);
     if (status != STATUS_OK) return status;

@@ -8,22 +8,24 @@
 static void activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
-    uint32_t width = pass->layer->dense.gate.rows;
+    const struct mlp_weights *dense = &compute_weights(pass)->dense;
+    uint32_t width = dense->gate.rows;
     for (uint32_t token = first; token < first + count; token++) {
         float *gate = s->gate + (size_t)token * s->mlp_stride;
         pass->model->kernels->silu_multiply(gate, gate, s->up + (size_t)token * s->mlp_stride,
                                             width);
-        linear_prepare(pass->model->kernels, compute_kind(pass->model, &pass->layer->dense.down),
-                       gate, width, &s->input, token);
+        linear_prepare(pass->model->kernels, compute_kind(pass->model, &dense->down), gate, width,
+                       &s->input, token);
     }
 }
 
 void mlp_run(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
-    const struct mlp_weights *dense = &pass->layer->dense;
+    const struct mlp_weights *dense = &compute_weights(pass)->dense;
     uint32_t tokens = pass->batch->token_count;
-    compute_normalize(pass, pass->layer->mlp_norm, compute_kind(model, &dense->gate), NULL);
+    compute_normalize(pass, compute_weights(pass)->mlp_norm, compute_kind(model, &dense->gate),
+                      NULL);
     struct linear_input input = linear_prepared(compute_kind(model, &dense->gate), &s->input, 0);
     struct matmul jobs[] = {
         linear_job(&dense->gate, &input, s->gate, s->mlp_stride, tokens),

@@ -22,8 +22,8 @@ struct moves;   /* compute/model/moves.h */
 /* A micro-batch of the step: consecutive tokens of its batch. */
 struct lane {
     uint32_t first;          /* token of the step */
-    struct batch batch;      /* its tokens, counted from 0 */
-    struct scratch *scratch; /* where its values are: compute_lane */
+    struct batch batch;      /* the lane's tokens, counted from 0 */
+    struct scratch *scratch; /* where the lane's values are: compute_lane */
     struct exchange *exchange;
 };
 
@@ -50,7 +50,7 @@ struct model {
     uint32_t lane_count; /* of the last step's schedule */
     struct exchange_link link;
     const struct model_trace *trace;
-    struct model_follower follower; /* its `written` is NULL if nobody follows */
+    struct model_follower follower; /* `written` is NULL if nobody follows */
     struct drafts *drafts;          /* NULL without MTP */
     struct moves *moves;            /* NULL: no expert ever moves */
     uint64_t tokens;       /* of all steps' rows */

@@ -38,7 +38,7 @@ struct moves {
     size_t made;                     /* bytes done of the one that is copied or read here */
     struct pack_list pack;           /* jobs of the one that is read from the checkpoint */
     struct pack_run packing;         /* the run of these jobs */
-    uint32_t packed;                 /* its jobs that are done */
+    uint32_t packed;                 /* jobs of `pack` that are done */
     bool reads;                      /* one is read from the checkpoint */
     struct move_checksum sum;        /* checksum of the one that is copied or read here */
     struct model_moving told;

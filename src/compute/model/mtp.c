@@ -20,8 +20,7 @@ void mtp_run(struct model *model, uint32_t *argmax_out) {
     struct pass pass = {.model = model,
                         .scratch = model->scratch,
                         .exchange = model->lanes[0].exchange,
-                        .layer = &model->weights.mtp->block,
-                        .slice = model->shape->layers};
+                        .layer = model->shape->layers};
     compute_mtp_project(model);
     if (model->mtp_rows.token_count) {
         pass.batch = &model->mtp_rows;

@@ -11,14 +11,17 @@ struct pass {
     struct scratch *scratch; /* where this batch's stages work */
     struct exchange *exchange;
     const struct batch *batch;
-    const struct layer_weights *layer;
-    uint32_t slice; /* of the KV blocks */
+    uint32_t layer; /* also the slice of the KV blocks; an MTP layer stands behind the others */
 };
 
 /* Says that `part` was done since the stage's last part, or since its begin. */
 static inline void pass_part(const struct pass *pass, enum stage_part part) {
     const struct model_trace *trace = pass->model->trace;
     if (trace && trace->part) trace->part(trace->context, part);
+}
+
+static inline bool pass_is_moe(const struct pass *pass) {
+    return shape_layer_is_moe(pass->model->shape, pass->layer);
 }
 
 /* Lets all lanes' communication, and experts on their way, move on: between two products. */

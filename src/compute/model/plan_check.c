@@ -13,12 +13,12 @@ static enum status refuse(struct error *error, const struct step_plan *plan, uin
 static enum status check_drafts(const struct model *model, const struct step_plan *plan,
                                 uint32_t index, struct error *error) {
     const struct step_row *row = &step_plan_rows(plan)[index];
-    if (model->weights.mtp && row->slot >= model->slots_max)
+    if (model->drafts && row->slot >= model->slots_max)
         return refuse(error, plan, index, "the slot", row->slot, model->slots_max - 1);
     if (row->draft_count == 0) return STATUS_OK;
     if (row->draft_count > LIMIT_DRAFTS)
         return refuse(error, plan, index, "the number of drafts", row->draft_count, LIMIT_DRAFTS);
-    if (model->weights.mtp && row->form == TOKEN_GENERATED && row->token_count == 1 &&
+    if (model->drafts && row->form == TOKEN_GENERATED && row->token_count == 1 &&
         row->logits_count == 1 && step_drafts_fit(row->first_position + 1, row->draft_count))
         return STATUS_OK;
     return error_set(error, STATUS_INVALID,

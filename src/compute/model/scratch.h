@@ -23,7 +23,7 @@ struct attention_scratch {
 
 struct scratch {
     float *x;                                /* [tokens][hidden] residual stream */
-    float *angles;                           /* [tokens][rope_dim] of the tokens' positions: rope.h */
+    float *angles;                           /* [tokens][rope_dim] of positions: rope.h */
     float *normed;                           /* [tokens][hidden] */
     struct input_buffer input, input_shared; /* [tokens] prepared inputs */
     float *q_a;                              /* [tokens][q_a_stride] */

@@ -31,7 +31,7 @@ void stages_set_lanes(struct model *model, const struct step_plan *plan) {
 }
 
 static void run_stage(const struct pass *pass, enum stage stage) {
-    bool moe = pass->layer->is_moe;
+    bool moe = pass_is_moe(pass);
     switch (stage) {
     case STAGE_ATTENTION_0:
         attention_begin(pass);
@@ -66,8 +66,8 @@ static void run_stage(const struct pass *pass, enum stage stage) {
 
 /* True if the stage waits for a transfer of the lane. */
 static bool awaits(const struct model *model, uint32_t layer, enum stage stage, uint32_t lane) {
-    return (stage == STAGE_MLP || stage == STAGE_COMBINE) && model->weights.layers[layer].is_moe &&
-           exchange_carries(model->lanes[lane].exchange);
+    return (stage == STAGE_MLP || stage == STAGE_COMBINE) &&
+           shape_layer_is_moe(model->shape, layer) && exchange_carries(model->lanes[lane].exchange);
 }
 
 static void begin_traced(const struct model *model) {
@@ -76,13 +76,13 @@ static void begin_traced(const struct model *model) {
 
 static void run_traced(const struct pass *pass, enum stage stage, uint32_t lane) {
     const struct model_trace *trace = pass->model->trace;
-    bool waits = awaits(pass->model, pass->slice, stage, lane);
-    pulse_place(pass->slice, (uint32_t)stage);
+    bool waits = awaits(pass->model, pass->layer, stage, lane);
+    pulse_place(pass->layer, (uint32_t)stage);
     run_stage(pass, stage);
     if (!trace) return;
     struct exchange_transfer ended;
     if (waits) ended = exchange_last(pass->exchange);
-    trace->end(trace->context, stage, lane, pass->slice, waits ? &ended : NULL);
+    trace->end(trace->context, stage, lane, pass->layer, waits ? &ended : NULL);
 }
 
 void stages_run_layer(const struct pass *pass) {
@@ -101,9 +101,9 @@ static void probe_routing(const struct pass *pass, const struct model_probe *pro
     uint32_t token = run->first + run->token_count - 1 - lane_first;
     if (token >= pass->batch->token_count)
         return; /* not the lane's; before it, the difference wraps around */
-    uint32_t *to = probe->routing + (size_t)pass->slice * per_token;
-    if (pass->layer->is_moe) experts_chosen(pass, token, to);
-    for (uint32_t i = 0; i < per_token && !pass->layer->is_moe; i++)
+    uint32_t *to = probe->routing + (size_t)pass->layer * per_token;
+    if (pass_is_moe(pass)) experts_chosen(pass, token, to);
+    for (uint32_t i = 0; i < per_token && !pass_is_moe(pass); i++)
         to[i] = UINT32_MAX;
 }
 
@@ -135,7 +135,7 @@ static void await_loads(const struct layer_walk *walk, const struct pass *pass) 
     const struct model_follower *follower = &walk->model->follower;
     for (uint32_t i = 0; i < pass->batch->run_count && follower->await; i++) {
         const struct step_row *row = &step_plan_rows(walk->plan)[pass->batch->runs[i].plan_row];
-        if (row->loads) follower->await(follower->context, row->slot, row->loads, pass->slice + 1);
+        if (row->loads) follower->await(follower->context, row->slot, row->loads, pass->layer + 1);
     }
 }
 
@@ -147,8 +147,7 @@ static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, u
                         .scratch = lane->scratch,
                         .exchange = lane->exchange,
                         .batch = &lane->batch,
-                        .layer = &model->weights.layers[layer],
-                        .slice = layer};
+                        .layer = layer};
     if (stage == STAGE_ATTENTION_1) await_loads(walk, &pass);
     run_traced(&pass, stage, index);
     if (stage == STAGE_ATTENTION_0) tell_written(walk, index);

@@ -56,7 +56,7 @@ struct pack_run {
     uint64_t total_bytes, done_bytes; /* of the checkpoint */
     uint64_t read_bytes;              /* of the checkpoint, read by this process */
     /* The rest is private. */
-    uint32_t first_job; /* of this round */
+    uint32_t first_job; /* of the round under way */
     size_t buffer_bytes;
     char *buffers;      /* [threads][buffer_bytes] */
     uint32_t *bad_jobs; /* [threads] each thread's lowest index of a job with a value that is not
