@@ -699,6 +699,22 @@ static void idle_connections_make_way(void **state) {
         close(clients[i]);
 }
 
+/* The server was busy for longer than a client may idle, and hears of the newcomer first. */
+static void who_has_sent_is_not_idle(void **state) {
+    int clients[40];
+    for (int i = 0; i < 39; i++)
+        clients[i] = connect_client();
+    pump(50);
+    usleep(1100000);
+    clients[39] = connect_client();
+    for (int i = 0; i < 39; i++)
+        say(clients[i], POST "\r\n");
+    for (int i = 0; i < 39; i++)
+        take_request();
+    for (int i = 0; i < 40; i++)
+        close(clients[i]);
+}
+
 static void one_address_holds_so_many_idle_ones(void **state) {
     int clients[12];
     options.connections_per_network = 4;
@@ -843,6 +859,7 @@ int main(void) {
         CASE(half_sent_bodies_stop_nobody),
         CASE(a_body_that_stands_still_ends),
         CASE(idle_connections_make_way),
+        CASE(who_has_sent_is_not_idle),
         CASE(one_address_holds_so_many_idle_ones),
         CASE(asks_for_bodies_that_wait_for_it),
         CASE(is_busy_when_the_gateway_is),
