@@ -10,6 +10,8 @@
   owners   ROOT                 states that one file alone changes
   words    ROOT                 licence line first; no path of a build machine anywhere
   mirrors  ROOT                 every src/*.c has its test file, or stands in tests/house/covered.txt
+  tour     ROOT                 every stop of docs/tour.md is a function of that file
+  documents ROOT                short ones stay short, links between *.md lead to a file and a heading
 
 Prints one line per breach and exits with 1 if there is any."""
 import concurrent.futures
@@ -330,8 +332,48 @@ def law_mirrors(root):
                 breach(path, "is not in %s/meson.build, so it never runs" % folder)
 
 
+# --- documents --------------------------------------------------------------------------------------
+
+DOCUMENTS = (("README.md", 130), ("docs/architecture.md", 350))  # the most lines of each
+
+
+def law_tour(root):
+    text = read(root, "docs/tour.md")
+    stops = re.findall(r"`(src/[\w/]+\.c):(\w+)`", text)
+    for path, function in stops:
+        if not os.path.exists(os.path.join(root, path)):
+            breach("docs/tour.md", "no such file: " + path)
+        elif function not in (name for name, _ in functions_of(read(root, path))):
+            breach("docs/tour.md", "%s defines no function %s" % (path, function))
+    if not stops or len(stops) < text.count("`src/"):
+        breach("docs/tour.md", "a stop is written `src/.../file.c:function`")
+
+
+def anchors_of(text):
+    """The headings of a Markdown text as links name them."""
+    heads = re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+def law_documents(root):
+    for path, limit in DOCUMENTS:
+        count = read(root, path).count("\n")
+        if count > limit:
+            breach(path, "%d lines; at most %d" % (count, limit))
+    for path in walk(root, ".md"):
+        for target, anchor in re.findall(r"\]\(([^)\s#]*)#?([^)\s]*)\)", read(root, path)):
+            other = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+            if "://" in target:
+                continue
+            if not os.path.exists(os.path.join(root, other)):
+                breach(path, "links to %s, which does not exist" % target)
+            elif anchor and other.endswith(".md") and anchor not in anchors_of(read(root, other)):
+                breach(path, "%s has no heading #%s" % (other, anchor))
+
+
 LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity,
-        "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "words": law_words, "mirrors": law_mirrors}
+        "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "words": law_words, "mirrors": law_mirrors,
+        "tour": law_tour, "documents": law_documents}
 
 
 def main():

@@ -36,6 +36,9 @@ def sound_tree(root):
     write(root, "docs/rooms.txt", ROOMS)
     write(root, "tests/house/lengths.txt", "")
     write(root, "tests/house/covered.txt", "")
+    write(root, "README.md", "# A house\n\n[The tour](docs/tour.md#one-step), [here](#a-house)\n")
+    write(root, "docs/architecture.md", "# Rooms\n")
+    write(root, "docs/tour.md", "# One *step*\n\n`src/base/a.c:a_f1` returns.\n")
     write(root, "src/base/a.h", HEADER)
     write(root, "src/base/a.c", LICENCE + '#include "base/a.h"\n\n' + FUNCTIONS)
     write(root, "src/serving/policy/b.c", LICENCE + '#include "base/a.h"\nint b_one(int x);\n')
@@ -115,6 +118,15 @@ def text_laws():
            planting("tests/base/test_z.c", LICENCE))
     expect("mirrors", "src/base/a.c has tests/base/test_a.c: strike it out",
            planting("tests/house/covered.txt", "src/base/a.c tests/base/test_a.c\n"))
+    expect("tour", "no such file: src/base/gone.c",
+           planting("docs/tour.md", "`src/base/gone.c:gone_one` is first.\n"))
+    expect("tour", "src/base/a.c defines no function a_gone", planting(
+        "docs/tour.md", "`src/base/a.c:a_f1`, then `src/base/a.c:a_gone`.\n"))
+    expect("tour", "a stop is written", planting("docs/tour.md", "`src/base/a.c:a_f1`, `src/base/a.h`\n"))
+    expect("documents", "README.md: 131 lines; at most 130", planting("README.md", "\n" * 131))
+    expect("documents", "docs/architecture.md: 351 lines", planting("docs/architecture.md", "\n" * 351))
+    expect("documents", "docs/c.md: links to gone.md", planting("docs/c.md", "[gone](gone.md)\n"))
+    expect("documents", "docs/tour.md has no heading #gone", planting("docs/c.md", "[gone](tour.md#gone)\n"))
 
 
 def build_library(root, room, text):
