@@ -121,7 +121,7 @@ def fill_disk(fleet):
     """A file takes all that is left; or no file may grow any more, where the storage is on no file system of its
     own."""
     if os.path.ismount(fleet.folder):
-        with open(os.path.join(fleet.folder, BALLAST), "wb") as file:
+        with open(os.path.join(fleet.folder, BALLAST), "r+b") as file:
             try:
                 while True:
                     file.write(bytes(1 << 16))
@@ -134,7 +134,7 @@ def fill_disk(fleet):
 
 def empty_disk(fleet):
     if os.path.ismount(fleet.folder):
-        os.unlink(os.path.join(fleet.folder, BALLAST))
+        os.truncate(os.path.join(fleet.folder, BALLAST), 0)
     else:
         limit_files(fleet, resource.RLIM_INFINITY)
 
@@ -145,6 +145,7 @@ def ask_afresh(fleet):
 
 
 def disk_is_full(fleet, wanted):
+    open(os.path.join(fleet.folder, BALLAST), "wb").close()  # while there is room for it
     with Load(fleet, REQUESTS, wanted) as load:
         load.more(10)
         fill_disk(fleet)
