@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "simulate/units.h"
+#include "simulate/unit_choice.h"
 
 #include "base/check.h"
 #include "base/checksum.h"
-#include "serving/cache/prefix_affinity.h"
 #include "contract/record.h"
+#include "serving/cache/prefix_affinity.h"
 #include "serving/policy/balance_units.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ struct unit {
 };
 
 struct world {
-    const struct units_options *options;
+    const struct unit_choice_options *options;
     const struct ranks_request *requests;
     struct unit units[LIMIT_FLEET_UNITS];
     struct balance_unit views[LIMIT_FLEET_UNITS];
@@ -37,13 +37,14 @@ struct world {
     uint32_t first, last, turns;
     int64_t now_ns;
     int64_t *ready_ns;
-    struct units_report *report;
+    struct unit_choice_report *report;
 };
 
-const char *units_method_name(enum units_method method) {
-    static const char *const names[UNITS_METHOD_COUNT] = {
-        [UNITS_PREFIX] = "prefix", [UNITS_LOAD] = "load", [UNITS_TURNS] = "turns"};
-    check(method < UNITS_METHOD_COUNT);
+const char *unit_choice_method_name(enum unit_choice_method method) {
+    static const char *const names[UNIT_CHOICE_METHOD_COUNT] = {[UNIT_CHOICE_PREFIX] = "prefix",
+                                                                [UNIT_CHOICE_LOAD] = "load",
+                                                                [UNIT_CHOICE_TURNS] = "turns"};
+    check(method < UNIT_CHOICE_METHOD_COUNT);
     return names[method];
 }
 
@@ -155,9 +156,9 @@ static uint32_t choose(struct world *world, const struct ranks_request *request)
                                       .partner = BALANCE_NO_RANK,
                                       .shunned = BALANCE_NO_RANK,
                                       .roles = BALANCE_ROLE(UNIT_BOTH)};
-    if (world->options->method == UNITS_TURNS) return choose_in_turn(world);
+    if (world->options->method == UNIT_CHOICE_TURNS) return choose_in_turn(world);
     key_count = make_keys(world, request);
-    if (world->options->method == UNITS_PREFIX) {
+    if (world->options->method == UNIT_CHOICE_PREFIX) {
         prefix_affinity_find(&world->affinity, world->keys, key_count, blocks);
         for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
             blocks[i] *= RANKS_BLOCK_TOKENS;
@@ -230,14 +231,15 @@ static void set_spread(struct world *world) {
     world->report->spread = mean > 0 ? (double)most / mean : 1;
 }
 
-enum status units_prefill(const struct units_options *options, const struct ranks_request *requests,
-                          uint32_t count, struct arena *arena, int64_t *ready_ns_out,
-                          struct units_report *report_out) {
+enum status unit_choice_run(const struct unit_choice_options *options,
+                            const struct ranks_request *requests, uint32_t count,
+                            struct arena *arena, int64_t *ready_ns_out,
+                            struct unit_choice_report *report_out) {
     check(options->unit_count > 0 && options->unit_count <= LIMIT_FLEET_UNITS);
     check(options->unit_blocks > 0);
     struct world *world = arena_take_zeroed(arena, sizeof *world);
     if (!world) return STATUS_NO_MEMORY;
-    *report_out = (struct units_report){0};
+    *report_out = (struct unit_choice_report){0};
     world->options = options;
     world->requests = requests;
     world->ready_ns = ready_ns_out;
