@@ -15,12 +15,13 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/random.h"
-#include "serving/cache/store_index.h"
-#include "host/storage/kv_store.h"
-#include "host/storage/kv_store_check.h"
+#include "base/sha256.h"
 #include "bench/bench.h"
 #include "bench/child.h"
 #include "bench/machine_limits.h"
+#include "host/storage/kv_store.h"
+#include "host/storage/kv_store_check.h"
+#include "serving/cache/store_index.h"
 
 #define ROUNDS_MAX 99
 #define SIZES 16         /* in the store's bound, so that a segment takes a sixteenth, as usual */

@@ -687,12 +687,7 @@ static inline size_t kv_push_bytes(uint32_t page_count) {
     return record_tail(sizeof(struct record_kv_push)) + page_count * sizeof(struct page_id);
 }
 
-/* A block's name: the bytes of its true key (serving/cache/block_key.h). */
-struct kv_key {
-    uint8_t bytes[32];
-};
-
-/* Which of these blocks, which follow one another, are in the KV storage? Tail: struct kv_key
+/* Which of these blocks, which follow one another, are in the KV storage? Tail: struct block_key
  * keys[key_count], from the sequence's first block on. FOUND answers. */
 struct record_kv_find {
     struct record record;
@@ -713,7 +708,7 @@ struct record_kv_found {
 };
 
 /* Blocks first_block and on are to be loaded into these pages; nobody else touches them until
- * LOADED. Tails: struct kv_key keys[block_count]; struct page_id pages[block_count]. */
+ * LOADED. Tails: struct block_key keys[block_count]; struct page_id pages[block_count]. */
 struct record_kv_load {
     struct record record;
     struct request_id request;
@@ -739,7 +734,7 @@ struct record_kv_loaded {
 };
 
 /* Blocks that have become whole, to be stored. Nobody writes to their pages until KEPT. Tails:
- * struct kv_key keys[1 + block_count], the first that of the block before, zeros if there is none;
+ * struct block_key keys[1 + block_count], the first that of the block before, zeros if there is none;
  * struct page_id pages[block_count]. */
 struct record_kv_keep {
     struct record record;
@@ -761,18 +756,18 @@ struct record_kv_kept {
 };
 
 static inline size_t kv_find_bytes(uint32_t key_count) {
-    return record_tail(sizeof(struct record_kv_find)) + key_count * sizeof(struct kv_key);
+    return record_tail(sizeof(struct record_kv_find)) + key_count * sizeof(struct block_key);
 }
 static inline size_t kv_load_pages_at(uint32_t block_count) {
     return record_tail(record_tail(sizeof(struct record_kv_load)) +
-                       block_count * sizeof(struct kv_key));
+                       block_count * sizeof(struct block_key));
 }
 static inline size_t kv_load_bytes(uint32_t block_count) {
     return kv_load_pages_at(block_count) + block_count * sizeof(struct page_id);
 }
 static inline size_t kv_keep_pages_at(uint32_t block_count) {
     return record_tail(record_tail(sizeof(struct record_kv_keep)) +
-                       (1 + (size_t)block_count) * sizeof(struct kv_key));
+                       (1 + (size_t)block_count) * sizeof(struct block_key));
 }
 static inline size_t kv_keep_bytes(uint32_t block_count) {
     return kv_keep_pages_at(block_count) + block_count * sizeof(struct page_id);

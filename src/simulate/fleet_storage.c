@@ -14,7 +14,7 @@ struct fleet_block {
     uint8_t unit;      /* whose process wrote or writes it */
     uint8_t in_memory; /* a bit for each unit that has it in host memory, too */
     uint8_t seen;      /* likewise: of those that have looked for what others wrote */
-    struct kv_key key;
+    struct block_key key;
     int64_t written_ns;
     uint64_t checksums[FLEET_SLICES];
     struct fleet_page page;
@@ -32,7 +32,7 @@ struct fleet_errand {
     bool fresh;            /* FIND: also what others wrote a moment ago */
     uint32_t last_page, dropped;
     bool taken[FLEET_STORAGE_KEYS_MAX]; /* KEEP: these blocks are copied */
-    struct kv_key keys[FLEET_STORAGE_KEYS_MAX];
+    struct block_key keys[FLEET_STORAGE_KEYS_MAX];
     struct page_id pages[FLEET_STORAGE_KEYS_MAX];
 };
 
@@ -50,7 +50,7 @@ bool fleet_storage_open(struct fleet_storage *storage, struct arena *arena, uint
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Written, and known to the unit; NULL. */
-static struct fleet_block *find_block(struct fleet_storage *storage, const struct kv_key *key,
+static struct fleet_block *find_block(struct fleet_storage *storage, const struct block_key *key,
                                       uint32_t unit, int64_t now_ns) {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
         struct fleet_block *block = &storage->blocks[i];
@@ -62,7 +62,7 @@ static struct fleet_block *find_block(struct fleet_storage *storage, const struc
     return NULL;
 }
 
-static bool has_block(const struct fleet_storage *storage, const struct kv_key *key) {
+static bool has_block(const struct fleet_storage *storage, const struct block_key *key) {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++)
         if (storage->blocks[i].state != BLOCK_FREE &&
             memcmp(&storage->blocks[i].key, key, sizeof *key) == 0)
@@ -220,7 +220,7 @@ static struct fleet_errand *add_errand(struct fleet_storage *storage, enum recor
 
 static void keep(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
                  const struct record_kv_keep *record, int64_t now_ns) {
-    const struct kv_key *keys = record_tail_at(record, sizeof *record);
+    const struct block_key *keys = record_tail_at(record, sizeof *record);
     struct fleet_errand *errand =
         add_errand(storage, RECORD_KV_KEEP, unit, rank, record->block_count, keys + 1,
                    (const char *)record + kv_keep_pages_at(record->block_count), now_ns);

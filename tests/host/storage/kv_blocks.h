@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/sha256.h"
 #include "host/storage/kv_store.h"
 
 #define LONG_NS 60000000000

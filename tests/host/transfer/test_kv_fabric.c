@@ -151,8 +151,8 @@ static void *next_told(struct unit *unit, enum record_kind kind, uint32_t rank) 
 
 /* ---- asking ---- */
 
-static struct kv_key key_of(uint32_t family, uint32_t block) {
-    struct kv_key key = {{0}};
+static struct block_key key_of(uint32_t family, uint32_t block) {
+    struct block_key key = {{0}};
     for (size_t i = 0; i < sizeof key.bytes; i++)
         key.bytes[i] = (uint8_t)(family * 31 + block * 7 + i * (family + 3) + 1);
     return key;
@@ -179,7 +179,7 @@ static void give(struct unit *unit, void *record) {
 /* Blocks of a family, in the rank's pages from 0 on; what became of them. */
 static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t family) {
     struct record_kv_keep *keep = make(RECORD_KV_KEEP, kv_keep_bytes(BLOCKS), rank);
-    struct kv_key *keys = record_tail_at(keep, sizeof *keep);
+    struct block_key *keys = record_tail_at(keep, sizeof *keep);
     struct page_id *pages = (void *)((char *)keep + kv_keep_pages_at(BLOCKS));
     struct kv_pages *own = &unit->ranks[rank].pages;
     keep->block_count = BLOCKS;
@@ -202,7 +202,7 @@ static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t fam
 
 static struct record_kv_found find(struct unit *unit, uint32_t rank, uint32_t family) {
     struct record_kv_find *find = make(RECORD_KV_FIND, kv_find_bytes(BLOCKS), rank);
-    struct kv_key *keys = record_tail_at(find, sizeof *find);
+    struct block_key *keys = record_tail_at(find, sizeof *find);
     find->request.low = 77;
     find->key_count = BLOCKS;
     for (uint32_t i = 0; i < BLOCKS; i++)
@@ -227,7 +227,7 @@ static void wait_found(struct unit *unit, uint32_t rank, uint32_t family) {
 /* Into the rank's pages from the middle on. */
 static void give_load(struct unit *unit, uint32_t rank, uint32_t family, uint32_t number) {
     struct record_kv_load *load = make(RECORD_KV_LOAD, kv_load_bytes(BLOCKS), rank);
-    struct kv_key *keys = record_tail_at(load, sizeof *load);
+    struct block_key *keys = record_tail_at(load, sizeof *load);
     struct page_id *pages = (void *)((char *)load + kv_load_pages_at(BLOCKS));
     load->request.low = 78;
     load->block_count = BLOCKS;
