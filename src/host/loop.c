@@ -454,7 +454,7 @@ static void tell_answers(struct loop *loop) {
     const struct loop_parts *parts = loop->parts;
     for (const struct record *record; (record = record_queue_first(&loop->answers));
          record_queue_drop(&loop->answers)) {
-        if (parts->heard && !parts->heard(parts->carry_context, record)) break;
+        if (parts->said && !parts->said(parts->carry_context, record)) break;
         record_queue_force(&loop->inboxes[UNIT], record);
     }
     ask_turn(loop);
@@ -465,7 +465,7 @@ static void tell_answers(struct loop *loop) {
 static void on_engine(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
     worker_take(loop->engine, hold, &loop->answers);
-    if (loop->parts->hear) loop->parts->hear(loop->parts->carry_context);
+    if (loop->parts->collect) loop->parts->collect(loop->parts->carry_context);
     tell_answers(loop);
 }
 

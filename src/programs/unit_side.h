@@ -6,12 +6,12 @@
 #ifndef PROGRAMS_UNIT_SIDE_H
 #define PROGRAMS_UNIT_SIDE_H
 
-#include "host/transfer/kv_fabric.h"
-#include "host/engine/step_thread.h"
-#include "host/process/lazy_memory.h"
-#include "host/loop.h"
 #include "command/model_run.h"
 #include "command/rank_job.h"
+#include "host/engine/step_thread.h"
+#include "host/loop.h"
+#include "host/process/lazy_memory.h"
+#include "host/transfer/kv_ranks.h"
 #include "serving/unit/rank_units.h"
 
 struct unit_side_values {
@@ -198,7 +198,7 @@ struct unit_side {
     struct rank_units *units;
     enum unit_role role;
     struct loop *loop;
-    struct kv_fabric *fabric; /* NULL: no KV blocks come or go, nor are any stored */
+    struct kv_ranks *kv_ranks; /* NULL: no KV blocks come or go, nor are any stored */
     struct step_thread thread;
     int64_t *pids;
     struct lazy_memory memory;
@@ -216,13 +216,13 @@ uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t rank
 struct kv_store_options unit_side_storage(const struct unit_side_values *values, uint64_t ranks);
 
 /* Of a rank's model, which outlives them. */
-void unit_side_name_pages(struct kv_fabric_options *kv, const struct engine *engine);
+void unit_side_name_pages(struct kv_ranks_options *kv, const struct engine *engine);
 
 /* Loads the model on all ranks and makes the unit, for a prefill unit's task, a decode unit's, or
  * both; of `kv` host, control, seconds_max and bytes_per_second count. The values live as long. */
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
-                           enum unit_role role, const struct kv_fabric_options *kv,
+                           enum unit_role role, const struct kv_ranks_options *kv,
                            struct loop *loop, struct error *error) MUST_USE;
 /* Before the loop closes: no KV block comes, goes or is stored any more. */
 void unit_side_leave(struct unit_side *side);

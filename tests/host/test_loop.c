@@ -143,7 +143,7 @@ static void say_load(evutil_socket_t file, short what, void *context) {
     loop_tell_unit(loop, &loaded.record);
 }
 
-static bool heard(void *context, const struct record *answer) {
+static bool said(void *context, const struct record *answer) {
     const struct step_result *result = (const struct step_result *)answer;
     if (!waits_for_load || result->rank != 1 || load_said) return true;
     if (!load_awaited) /* it may be asked more than once */
@@ -223,7 +223,7 @@ static void run(void) {
         .engine = engine,
         .tokenize = tokenize,
         .carry = carry,
-        .heard = heard,
+        .said = said,
         .finish_ns_max = finish_ns_max,
         .ready = send_visitor,
     };

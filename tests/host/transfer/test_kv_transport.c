@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "base/random.h"
-#include "kv_ranks.h"
 #include "../../slow.h"
+#include "base/random.h"
+#include "transport_ranks.h"
 
 #define SLICES 5
 

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "kv_ranks.h"
+#include "transport_ranks.h"
 
 #define SLICES 8
 #define PAGES 64

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/checksum.h"
-#include "kv_ranks.h"
 #include "host/transfer/kv_transport_state.h"
+#include "transport_ranks.h"
 
 #define SLICES 3
 

@@ -2,8 +2,8 @@
  * For tests of the KV transport: ranks with pages and a transport each, and prompts whose bytes are
  * known by ticket and place, so that any byte in any page can be checked.
  */
-#ifndef TESTS_HOST_KV_RANKS_H
-#define TESTS_HOST_KV_RANKS_H
+#ifndef TESTS_HOST_TRANSPORT_RANKS_H
+#define TESTS_HOST_TRANSPORT_RANKS_H
 
 #include <poll.h>
 #include <stdio.h>
