@@ -170,14 +170,14 @@ void fleet_gateway_kill(struct world *world) {
 }
 
 void fleet_gateway_run(struct world *world) {
-    const struct fleet_letter *letter;
+    const struct fleet_message *message;
     if (world->gateway_ns <= world->now_ns) fleet_gateway_start(world);
     if (!world->gateway) return;
     if (world->ask_ns <= world->now_ns) ask(world);
     if (world->leave_ns <= world->now_ns) leave(world);
     if (world->stall_ns <= world->now_ns) give_up_stalled(world);
-    while ((letter = fleet_post_at(&world->inbox, 0)) && letter->due_ns <= world->now_ns) {
-        hand_over(world, &letter->record);
+    while ((message = fleet_post_at(&world->inbox, 0)) && message->due_ns <= world->now_ns) {
+        hand_over(world, &message->record);
         fleet_post_drop(&world->inbox, 0);
     }
     drain(world);

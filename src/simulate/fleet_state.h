@@ -58,7 +58,7 @@ struct fleet_unit_host {
     int64_t behind_ns;     /* ... and ends, after it has waited in vain */
     int64_t step_began_ns;
     uint32_t connection;   /* 0: none */
-    int64_t in_ns, out_ns; /* when the last letter each way arrives */
+    int64_t in_ns, out_ns; /* when the last message each way arrives */
     int64_t wire_ns[FLEET_RANKS_MAX];
     int64_t frozen_ns;                     /* until then it does nothing */
     int64_t up_ns, connect_ns;             /* when that happens next; MACHINE_NEVER */
@@ -106,7 +106,7 @@ struct world {
 /* The first one is kept. */
 void fleet_world_breach(struct world *world, const char *text);
 
-/* When a letter that is sent now arrives: not before the last one. */
+/* When a message that is sent now arrives: not before the last one. */
 int64_t fleet_world_arrives(struct world *world, int64_t *last_ns);
 
 static inline int64_t fleet_earlier(int64_t a, int64_t b) {

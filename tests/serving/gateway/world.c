@@ -13,26 +13,26 @@
 #include "base/random.h"
 #include "contract/step_plan.h"
 
-struct parcel {
-    struct parcel *next;
+struct queued {
+    struct queued *next;
     struct record *record;
 };
 
 /* ---- queues --------------------------------------------------------------------------------- */
 
-static void enqueue(struct parcel **queue, const void *record) {
+static void enqueue(struct queued **queue, const void *record) {
     const struct record *source = record;
-    struct parcel *parcel = malloc(sizeof *parcel);
-    parcel->record = malloc(source->bytes);
-    memcpy(parcel->record, source, source->bytes);
-    parcel->next = NULL;
+    struct queued *queued = malloc(sizeof *queued);
+    queued->record = malloc(source->bytes);
+    memcpy(queued->record, source, source->bytes);
+    queued->next = NULL;
     while (*queue)
         queue = &(*queue)->next;
-    *queue = parcel;
+    *queue = queued;
 }
 
-static void dequeue(struct parcel **queue) {
-    struct parcel *first = *queue;
+static void dequeue(struct queued **queue) {
+    struct queued *first = *queue;
     *queue = first->next;
     free(first->record);
     free(first);
@@ -361,7 +361,7 @@ void world_carry(struct world *world) {
     if (world->unit) carry_from(world, world->unit_machine.outbox);
 }
 
-static bool deliver(struct world *world, struct machine *machine, struct parcel **queue) {
+static bool deliver(struct world *world, struct machine *machine, struct queued **queue) {
     if (!*queue) return false;
     enum status status = machine->receive(machine->self, (*queue)->record, world->now_ns);
     if (status == STATUS_FULL) { /* only ever because something lies in the outbox */

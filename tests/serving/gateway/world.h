@@ -20,7 +20,7 @@ struct client {
     char *receipt; /* its header's value, terminated; NULL: none */
 };
 
-struct parcel; /* a record on its way */
+struct queued; /* a record on its way */
 
 struct world {
     struct gateway *gateway;
@@ -31,9 +31,9 @@ struct world {
     struct chat_template chat_template;
     struct client clients[WORLD_CLIENTS_MAX];
     uint32_t client_count;
-    struct parcel *to_gateway, *to_unit; /* queues, first to last */
-    struct parcel *to_engine;            /* at most one */
-    struct parcel *to_tokenize;
+    struct queued *to_gateway, *to_unit; /* queues, first to last */
+    struct queued *to_engine;            /* at most one */
+    struct queued *to_tokenize;
     uint32_t submits, cancels, drains, continues, roles; /* seen so far */
     uint32_t last_role;                                  /* enum unit_role */
     struct record_drain last_drain;
