@@ -154,7 +154,7 @@ static uint32_t choose(struct world *world, const struct ranks_request *request)
                                       .start_pages =
                                           request->prompt_tokens / RANKS_BLOCK_TOKENS + 1,
                                       .partner = BALANCE_NO_RANK,
-                                      .shunned = BALANCE_NO_RANK,
+                                      .avoided_unit = BALANCE_NO_RANK,
                                       .roles = BALANCE_ROLE(UNIT_BOTH)};
     if (world->options->method == UNIT_CHOICE_TURNS) return choose_in_turn(world);
     key_count = make_keys(world, request);

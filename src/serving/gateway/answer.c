@@ -468,7 +468,7 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     receipt_settle(&request->receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     dispatch_progress(gateway, request, unit);
-    if (request->wordless) {
+    if (request->prompt_only) {
         take_unheard(request, &news);
     } else if (request->stream) {
         start_stream(gateway, request);
@@ -512,7 +512,7 @@ static const char *finish_of(const struct request *request, enum finish_reason r
     }
     switch (reason) {
     case FINISH_STOP_TOKEN:
-        return request->wordless ? "length" : "stop"; /* who asked for none has all of them */
+        return request->prompt_only ? "length" : "stop"; /* who asked for none has all of them */
     case FINISH_LENGTH:
         return "length";
     case FINISH_REFUSED_QUEUE:
@@ -688,7 +688,7 @@ static enum status finish(struct gateway *gateway, struct request *request,
                           const struct record_finished *record, int64_t now_ns) {
     struct record_finished last = *record;
     last.work = receipt_total(&request->receipt, request->prompt_tokens);
-    if (request->wordless) last.output_tokens = 0;
+    if (request->prompt_only) last.output_tokens = 0;
     enum status status = end_request(gateway, request, &last, now_ns);
     if (status) return status;
     dispatch_part(gateway, request);

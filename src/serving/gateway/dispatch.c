@@ -192,7 +192,7 @@ bool dispatch_retry(struct gateway *gateway, struct request *request, uint32_t u
     if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].draining = true;
     if (refused) again |= others_serve(gateway, unit);
     if (!again && reason != FINISH_FAILED) return false;
-    request->shunned = unit;
+    request->avoided_unit = unit;
     request->retry_ns = now_ns + (RETRY_NS << *count);
     if (*count < RETRIES_MAX) ++*count;
     if (request->prefill != FLEET_NONE) handover_cancel(gateway, request); /* at the other one */
@@ -220,7 +220,8 @@ enum status dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         struct request *request = &gateway->requests[slot];
         if (request->state == REQUEST_FREE) continue;
-        if (request->shunned == unit) request->shunned = FLEET_NONE; /* its place may be taken */
+        if (request->avoided_unit == unit)
+            request->avoided_unit = FLEET_NONE; /* its place may be taken */
         if (request->unit != unit && request->prefill != unit) continue;
         if (does_without(gateway, request, unit)) continue;
         if (request->prefill != FLEET_NONE) handover_cancel(gateway, request);
@@ -299,9 +300,9 @@ static struct balance_units_need need_of(const struct request *request) {
         .page_count = admit_pages(need),
         .start_pages = admit_start_pages(need, known),
         .partner = request->leader->unit,
-        .shunned = request->shunned,
-        .roles =
-            BALANCE_ROLE(UNIT_BOTH) | BALANCE_ROLE(request->wordless ? UNIT_PREFILL : UNIT_DECODE),
+        .avoided_unit = request->avoided_unit,
+        .roles = BALANCE_ROLE(UNIT_BOTH) |
+                 BALANCE_ROLE(request->prompt_only ? UNIT_PREFILL : UNIT_DECODE),
     };
 }
 
@@ -386,7 +387,7 @@ static enum outcome place(struct gateway *gateway, struct request *request,
     uint32_t hits[LIMIT_FLEET_UNITS];
     find_hits(gateway, request, &need, hits);
     struct units_choice choice = balance_units(&need, units, LIMIT_FLEET_UNITS);
-    if (choice.unit != BALANCE_NO_RANK && choice.unit == request->shunned &&
+    if (choice.unit != BALANCE_NO_RANK && choice.unit == request->avoided_unit &&
         now_ns < request->retry_ns) {
         if (request->retry_ns < gateway->queue.retry_ns)
             gateway->queue.retry_ns = request->retry_ns;

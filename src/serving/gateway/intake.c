@@ -112,7 +112,7 @@ static bool share(struct request *leader) {
         choice->sampling = leader->sampling;
         choice->sampling.choice = i;
         choice->new_tokens_max = leader->new_tokens_max;
-        choice->wordless = leader->wordless;
+        choice->prompt_only = leader->prompt_only;
         choice->prompt_tokens = leader->prompt_tokens;
         choice->times = leader->times;
         choice->words = leader->words;
@@ -316,8 +316,8 @@ static enum status fill(struct gateway *gateway, struct request *request,
     if (status) return status;
     request->stream = parsed->stream;
     request->wants_receipt = parsed->return_receipt || record->wants_receipt;
-    request->wordless = parsed->wordless;
-    request->new_tokens_max = parsed->wordless ? 1 : parsed->new_tokens_max;
+    request->prompt_only = parsed->prompt_only;
+    request->new_tokens_max = parsed->prompt_only ? 1 : parsed->new_tokens_max;
     request->answer = (struct api_answer){
         .endpoint = parsed->endpoint,
         .include_usage = parsed->include_usage,

@@ -64,13 +64,13 @@ struct request {
     bool must_end;  /* queued to be ended, for `reason` */
     uint8_t reason; /* enum finish_reason, once DONE */
     uint8_t no_answer_choice;
-    bool wordless; /* the prompt alone is asked about: units choose a token, and nobody is told */
+    bool prompt_only; /* only the prompt is asked about: the token that units choose is kept back */
     bool has_bos;  /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct connection_id connection;
     struct request_id id; /* at the unit; its attempt counts the units that had it before */
     uint32_t unit;        /* in the fleet's table; FLEET_NONE: no unit has it */
-    uint32_t shunned;     /* the unit that failed it last; FLEET_NONE */
+    uint32_t avoided_unit; /* the unit that failed it last; FLEET_NONE */
     int64_t retry_ns;     /* may be tried there again */
     uint8_t losses, retries, refusals; /* since its last token */
     uint8_t task;                      /* enum request_task (serving/gateway/handover.h) */
@@ -182,7 +182,7 @@ static inline bool request_scores(const struct request *request) {
 
 /* Tokens that the client is told of. */
 static inline uint32_t request_told_tokens(const struct request *request) {
-    return request->wordless ? 0 : request->output_tokens;
+    return request->prompt_only ? 0 : request->output_tokens;
 }
 
 #endif

@@ -54,7 +54,7 @@ static uint64_t larger(uint64_t a, uint64_t b) {
 }
 
 /* The slot holds what an earlier slot of its rank holds, too. */
-static bool is_twin(const struct balance_state *state, uint32_t slot) {
+static bool is_duplicate(const struct balance_state *state, uint32_t slot) {
     if (state->counts[state->experts[slot]] == 1) return false;
     for (uint32_t at = slot / state->room * state->room; at < slot; at++)
         if (state->experts[at] == state->experts[slot]) return true;
@@ -62,8 +62,8 @@ static bool is_twin(const struct balance_state *state, uint32_t slot) {
 }
 
 /* Exchanges it for what leaves both ranks the least loaded, no rank above `limit`. */
-static bool part_twin(struct balance_state *state, struct balance_span span, uint32_t slot,
-                      uint64_t limit) {
+static bool part_duplicate(struct balance_state *state, struct balance_span span, uint32_t slot,
+                           uint64_t limit) {
     uint32_t first = span.first_rank * state->room, best = slot;
     uint64_t best_load = limit + 1;
     for (uint32_t other = first; other < first + span.rank_count * state->room; other++) {
@@ -85,7 +85,7 @@ bool balance_pack_spread(struct balance_state *state, struct balance_span span) 
     uint64_t limit = state->rank_loads[balance_state_busiest(state, span)];
     bool parted = true;
     for (uint32_t slot = first; slot < first + span.rank_count * state->room; slot++)
-        if (is_twin(state, slot) && !part_twin(state, span, slot, limit)) parted = false;
+        if (is_duplicate(state, slot) && !part_duplicate(state, span, slot, limit)) parted = false;
     return parted;
 }
 

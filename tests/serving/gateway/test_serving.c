@@ -25,7 +25,7 @@ enum { CHOICES_MAX = 3 };
 
 struct asked { /* what the test knows of each client's request */
     bool good, chat, stream, usage, leaves, ignore_eos, logprobs, ids;
-    bool echo, wordless; /* the prompt is told of, and perhaps nothing else */
+    bool echo, prompt_only; /* the prompt is told of, and perhaps nothing else */
     uint32_t choices;
     uint32_t max_tokens;
     uint64_t seed;
@@ -74,12 +74,12 @@ static void ask_good(struct world *world) {
                             .ids = below(3) == 0,
                             .choices = below(3) ? 1 : 1 + below(CHOICES_MAX)};
     request.echo = !request.chat && request.logprobs && below(2);
-    request.wordless = request.echo && below(3) == 0;
+    request.prompt_only = request.echo && below(3) == 0;
     size_t at =
         format_text(body, sizeof body,
                     "{\"seed\":%u,\"max_tokens\":%u,\"stream\":%s,\"ignore_eos\":%s,"
                     "\"stream_options\":{\"include_usage\":%s},",
-                    (uint32_t)request.seed, request.wordless ? 0 : request.max_tokens,
+                    (uint32_t)request.seed, request.prompt_only ? 0 : request.max_tokens,
                     request.stream ? "true" : "false", request.ignore_eos ? "true" : "false",
                     request.usage ? "true" : "false");
     at += format_text(body + at, sizeof body - at, "\"n\":%u,\"return_token_ids\":%s,",
@@ -155,7 +155,7 @@ static void expect(const struct world *world, const struct asked *request, uint3
                       request->chat ? TOKEN_STREAM_IN_REASONING : TOKEN_STREAM_PLAIN);
     uint32_t position = 0;
     bool ends = false;
-    while (!ends && position < request->max_tokens && !request->wordless) {
+    while (!ends && position < request->max_tokens && !request->prompt_only) {
         uint32_t token = world_token(request->seed + choice, position++);
         ends = token_stream_push(&stream, token, sink, &expected) ||
                (token == 1 && !request->ignore_eos);

@@ -88,7 +88,7 @@ static bool read_length(struct reader *reader, struct api_request *out) {
     if (long_name != absent) length = long_name; /* the newer name counts */
     if (length == absent) return true;
     out->new_tokens_max = length;
-    out->wordless = length == 0;
+    out->prompt_only = length == 0;
     if (out->sampling.min_tokens <= length) return true;
     return api_error_set(reader->error, 422, "min_tokens", "out_of_range",
                          "'min_tokens' is %u, more than the %u tokens of the answer.",
