@@ -332,7 +332,7 @@ static void note_tokens(struct run *run, const struct record_tokens *record) {
 }
 
 /* Takes what the unit says; the plan to run, or NULL. */
-static const struct step_plan *hear(struct run *run) {
+static const struct step_plan *take_records(struct run *run) {
     const struct step_plan *plan = NULL;
     for (const struct record *r = NULL; (r = outbox_next(run->machine.outbox, r));) {
         if (r->kind == RECORD_TOKENS) {
@@ -359,7 +359,7 @@ static bool all_generate(const struct run *run, const struct step_plan *plan) {
 static enum status turn(struct run *run, struct error *error) {
     double began = machine_limits_now();
     run->machine.step(run->machine.self, 0);
-    const struct step_plan *plan = hear(run);
+    const struct step_plan *plan = take_records(run);
     bool counts = plan && all_generate(run, plan);
     struct step_result *result = run->bench->result;
     if (plan) engine_run(run->bench->engine, plan, result, error);
@@ -371,7 +371,7 @@ static enum status turn(struct run *run, struct error *error) {
         for (uint32_t i = 0; i < result->row_count; i++)
             run->tokens += step_result_rows(result)[i].token_count;
     }
-    hear(run);
+    take_records(run);
     outbox_clear(run->machine.outbox);
     if (run->refused)
         return error_set(error, STATUS_TOO_LARGE,

@@ -21,7 +21,7 @@
 #define LARGE_REQUEST_BYTES ((size_t)16 << 10) /* reading it takes longer than other records do */
 #define OTHER_FILES 512
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
-#define LOAD_NS_MAX ((int64_t)500000000) /* a unit is heard of so often */
+#define LOAD_NS_MAX ((int64_t)500000000) /* a unit tells its load so often */
 #define RETRY_US 2000                    /* after the wire was full */
 #define FINISH_NS_MAX                                                                              \
     ((int64_t)35000000000) /* for what has begun; the gateway gives up earlier                     \
@@ -460,8 +460,8 @@ static void tell_answers(struct loop *loop) {
     ask_turn(loop);
 }
 
-/* What the KV blocks' ways said before the engine did, the unit hears before: a step may have
- * waited for it. */
+/* What the KV blocks' ways said before the engine, the unit gets before: a step may have waited
+ * for it. */
 static void on_engine(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
     worker_take(loop->engine, hold, &loop->answers);

@@ -57,7 +57,7 @@ struct loop_parts {
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
     int64_t finish_ns_max;    /* for what has begun when it is told to end; 0: 35 s */
-    /* SIGHUP: what the gateway is to hear; NULL: nothing. Without one SIGHUP ends the process */
+    /* SIGHUP: what the gateway is told; NULL: nothing. Without one SIGHUP ends the process */
     const struct record *(*reload)(void *context);
     void *reload_context;
     /* Called once clients can connect; a unit: when it has connected for the first time, without

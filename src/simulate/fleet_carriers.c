@@ -182,7 +182,7 @@ static void notice(struct fleet_carriers *carriers, const struct fleet_link *lin
     add_event(carriers, &event);
 }
 
-/* What is on the way is lost; both ends hear of it some time. */
+/* What is on the way is lost; both ends notice it some time. */
 static void break_link(struct fleet_carriers *carriers, struct fleet_link *link, int64_t now_ns) {
     if (link->broken) return;
     link->broken = true;

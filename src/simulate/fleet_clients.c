@@ -137,7 +137,7 @@ uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t numb
     return clients->clients[number].tenant;
 }
 
-/* ---- hearing --------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* The prompt's tokens come first. */
 static void take_scores(struct fleet_clients *clients, struct fleet_client *client,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The host of the gateway in virtual time. A gateway may die: its clients hear nothing more, its
+ * The host of the gateway in virtual time. A gateway may die: its clients get nothing more, its
  * units cancel what it had and connect to the next one, which knows nothing of either.
  */
 #include "serving/gateway/gateway.h"

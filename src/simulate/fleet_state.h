@@ -125,8 +125,8 @@ bool fleet_units_quiet(const struct world *world, uint32_t unit);
 
 void fleet_units_kill(struct world *world, uint32_t index);
 
-/* Its connection is gone, it is not. `heard`: the gateway's host hears of it. */
-void fleet_units_cut(struct world *world, uint32_t index, bool heard);
+/* Its connection is gone, it is not. `told`: the gateway's host is told of it. */
+void fleet_units_cut(struct world *world, uint32_t index, bool told);
 
 /* An operator's wish, at the unit itself: that it takes nothing new. */
 void fleet_units_ask_drain(struct world *world, uint32_t unit);

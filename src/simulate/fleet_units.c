@@ -270,7 +270,7 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
     if (stepped) set_out(world, unit, done_ns);
 }
 
-/* ---- what a unit hears ----------------------------------------------------------------------- */
+/* ---- what a unit gets ----------------------------------------------------------------------- */
 
 static void hand_over(struct world *world, struct fleet_unit_host *unit,
                       const struct record *record) {
@@ -354,23 +354,23 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
             at += message->bytes;
             continue;
         }
-        bool heard = message->connection == 0 || message->connection == unit->connection;
-        if (heard && record->kind == RECORD_SUBMIT) note_submit(unit, message);
-        if (heard && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
+        bool known = message->connection == 0 || message->connection == unit->connection;
+        if (known && record->kind == RECORD_SUBMIT) note_submit(unit, message);
+        if (known && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
                       record->kind == RECORD_CONTINUE))
             fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
                               index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record), 0,
                               0);
         if (record->kind == RECORD_KV_LOADED) note_loaded(unit, (const void *)record);
         const struct record_drain *drain = (const void *)record;
-        if (heard && record->kind == RECORD_DRAIN && !drain->one_rank)
+        if (known && record->kind == RECORD_DRAIN && !drain->one_rank)
             unit->draining = !drain->back;
         if (message->connection >= OF_SLICE) {
             write_slice(world, unit, (const void *)record, message->connection - OF_SLICE);
-        } else if (heard && record->kind == RECORD_RUN_STEP) {
+        } else if (known && record->kind == RECORD_RUN_STEP) {
             const struct step_plan *plan = (const void *)record;
             hand_over(world, unit, end_step(world, unit, plan, message->due_ns));
-        } else if (heard) {
+        } else if (known) {
             hand_over(world, unit, record);
         }
         fleet_post_drop(&unit->inbox, at);
@@ -455,15 +455,15 @@ static void connect(struct world *world, struct fleet_unit_host *unit) {
     tell_gateway(world, unit, (const struct record *)(void *)unit->load);
 }
 
-/* The gateway's host hears of it late; what was on the way is lost from some moment on. */
+/* The gateway's host learns of it late; what was on the way is lost from some moment on. */
 static void disconnect(struct world *world, struct fleet_unit_host *unit) {
     struct fleet_dice *dice = &world->dice;
     if (!unit->connection) return;
-    int64_t heard_ns = world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND / 2);
+    int64_t lost_ns = world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND / 2);
     fleet_post_lose(&world->inbox, unit->connection,
                     world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_MS));
-    if (heard_ns < unit->out_ns) heard_ns = unit->out_ns;
-    send_link(world, RECORD_UNIT_LOST, unit->connection, heard_ns);
+    if (lost_ns < unit->out_ns) lost_ns = unit->out_ns;
+    send_link(world, RECORD_UNIT_LOST, unit->connection, lost_ns);
     unit->connection = 0;
 }
 
@@ -482,9 +482,9 @@ void fleet_units_kill(struct world *world, uint32_t index) {
 }
 
 /* What the connection submitted is cancelled; the unit goes on, and connects again. */
-void fleet_units_cut(struct world *world, uint32_t index, bool heard) {
+void fleet_units_cut(struct world *world, uint32_t index, bool told) {
     struct fleet_unit_host *unit = &world->units[index];
-    if (heard) disconnect(world, unit);
+    if (told) disconnect(world, unit);
     unit->connection = 0;
     for (uint32_t i = 0; i < unit->open_count; i++) {
         struct record_cancel cancel = {{RECORD_VERSION, RECORD_CANCEL, sizeof cancel},

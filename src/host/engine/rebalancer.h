@@ -4,7 +4,7 @@
  *
  * Now and then it asks every rank what its slots have computed (serving/policy/expert_load), and less often
  * looks what a new map would bring, a layer a turn (serving/policy/rebalance). A new map is carried out in
- * waves of whole layers, as many as fit into the ranks' spare memory: all ranks hear of the moves,
+ * waves of whole layers, as many as fit into the ranks' spare memory: all ranks are told the moves,
  * steps go on while weights travel, and when every rank has what it needs, all adopt the layers
  * between the same two steps. A layer of which an expert did not arrive as it was given stays as it
  * was.

@@ -126,7 +126,7 @@ static void take_sign(const struct rank_sign *sign) {
 }
 
 /* All that came, for one interval. */
-static void hear(void) {
+static void take_signs(void) {
     struct pollfd files[FAMILY_COUNT];
     for (int i = 0; i < FAMILY_COUNT; i++)
         files[i] = (struct pollfd){.fd = own.sockets[i], .events = POLLIN};
@@ -144,7 +144,7 @@ static void hear(void) {
     }
 }
 
-/* Rank 0 itself is heard by looking. */
+/* Rank 0 sends itself no datagrams: it looks at its own state. */
 static void sign_own(void) {
     struct supervise_signs *signs = &own.signs[0];
     signs->ran++;
@@ -184,7 +184,7 @@ static void *watch(void *unused) {
         end();
     }
     for (;;) {
-        hear();
+        take_signs();
         sign_own();
         struct supervise_finding finding =
             supervise_look(&own.watch, own.signs, own.timeout, clock_now_ns());

@@ -115,7 +115,7 @@ void kv_store_lose(struct kv_store *store, const struct block_key *key, uint32_t
 /* ---- what others wrote ------------------------------------------------------------------------
  */
 
-static void hear_entry(void *context, uint32_t segment, const struct store_entry *entry) {
+static void note_entry(void *context, uint32_t segment, const struct store_entry *entry) {
     struct kv_store *store = context;
     pthread_mutex_lock(&store->lock);
     uint32_t block = store_index_find(&store->index, &entry->key);
@@ -130,7 +130,7 @@ static void hear_entry(void *context, uint32_t segment, const struct store_entry
     pthread_mutex_unlock(&store->lock);
 }
 
-static void hear_gone(void *context, uint32_t segment) {
+static void note_gone(void *context, uint32_t segment) {
     struct kv_store *store = context;
     pthread_mutex_lock(&store->lock);
     store_index_drop_segment(&store->index, segment);
@@ -138,7 +138,7 @@ static void hear_gone(void *context, uint32_t segment) {
 }
 
 static void scan(struct kv_store *store, enum kv_scan how, int64_t now_ns) {
-    struct kv_files_listener listener = {hear_entry, hear_gone, store};
+    struct kv_files_listener listener = {note_entry, note_gone, store};
     if (store->disk) {
         kv_store_files_scan(&store->files, how, &listener);
         kv_store_leave_stopped(store);

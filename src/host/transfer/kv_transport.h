@@ -48,7 +48,7 @@ struct kv_transport_options {
     int64_t drain_ns_max; /* an ended ticket waits so long for UCX to let its memory go; then the
                            * connection is broken */
     int64_t early_ns_max; /* what comes before its ticket is expected waits so long for that: the
-                           * sender may hear sooner than this rank. Shorter than drain_ns_max */
+                           * sender may know sooner than this rank. Shorter than drain_ns_max */
 };
 
 /* Sensible values; pages, model_id, numerics_id and host are the caller's to add. Where the machine
@@ -107,7 +107,7 @@ enum status kv_transport_finish(struct kv_transport *transport, struct transfer_
 bool kv_transport_cancel(struct kv_transport *transport, enum transfer_side side,
                          struct transfer_ticket ticket);
 
-/* Readable when there may be an end to hear, a layer may have come, or a full queue has room. */
+/* Readable when there may be an end to take, a layer may have come, or a full queue has room. */
 int kv_transport_file(const struct kv_transport *transport);
 
 /* The next end; false: none now (and the file is not readable until there is something). */

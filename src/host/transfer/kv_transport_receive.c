@@ -4,7 +4,7 @@
  * copied, as the sender chooses. Either way the checksum is taken over the page, before the slice
  * counts.
  *
- * A unit's ranks hear of a ticket each on their own way, so a sender may begin before the rank it
+ * Each rank of a unit learns of a ticket on its own way, so a sender may begin before the rank it
  * sends to knows: what comes early waits a moment, in bounded memory, before it is refused.
  */
 #include <stdlib.h>

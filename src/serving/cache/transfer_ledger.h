@@ -13,7 +13,7 @@
  *
  * Ending refuses every further slice, but a slice that is being written (or, at the sender, read)
  * is busy until the transport says that it is done with the memory. Only then the ticket becomes
- * quiet: the transport tells the peer (announce), the owner hears the end and has its pages back
+ * quiet: the transport tells the peer (announce), the owner is told the end and has its pages back
  * (take).
  *
  * All memory is taken at the start: tables of tickets, of pages, of slices.
@@ -79,7 +79,7 @@ struct transfer_limits {
 struct transfer_counts {
     uint64_t opened[TRANSFER_SIDE_COUNT];
     uint64_t ended[TRANSFER_SIDE_COUNT][TRANSFER_END_COUNT];
-    uint64_t taken[TRANSFER_SIDE_COUNT]; /* owners heard of their end */
+    uint64_t taken[TRANSFER_SIDE_COUNT]; /* ends that owners have taken */
     uint64_t slices[TRANSFER_VERDICT_COUNT];
     uint64_t damaged;          /* slices whose checksum did not fit */
     uint64_t leased, released; /* pages */

@@ -289,7 +289,7 @@ static void take_whole(struct gateway *gateway, struct request *request, const s
     if (stopped || !fits) cancel(gateway, request, fits ? ENDING_STOP_STRING : ENDING_TOO_LONG);
 }
 
-static void take_unheard(struct request *request, const struct news *news) {
+static void take_untold(struct request *request, const struct news *news) {
     request->output_tokens += (uint32_t)news->count;
     request->last_token = news->tokens[news->count - 1];
 }
@@ -464,12 +464,12 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     check(room <= gateway->outbox.capacity);
     if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
     enum receipt_part part = request->prefill == unit ? RECEIPT_PROMPT : RECEIPT_ANSWER;
-    receipt_hear(&request->receipt, part, &record->work);
+    receipt_note(&request->receipt, part, &record->work);
     receipt_settle(&request->receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     dispatch_progress(gateway, request, unit);
     if (request->prompt_only) {
-        take_unheard(request, &news);
+        take_untold(request, &news);
     } else if (request->stream) {
         start_stream(gateway, request);
         take_streamed(gateway, request, &news);
@@ -488,7 +488,7 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
 /* The finish reason to tell; NULL: there is no answer to speak of, *error says why. */
 static const char *finish_of(const struct request *request, enum finish_reason reason,
                              struct api_error *error) {
-    /* The unit may have ended it for a reason of its own before it heard of our CANCEL. */
+    /* The unit may have ended it for a reason of its own before our CANCEL reached it. */
     if (request->ending == ENDING_STOP_STRING) return "stop";
     if (request->ending == ENDING_TOO_LONG) return FINISH_CUT;
     if (request->ending == ENDING_ECHO_TOO_LONG) {
@@ -565,7 +565,7 @@ static void end_choice(struct gateway *gateway, struct request *request, const c
 
 /* ... and of all, when the last choice has ended. */
 static struct api_usage usage_of(const struct request *leader) {
-    /* Tokens beyond a stop string, computed before the unit heard of it, are not the client's. */
+    /* Tokens beyond a stop string, computed before the unit knew of it, are not the client's. */
     struct api_usage usage = {.prompt_tokens = leader->prompt_tokens};
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         const struct request *choice = leader->choices[i];
@@ -729,7 +729,7 @@ enum status answer_finished(struct gateway *gateway, uint32_t unit,
     if (!request || (request->unit != unit && request->prefill != unit)) return STATUS_OK;
     if (!receipt_is_credible(&record->work, request->prompt_tokens)) return STATUS_INVALID;
     if (outbox_room(&gateway->outbox) < HANDOVER_CANCEL_BYTES) return STATUS_FULL;
-    receipt_hear(&request->receipt, request->unit == unit ? RECEIPT_ANSWER : RECEIPT_PROMPT,
+    receipt_note(&request->receipt, request->unit == unit ? RECEIPT_ANSWER : RECEIPT_PROMPT,
                  &record->work);
     if (request->prefill == unit && request->unit != unit)
         return prompt_finished(gateway, request, record, now_ns);

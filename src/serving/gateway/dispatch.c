@@ -245,7 +245,7 @@ enum status dispatch_assign(struct gateway *gateway, uint32_t unit, enum unit_ro
 
 /* ---- silence --------------------------------------------------------------------------------- */
 
-/* Its requests are cancelled there, should it ever hear of it. False: no room to say so. */
+/* Its requests are cancelled there, should it ever get the record. False: no room to say so. */
 static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
     struct fleet_unit *unit = &gateway->fleet.units[index];
     if (outbox_room(&gateway->outbox) < 2 * unit->bound * HANDOVER_CANCEL_BYTES) return false;
@@ -265,7 +265,7 @@ static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
 static int64_t silent_at_ns(const struct gateway *gateway, uint32_t index) {
     const struct fleet_unit *unit = &gateway->fleet.units[index];
     if (unit->state != FLEET_SERVING || !gateway->options.unit_silence_ns) return MACHINE_NEVER;
-    return unit->heard_ns + gateway->options.unit_silence_ns;
+    return unit->last_seen_ns + gateway->options.unit_silence_ns;
 }
 
 static void watch(struct gateway *gateway, int64_t now_ns) {

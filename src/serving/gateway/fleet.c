@@ -33,7 +33,7 @@ void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns) {
         struct fleet_unit *unit = &fleet->units[i];
         if (unit->state != FLEET_FREE) continue;
         *unit = (struct fleet_unit){
-            .id = id, .state = FLEET_JOINING, .ranks = unit->ranks, .heard_ns = now_ns};
+            .id = id, .state = FLEET_JOINING, .ranks = unit->ranks, .last_seen_ns = now_ns};
         return;
     }
     fleet->refused_total++;

@@ -306,7 +306,7 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
     struct fleet_unit *speaker = &gateway->fleet.units[unit];
     if (speaker->state == FLEET_REFUSED) return STATUS_OK;
     if (speaker->state == FLEET_SILENT) speaker->state = FLEET_SERVING;
-    speaker->heard_ns = now_ns;
+    speaker->last_seen_ns = now_ns;
     if (record->kind == RECORD_UNIT_HELLO)
         receive_hello(gateway, unit, (const struct record_unit_hello *)record);
     else if (record->kind == RECORD_UNIT_LOAD)

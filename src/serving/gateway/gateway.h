@@ -54,7 +54,7 @@ struct gateway_options {
     int64_t role_hold_ns;   /* units change between prefill and decode when either kind has been
                              * pressed for so long (serving/policy/choose_roles); 0: never */
     int64_t keep_alive_ns;  /* a waiting stream gets a comment this often; 0: 5 s */
-    int64_t unit_silence_ns; /* a unit of which nothing is heard for so long is given up; 0: never,
+    int64_t unit_silence_ns; /* a unit that sends nothing for so long is given up; 0: never,
                               * for units in the gateway's own process */
     int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */
     int64_t drain_ns;        /* told to drain, it ends what is left after so long; 0: 30 s */

@@ -439,7 +439,7 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     struct request *request = request_find(gateway, record->request);
     struct api_error error;
     enum status status = STATUS_OK;
-    texts_heard(gateway);
+    texts_answered(gateway);
     if (!request || request->state != REQUEST_TOKENIZING)
         return STATUS_OK; /* its client has gone */
     if (record->too_many) status = fit_text(gateway, request, record->too_many, &error);

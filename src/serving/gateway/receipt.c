@@ -13,8 +13,8 @@ bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens) {
            obtained <= prompt_tokens;
 }
 
-void receipt_hear(struct receipt *receipt, enum receipt_part part, const struct unit_work *work) {
-    receipt->parts[part].heard = true;
+void receipt_note(struct receipt *receipt, enum receipt_part part, const struct unit_work *work) {
+    receipt->parts[part].told = true;
     receipt->parts[part].work = *work;
     if (receipt->parts[part].settles) receipt->first = *work;
 }
@@ -41,7 +41,7 @@ static void add_extras(struct unit_work *sum, const struct unit_work *work, bool
 
 static void leave(struct receipt *receipt, enum receipt_part part, struct receipt_stay stay) {
     const struct unit_work *work = &receipt->parts[part].work;
-    if (!receipt->parts[part].heard) return;
+    if (!receipt->parts[part].told) return;
     add_extras(&receipt->sum, work, receipt->parts[part].settles);
     stay.rank = work->rank;
     receipt->stays[receipt->stay_count++ % RECEIPT_STAYS_MAX] = stay;
@@ -69,7 +69,7 @@ struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_to
     bool settled = receipt->settled;
     if (settled) total = receipt->first;
     for (int part = RECEIPT_PART_COUNT; part-- > 0;) {
-        if (!receipt->parts[part].heard) continue;
+        if (!receipt->parts[part].told) continue;
         bool counts = receipt->parts[part].settles || !settled; /* it may end without a token */
         if (!settled) total = receipt->parts[part].work;
         settled = true;

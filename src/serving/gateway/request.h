@@ -165,7 +165,7 @@ void request_release(struct gateway *gateway, struct request *leader);
 struct request *request_find(struct gateway *gateway, struct request_id id);
 struct request *request_of_connection(struct gateway *gateway, struct connection_id connection);
 
-/* The connection will hear nothing more: CLIENT_GONE for it finds nobody. */
+/* The connection gets nothing more: CLIENT_GONE for it finds nobody. */
 void request_forget_connection(struct gateway *gateway, struct request *leader);
 
 uint32_t request_slot(const struct gateway *gateway, const struct request *request);

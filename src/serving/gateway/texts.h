@@ -46,7 +46,7 @@ enum status texts_take(struct gateway *gateway, struct request *leader, struct b
                        struct plain_text plain) MUST_USE;
 
 /* The tokenizer has answered. */
-void texts_heard(struct gateway *gateway);
+void texts_answered(struct gateway *gateway);
 
 /* The request ends; if its text waits, it does no longer. */
 void texts_forget(struct gateway *gateway, struct request *leader);

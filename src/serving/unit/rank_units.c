@@ -205,7 +205,7 @@ static void put_load(struct rank_units *units) {
     units->load_changed = false;
 }
 
-/* --- what they hear ------------------------------------------------------------------------------
+/* --- what they are told ------------------------------------------------------------------------------
  */
 
 static bool has_room(const struct rank_units *units) {

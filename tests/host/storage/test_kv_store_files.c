@@ -38,7 +38,7 @@ struct said {
     int lost, off, others; /* lines */
 };
 
-static void hear(void *context, const char *line) {
+static void take_line(void *context, const char *line) {
     struct said *said = context;
     if (strstr(line, "somebody removed, replaced or cut"))
         said->lost++;
@@ -50,7 +50,7 @@ static void hear(void *context, const char *line) {
 
 static struct kv_store *open_heard(struct said *said) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
-    options.log = hear;
+    options.log = take_line;
     options.log_context = said;
     return open_with(&options);
 }
@@ -174,7 +174,7 @@ static void what_is_written_to_a_lost_file_is_not_there(void **state) {
         struct said said = {0};
         struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
         options.scan_ms = 1000000;
-        options.log = hear;
+        options.log = take_line;
         options.log_context = &said;
         struct kv_store *store = open_with(&options);
         keep(store, 1, 0, COUNT);
@@ -213,7 +213,7 @@ static void writing_goes_off_without_a_place(void **state) {
     struct said said = {0};
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     options.host_bytes = 256 * block_bytes();
-    options.log = hear;
+    options.log = take_line;
     options.log_context = &said;
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, COUNT);
@@ -272,7 +272,7 @@ static struct kv_store *open_gated(struct gate *gate, struct kv_io_faults *hook,
     struct kv_store_options options = options_of(KV_IO_THREADS, 1024);
     *hook = (struct kv_io_faults){wait_at_gate, gate};
     options.faults = hook;
-    options.log = hear;
+    options.log = take_line;
     options.log_context = said;
     return open_with(&options);
 }

@@ -3,7 +3,7 @@
  * byte; each answer comes from the rank that was asked; blocks in a rank's memory are its own; a
  * rank whose disk fails stops writing, by itself and with one line, while the others go on; a rank
  * that goes is told of; a rank's engine may wait for a load in the middle of a step, before its
- * storage was told of it, and that the load is over is heard before the step's end. Ranks are
+ * storage was told of it, and that the load is over is said before the step's end. Ranks are
  * threads here, each with pages and an agent.
  */
 #include <setjmp.h>
@@ -58,7 +58,7 @@ static void count_line(void *context, const char *line) {
     if (strstr(line, "nothing is written for now")) rank->lines++;
 }
 
-static void hear(void *context, const struct record *record) {
+static void take_record(void *context, const struct record *record) {
     struct unit *unit = context;
     assert_true(record_valid(record, record->bytes));
     record_queue_force(&unit->told, record);
@@ -89,7 +89,7 @@ static struct kv_ranks_options options_of(struct unit *unit, uint32_t rank, cons
                                      .rank = rank,
                                      .rank_count = unit->rank_count,
                                      .context = unit,
-                                     .say = hear,
+                                     .say = take_record,
                                      .lost = lose};
 }
 

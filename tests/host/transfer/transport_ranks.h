@@ -146,7 +146,7 @@ static inline enum status prompt_send(struct rank *rank, const struct prompt *pr
     return prompt_finish(rank, prompt);
 }
 
-/* The next end that `rank` hears of. */
+/* The next end that `rank` is told. */
 static inline struct transfer_ended rank_wait(struct rank *rank) {
     struct transfer_ended ended;
     int64_t until_ns = clock_now_ns() + PATIENCE;

@@ -157,7 +157,7 @@ static void a_silent_unit_is_given_up_until_it_speaks(void **state) {
     assert_true(machine->next_wake_ns(machine->self) == 2 * SECOND);
     world->now_ns = 2 * SECOND;
     world_settle(world);
-    assert_int_equal(world->cancels, 1); /* should it hear of it */
+    assert_int_equal(world->cancels, 1); /* should it get the record */
     assert_int_equal(world->last_unit.value, 2);
     assert_int_equal(world->last_submit->resumed_count, 2);
     tell_tokens(world, 1, old, 2, ids + 4, 1); /* late */

@@ -204,7 +204,7 @@ void world_drain(struct world *world) {
     world_tell_gateway(world, make(RECORD_DRAIN, sizeof(struct record_drain)));
 }
 
-static void hear(struct client *client, const void *record, size_t end, size_t bytes) {
+static void receive(struct client *client, const void *record, size_t end, size_t bytes) {
     client->data = realloc(client->data, client->count + bytes + 1);
     if (bytes) memcpy(client->data + client->count, record_tail_at(record, end), bytes);
     client->count += bytes;
@@ -229,7 +229,7 @@ static void say_to_client(struct world *world, const struct record *record) {
         client->content_type = respond->content_type;
         client->retry_after_seconds = respond->retry_after_seconds;
         client->allow = respond->allow;
-        hear(client, record, sizeof *respond, respond->body_bytes);
+        receive(client, record, sizeof *respond, respond->body_bytes);
         if (respond->receipt_bytes)
             client->receipt =
                 strndup((const char *)record + respond_receipt_at(respond->body_bytes),
@@ -243,7 +243,7 @@ static void say_to_client(struct world *world, const struct record *record) {
         break;
     case RECORD_STREAM_DATA:
         assert_true(client->begun && data->data_bytes > 0);
-        hear(client, record, sizeof *data, data->data_bytes);
+        receive(client, record, sizeof *data, data->data_bytes);
         break;
     default:
         assert_true(client->begun);

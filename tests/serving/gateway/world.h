@@ -12,7 +12,7 @@
 enum { WORLD_CLIENTS_MAX = 600 };
 
 struct client {
-    bool begun, ended, gone; /* gone: it closed the connection and may hear nothing more */
+    bool begun, ended, gone; /* gone: it closed the connection and may get nothing more */
     uint32_t http_status, content_type, retry_after_seconds, allow;
     uint64_t asked_at_ns;
     char *data; /* body, or the stream's bytes so far; terminated */

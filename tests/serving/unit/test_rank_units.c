@@ -938,7 +938,7 @@ static void test_crowded_lives(void **state) {
     assert_true(moved > 0 && preempted > moved);
 }
 
-/* Its client leaves: the rank where it is now hears of it. */
+/* Its client leaves: the rank where it is now learns of it. */
 static void test_moved_is_cancelled(void **state) {
     struct world world;
     crowd(&world, true);
