@@ -163,7 +163,7 @@ const struct option_table bench_layer_options = {
 enum use {
     USE_PRINT,
     USE_ROW,  /* lines of the table, for all that depends on the tokens */
-    USE_CORE, /* ... on the context, too: another case brings the rest */
+    USE_CORE, /* lines of the table, for what depends on the context as well */
     USE_EXPERTS
 };
 

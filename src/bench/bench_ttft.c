@@ -37,8 +37,8 @@ static const char *const side_names[SIDE_COUNT] = {
     "from host memory",
     "as the server chooses",
     "slow disk: loaded first",
-    "... loaded in the step",
-    "... as the server chooses",
+    "slow disk: loaded in the step",
+    "slow disk: as the server chooses",
 };
 static const char *const side_keys[SIDE_COUNT] = {"computed",   "disk",         "host",     "auto",
                                                   "slow_first", "slow_in_step", "slow_auto"};

@@ -461,8 +461,8 @@ struct unit_work {
     uint32_t prompt_hit_tokens;
     uint32_t prompt_miss_tokens;
     uint32_t device_tokens;      /* in the unit's pages, from requests before */
-    uint32_t host_tokens;        /* loaded from the KV storage: its memory, */
-    uint32_t disk_tokens;        /* ... its files */
+    uint32_t host_tokens;        /* loaded from the KV storage's memory */
+    uint32_t disk_tokens;        /* loaded from the KV storage's files */
     uint32_t transferred_tokens; /* from another unit, which computed the prompt */
     uint32_t computed_tokens;
     uint32_t reloaded_tokens;   /* of prompt and answer, likewise below */
@@ -610,8 +610,8 @@ struct record_experts {
     uint32_t balance_before; /* around the last new map, by the loads it was made for */
     uint32_t balance_after;
     uint32_t reserved;                    /* zero */
-    uint64_t masked[LIMIT_RANKS / 64];    /* a bit each: to have no experts */
-    uint64_t empty[LIMIT_RANKS / 64];     /* ... have none */
+    uint64_t masked[LIMIT_RANKS / 64];    /* a bit each rank: it shall have no experts */
+    uint64_t empty[LIMIT_RANKS / 64];     /* a bit each rank: it has none */
     uint32_t layer_balance[LIMIT_LAYERS]; /* [layer_count]; 0: no experts; then zeros */
 };
 

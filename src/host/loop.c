@@ -16,7 +16,7 @@
 #include "host/wire/request_set.h"
 
 #define REQUESTS_BYTES_MAX ((size_t)64 << 20)  /* whole requests that wait for the gateway */
-#define LARGE_BYTES_MAX ((size_t)256 << 20)    /* ... and the large ones among them */
+#define LARGE_BYTES_MAX ((size_t)256 << 20)    /* large requests among them */
 #define BEHIND_BYTES_MAX ((size_t)32 << 20)    /* records that wait behind a machine */
 #define LARGE_REQUEST_BYTES ((size_t)16 << 10) /* reading it takes longer than other records do */
 #define OTHER_FILES 512

@@ -36,8 +36,7 @@ struct unit_side_values {
         {.name = "rebalance-seconds",                                                              \
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "30",                                                                         \
-         .help =                                                                                   \
-             "... as often is looked whether it is worth it, and as much time lies between two",   \
+         .help = "look so often whether moving experts is worth it, and move them no more often",  \
          .minimum = 0.01,                                                                          \
          .maximum = 1e6,                                                                           \
          .offset = offsetof(owner, unit.rebalance_seconds)},                                       \
@@ -54,7 +53,7 @@ struct unit_side_values {
         {.name = "kv-disk",                                                                        \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "16GiB",                                                                      \
-         .help = "... at most so much of it, block formats of other models included",              \
+         .help = "bytes of --kv-dir that may be used, other models' blocks included",              \
          .offset = offsetof(owner, unit.kv_disk)},                                                 \
         {.name = "kv-host",                                                                        \
          .type = OPTION_BYTES,                                                                     \
@@ -69,7 +68,9 @@ struct unit_side_values {
          .offset = offsetof(owner, unit.kv_write_rate)},                                           \
         {.name = "kv-read-rate",                                                                   \
          .type = OPTION_BYTES,                                                                     \
-         .help = "... and read from it, where others need the disk, too; 0: no limit",             \
+         .help =                                                                                   \
+             "bytes read from --kv-dir in a second, at most, of a unit, where others need the "    \
+             "disk, too; 0: no limit",                                                             \
          .offset = offsetof(owner, unit.kv_read_rate)},                                            \
         {.name = "kv-load",                                                                        \
          .type = OPTION_CHOICE,                                                                    \
@@ -142,9 +143,8 @@ struct unit_side_values {
         {.name = "reuse-generated",                                                                \
          .type = OPTION_FLAG,                                                                      \
          .fallback = "true",                                                                       \
-         .help =                                                                                   \
-             "... also those of answers that come back in a later prompt, as in a talk; the next " \
-             "answer may then differ in a last bit from one computed afresh",                      \
+         .help = "keep the KV pages of answers for a later prompt, as in a talk; the next "        \
+                 "answer may then differ in a last bit from one computed afresh",                  \
          .offset = offsetof(owner, unit.reuse_generated)},                                         \
         {.name = "evict",                                                                          \
          .type = OPTION_CHOICE,                                                                    \

@@ -25,7 +25,7 @@ struct fleet_link { /* from a sender to a receiver */
 
 enum fleet_link_event_kind {
     LINK_EVENT_LEAVES, /* a slice, at its sender */
-    LINK_EVENT_COMES,  /* ... at its receiver */
+    LINK_EVENT_COMES,  /* a slice, at its receiver */
     LINK_EVENT_WRITTEN,
     LINK_EVENT_FINISH,
     LINK_EVENT_END,   /* of the other side's ticket */

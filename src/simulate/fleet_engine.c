@@ -141,7 +141,8 @@ static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *
     return sum;
 }
 
-/* ... in all of them: now, but of a row that waits for its load, when it came to each. */
+/* What the rows before the first of the step come to in all slices: as they stand now, or, of a row
+ * that waits for its load, as they stood when each slice came. */
 static uint64_t read_rows(struct fleet_engine *engine, const struct step_plan *plan,
                           const struct step_row *row) {
     uint64_t sum = 0;

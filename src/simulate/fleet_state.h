@@ -33,7 +33,7 @@ struct fleet_wait {
     uint32_t number; /* of the load; 0: no row waits */
     uint32_t asked;  /* its blocks */
     bool over;       /* the unit has been told */
-    bool whole;      /* ... that all came */
+    bool whole;      /* the unit has been told that all blocks came */
     bool in_vain;    /* the engine waits no more */
 };
 
@@ -50,12 +50,12 @@ struct fleet_unit_host {
     bool dead[FLEET_RANKS_MAX]; /* ranks whose unit goes on without them */
     uint32_t dies; /* 1 + the rank that does not live to see the end of the next step */
     bool failing;  /* the step in flight fails */
-    bool tells[FLEET_RANKS_MAX]; /* ... the carriers how far it is */
+    bool tells[FLEET_RANKS_MAX]; /* the step in flight tells the carriers how far it is */
     struct fleet_wait waits[FLEET_RANKS_MAX];
-    bool looks;            /* ... whether the blocks that its rows wait for are whole */
+    bool looks;            /* it looks whether the blocks that its rows wait for are whole */
     uint32_t step_rows;    /* of all ranks */
-    int64_t wait_until_ns; /* ... for loads */
-    int64_t behind_ns;     /* ... and ends, after it has waited in vain */
+    int64_t wait_until_ns; /* its rows wait for loads until then */
+    int64_t behind_ns;     /* it ends then, after it has waited in vain */
     int64_t step_began_ns;
     uint32_t connection;   /* 0: none */
     int64_t in_ns, out_ns; /* when the last message each way arrives */

@@ -16,7 +16,7 @@
 
 struct fleet_storage_counts {
     uint64_t found, loaded, kept, dropped, evicted; /* blocks */
-    uint64_t torn, flipped, refused;                /* ... refused: damage that a load found */
+    uint64_t torn, flipped, refused;                /* refused: damage that a load found */
 };
 
 struct fleet_storage {

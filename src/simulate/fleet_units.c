@@ -6,8 +6,8 @@
 #include "simulate/fleet_state.h"
 
 #define STEP_NS_MAX (30 * FLEET_MS)
-#define WAIT_NS (FLEET_SECOND / 2)    /* for a load, behind a step's end without it; at times */
-#define WAIT_NS_LEAST (20 * FLEET_MS) /* ... only up to so long */
+#define WAIT_NS (FLEET_SECOND / 2)           /* for a load, behind a step's end without it */
+#define WAIT_NS_LEAST (20 * FLEET_MS)        /* where it waits only up to so long */
 #define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* no connection: messages that say a slice's end */
 
 /* ---- to the gateway -------------------------------------------------------------------------- */

@@ -233,8 +233,8 @@ static bool add_token(const struct request *request, const struct news *news, si
     return token_list_add(list, arena, entries, each);
 }
 
-/* ... of all its tokens, which must be known should it have to go on at another unit. A request
- * whose memory is out goes on without: it can do so only where it is. */
+/* Adds token i to the tokens of the answer, which must be known should the request have to go on at
+ * another unit. A request whose memory is out goes on without: it can do so only where it is. */
 static bool keep_token(struct request *request, const struct news *news, size_t i) {
     bool whole = request->tokens.count == request->output_tokens;
     request->last_token = news->tokens[i];
@@ -563,7 +563,7 @@ static void end_choice(struct gateway *gateway, struct request *request, const c
     say(gateway, request, write_finish, &event);
 }
 
-/* ... and of all, when the last choice has ended. */
+/* The usage of all choices together, when the last one has ended. */
 static struct api_usage usage_of(const struct request *leader) {
     /* Tokens beyond a stop string, computed before the unit knew of it, are not the client's. */
     struct api_usage usage = {.prompt_tokens = leader->prompt_tokens};

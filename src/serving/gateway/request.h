@@ -56,7 +56,7 @@ struct request {
     uint8_t ending; /* enum request_ending */
     bool stream;
     bool begun;       /* leader: STREAM_BEGIN has gone out */
-    bool spoken;      /* ... and the first event (role, echo) */
+    bool spoken;      /* leader: the first event (role, echo) has gone out */
     bool flushed;     /* token_stream_finish has been called */
     bool client_gone; /* leader: say nothing any more */
     bool no_answer; /* leader: a choice ended without one, for choices[no_answer_choice]->reason */

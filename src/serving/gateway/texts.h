@@ -29,7 +29,7 @@ struct texts {
     struct request *first; /* of those that wait, last come first */
     uint64_t now;          /* virtual */
     uint32_t clients_max;  /* that waited at the same time, since nobody did */
-    bool busy;             /* the tokenizer has one, of ... */
+    bool busy;             /* the tokenizer has one */
     uint32_t busy_account;
     uint64_t busy_turn;
 };

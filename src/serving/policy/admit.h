@@ -23,7 +23,7 @@ enum admit {
     ADMIT_WAIT_PAGES, /* too few pages are free */
     ADMIT_REFUSE_DRAINING,
     ADMIT_REFUSE_CONTEXT, /* prompt and answer exceed the context */
-    ADMIT_REFUSE_MEMORY,  /* ... or the whole KV memory */
+    ADMIT_REFUSE_MEMORY,  /* prompt and answer exceed the whole KV memory */
     ADMIT_REFUSE_QUEUE,   /* as many are held as may be held */
     ADMIT_COUNT
 };

@@ -104,7 +104,7 @@ uint32_t schedule_portion(const struct step_cost *cost, const struct schedule_it
  * average, and the longest step is one portion longer. */
 struct schedule_pace {
     int64_t target_ns;        /* wanted for a step with answers and prompts; 0: by stretch */
-    uint32_t stretch_percent; /* ... of a step with the answers alone; >= 100 */
+    uint32_t stretch_percent; /* wanted, of a step with the answers alone; >= 100 */
     int64_t patience_ns; /* a prompt that has waited n times as long earns n times as fast: under
                           * overload both sides give, and no prompt starves */
 };

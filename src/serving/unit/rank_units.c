@@ -278,7 +278,7 @@ static struct prefill_hit hit_of(const struct unit *unit, uint32_t cached, uint3
     return hit;
 }
 
-/* ... and what they have of the prompt: in their pages; in their storage's memory; and what another
+/* What the ranks have of the prompt: in their pages; in their storage's memory; and what another
  * rank has in either lies on the disk as well, which all share. */
 static void view_hits(struct rank_units *units, const struct prompt_blocks *blocks) {
     uint32_t most = 0;

@@ -19,7 +19,7 @@ struct tier_hit {
     struct block_key *keys; /* [pages at most] of the blocks before the last known token */
     uint32_t key_count;
     uint32_t finds;       /* FINDs without their FOUND: the last one counts */
-    int64_t answer_by_ns; /* ... is waited for so long; 0: nobody has, yet */
+    int64_t answer_by_ns; /* until when the FOUND is waited for; 0: nobody has waited yet */
     uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
     uint32_t first_block; /* of those being loaded */
     uint32_t asked;

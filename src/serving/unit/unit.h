@@ -41,9 +41,9 @@ struct unit_options {
     uint32_t chunk_tokens_max;   /* of one prompt in one step; 0: as many as the step allows */
     uint32_t vocab_count;
     bool prefix_cache;    /* blocks that stand in the pages already are not computed again */
-    bool reuse_generated; /* ... also blocks of answers that come back in a later prompt: those were
-                           * computed in another form, so the next answer may differ in a last bit
-                           * from one computed without the cache */
+    /* Blocks of answers that come back in a later prompt are reused, too. They were computed in
+     * another form, so the next answer may differ in a last bit from one computed without them. */
+    bool reuse_generated;
     uint32_t evict_rule;  /* enum evict_rule */
     uint32_t speculate;   /* enum speculate_mode; all but SPECULATE_NEVER need an engine with an MTP
                            * layer */
@@ -64,7 +64,7 @@ struct unit_options {
     uint32_t kv_memory_blocks; /* that a rank's storage keeps in memory, about; 0: none */
     uint32_t rank_balance;     /* enum balance_method: which of several ranks gets a request */
     bool level_steps;     /* ranks deep in a long context take fewer tokens a step (serving/unit/level.h) */
-    bool bind_on_arrival; /* ... as soon as it comes, not when a rank is about to take it */
+    bool bind_on_arrival; /* a request gets its rank as it comes, not when a rank can take it */
     uint32_t role;        /* enum unit_role, as the hello tells it until a ROLE */
     const int64_t *pids;  /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
                            * told */

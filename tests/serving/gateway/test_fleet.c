@@ -470,11 +470,11 @@ static void another_model_is_refused(void **state) {
     for (uint32_t client = 0; client < 4; client++)
         world_hang_up(world, client);
     lose(world, 1);
-    join(world, 3); /* the first one's model is still the fleet's as long as requests are held... */
+    join(world, 3); /* the first one's model is the fleet's as long as requests are held */
     assert_int_equal(gateway_request_count(world->gateway), 0);
     lose(world, 3);
     world_join(world, 4);
-    say_hello(world, 4, "other.v1"); /* ... and no longer */
+    say_hello(world, 4, "other.v1"); /* nothing is held: another model may come */
     ask(world, "");
     assert_int_equal(world->last_unit.value, 4);
     tell_finished(world, 4, world->last_submit->request, FINISH_LENGTH, 0);

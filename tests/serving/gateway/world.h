@@ -45,9 +45,9 @@ struct world {
     struct request_id last_tokenized;
     uint32_t fulls;           /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
-    bool wants_receipts;               /* requests have the header that asks for them */
-    const char *authorization;         /* ... this header; NULL: none */
-    bool body_left;                    /* ... a body that was not read */
+    bool wants_receipts;               /* requests have the header that asks for receipts */
+    const char *authorization;         /* requests have this header; NULL: none */
+    bool body_left;                    /* requests have a body that was not read */
     bool swapped; /* operators' paths are asked for on the public listener, others on theirs */
     int64_t now_ns;
     void *memories[8];

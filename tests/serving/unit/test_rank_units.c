@@ -41,7 +41,7 @@ struct world {
     struct record_kv *asks[ASKS_MAX]; /* of the KV storage, not yet answered */
     uint32_t ask_count;
     int64_t load_ns;         /* that a load takes; 0: some */
-    bool from_memory;        /* ... of the storage, not from its disk */
+    bool from_memory;        /* loads come from the storage's memory, not from its disk */
     uint32_t storage[RANKS]; /* enum kv_storage_state, as last told */
     struct record_unit_load load;
     int64_t now_ns;

@@ -29,7 +29,7 @@ static void it_introduces_itself_once(void **state) {
     role->role = UNIT_DECODE;
     world_send(world, role);
     world_run(world);
-    assert_int_equal(world->hellos, 2); /* ... and again when what it says has changed */
+    assert_int_equal(world->hellos, 2); /* again, since what it says has changed */
     assert_int_equal(world->role, UNIT_DECODE);
     world_assert_empty(world);
     world_close(world);
