@@ -161,7 +161,7 @@ struct bench {
     uint32_t printed;
 };
 
-/* ---- the requests -------------------------------------------------------------------------- */
+/* ---- the requests ---- */
 
 static uint32_t cut(uint32_t tokens, uint64_t most) {
     tokens = tokens ? tokens : 1;
@@ -253,7 +253,7 @@ static enum status play(struct bench *bench, uint32_t plays, double speed, struc
     return STATUS_OK;
 }
 
-/* ---- how fast to play ---------------------------------------------------------------------- */
+/* ---- how fast to play ---- */
 
 /* Tokens a second that equal ranks would compute, at the trace's mean context and without hits. */
 static double prefill_rate(const struct bench *bench, double tokens, double attended) {
@@ -314,7 +314,7 @@ static enum status play_for_decode(struct bench *bench, struct error *error) {
     return play(bench, plays, trace_seconds(&bench->trace) * rate / count, error);
 }
 
-/* ---- runs ---------------------------------------------------------------------------------- */
+/* ---- runs ---- */
 
 static int by_double(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

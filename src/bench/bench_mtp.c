@@ -110,7 +110,7 @@ static const struct model *model_of(const struct bench *bench) {
     return engine_model(bench->engine);
 }
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- questions ---- */
 
 static enum status take_tokens(struct question *question, const uint32_t *tokens, size_t count,
                                struct error *error) {
@@ -260,7 +260,7 @@ static enum status make_questions(struct bench *bench, struct error *error) {
     return status;
 }
 
-/* ---- a run ---------------------------------------------------------------------------------- */
+/* ---- a run ---- */
 
 struct run {
     struct bench *bench;
@@ -391,7 +391,7 @@ static enum status answer_all(struct run *run, enum speculate_mode mode, struct 
     return status;
 }
 
-/* ---- all runs ------------------------------------------------------------------------------- */
+/* ---- all runs ---- */
 
 static enum status measure_once(struct bench *bench, uint32_t streams, bool drafts,
                                 struct run *run_out, struct error *error) {

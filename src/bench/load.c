@@ -78,7 +78,7 @@ static void stop(struct load *load, enum status status) {
     http_client_stop(load->client);
 }
 
-/* ---- beginning requests ---------------------------------------------------------------------- */
+/* ---- beginning requests ---- */
 
 /* After how many events, somewhere in its answer; 0: never. */
 static uint32_t draw_leaving(const struct load *load, const struct load_request *request,
@@ -162,7 +162,7 @@ static void begin_phase(struct load *load, enum phase phase) {
         begin_due(load);
 }
 
-/* ---- taking answers ------------------------------------------------------------------------- */
+/* ---- taking answers ---- */
 
 static void add_gap(struct load *load, double seconds) {
     struct load_outcome *outcome = &load->outcome;
@@ -244,7 +244,7 @@ static void on_data(void *context, uint32_t connection, struct bytes data) {
         slot->failed_inside = true;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends ---- */
 
 static enum load_failure judge(struct load *load, struct slot *slot, enum http_end end) {
     char message[128];
@@ -350,7 +350,7 @@ static void on_wake(void *context) {
     end_phase_if_over(load);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static enum status load_open(struct load *load) {
     const struct load_options *options = load->options;

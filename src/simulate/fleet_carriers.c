@@ -76,7 +76,7 @@ bool fleet_carriers_open(struct fleet_carriers *carriers, struct arena *arena, u
     return all;
 }
 
-/* ---- events --------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static struct fleet_link_event *first_event(const struct fleet_carriers *carriers) {
     return carriers->event_count ? &carriers->events[carriers->order[0]] : NULL;
@@ -103,7 +103,7 @@ static struct fleet_link_event take_event(struct fleet_carriers *carriers, uint3
     return event;
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- places ---- */
 
 /* NULL: it is another life's. */
 static struct fleet_carrier *carrier_at(struct fleet_carriers *carriers, struct fleet_place place) {
@@ -162,7 +162,7 @@ static struct fleet_place place_of(const char *address) {
     return place;
 }
 
-/* ---- links ----------------------------------------------------------------------------------- */
+/* ---- links ---- */
 
 static struct fleet_link *link_of(struct fleet_carriers *carriers, uint64_t id) {
     for (uint32_t i = 0; i < LINKS_MAX; i++)
@@ -229,7 +229,7 @@ static void forget_link(struct fleet_carriers *carriers, uint64_t id) {
     if (link) link->id = TRANSFER_NO_PEER;
 }
 
-/* ---- transfers -------------------------------------------------------------------------------- */
+/* ---- transfers ---- */
 
 static struct fleet_transfer *find(struct fleet_carrier *carrier, struct request_id request) {
     for (uint32_t i = 0; i < carrier->transfer_count; i++)
@@ -395,7 +395,7 @@ static void answer_for_dead(struct fleet_carriers *carriers, struct fleet_place 
     if (begins) say_done(carriers, place, record_request(record), false, 0);
 }
 
-/* ---- what happens ---------------------------------------------------------------------------- */
+/* ---- what happens ---- */
 
 static void tell_end(struct fleet_carriers *carriers, struct fleet_place from, uint64_t link_id,
                      struct transfer_ticket ticket, enum transfer_end how, int64_t now_ns) {
@@ -638,7 +638,7 @@ void fleet_carriers_take(struct fleet_carriers *carriers, uint32_t unit, uint32_
     if (!carrier->dead) tend(carriers, place, now_ns);
 }
 
-/* ---- faults ---------------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 static void break_links_of(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
                            int64_t now_ns) {
@@ -682,7 +682,7 @@ void fleet_carriers_cut(struct fleet_carriers *carriers, uint32_t unit, uint32_t
     }
 }
 
-/* ---- audit ----------------------------------------------------------------------------------- */
+/* ---- audit ---- */
 
 uint32_t fleet_carriers_open_count(const struct fleet_carriers *carriers, uint32_t unit) {
     uint32_t count = 0;

@@ -31,7 +31,7 @@ void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_clie
                 (unsigned long long)client->number, text);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 /* The draw-th number of the client, below the bound. */
 static uint32_t below(const struct fleet_clients *clients, uint32_t draw, uint32_t bound) {
@@ -137,7 +137,7 @@ uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t numb
     return clients->clients[number].tenant;
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /* The prompt's tokens come first. */
 static void take_scores(struct fleet_clients *clients, struct fleet_client *client,

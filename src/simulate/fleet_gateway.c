@@ -86,7 +86,7 @@ void fleet_gateway_ask_role(struct world *world, const struct fleet_unit_host *u
     world->report->roles++;
 }
 
-/* ---- clients --------------------------------------------------------------------------------- */
+/* ---- clients ---- */
 
 static void ask(struct world *world) {
     hand_over(world, fleet_clients_ask(&world->clients));
@@ -129,7 +129,7 @@ static void give_up_stalled(struct world *world) {
     lose_client(world, world->stalled);
 }
 
-/* ---- lives ----------------------------------------------------------------------------------- */
+/* ---- lives ---- */
 
 void fleet_gateway_start(struct world *world) {
     struct arena arena;

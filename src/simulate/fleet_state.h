@@ -113,7 +113,7 @@ static inline int64_t fleet_earlier(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* ---- fleet_units.c --------------------------------------------------------------------------- */
+/* ---- fleet_units.c ---- */
 
 /* Does all that is due at the unit. */
 void fleet_units_run(struct world *world, uint32_t index);
@@ -135,7 +135,7 @@ void fleet_units_ask_drain(struct world *world, uint32_t unit);
 void fleet_units_hear(void *context, uint32_t unit, const struct record *record);
 struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t rank);
 
-/* ---- fleet_gateway.c ------------------------------------------------------------------------- */
+/* ---- fleet_gateway.c ---- */
 
 void fleet_gateway_start(struct world *world);
 void fleet_gateway_kill(struct world *world);
@@ -151,14 +151,14 @@ void fleet_gateway_audit(struct world *world);
 /* Nothing is left at the end. */
 void fleet_gateway_judge(struct world *world);
 
-/* ---- fleet_faults.c -------------------------------------------------------------------------- */
+/* ---- fleet_faults.c ---- */
 
 void fleet_faults_open(struct world *world);
 int64_t fleet_faults_wake_ns(const struct world *world);
 void fleet_faults_strike(struct world *world);
 void fleet_faults_heal(struct world *world);
 
-/* ---- fleet_inside.c -------------------------------------------------------------------------- */
+/* ---- fleet_inside.c ---- */
 
 /* The tenants of the plan's rows: salts_out[row_count]. */
 void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan, uint64_t *salts_out);

@@ -47,7 +47,7 @@ bool fleet_storage_open(struct fleet_storage *storage, struct arena *arena, uint
     return storage->blocks && storage->jobs;
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 /* Written, and known to the unit; NULL. */
 static struct fleet_block *find_block(struct fleet_storage *storage, const struct block_key *key,
@@ -100,7 +100,7 @@ static void look_for_others(struct fleet_storage *storage, uint32_t unit) {
             storage->blocks[i].seen |= (uint8_t)(1u << unit);
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 static void find(struct fleet_storage *storage, const struct fleet_job *job, int64_t now_ns) {
     struct record_kv_found told = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof told},
@@ -261,7 +261,7 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
     }
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ---- */
 
 static void write_blocks(struct fleet_storage *storage, int64_t now_ns) {
     if (storage->write_ns > now_ns) return;
@@ -337,7 +337,7 @@ uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t job, 
     return of->count;
 }
 
-/* ---- faults ---------------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 void fleet_storage_flip(struct fleet_storage *storage) {
     struct fleet_dice *dice = &storage->dice;

@@ -10,7 +10,7 @@
 #define WAIT_NS_LEAST (20 * FLEET_MS)        /* where it waits only up to so long */
 #define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* no connection: messages that say a slice's end */
 
-/* ---- to the gateway -------------------------------------------------------------------------- */
+/* ---- to the gateway ---- */
 
 static void send_link(struct world *world, enum record_kind kind, uint32_t connection,
                       int64_t due_ns) {
@@ -56,7 +56,7 @@ static void take_finished(struct world *world, struct fleet_unit_host *unit,
     fleet_world_breach(world, "a unit ended a request that it does not have");
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static uint32_t index_of(const struct world *world, const struct fleet_unit_host *unit) {
     return (uint32_t)(unit - world->units);
@@ -163,7 +163,7 @@ static void bury_rank(struct world *world, struct fleet_unit_host *unit, int64_t
     fleet_post_send(&unit->inbox, done_ns, 0, &drain.record);
 }
 
-/* ---- what a unit says ------------------------------------------------------------------------ */
+/* ---- what a unit says ---- */
 
 static void say(char *said, const struct record *record) {
     check(record->bytes <= SAID_BYTES);
@@ -270,7 +270,7 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
     if (stepped) set_out(world, unit, done_ns);
 }
 
-/* ---- what a unit gets ----------------------------------------------------------------------- */
+/* ---- what a unit gets ---- */
 
 static void hand_over(struct world *world, struct fleet_unit_host *unit,
                       const struct record *record) {
@@ -290,7 +290,7 @@ static void note_submit(struct fleet_unit_host *unit, const struct fleet_message
         (struct fleet_submitted){submit->request, submit->prompt_count, message->connection};
 }
 
-/* ---- rows that wait -------------------------------------------------------------------------- */
+/* ---- rows that wait ---- */
 
 static bool waits(const struct fleet_wait *wait) {
     return wait->number && !wait->over && !wait->in_vain;
@@ -395,7 +395,7 @@ struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t r
     return world->units[unit].dead[rank] ? NULL : &world->units[unit].engines[rank];
 }
 
-/* ---- lives ----------------------------------------------------------------------------------- */
+/* ---- lives ---- */
 
 static void start(struct world *world, struct fleet_unit_host *unit) {
     struct arena arena;

@@ -24,7 +24,7 @@ int64_t fleet_world_arrives(struct world *world, int64_t *last_ns) {
     return *last_ns = due_ns;
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ---- */
 
 static void pass_time(struct world *world) {
     int64_t next_ns = fleet_earlier(fleet_gateway_wake_ns(world), fleet_faults_wake_ns(world));
@@ -57,7 +57,7 @@ static void audit(struct world *world) {
         }
 }
 
-/* ---- a life ---------------------------------------------------------------------------------- */
+/* ---- a life ---- */
 
 /* Of several units, in two lives of three; each kind is there, and at times combined ones, too. */
 static void choose_roles(struct world *world) {

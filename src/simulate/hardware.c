@@ -22,7 +22,7 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/* ---- a table's ------------------------------------------------------------------------------- */
+/* ---- a table's ---- */
 
 /* Of all parts of a stage but the core's, whose context matters. */
 static double measured_stage(const struct stage_table *table, enum stage_table_phase phase,
@@ -199,7 +199,7 @@ double hardware_decode_ns(const struct stage_table *table, const struct hardware
     return (2 * LAYERS * (layer + 28) + 3000) * 1e3;
 }
 
-/* ---- */
+/* ---- costs for policies ---- */
 
 /* Core attention of a table takes so much for each position attended to and so much for each one
  * read back: two equations, from a long and a short chunk with much before them. */

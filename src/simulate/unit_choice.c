@@ -48,7 +48,7 @@ const char *unit_choice_method_name(enum unit_choice_method method) {
     return names[method];
 }
 
-/* ---- a unit's pages -------------------------------------------------------------------------- */
+/* ---- a unit's pages ---- */
 
 static void unlink_block(struct unit *unit, uint32_t id) {
     struct block *blocks = unit->blocks;
@@ -78,7 +78,7 @@ static uint32_t count_cached(const struct unit *unit, const struct ranks_request
     return count;
 }
 
-/* ---- a unit's prompts ------------------------------------------------------------------------ */
+/* ---- a unit's prompts ---- */
 
 /* From the end on, so that a prompt's beginning is the last to be forgotten. */
 static void begin_first(struct world *world, struct unit *unit) {
@@ -117,7 +117,7 @@ static void bind(struct world *world, uint32_t index, struct unit *unit) {
     begin_first(world, unit);
 }
 
-/* ---- the gateway ----------------------------------------------------------------------------- */
+/* ---- the gateway ---- */
 
 static void view_units(struct world *world) {
     for (uint32_t i = 0; i < world->options->unit_count; i++) {
@@ -191,7 +191,7 @@ static void arrive(struct world *world, uint32_t index) {
     world->last = index;
 }
 
-/* ---- the world ------------------------------------------------------------------------------- */
+/* ---- the world ---- */
 
 static bool open_world(struct world *world, struct arena *arena, uint32_t count) {
     uint32_t ids = world->options->block_ids, longest = 1;

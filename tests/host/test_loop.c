@@ -309,7 +309,7 @@ static void a_step_that_never_ends_does_not_hold_the_end_up(void **state) {
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* ---- large requests -------------------------------------------------------------------------- */
+/* ---- large requests ---- */
 
 enum { LARGE_COUNT = 5, LARGE_BYTES = 20000, CROWD = LARGE_COUNT + 2 };
 

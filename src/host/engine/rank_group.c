@@ -160,8 +160,7 @@ static void close_own(struct rank_model *rank_model) {
     *rank_model = (struct rank_model){.model = NULL};
 }
 
-/* --- rank 0 --------------------------------------------------------------------------------------
- */
+/* ---- rank 0 ---- */
 
 static void order_all(struct rank_group *group, enum order_kind kind, const void *more,
                       size_t more_bytes) {
@@ -508,8 +507,7 @@ void rank_group_end(void) {
     ranks_end();
 }
 
-/* --- the others ----------------------------------------------------------------------------------
- */
+/* ---- the others ---- */
 
 static struct rank_group_side beside; /* of this process, for its life */
 

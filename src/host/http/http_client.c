@@ -44,7 +44,7 @@ struct http_client {
     char name[NAME_BYTES_MAX + 16], prefix[NAME_BYTES_MAX];
 };
 
-/* ---- one connection -------------------------------------------------------------------------- */
+/* ---- one connection ---- */
 
 static uint32_t index_of(const struct connection *connection) {
     return (uint32_t)(connection - connection->client->connections);
@@ -214,7 +214,7 @@ enum status http_client_send(struct http_client *client, uint32_t connection_ind
     return STATUS_NO_MEMORY;
 }
 
-/* ---- the client ------------------------------------------------------------------------------ */
+/* ---- the client ---- */
 
 static enum status bad_url(const char *url, const char *why, struct error *error) {
     return error_set(error, STATUS_INVALID, "'%.200s' %s; expected http://HOST[:PORT]", url, why);

@@ -90,7 +90,7 @@ static void read_host(char host[static 64]) {
         if (*c < ' ' || *c > '~') *c = '?';
 }
 
-/* ---- rank 0 ---------------------------------------------------------------------------------- */
+/* ---- rank 0 ---- */
 
 /* Of the job's ranks, those on this machine. */
 static uint32_t ranks_here(uint32_t rank_count) {
@@ -308,7 +308,7 @@ enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place
     return STATUS_OK;
 }
 
-/* ---- another rank ---------------------------------------------------------------------------- */
+/* ---- another rank ---- */
 
 static void send_sign(const struct rank_sign *sign, bool same_machine) {
     for (uint32_t i = same_machine ? 0 : 1; i < own.place.count; i++) {

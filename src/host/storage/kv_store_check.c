@@ -67,8 +67,7 @@ static void look_at_name(void *context, const char *name) {
         say_damage(looked, "%s/%.100s: is no segment: damaged head", looked->files.path, name);
 }
 
-/* ---- slots ------------------------------------------------------------------------------------
- */
+/* ---- slots ---- */
 
 /* NULL: sound. */
 static const char *flaw_of_block(struct looked *looked, uint32_t segment, uint32_t slot, char *text,
@@ -113,8 +112,7 @@ static void look_at_slots(struct looked *looked, uint32_t index) {
     }
 }
 
-/* ---- folders ----------------------------------------------------------------------------------
- */
+/* ---- folders ---- */
 
 static bool written_to(const struct kv_segment *segment) {
     if (flock(segment->data, LOCK_EX | LOCK_NB)) return true;
@@ -207,8 +205,7 @@ enum status kv_store_check(const char *directory, bool deep,
     return walk.status;
 }
 
-/* ---- shrinking --------------------------------------------------------------------------------
- */
+/* ---- shrinking ---- */
 
 struct old { /* a segment */
     uint64_t id, bytes;

@@ -90,7 +90,7 @@ static uint32_t rows_of(const struct kv_transfer *transfer, uint32_t block) {
     return kv_block_rows(transfer->token_count, transfer->first_block + block);
 }
 
-/* ---- in -------------------------------------------------------------------------------------- */
+/* ---- in ---- */
 
 static void expect(struct kv_carrier *carrier, const struct record_kv_expect *record) {
     const struct kv_pages *pages = carrier->options.pages;
@@ -122,7 +122,7 @@ static void note_pages(struct kv_carrier *carrier, const struct kv_transfer *tra
         kv_pages_note(&pages, transfer->pages[i].index, rows_of(transfer, i));
 }
 
-/* ---- out ------------------------------------------------------------------------------------- */
+/* ---- out ---- */
 
 /* How many of the part's slices may be read. */
 static uint32_t part_slices(const struct kv_carrier *carrier, const struct kv_transfer *transfer) {
@@ -215,7 +215,7 @@ static void push(struct kv_carrier *carrier, const struct record_kv_push *record
     push_all(carrier);
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- both ---- */
 
 static void cancel(struct kv_carrier *carrier, struct request_id request) {
     struct kv_transfer *transfer = find(carrier, request);

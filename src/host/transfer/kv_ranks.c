@@ -123,7 +123,7 @@ static uint64_t kinds_of(const struct kv_ranks_options *options, bool asked) {
     return kinds;
 }
 
-/* ---- rank 0 ---------------------------------------------------------------------------------- */
+/* ---- rank 0 ---- */
 
 struct kv_ranks {
     struct kv_ranks_options options;
@@ -314,8 +314,7 @@ const char (*kv_ranks_addresses(const struct kv_ranks *ranks))[KV_ADDRESS_BYTES]
     return (const char(*)[KV_ADDRESS_BYTES])ranks->addresses;
 }
 
-/* ---- another rank -----------------------------------------------------------------------------
- */
+/* ---- another rank ---- */
 
 struct kv_agent {
     struct kv_ranks_options options;

@@ -65,8 +65,7 @@ void kv_transport_close(struct kv_transport *transport);
 /* "127.0.0.1:4711": where senders find this transport. */
 const char *kv_transport_address(const struct kv_transport *transport);
 
-/* --- receiving ---------------------------------------------------------------------------------
- */
+/* ---- receiving ---- */
 
 /* From now on data with this ticket goes into these pages (transfer_ledger_expect). The deadline is
  * by clock_now_ns. */
@@ -78,8 +77,7 @@ enum status kv_transport_expect(struct kv_transport *transport, struct transfer_
 bool kv_transport_layers(struct kv_transport *transport, struct transfer_ticket ticket,
                          uint32_t *layers_out);
 
-/* --- sending -----------------------------------------------------------------------------------
- */
+/* ---- sending ---- */
 
 /* Opens a ticket towards the transport at `address`, connecting if need be. STATUS_FULL: too many
  * tickets or connections; STATUS_INVALID: not an address, or the ticket is in use. */
@@ -99,8 +97,7 @@ enum status kv_transport_push(struct kv_transport *transport, struct transfer_ti
 enum status kv_transport_finish(struct kv_transport *transport, struct transfer_ticket ticket,
                                 const void *summary, uint32_t summary_bytes) MUST_USE;
 
-/* --- both --------------------------------------------------------------------------------------
- */
+/* ---- both ---- */
 
 /* Ends an open ticket as CANCELLED; false if it has ended already. Either way kv_transport_next
  * tells its end. */

@@ -205,8 +205,7 @@ static bool tend_early(struct kv_transport *transport, int64_t now_ns, int64_t *
     return true;
 }
 
-/* --- slices and tickets -------------------------------------------------------------------------
- */
+/* ---- slices and tickets ---- */
 
 static ucs_status_t take_slice(struct link *link, const struct kv_wire_message *message, void *data,
                                const ucp_am_recv_param_t *param) {

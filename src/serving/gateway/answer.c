@@ -11,7 +11,7 @@
 #include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
 
-/* ---- pieces of text ------------------------------------------------------------------------- */
+/* ---- pieces of text ---- */
 
 struct pieces { /* what a run of tokens says: reasoning, and behind it content */
     char *text;
@@ -79,7 +79,7 @@ static size_t tokens_json_bytes_max(const struct request *request, const struct 
 
 #define ESCAPED_PER_BYTE 6 /* \u0000 */
 
-/* ---- to a stream ---------------------------------------------------------------------------- */
+/* ---- to a stream ---- */
 
 struct event { /* arguments of the reply_writers below */
     const struct request *request;
@@ -177,7 +177,7 @@ static size_t start_bytes_max(const struct request *request) {
     return request->spoken ? 0 : REPLY_FRAME_BYTES + request->text.escaped_count;
 }
 
-/* ---- to a whole answer ---------------------------------------------------------------------- */
+/* ---- to a whole answer ---- */
 
 /* False when so many more bytes of JSON would be more than may be said. */
 static bool has_room(const struct gateway *gateway, const struct request *request, size_t more) {
@@ -199,7 +199,7 @@ static bool gather_pieces(struct gateway *gateway, struct request *request,
     return fits && gather(gateway, request, pieces_part(pieces, TOKEN_STREAM_CONTENT));
 }
 
-/* ---- tokens --------------------------------------------------------------------------------- */
+/* ---- tokens ---- */
 
 static bool is_under_way(const struct request *request) {
     return request->state == REQUEST_WAITING || request->state == REQUEST_SUBMITTED;
@@ -323,7 +323,7 @@ static bool is_over(const struct request *request) {
     return dispatch_is_whole(request, &reason);
 }
 
-/* ---- the prompt's log probabilities ---------------------------------------------------------- */
+/* ---- the prompt's log probabilities ---- */
 
 /* The first token of all goes in front: it has no score, so nobody tells of it. */
 static bool add_scores(const struct request *request, const struct token_logprob *scores,
@@ -435,7 +435,7 @@ enum status answer_scores(struct gateway *gateway, uint32_t unit,
                        record->token_count - known);
 }
 
-/* ---- newly chosen tokens --------------------------------------------------------------------- */
+/* ---- newly chosen tokens ---- */
 
 enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                           const struct record_tokens *record, int64_t now_ns) {
@@ -481,7 +481,7 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     return STATUS_OK;
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 #define FINISH_CUT "insufficient_system_resource"
 

@@ -13,7 +13,7 @@
 #define RETRIES_MAX 3                 /* times that units may fail it, and refuse it, likewise */
 #define RETRY_NS ((int64_t)500000000) /* before the same unit is tried again; doubles each time */
 
-/* ---- the queue ------------------------------------------------------------------------------- */
+/* ---- the queue ---- */
 
 static void insert_behind(struct gateway *gateway, struct request *before,
                           struct request *request) {
@@ -56,7 +56,7 @@ void dispatch_end(struct gateway *gateway, struct request *request, enum finish_
     insert_behind(gateway, NULL, request);
 }
 
-/* ---- to a unit and away ---------------------------------------------------------------------- */
+/* ---- to a unit and away ---- */
 
 void dispatch_progress(struct gateway *gateway, struct request *request, uint32_t unit) {
     uint64_t *promised = unit == request->unit ? &request->promised_pages : &request->prefill_pages;
@@ -132,7 +132,7 @@ static void bind(struct gateway *gateway, struct request *request, uint32_t unit
         request->losses || request->retries || request->refusals || request->output_tokens;
 }
 
-/* ---- again ----------------------------------------------------------------------------------- */
+/* ---- again ---- */
 
 bool dispatch_is_whole(const struct request *request, enum finish_reason *reason_out) {
     const struct request *leader = request->leader;
@@ -243,7 +243,7 @@ enum status dispatch_assign(struct gateway *gateway, uint32_t unit, enum unit_ro
     return STATUS_OK;
 }
 
-/* ---- silence --------------------------------------------------------------------------------- */
+/* ---- silence ---- */
 
 /* Its requests are cancelled there, should it ever get the record. False: no room to say so. */
 static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
@@ -273,7 +273,7 @@ static void watch(struct gateway *gateway, int64_t now_ns) {
         if (silent_at_ns(gateway, i) <= now_ns && !give_up(gateway, i, now_ns)) return;
 }
 
-/* ---- from the queue -------------------------------------------------------------------------- */
+/* ---- from the queue ---- */
 
 /* When a request that no unit can take gives up. */
 static int64_t gives_up_ns(const struct gateway *gateway, const struct request *request,

@@ -19,7 +19,7 @@ enum status fleet_open(struct fleet *fleet, struct arena *arena) {
     return STATUS_OK;
 }
 
-/* ---- coming and going ------------------------------------------------------------------------ */
+/* ---- coming and going ---- */
 
 uint32_t fleet_find(const struct fleet *fleet, struct unit_id id) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
@@ -138,7 +138,7 @@ void fleet_expel(struct fleet *fleet, uint32_t index) {
     find_largest(fleet);
 }
 
-/* ---- views ----------------------------------------------------------------------------------- */
+/* ---- views ---- */
 
 bool fleet_serves(const struct fleet *fleet) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)

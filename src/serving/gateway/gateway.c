@@ -11,7 +11,7 @@
 #include "serving/gateway/reply.h"
 #include "serving/gateway/service.h"
 
-/* ---- creation ------------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
 #define BODY_BYTES_DEFAULT ((size_t)8 << 20)
 #define INLINE_BYTES_DEFAULT ((size_t)16 << 10)
@@ -141,7 +141,7 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
     return STATUS_OK;
 }
 
-/* ---- HTTP paths ----------------------------------------------------------------------------- */
+/* ---- HTTP paths ---- */
 
 struct path {
     struct bytes name;
@@ -277,7 +277,7 @@ static enum status receive_client_request(struct gateway *gateway,
     }
 }
 
-/* ---- the machine ---------------------------------------------------------------------------- */
+/* ---- the machine ---- */
 
 static void receive_hello(struct gateway *gateway, uint32_t unit,
                           const struct record_unit_hello *hello) {

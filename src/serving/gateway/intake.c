@@ -25,8 +25,7 @@ static enum status refuse_size(struct api_error *error) {
                   "The prompt is too large for this server. Send a shorter one.");
 }
 
-/* ---- into the queue
- * ---------------------------------------------------------------------------------- */
+/* ---- into the queue ---- */
 
 /* `about`: "" or "at least ", of the prompt's tokens. */
 static enum status refuse_length(const struct gateway *gateway, const struct request *request,
@@ -160,7 +159,7 @@ static enum status submit(struct gateway *gateway, struct request *request, cons
     return STATUS_OK;
 }
 
-/* ---- text -> tokens ------------------------------------------------------------------------- */
+/* ---- text -> tokens ---- */
 
 static enum status refuse_busy(struct api_error *error) {
     return refuse(error, 503, NULL, "tokenizer_busy",
@@ -230,7 +229,7 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
                      now_ns, error);
 }
 
-/* ---- plain prompts -------------------------------------------------------------------------- */
+/* ---- plain prompts ---- */
 
 /* The prompt in front of the answer. */
 static enum status echo_prompt(struct gateway *gateway, struct request *request,
@@ -279,7 +278,7 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
     return take_text(gateway, request, parsed->prompt_text, plain_text_nowhere, now_ns, error);
 }
 
-/* ---- the doors ------------------------------------------------------------------------------ */
+/* ---- the doors ---- */
 
 /* How tokens are chosen, and at which the answer ends. */
 static enum status fill_sampling(const struct gateway *gateway, struct request *request,

@@ -85,7 +85,7 @@ struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_to
     return total;
 }
 
-/* ---- as JSON --------------------------------------------------------------------------------- */
+/* ---- as JSON ---- */
 
 static void write_count(struct json_writer *writer, const char *name, uint64_t value) {
     json_writer_text(writer, name);

@@ -65,7 +65,7 @@ bool handoff_is_over(const struct unit_request *request) {
     return !handoff || (handoff->task == SUBMIT_RESERVE && !handoff->open);
 }
 
-/* ---- the side that decodes ------------------------------------------------------------------ */
+/* ---- the side that decodes ---- */
 
 /* Expected first: blocks that come before that are sent away. */
 static void put_expect(struct unit *unit, struct unit_request *request) {
@@ -160,7 +160,7 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
     go_on(unit, request, now_ns);
 }
 
-/* ---- the side that computes the prompt ------------------------------------------------------ */
+/* ---- the side that computes the prompt ---- */
 
 static bool may_push(const struct unit_request *request) {
     const struct handoff *handoff = request->handoff;
@@ -226,7 +226,7 @@ uint32_t handoff_sent_count(const struct unit_request *request) {
     return handoff ? handoff->sent_count + handoff->duplicate_count : 0;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends ---- */
 
 static void put_cancel(struct unit *unit, const struct unit_request *request) {
     struct record_kv_cancel *cancel = unit_put(unit, RECORD_KV_CANCEL, sizeof *cancel);

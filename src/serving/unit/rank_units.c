@@ -78,8 +78,7 @@ static struct map_key key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
 }
 
-/* --- what units say ------------------------------------------------------------------------------
- */
+/* ---- what units say ---- */
 
 static void *put_kind(struct rank_units *units, enum record_kind kind, size_t bytes) {
     void *record = outbox_put(&units->outbox, kind, bytes);
@@ -205,8 +204,7 @@ static void put_load(struct rank_units *units) {
     units->load_changed = false;
 }
 
-/* --- what they are told ------------------------------------------------------------------------------
- */
+/* ---- what they are told ---- */
 
 static bool has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >=
@@ -376,7 +374,7 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
     drain(units, rank);
 }
 
-/* ---- those that belong to no rank yet -------------------------------------------------------- */
+/* ---- those that belong to no rank yet ---- */
 
 static void put_end(struct rank_units *units, const struct record_submit *submit,
                     enum finish_reason reason) {
@@ -460,7 +458,7 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
     units->line_wanted = units->outbox.used > 0 && units->line.count > 0;
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static bool enter_line(struct rank_units *units, const struct record_submit *submit,
                        int64_t now_ns) {
@@ -698,8 +696,7 @@ static int64_t units_next_wake_ns(const void *self) {
     return earliest;
 }
 
-/* --- creation ------------------------------------------------------------------------------------
- */
+/* ---- creation ---- */
 
 /* What speaks for all ranks. */
 static size_t own_bytes(uint32_t ranks) {

@@ -61,8 +61,7 @@ size_t tiers_request_bytes_max(const struct unit_options *options) {
     return sizeof(struct tier_hit) + blocks_max(options) * sizeof(struct block_key) + 32;
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ---- */
 
 static struct block_key root_of(const struct unit *unit, const struct unit_request *request) {
     return pages_root(unit, request).key;
@@ -178,8 +177,7 @@ int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int6
     return tier->answer_by_ns;
 }
 
-/* ---- loading ----------------------------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 static int tier_of(uint32_t blocks, uint32_t host_blocks) {
     return 2 * host_blocks > blocks ? HOST : DISK;
@@ -390,8 +388,7 @@ bool tiers_step_done(struct unit *unit, struct unit_request *request, bool lost)
     return counts;
 }
 
-/* ---- keeping ----------------------------------------------------------------------------------
- */
+/* ---- keeping ---- */
 
 /* From a page up to its root: whoever leases a block leases those before it. */
 static void lease_chain(struct unit *unit, uint32_t node, bool lease) {

@@ -19,7 +19,7 @@
 #include "serving/unit/tiers.h"
 #include "serving/unit/unit_request.h"
 
-/* ---- creation ------------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
 /* Scores of a step's tokens, in records of at most so many of one row. */
 static size_t scores_bytes_max(const struct unit_options *options) {
@@ -173,7 +173,7 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
     return STATUS_OK;
 }
 
-/* ---- a request's beginning and end -------------------------------------------------------- */
+/* ---- a request's beginning and end ---- */
 
 static void put_refused(struct unit *unit, const struct record_submit *submit, enum admit refusal) {
     struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
@@ -265,7 +265,7 @@ static uint32_t pages_expected(const struct unit_request *request,
     return predict_length_left(lengths, request->output_count, left) / KV_BLOCK_TOKENS;
 }
 
-/* ---- a request goes on at another rank ------------------------------------------------------ */
+/* ---- a request goes on at another rank ---- */
 
 /* Pages that the answers need for their next tokens, and that are not there. None needs more than
  * one: it has had those for all tokens before, and a step brings fewer than a page holds. */
@@ -421,7 +421,7 @@ static enum status receive_kv_loaded(struct unit *unit, const struct record_kv_l
     return STATUS_OK;
 }
 
-/* ---- a step comes back --------------------------------------------------------------------- */
+/* ---- a step comes back ---- */
 
 static bool is_stop_token(const struct unit_request *request, uint32_t token) {
     for (uint32_t i = 0; i < request->stop_token_count; i++)
@@ -596,7 +596,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     return STATUS_OK;
 }
 
-/* ---- the machine --------------------------------------------------------------------------- */
+/* ---- the machine ---- */
 
 static void put_hello(struct unit *unit) {
     struct record_unit_hello *hello = unit_put(unit, RECORD_UNIT_HELLO, hello_bytes(1));

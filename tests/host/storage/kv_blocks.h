@@ -64,8 +64,7 @@ static inline void remove_file(const char *path) {
     assert_int_equal(unlink(path), 0);
 }
 
-/* ---- blocks -----------------------------------------------------------------------------------
- */
+/* ---- blocks ---- */
 
 static inline size_t block_bytes(void) {
     return store_format_block_bytes(&shape);
@@ -106,8 +105,7 @@ static inline bool same_rows(const char *block, uint32_t sequence, uint32_t posi
     return true;
 }
 
-/* ---- stores -----------------------------------------------------------------------------------
- */
+/* ---- stores ---- */
 
 static inline struct kv_store_options options_of(enum kv_io_kind io, uint64_t blocks) {
     return (struct kv_store_options){

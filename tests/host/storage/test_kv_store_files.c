@@ -31,8 +31,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* ---- what is said and what is left ------------------------------------------------------------
- */
+/* ---- what is said and what is left ---- */
 
 struct said {
     int lost, off, others; /* lines */
@@ -79,8 +78,7 @@ static void assert_kept(uint32_t first, uint32_t last) {
     close_store(store);
 }
 
-/* ---- the segment that is written to -----------------------------------------------------------
- */
+/* ---- the segment that is written to ---- */
 
 struct deed {
     const char *line;
@@ -230,8 +228,7 @@ static void writing_goes_off_without_a_place(void **state) {
     assert_int_equal(said.lost + said.off + said.others, 2);
 }
 
-/* ---- transfers under way ----------------------------------------------------------------------
- */
+/* ---- transfers under way ---- */
 
 struct gate { /* transfers of blocks wait behind it */
     pthread_mutex_t lock;
@@ -358,8 +355,7 @@ static void writes_to_a_lost_segment_end_in_nobodys_file(void **state) {
     }
 }
 
-/* ---- processes --------------------------------------------------------------------------------
- */
+/* ---- processes ---- */
 
 struct process {
     pid_t id;
@@ -450,8 +446,7 @@ static void processes_never_write_to_one_segment(void **state) {
     }
 }
 
-/* ---- a segment that nobody writes to ----------------------------------------------------------
- */
+/* ---- a segment that nobody writes to ---- */
 
 static void a_sidecar_is_written_anew_while_others_run(void **state) {
     (void)state;
@@ -491,8 +486,7 @@ static void a_reader_forgets_what_is_gone(void **state) {
     close_store(store);
 }
 
-/* ---- whose they are ---------------------------------------------------------------------------
- */
+/* ---- whose they are ---- */
 
 static void assert_private(const char *path) {
     struct stat about;

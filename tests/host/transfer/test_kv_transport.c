@@ -324,8 +324,7 @@ static void a_full_queue_says_so(void **state) {
     pair_close(&pair);
 }
 
-/* --- a thousand tickets, of which many go wrong --------------------------------------------------
- */
+/* ---- a thousand tickets, of which many go wrong ---- */
 
 #define CROWD test_times(1000, 250)
 #define PAGES_EACH 3

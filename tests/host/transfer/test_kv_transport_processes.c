@@ -30,8 +30,7 @@ static void prepare(struct rank *rank, uint64_t number) {
     memset(rank->pages.memory, 0xEE, rank->pages.mapped_bytes);
 }
 
-/* --- the child ----------------------------------------------------------------------------------
- */
+/* ---- the child ---- */
 
 /* Expects ticket `number` on all pages, says its address, and how the ticket ended. */
 static int receive_in_child(uint64_t number) {
@@ -68,8 +67,7 @@ static int send_in_child(uint64_t number, const char *address) {
     return 1; /* it was to be killed */
 }
 
-/* --- the parent ---------------------------------------------------------------------------------
- */
+/* ---- the parent ---- */
 
 struct child {
     pid_t pid;

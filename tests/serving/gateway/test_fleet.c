@@ -16,7 +16,7 @@
 #include "hands.h"
 #include "serving/policy/balance_units.h"
 
-/* ---- waiting --------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static void requests_wait_for_the_first_unit(void **state) {
     (void)state;
@@ -91,7 +91,7 @@ static void binding_is_late(void **state) {
     close_empty(world);
 }
 
-/* ---- going on elsewhere ---------------------------------------------------------------------- */
+/* ---- going on elsewhere ---- */
 
 static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
     (void)state;
@@ -258,7 +258,7 @@ static void join_ranks(struct world *world, uint32_t unit, uint32_t ranks) {
     tell(world, unit, hello);
 }
 
-/* ---- who serves ------------------------------------------------------------------------------ */
+/* ---- who serves ---- */
 
 static void a_draining_unit_finishes_what_it_has(void **state) {
     (void)state;
@@ -373,7 +373,7 @@ static void orders_with_strange_members_change_nothing(void **state) {
     close_empty(world);
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static void nobody_waits_for_units_of_a_gateway_that_ends(void **state) {
     (void)state;

@@ -235,7 +235,7 @@ static void whose_hits_count(void **state) {
     }
 }
 
-/* ---- any way --------------------------------------------------------------------------------- */
+/* ---- any way ---- */
 
 struct job { /* what a unit was asked to do last */
     bool asked, reserved, told_first;

@@ -43,7 +43,7 @@ static uint32_t below(uint32_t bound) {
     return (uint32_t)(random_uniform(seed_now, 5, draws++) * bound);
 }
 
-/* ---- asking --------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static size_t write_prompt(char *body, size_t room, const struct asked *request) {
     static const char *const texts[] = {"hi", "How many r in strawberry?",
@@ -111,7 +111,7 @@ static void ask_service(struct world *world) {
     asked[world_get(world, paths[below(3)])] = (struct asked){.good = true};
 }
 
-/* ---- judging -------------------------------------------------------------------------------- */
+/* ---- judging ---- */
 
 struct text {
     char bytes[1 << 16];
@@ -372,7 +372,7 @@ static void judge(const struct world *world, uint32_t index) {
     }
 }
 
-/* ---- one life ------------------------------------------------------------------------------- */
+/* ---- one life ---- */
 
 static struct world_options random_options(void) {
     struct world_options options = {0};

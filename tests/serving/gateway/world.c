@@ -18,7 +18,7 @@ struct queued {
     struct record *record;
 };
 
-/* ---- queues --------------------------------------------------------------------------------- */
+/* ---- queues ---- */
 
 static void enqueue(struct queued **queue, const void *record) {
     const struct record *source = record;
@@ -48,7 +48,7 @@ static void *make(enum record_kind kind, size_t bytes) {
     return record;
 }
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static struct arena take_arena(struct world *world, size_t bytes) {
     struct arena arena;
@@ -155,7 +155,7 @@ void world_close(struct world *world) {
     free(world);
 }
 
-/* ---- clients -------------------------------------------------------------------------------- */
+/* ---- clients ---- */
 
 uint32_t world_request(struct world *world, enum http_method method, const char *path,
                        const char *body, size_t body_bytes) {
@@ -251,7 +251,7 @@ static void say_to_client(struct world *world, const struct record *record) {
     }
 }
 
-/* ---- the host ------------------------------------------------------------------------------- */
+/* ---- the host ---- */
 
 /* What units say comes carried, whoever says it. */
 static const struct record *carry(const struct world *world, const struct record *record) {
