@@ -8,6 +8,8 @@
   lengths  ROOT                 files <= 1,000 lines, functions <= 70, but for tests/house/lengths.txt
   banned   ROOT                 calls that a room, or anyone, may not make
   owners   ROOT                 states that one file alone changes
+  names    ROOT                 a file's basename, and what a header's struct or enum is called, are found once
+  comments ROOT                 comments and helps stand alone; rulers have one form
   words    ROOT                 licence line first; no path of a build machine anywhere
   mirrors  ROOT                 every src/*.c has its test file, or stands in tests/house/covered.txt
 
@@ -272,6 +274,48 @@ def law_owners(root):
                     breach("%s:%d" % (path, number), "changes %s, which only %s does" % (what, owners[0]))
 
 
+# --- names ----------------------------------------------------------------------------------------
+
+SAME_NAMES = {"meson.build",  # what is known to be found twice
+              "wire.c", "wire.h", "plan.c", "ranks.c", "ranks.h", "struct batch", "struct placement", "struct run"}
+
+
+def law_names(root):
+    found = {}  # a name's files
+    shared = set()  # what headers define
+    for path in walk(root, under="src"):
+        found.setdefault(os.path.basename(path), set()).add(path)
+        if path.endswith((".c", ".h", ".inc")):
+            for name in re.findall(r"^((?:struct|enum|union) \w+) \{", code_of(read(root, path)), re.MULTILINE):
+                found.setdefault(name, set()).add(path)
+                if path.endswith(".h"):
+                    shared.add(name)
+    for name, paths in sorted(found.items()):
+        is_file = " " not in name
+        if len(paths) > 1 and (is_file or name in shared) and name not in SAME_NAMES:
+            breach(sorted(paths)[-1], "%s is also found in %s" % (name, sorted(paths)[0]))
+
+
+# --- comments -------------------------------------------------------------------------------------
+
+NOT_YET = ("src/compute/", "tests/compute/")
+
+
+def law_comments(root):
+    ruler = re.compile(r"\s*/\* ---- \S(?:.*\S)? ---- \*/")
+    for path in walk(root, ".c", ".h", ".inc"):
+        if not path.startswith(("src/", "tests/", "bench/")) or path.startswith(NOT_YET):
+            continue
+        for number, line in enumerate(read(root, path).splitlines(), 1):
+            place = "%s:%d" % (path, number)
+            if re.search(r"(/\*|//)\s*\.\.\.", line):
+                breach(place, "a comment stands alone: it does not begin with '...'")
+            if re.search(r'help\s*=\s*"\.\.\. |^\s*"\.\.\. ', line):
+                breach(place, "a text stands alone: it does not begin with '...'")
+            if re.match(r"\s*(/\*|//) ?--[- ]|\s*\* ?-{8,}", line) and not ruler.fullmatch(line):
+                breach(place, "a ruler is /* ---- title ---- */")
+
+
 # --- words ------------------------------------------------------------------------------------------
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
@@ -324,7 +368,8 @@ def law_mirrors(root):
 
 
 LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity,
-        "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "words": law_words, "mirrors": law_mirrors}
+        "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "names": law_names,
+        "comments": law_comments, "words": law_words, "mirrors": law_mirrors}
 
 
 def main():

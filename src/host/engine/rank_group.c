@@ -41,8 +41,8 @@ enum order_kind {
 };
 
 /* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
- * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link; ORDER_MOVE: struct rank_moves, then the
- * moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: the dropped layers. */
+ * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MOVE: struct rank_moves, then
+ * the moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: the dropped layers. */
 struct order {
     uint32_t kind;
     uint32_t logits_count;
@@ -57,7 +57,7 @@ struct setup {
     char directory[PATH_MAX], weights_directory[PATH_MAX];
 };
 
-struct link {
+struct link_speed {
     double gbps, us;
 };
 
@@ -352,7 +352,7 @@ void rank_group_set_replicas(struct rank_group *group, enum replica_choice choic
 }
 
 void rank_group_set_link(struct rank_group *group, double gbps, double us) {
-    struct link link = {gbps, us};
+    struct link_speed link = {gbps, us};
     order_all(group, ORDER_LINK, &link, sizeof link);
     model_set_link(group->own.model, gbps, us);
 }
@@ -631,7 +631,7 @@ void rank_group_work(void) {
         if (order->kind == ORDER_STEP)
             worker_step(&worker, order, (const struct step_plan *)(void *)more);
         if (order->kind == ORDER_LINK) {
-            const struct link *link = (const struct link *)(const void *)more;
+            const struct link_speed *link = (const struct link_speed *)(const void *)more;
             model_set_link(worker.own.model, link->gbps, link->us);
         }
         if (order->kind == ORDER_RUN) worker_run(&worker, (const struct step_plan *)(void *)more);

@@ -19,7 +19,7 @@
 #include "serving/unit/unit.h"
 
 /* serving/unit/unit_request.h says how one leads to another. From PREFILL on a request runs. */
-enum request_state {
+enum unit_request_state {
     REQUEST_FREE,
     REQUEST_WAITING, /* without pages, for its turn */
     REQUEST_PARKED,  /* has pages to which blocks are on their way; will need a row */
@@ -31,7 +31,7 @@ enum request_state {
 
 struct unit_request {
     struct request_id id;
-    uint8_t state; /* enum request_state */
+    uint8_t state; /* enum unit_request_state */
     bool in_step;  /* a row of the step in flight; row_tokens is its length */
     bool cancelled;
     bool fresh; /* no row since it started or came back */
