@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/number.h"
 #include "serving/gateway/request.h"
 #include "simulate/fleet_state.h"
 
@@ -188,9 +189,9 @@ void fleet_gateway_run(struct world *world) {
 int64_t fleet_gateway_wake_ns(const struct world *world) {
     const struct machine *gateway = &world->gateway_machine;
     if (!world->gateway) return world->gateway_ns;
-    int64_t wake_ns = fleet_earlier(world->ask_ns, gateway->next_wake_ns(gateway->self));
-    wake_ns = fleet_earlier(wake_ns, fleet_earlier(world->leave_ns, world->stall_ns));
-    return fleet_earlier(wake_ns, fleet_post_next_ns(&world->inbox));
+    int64_t wake_ns = min_i64(world->ask_ns, gateway->next_wake_ns(gateway->self));
+    wake_ns = min_i64(wake_ns, min_i64(world->leave_ns, world->stall_ns));
+    return min_i64(wake_ns, fleet_post_next_ns(&world->inbox));
 }
 
 void fleet_gateway_audit(struct world *world) {

@@ -109,10 +109,6 @@ void fleet_world_breach(struct world *world, const char *text);
 /* When a message that is sent now arrives: not before the last one. */
 int64_t fleet_world_arrives(struct world *world, int64_t *last_ns);
 
-static inline int64_t fleet_earlier(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* ---- fleet_units.c ---- */
 
 /* Does all that is due at the unit. */

@@ -3,6 +3,7 @@
  * of its ranks' pages; a step takes a while, and what it writes is there only at its end.
  */
 #include "base/check.h"
+#include "base/number.h"
 #include "simulate/fleet_state.h"
 
 #define STEP_NS_MAX (30 * FLEET_MS)
@@ -546,10 +547,10 @@ static int64_t next_message_ns(const struct world *world, const struct fleet_uni
     int64_t next_ns = MACHINE_NEVER;
     for (uint32_t at = 0; (message = fleet_post_at(&unit->inbox, at)); at += message->bytes) {
         bool held = message->due_ns <= world->now_ns && is_held(world, unit, message);
-        if (!held) return fleet_earlier(next_ns, message->due_ns);
+        if (!held) return min_i64(next_ns, message->due_ns);
         bool waits_yet = unit->wait_until_ns > world->now_ns;
-        next_ns = fleet_earlier(next_ns, waits_yet ? unit->wait_until_ns : MACHINE_NEVER);
-        if (unit->behind_ns > world->now_ns) next_ns = fleet_earlier(next_ns, unit->behind_ns);
+        next_ns = min_i64(next_ns, waits_yet ? unit->wait_until_ns : MACHINE_NEVER);
+        if (unit->behind_ns > world->now_ns) next_ns = min_i64(next_ns, unit->behind_ns);
     }
     return next_ns;
 }
@@ -557,9 +558,9 @@ static int64_t next_message_ns(const struct world *world, const struct fleet_uni
 int64_t fleet_units_wake_ns(const struct world *world, uint32_t index) {
     const struct fleet_unit_host *unit = &world->units[index];
     if (!unit->up) return unit->up_ns;
-    int64_t wake_ns = fleet_earlier(unit->connect_ns, unit->sign_ns);
-    wake_ns = fleet_earlier(wake_ns, unit->machine.next_wake_ns(unit->machine.self));
-    wake_ns = fleet_earlier(wake_ns, next_message_ns(world, unit));
-    wake_ns = fleet_earlier(wake_ns, fleet_post_next_ns(&unit->wires));
+    int64_t wake_ns = min_i64(unit->connect_ns, unit->sign_ns);
+    wake_ns = min_i64(wake_ns, unit->machine.next_wake_ns(unit->machine.self));
+    wake_ns = min_i64(wake_ns, next_message_ns(world, unit));
+    wake_ns = min_i64(wake_ns, fleet_post_next_ns(&unit->wires));
     return wake_ns > unit->frozen_ns ? wake_ns : unit->frozen_ns;
 }

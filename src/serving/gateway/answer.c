@@ -5,6 +5,7 @@
 #include "serving/gateway/answer.h"
 
 #include "base/check.h"
+#include "base/number.h"
 #include "contract/step_plan.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/handover.h"
@@ -245,10 +246,6 @@ static bool keep_token(struct request *request, const struct news *news, size_t 
     return token_list_add(&request->tokens, &request->arena, &bare, 1);
 }
 
-static uint32_t at_most(uint32_t value, uint32_t bound) {
-    return value < bound ? value : bound;
-}
-
 static void take_streamed(struct gateway *gateway, struct request *request,
                           const struct news *news) {
     struct pieces pieces = open_pieces(gateway, text_bytes_max(gateway, news));
@@ -264,7 +261,7 @@ static void take_streamed(struct gateway *gateway, struct request *request,
             api_tokens_characters(gateway->options.tokenizer, &list, (uint32_t)i, news->tokens[i]);
         (void)keep_token(request, news, i);
     }
-    list.reasoning_count = at_most(request->words.reasoning_tokens - reasoning, list.count);
+    list.reasoning_count = min_u32(request->words.reasoning_tokens - reasoning, list.count);
     say_pieces(gateway, request, &pieces, tells_tokens(request) ? &list : NULL);
     if (stopped) cancel(gateway, request, ENDING_STOP_STRING);
 }
@@ -284,7 +281,7 @@ static void take_whole(struct gateway *gateway, struct request *request, const s
         fits &= keep_token(request, news, i) || !tells_tokens(request);
     }
     request->tokens.reasoning_count =
-        at_most(request->words.reasoning_tokens, request->tokens.count);
+        min_u32(request->words.reasoning_tokens, request->tokens.count);
     fits = gather_pieces(gateway, request, &pieces) && fits;
     if (stopped || !fits) cancel(gateway, request, fits ? ENDING_STOP_STRING : ENDING_TOO_LONG);
 }

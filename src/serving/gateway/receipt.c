@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/number.h"
 #include "serving/gateway/answer.h"
 #include "serving/gateway/handover.h"
 
@@ -102,10 +103,6 @@ static void write_ms(struct json_writer *writer, const char *name, int64_t ns) {
     json_writer_text(writer, text);
 }
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* queue + load + prefill = ttft, ttft + transfer + decode = total: what a unit says of times is
  * measured by its own clock, so it is cut to what passed here. */
 static void write_times(struct json_writer *writer, const struct request *request,
@@ -113,8 +110,9 @@ static void write_times(struct json_writer *writer, const struct request *reques
     const struct metrics_times *times = &request->times;
     int64_t total = request->receipt.ended_ns - times->arrived_ns;
     int64_t first = times->has_token ? times->first_token_ns - times->arrived_ns : total;
-    int64_t prefill = least(work->prefill_ns, first), load = least(work->load_ns, first - prefill);
-    int64_t transfer = least(work->transfer_ns, total - first);
+    int64_t prefill = min_i64(work->prefill_ns, first),
+            load = min_i64(work->load_ns, first - prefill);
+    int64_t transfer = min_i64(work->transfer_ns, total - first);
     write_ms(writer, ",\"ms\":{\"queue\":", first - prefill - load);
     write_ms(writer, ",\"load\":", load);
     write_ms(writer, ",\"prefill\":", prefill);

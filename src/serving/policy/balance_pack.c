@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/number.h"
 
 static void set_slot(struct balance_state *state, uint32_t slot, uint32_t expert) {
     state->experts[slot] = (uint16_t)expert;
@@ -49,10 +50,6 @@ static bool may_swap(const struct balance_state *state, uint32_t a, uint32_t b) 
     return state->counts[of_b] == 1 || !balance_state_rank_holds(state, a / state->room, of_b);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 /* The slot holds what an earlier slot of its rank holds, too. */
 static bool is_duplicate(const struct balance_state *state, uint32_t slot) {
     if (state->counts[state->experts[slot]] == 1) return false;
@@ -68,8 +65,8 @@ static bool part_duplicate(struct balance_state *state, struct balance_span span
     uint64_t best_load = limit + 1;
     for (uint32_t other = first; other < first + span.rank_count * state->room; other++) {
         uint64_t difference = state->slot_shares[slot] - state->slot_shares[other];
-        uint64_t load = larger(state->rank_loads[slot / state->room] - difference,
-                               state->rank_loads[other / state->room] + difference);
+        uint64_t load = max_u64(state->rank_loads[slot / state->room] - difference,
+                                state->rank_loads[other / state->room] + difference);
         if (other / state->room == slot / state->room || load >= best_load) continue;
         if (!may_swap(state, slot, other)) continue;
         best = other;
@@ -107,7 +104,7 @@ static void look_for_swap(const struct balance_state *state, uint32_t busy, uint
         for (uint32_t j = to; j < to + state->room; j++) {
             if (base - state->slot_shares[j] >= width || !may_swap(state, i, j)) continue;
             uint64_t difference = base - state->slot_shares[j] + least;
-            *best = (struct slot_swap){i, j, larger(high - difference, low + difference)};
+            *best = (struct slot_swap){i, j, max_u64(high - difference, low + difference)};
             least = high - best->load + 1;
             width = 2 * best->load - high - low - 1;
             base = state->slot_shares[i] - least;
@@ -165,7 +162,7 @@ static void look_for_put(struct balance_state *state, struct balance_span span, 
             uint64_t share = state->loads[expert] / (state->counts[expert] + 1u);
             uint64_t own = state->rank_loads[busy] - (state->shares[expert] - share);
             if (expert == state->experts[slot] || own >= best->load) continue;
-            uint64_t load = larger(own, load_after_put(state, slot, expert, best->load));
+            uint64_t load = max_u64(own, load_after_put(state, slot, expert, best->load));
             if (load < best->load) *best = (struct put){slot, expert, load};
         }
     }
