@@ -77,12 +77,12 @@ static void find_hits(struct prefill_world *world, const struct ranks_request *r
     uint32_t count = cached_blocks(world, request);
     for (uint32_t r = 0; r < world->options->rank_count; r++)
         world->hits[r] = (struct prefill_hit){.cached_tokens = count * RANKS_BLOCK_TOKENS,
-                                              .fetch_ns = count * RANKS_BLOCK_TOKENS *
-                                                          world->options->fetch_token_ns};
+                                              .fetch_cost = count * RANKS_BLOCK_TOKENS *
+                                                            world->options->fetch_token_ns};
     for (uint32_t i = 0; i < count; i++) {
         const struct block *block = &world->blocks[request->blocks[i]];
         if (in_pages(world, block))
-            world->hits[block->rank].fetch_ns -=
+            world->hits[block->rank].fetch_cost -=
                 RANKS_BLOCK_TOKENS * world->options->fetch_token_ns;
     }
 }
@@ -107,7 +107,7 @@ static void bind(struct prefill_world *world, uint32_t index, uint32_t r) {
     prompt->rank = r;
     prompt->next = NONE;
     prompt->cached = prompt->done = world->hits[r].cached_tokens;
-    prompt->fetched_ns = world->now_ns + (int64_t)world->hits[r].fetch_ns;
+    prompt->fetched_ns = world->now_ns + (int64_t)world->hits[r].fetch_cost;
     if (rank->last == NONE)
         rank->first = index;
     else
@@ -131,7 +131,7 @@ static uint32_t room_of(const struct prefill_world *world, const struct rank *ra
 static void view_rank(struct prefill_world *world, uint32_t r) {
     world->view[r] = (struct prefill_rank){.takes = room_of(world, &world->ranks[r]) > 0,
                                            .pages_free = UINT32_MAX,
-                                           .bound_ns = world->ranks[r].bound_ns};
+                                           .bound_cost = world->ranks[r].bound_ns};
 }
 
 static void bind_late(struct prefill_world *world) {

@@ -235,7 +235,7 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
         units->prefills[rank] = (struct prefill_rank){
             .takes = takes && room,
             .pages_free = offer->pages_available,
-            .bound_ns =
+            .bound_cost =
                 masked ? 1e300 /* nobody is to wait for it */
                        : (double)offer->tokens_ahead + REQUEST_TOKENS * (double)offer->requests};
         any |= units->prefills[rank].takes;
@@ -271,7 +271,7 @@ static struct prefill_hit hit_of(const struct unit *unit, uint32_t cached, uint3
         double fetch = unit_fetch_tokens(unit, memory, first, end - first);
         if (fetch >= end - first) continue;
         hit.cached_tokens = end;
-        hit.fetch_ns += fetch;
+        hit.fetch_cost += fetch;
     }
     return hit;
 }
@@ -302,7 +302,7 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
                                             const struct record_submit *submit,
                                             const struct prompt_blocks *blocks, int64_t turn,
                                             bool patient) {
-    static const struct prefill_costs costs = {.token_ns = 1, .attended_ns = 1.0 / 8192};
+    static const struct prefill_costs costs = {.token = 1, .attended = 1.0 / 8192};
     uint32_t known = submit->prompt_count + submit->resumed_count;
     struct prefill_need need = {.prompt_tokens = known,
                                 .page_count =
