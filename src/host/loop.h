@@ -7,8 +7,8 @@
  *     a gateway        clients <-> HTTP server <-> gateway <-> wire (to any number of units)
  *     a unit           wire (to its gateway) <-> unit <-> engine thread
  *
- * A client's large request takes long to read, so the gateway gets one of them at a time, and before
- * the next one whatever else has come: tokens, cancellations, small requests.
+ * A client's large request takes long to read, so the gateway gets one of them at a time, and
+ * before the next one whatever else has come: tokens, cancellations, small requests.
  *
  * This is the only place of the serving plane that reads a clock. Records that a machine cannot
  * take now wait in bounded queues; a machine is fed only while the queues behind it have room, so

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The ways of KV blocks between the ranks of a simulated fleet: what host/transfer/kv_carrier and
- * host/transfer/kv_transport do with sockets and threads, done in virtual time on pages of numbers, with the
- * same books (serving/cache/transfer_ledger). Slices wait for their turn on a connection, are read from
- * their page when they leave, travel, and are written in two halves: so whoever gives a page away
- * while it is still being read or written does harm that can be seen.
+ * host/transfer/kv_transport do with sockets and threads, done in virtual time on pages of numbers,
+ * with the same books (serving/cache/transfer_ledger). Slices wait for their turn on a connection,
+ * are read from their page when they leave, travel, and are written in two halves: so whoever gives
+ * a page away while it is still being read or written does harm that can be seen.
  *
  * Connections take a while to open; they break when a process dies or the network between two units
  * is cut, and each side notices in its own time. Under faults slices are lost, damaged, doubled,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The KV storage of a simulated fleet: one disk that all units share, and each unit's own host
- * memory, in virtual time on pages of numbers. What host/storage/kv_store promises, and no more: a load
- * writes into its pages, slice by slice, until it is answered, and what it could not check does not
- * count; a block that is kept is read from its page at any time until that is answered.
+ * memory, in virtual time on pages of numbers. What host/storage/kv_store promises, and no more: a
+ * load writes into its pages, slice by slice, until it is answered, and what it could not check
+ * does not count; a block that is kept is read from its page at any time until that is answered.
  *
  * Under faults the disk fails for a while, blocks are damaged, a killed unit leaves torn blocks and
  * none of those that still waited, the writer's queue is full, blocks are evicted, answers are

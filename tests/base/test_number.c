@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the smaller and the larger of two; and the number formats: every code of the small ones, and rounding against its definition.
+ * Protects the smaller and the larger of two; and the number formats: every code of the small ones,
+ * and rounding against its definition.
  */
 #include <setjmp.h>
 #include <stdarg.h>

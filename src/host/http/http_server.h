@@ -8,10 +8,10 @@
  * What it protects: heads and bodies have limits and deadlines, so a slow sender is cut off; a
  * reader who lets its answer pile up is cut off; nothing is kept of a body that the gateway does
  * not want, and the memory of all unfinished bodies together is bounded; when it or the connections
- * run out, the idlest clients leave (serving/policy/evict_clients.h). A client that leaves is noticed at
- * once, also while nothing is being written, and reported with RECORD_CLIENT_GONE. A client that
- * closes its sending side counts as gone. Requests that come from other sites' web pages are
- * refused (serving/policy/allow_hosts.h).
+ * run out, the idlest clients leave (serving/policy/evict_clients.h). A client that leaves is
+ * noticed at once, also while nothing is being written, and reported with RECORD_CLIENT_GONE. A
+ * client that closes its sending side counts as gone. Requests that come from other sites' web
+ * pages are refused (serving/policy/allow_hosts.h).
  *
  * A process has up to one of each kind (enum http_listener). Their connections' ids differ.
  */

@@ -5,8 +5,8 @@
  * whose unit is lost goes on at another from the tokens that it has: its client sees a pause. It
  * never touches a socket.
  *
- * Takes CLIENT_REQUEST, CLIENT_GONE, TOKENIZED, ACCOUNTS, DRAIN, UNIT_JOINED, UNIT_LOST, FROM_UNIT.
- * Puts out RESPOND, STREAM_BEGIN/DATA/END, TOKENIZE, TO_UNIT.
+ * Takes and puts out the records that contract/record.h lists for a gateway: those of its clients'
+ * host, of the tokenizer and of units.
  *
  * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
  * STREAM_END, unless its client has gone; after CLIENT_GONE nothing more is said to that

@@ -4,9 +4,9 @@
  *   FREE -> TOKENIZING (long text, at the host) -> (UNSETTLED, before any unit has come)
  *        -> WAITING (for a unit) -> SUBMITTED (to one) -> (a stop string: ENDING) -> DONE -> FREE
  *
- * and from SUBMITTED back to WAITING when its unit is lost (serving/gateway/dispatch). SUBMITTED to two,
- * where one computes the prompt for the other (serving/gateway/handover). What it takes to go on elsewhere
- * is kept: the leader's prompt, and the tokens of every answer.
+ * and from SUBMITTED back to WAITING when its unit is lost (serving/gateway/dispatch). SUBMITTED to
+ * two, where one computes the prompt for the other (serving/gateway/handover). What it takes to go
+ * on elsewhere is kept: the leader's prompt, and the tokens of every answer.
  *
  * Each of the n answers that a client asks for is a request of its own, with its own slot, id and
  * text, led by the first: the leader has the connection and lists them all. They are claimed and

@@ -23,7 +23,7 @@ struct handoff {
     bool continued;       /* the first tokens are here, since: */
     int64_t continued_ns;
     int64_t give_up_ns; /* while `open`: then it is asked whether to wait on; MACHINE_NEVER: no */
-    bool doubted;       /* it will probably take longer than doing without (serving/policy/kv_path) */
+    bool doubted;       /* it will probably take longer than doing without (kv_path) */
     bool given_up;      /* it was waited for long enough, and cancelled */
     bool leaving;       /* ends with `reason` when the transfer does */
     enum finish_reason reason;

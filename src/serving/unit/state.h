@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the unit's files share: a request, the unit, and the few questions that all of them ask.
+ * What the unit's files share: a request, the unit, and the few questions that all of them ask. A
+ * request's `state` and the unit's `counts` are changed by serving/unit/unit_request.c alone.
  */
 #ifndef SERVING_UNIT_STATE_H
 #define SERVING_UNIT_STATE_H
@@ -115,7 +116,7 @@ struct unit {
     uint64_t arrivals;
     struct tiers tiers;
     struct kv_transfers transfers; /* to here, of prompts that other units computed */
-    int64_t give_up_ns; /* when a transfer may have been waited for long enough (serving/unit/handoff.c) */
+    int64_t give_up_ns;            /* when one of them may have been waited for long enough */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
     bool others; /* at other ranks, or in line before them, who would wait for a step to end */
 };

@@ -5,11 +5,12 @@
  *   a request comes,  KV_FIND the keys of all its whole blocks, of prompt and answer, each in its
  *   or comes back     form -> KV_FOUND how many are there
  *   it could start    what pages and storage have is weighed against computing it
- *                     (serving/policy/kv_path); then it is parked with its pages, KV_LOAD -> KV_LOADED, and
- *                     runs from behind what arrived. Where nobody else, or hardly, is made to wait
- *                     (serving/policy/load_in_step) its first row does not wait for KV_LOADED: the engine
- *                     waits for each layer; if the load then turns out not to be whole, the row
- *                     does not count. One such row in a step of a rank
+ *                     (serving/policy/kv_path); then it is parked with its pages,
+ *                     KV_LOAD -> KV_LOADED, and runs from behind what arrived. Where nobody else,
+ *                     or hardly, is made to wait (serving/policy/load_in_step) its first row does
+ *                     not wait for KV_LOADED: the engine waits for each layer; if the load then
+ *                     turns out not to be whole, the row does not count. One such row in a step of
+ *                     a rank
  *   blocks whole      KV_KEEP; their pages, and those before them, stay leased until KV_KEPT
  *
  * It comes back when it was interrupted, or when its blocks should have come from another unit and

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A request's way through the unit: SUBMIT -> waiting -> (pages taken) prefill -> decode ->
- * ends; from prefill and decode it may go back to waiting when pages run out (serving/unit/plan.c); it may
- * be parked while its KV blocks travel (serving/unit/handoff.c). While a
- * step is in flight its requests are not touched: a cancellation is noted and takes effect when the
- * step is done, because the engine still writes to the request's pages. Its pages are the business
- * of serving/unit/pages.c; it leaves in one place, request_end, whatever the reason.
+ * ends; from prefill and decode it may go back to waiting when pages run out (serving/unit/plan.c);
+ * it may be parked while its KV blocks travel (serving/unit/handoff.c). While a step is in flight
+ * its requests are not touched: a cancellation is noted and takes effect when the step is done,
+ * because the engine still writes to the request's pages. Its pages are the business of
+ * serving/unit/pages.c; it leaves in one place, request_end, whatever the reason.
  */
 #include "serving/unit/unit.h"
 
@@ -799,7 +799,8 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
     check(request->shared_count * KV_BLOCK_TOKENS <= request->computed_count);
     if (request_runs(request)) /* pages_short */
         check(divide_up(request_known(request), KV_BLOCK_TOKENS) <= request->page_count + 1);
-    uint32_t here = !request_runs(request) && request->state != REQUEST_WAITING; /* the prompt's blocks, not yet the answer */
+    /* the prompt's blocks are here, not yet the answer */
+    uint32_t here = !request_runs(request) && request->state != REQUEST_WAITING;
     check(request->computed_count < request_known(request) + here);
     uint32_t node = request->node;
     for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)
