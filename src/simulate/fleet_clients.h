@@ -19,7 +19,7 @@ enum {
 struct fleet_choice {
     uint32_t expected[FLEET_ANSWER_MAX];
     uint32_t expected_count, count; /* the first `count` have been told */
-    uint32_t echoed;                /* likewise, of the prompt's */
+    uint32_t echoed;                /* the first so many of the prompt's have been told */
     bool finished;
 };
 

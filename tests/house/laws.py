@@ -312,6 +312,8 @@ def law_comments(root):
                 breach(place, "a comment stands alone: it does not begin with '...'")
             if re.search(r'help\s*=\s*"\.\.\. |^\s*"\.\.\. ', line):
                 breach(place, "a text stands alone: it does not begin with '...'")
+            if re.search(r"/\* likewise\b", line):
+                breach(place, "a comment stands alone: it says what it is like")
             if re.match(r"\s*(/\*|//) ?--[- ]|\s*\* ?-{8,}", line) and not ruler.fullmatch(line):
                 breach(place, "a ruler is /* ---- title ---- */")
 

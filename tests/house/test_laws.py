@@ -107,6 +107,7 @@ def text_laws():
         write(root, "src/base/c.c", "struct c {\n    int x;\n};\n"),
         write(root, "src/serving/policy/c.h", "struct c {\n    int y;\n};\n")))
     expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* ... and d */\n"))
+    expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* likewise */\n"))
     expect("comments", "src/base/c.c:2: a text stands alone", planting("src/base/c.c", "{.help =\n    \"... and d\"},\n"))
     for line in ("/* ---- title ------------", "/* --- title --- */", "/* ---- */", " * ------------ */"):
         expect("comments", "src/base/c.c:1: a ruler is", planting("src/base/c.c", line + "\n"))

@@ -172,7 +172,7 @@ static void push_on(struct kv_carrier *carrier, struct kv_transfer *transfer) {
     if (!transfer->named || transfer->finished) return;
     transfer->finished = true;
     if (kv_transport_finish(carrier->options.transport, transfer->ticket, NULL, 0))
-        return; /* likewise */
+        return; /* it has ended, and says so */
 }
 
 /* True if it waits for the engine. */

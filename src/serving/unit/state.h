@@ -107,7 +107,7 @@ struct unit {
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
     struct step_cost cost;      /* learnt from the steps so far */
-    struct speculate speculate; /* likewise */
+    struct speculate speculate; /* learnt from the steps so far */
     struct step_work work;      /* of the step in flight */
     double prompt_saved_ns;     /* schedule_earn */
     uint32_t prompt_tokens_max; /* of the next step, for the other ranks' sake; 0: no bound */

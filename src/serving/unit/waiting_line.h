@@ -21,7 +21,7 @@ struct prompt_blocks {
 
 struct waiting_request {
     struct record_submit *submit; /* in arena, whole */
-    struct prompt_blocks blocks;  /* likewise */
+    struct prompt_blocks blocks;  /* keys and near in arena */
     int64_t turn;
     int64_t arrived_ns;
     uint32_t reason; /* why it was last left waiting: enum prefill_reason */

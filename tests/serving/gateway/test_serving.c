@@ -129,7 +129,7 @@ struct answer {
     char finish[64];           /* "error": an error instead of an answer */
     char code[64];             /* of the error */
     int64_t completion_tokens; /* -1: not told */
-    int64_t prompt_tokens;     /* likewise */
+    int64_t prompt_tokens;     /* -1: not told */
     uint32_t unknown;          /* tokens told without their log probability */
     uint32_t roles;
     uint32_t ids, logprobs; /* tokens told */
