@@ -13,7 +13,7 @@ struct fleet_block {
     enum block_state state;
     uint8_t unit;      /* whose process wrote or writes it */
     uint8_t in_memory; /* a bit for each unit that has it in host memory, too */
-    uint8_t seen;      /* likewise: of those that have looked for what others wrote */
+    uint8_t seen;      /* a bit for each unit that has looked for what others wrote */
     struct block_key key;
     int64_t written_ns;
     uint64_t checksums[FLEET_SLICES];

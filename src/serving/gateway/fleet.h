@@ -36,7 +36,7 @@ struct fleet_unit {
     bool draining;                  /* takes nothing new */
     bool full;                      /* had no room to reserve; until its next load report */
     struct record_unit_hello hello; /* without its tail; the role is the one that it has now */
-    struct record_unit_load load;   /* likewise; before the first, all pages are free */
+    struct record_unit_load load;   /* without its tail; before the first, all pages are free */
     struct record_experts experts;  /* zeros before the first */
     struct fleet_rank *ranks;       /* [LIMIT_RANKS], of them hello.rank_count */
     uint32_t rank_pages;            /* of its largest rank */
