@@ -49,7 +49,7 @@ static void *take_memory(size_t bytes) {
     return memory;
 }
 
-/* ---- a unit of ranks, and engines that answer at once ---------------------------------------- */
+/* ---- a unit of ranks, and engines that answer at once ---- */
 
 static void open_world(struct world *world, uint32_t ranks, uint32_t spare_pages) {
     static const uint8_t model_id[32] = {1};
@@ -175,8 +175,7 @@ static void fill_ranks(struct world *world) {
         check(unit_request_count(rank_units_unit(world->units, rank)) == ANSWERS);
 }
 
-/* ---- what is printed --------------------------------------------------------------------------
- */
+/* ---- what is printed ---- */
 
 /* Of one block, the best of many. */
 static double key_us(void) {

@@ -32,9 +32,9 @@
 #define LIMIT_ACCOUNT_KEYS 4096    /* of all of them */
 #define LIMIT_ACCOUNT_NAME 63      /* bytes */
 #define LIMIT_BODY_DEPTH 64        /* levels of a request's JSON */
-#define LIMIT_BODY_KEYS 16384      /* ... and its keys */
-#define LIMIT_BODY_VALUES 16384    /* ... and its values, integers aside */
-#define LIMIT_BODY_INTEGERS 16384  /* ... which may be so many besides a prompt of token ids */
+#define LIMIT_BODY_KEYS 16384      /* keys in a request's JSON */
+#define LIMIT_BODY_VALUES 16384    /* values in it, integers aside */
+#define LIMIT_BODY_INTEGERS 16384  /* integers in it, besides a prompt of token ids */
 #define LIMIT_ORDER_BYTES 4096     /* body of an operator's order */
 #define LIMIT_VOCAB (1 << 20)
 #define LIMIT_CONTEXT (1 << 20) /* tokens in a sequence */

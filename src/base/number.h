@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Number formats of checkpoints and caches, as plain C: the truth that kernels are checked against.
+ * The smaller and the larger of two; and the number formats of checkpoints and caches, as plain C:
+ * the truth that kernels are checked against.
  * BF16 and F16 as in IEEE 754 practice; E4M3 is "e4m3fn": bias 7, subnormals m*2^-9, largest 448,
  * 0x7F and 0xFF are NaN, no infinities (OCP 8-bit floating point specification, section 5).
  */
@@ -9,6 +10,27 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+
+static inline uint32_t min_u32(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+static inline uint32_t max_u32(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static inline int64_t min_i64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Neither may be a NaN. */
+static inline double max_double(double a, double b) {
+    return a > b ? a : b;
+}
 
 static inline uint32_t float_bits(float value) {
     uint32_t bits;

@@ -11,12 +11,12 @@
 
 #include "base/check.h"
 #include "base/file.h"
-#include "serving/cache/prefix_affinity.h"
 #include "bench/bench.h"
 #include "bench/load_trace.h"
+#include "serving/cache/prefix_affinity.h"
 #include "simulate/hardware.h"
 #include "simulate/ranks.h"
-#include "simulate/units.h"
+#include "simulate/unit_choice.h"
 
 #define TRACE_BYTES_MAX ((size_t)1 << 30)
 #define TABLE_BYTES_MAX ((size_t)16 << 20)
@@ -161,7 +161,7 @@ struct bench {
     uint32_t printed;
 };
 
-/* ---- the requests -------------------------------------------------------------------------- */
+/* ---- the requests ---- */
 
 static uint32_t cut(uint32_t tokens, uint64_t most) {
     tokens = tokens ? tokens : 1;
@@ -253,7 +253,7 @@ static enum status play(struct bench *bench, uint32_t plays, double speed, struc
     return STATUS_OK;
 }
 
-/* ---- how fast to play ---------------------------------------------------------------------- */
+/* ---- how fast to play ---- */
 
 /* Tokens a second that equal ranks would compute, at the trace's mean context and without hits. */
 static double prefill_rate(const struct bench *bench, double tokens, double attended) {
@@ -314,7 +314,7 @@ static enum status play_for_decode(struct bench *bench, struct error *error) {
     return play(bench, plays, trace_seconds(&bench->trace) * rate / count, error);
 }
 
-/* ---- runs ---------------------------------------------------------------------------------- */
+/* ---- runs ---- */
 
 static int by_double(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -457,23 +457,23 @@ static enum status run_methods(struct bench *bench, bool prefill, struct error *
 }
 
 /* Percentiles of the middle four fifths, hits of all prompts. */
-static enum status run_units(struct bench *bench, const char *name, enum units_method method,
+static enum status run_units(struct bench *bench, const char *name, enum unit_choice_method method,
                              uint32_t units, struct error *error) {
     const struct balance_values *values = &bench->values;
     double rate = prefill_rate_of_trace(bench);
-    struct units_options options = {
+    struct unit_choice_options options = {
         .method = method,
         .unit_count = units,
         .block_ids = bench->block_ids,
         .unit_blocks = (uint32_t)(values->unit_tokens * values->units / units / RANKS_BLOCK_TOKENS),
         .table_entries = TABLE_ENTRIES,
         .token_ns = 1e9 * units / rate};
-    struct units_report report;
+    struct unit_choice_report report;
     struct line line = {.what = "units"};
     struct arena arena;
     arena_over(&arena, bench->memory, bench->bytes);
     enum status status =
-        units_prefill(&options, bench->requests, bench->count, &arena, bench->ready_ns, &report);
+        unit_choice_run(&options, bench->requests, bench->count, &arena, bench->ready_ns, &report);
     if (status) return error_set(error, status, "no memory for %u requests", bench->count);
     for (uint32_t i = 0; i < bench->count; i++)
         bench->times[i] = (double)(bench->ready_ns[i] - bench->requests[i].arrival_ns);
@@ -503,10 +503,10 @@ static enum status run_all_units(struct bench *bench, struct error *error) {
         printf("%u units, %u requests; tokens computed: max/mean over units\n"
                "  %-15s %10s %10s %12s %12s\n",
                units, bench->count, "method", "hit rate", "tokens", "TTFT p50 ms", "p99 ms");
-    for (int method = 0; !status && method < UNITS_METHOD_COUNT; method++)
-        status = run_units(bench, units_method_name((enum units_method)method),
-                           (enum units_method)method, units, error);
-    return status ? status : run_units(bench, "one unit", UNITS_LOAD, 1, error);
+    for (int method = 0; !status && method < UNIT_CHOICE_METHOD_COUNT; method++)
+        status = run_units(bench, unit_choice_method_name((enum unit_choice_method)method),
+                           (enum unit_choice_method)method, units, error);
+    return status ? status : run_units(bench, "one unit", UNIT_CHOICE_LOAD, 1, error);
 }
 
 static enum status read_trace(struct bench *bench, const char *path, struct error *error) {

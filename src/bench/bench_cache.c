@@ -15,12 +15,13 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/random.h"
-#include "serving/cache/store_index.h"
-#include "host/storage/kv_store.h"
-#include "host/storage/kv_store_check.h"
+#include "base/sha256.h"
 #include "bench/bench.h"
 #include "bench/child.h"
 #include "bench/machine_limits.h"
+#include "host/storage/kv_store.h"
+#include "host/storage/kv_store_check.h"
+#include "serving/cache/store_index.h"
 
 #define ROUNDS_MAX 99
 #define SIZES 16         /* in the store's bound, so that a segment takes a sixteenth, as usual */
@@ -114,8 +115,7 @@ static struct block_key key_of(uint32_t round, uint32_t i) {
     return key;
 }
 
-/* ---- the store --------------------------------------------------------------------------------
- */
+/* ---- the store ---- */
 
 static enum status open_store(const struct bench *bench, uint64_t disk_bytes,
                               struct kv_store **store_out, struct error *error) {
@@ -226,8 +226,7 @@ static enum status measure_store(struct bench *bench, uint32_t round, struct err
     return status;
 }
 
-/* ---- fio --------------------------------------------------------------------------------------
- */
+/* ---- fio ---- */
 
 /* A field of fio's terse line, KiB/s as bytes/s. */
 static double terse_field(struct bytes text, uint32_t field) {
@@ -278,8 +277,7 @@ static enum status measure_fio(struct bench *bench, uint32_t round, struct error
     return status;
 }
 
-/* ---- the index --------------------------------------------------------------------------------
- */
+/* ---- the index ---- */
 
 /* A segment of blocks that are not there (a file of holes), with its sidecar. */
 static bool write_sidecar(const char *folder, const struct store_shape *shape, uint32_t number,
@@ -332,8 +330,7 @@ static enum status measure_index(struct bench *bench, struct error *error) {
     return clear(&index, error);
 }
 
-/* ---- the report -------------------------------------------------------------------------------
- */
+/* ---- the report ---- */
 
 struct report {
     double write, read, fio_write, fio_read; /* bytes a second; of fio: if it was there */

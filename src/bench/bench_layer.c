@@ -163,7 +163,7 @@ const struct option_table bench_layer_options = {
 enum use {
     USE_PRINT,
     USE_ROW,  /* lines of the table, for all that depends on the tokens */
-    USE_CORE, /* ... on the context, too: another case brings the rest */
+    USE_CORE, /* lines of the table, for what depends on the context as well */
     USE_EXPERTS
 };
 
@@ -178,7 +178,7 @@ struct bench {
     FILE *table;
 };
 
-/* ---- cases ----------------------------------------------------------------------------------- */
+/* ---- cases ---- */
 
 static struct layer_case *add_case(struct bench *bench, enum use use, bool prompt, uint64_t tokens,
                                    uint64_t context) {
@@ -244,7 +244,7 @@ static enum status read_sweeps(struct bench *bench, struct error *error) {
     return status;
 }
 
-/* ---- figures --------------------------------------------------------------------------------- */
+/* ---- figures ---- */
 
 struct figure { /* of a part, or of several */
     double seconds, flop, bytes, floor_seconds, published_us;
@@ -353,7 +353,7 @@ static void print_case(const struct bench *bench, const struct layer_case *layer
     if (json) printf("}");
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 static bool is_of_experts(enum stage_part part) {
     return part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT;
@@ -407,7 +407,7 @@ static void write_lines(const struct bench *bench, enum use use, const struct la
     }
 }
 
-/* ---- the run --------------------------------------------------------------------------------- */
+/* ---- the run ---- */
 
 static uint32_t threads_of(const struct bench_values *values) {
     return values->processor_time ? 1 : (uint32_t)values->threads;

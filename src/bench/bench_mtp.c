@@ -110,7 +110,7 @@ static const struct model *model_of(const struct bench *bench) {
     return engine_model(bench->engine);
 }
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- questions ---- */
 
 static enum status take_tokens(struct question *question, const uint32_t *tokens, size_t count,
                                struct error *error) {
@@ -260,9 +260,9 @@ static enum status make_questions(struct bench *bench, struct error *error) {
     return status;
 }
 
-/* ---- a run ---------------------------------------------------------------------------------- */
+/* ---- a run ---- */
 
-struct run {
+struct mtp_run {
     struct bench *bench;
     struct unit *unit;
     struct machine machine;
@@ -277,7 +277,7 @@ static uint32_t step_tokens(const struct bench *bench) {
     return 512 + (1 + LIMIT_DRAFTS) * bench->streams.largest;
 }
 
-static enum status open_run(struct run *run, enum speculate_mode mode, struct error *error) {
+static enum status open_run(struct mtp_run *run, enum speculate_mode mode, struct error *error) {
     const struct model *model = model_of(run->bench);
     struct unit_options options = {
         .requests_max = run->streams,
@@ -301,7 +301,7 @@ static enum status open_run(struct run *run, enum speculate_mode mode, struct er
     return status;
 }
 
-static void ask(struct run *run) {
+static void ask(struct mtp_run *run) {
     static _Alignas(8) char memory[1 << 16];
     struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
     const struct bench *bench = run->bench;
@@ -322,7 +322,7 @@ static void ask(struct run *run) {
     check(status == STATUS_OK); /* its outbox is empty */
 }
 
-static void note_tokens(struct run *run, const struct record_tokens *record) {
+static void note_tokens(struct mtp_run *run, const struct record_tokens *record) {
     const uint32_t *tokens = record_tail_at(record, sizeof *record);
     for (uint32_t i = 0; i < record->token_count; i++) {
         uint64_t mixed = record->request.low * 1000003 + record->first_output_position + i;
@@ -332,7 +332,7 @@ static void note_tokens(struct run *run, const struct record_tokens *record) {
 }
 
 /* Takes what the unit says; the plan to run, or NULL. */
-static const struct step_plan *hear(struct run *run) {
+static const struct step_plan *take_records(struct mtp_run *run) {
     const struct step_plan *plan = NULL;
     for (const struct record *r = NULL; (r = outbox_next(run->machine.outbox, r));) {
         if (r->kind == RECORD_TOKENS) {
@@ -350,16 +350,16 @@ static const struct step_plan *hear(struct run *run) {
     return plan;
 }
 
-static bool all_generate(const struct run *run, const struct step_plan *plan) {
+static bool all_generate(const struct mtp_run *run, const struct step_plan *plan) {
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (step_plan_rows(plan)[i].form != TOKEN_GENERATED) return false;
     return plan->row_count == run->streams;
 }
 
-static enum status turn(struct run *run, struct error *error) {
+static enum status turn(struct mtp_run *run, struct error *error) {
     double began = machine_limits_now();
     run->machine.step(run->machine.self, 0);
-    const struct step_plan *plan = hear(run);
+    const struct step_plan *plan = take_records(run);
     bool counts = plan && all_generate(run, plan);
     struct step_result *result = run->bench->result;
     if (plan) engine_run(run->bench->engine, plan, result, error);
@@ -371,7 +371,7 @@ static enum status turn(struct run *run, struct error *error) {
         for (uint32_t i = 0; i < result->row_count; i++)
             run->tokens += step_result_rows(result)[i].token_count;
     }
-    hear(run);
+    take_records(run);
     outbox_clear(run->machine.outbox);
     if (run->refused)
         return error_set(error, STATUS_TOO_LARGE,
@@ -381,7 +381,7 @@ static enum status turn(struct run *run, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status answer_all(struct run *run, enum speculate_mode mode, struct error *error) {
+static enum status answer_all(struct mtp_run *run, enum speculate_mode mode, struct error *error) {
     enum status status = open_run(run, mode, error);
     while (!status && run->asked < run->streams)
         ask(run);
@@ -391,11 +391,11 @@ static enum status answer_all(struct run *run, enum speculate_mode mode, struct 
     return status;
 }
 
-/* ---- all runs ------------------------------------------------------------------------------- */
+/* ---- all runs ---- */
 
 static enum status measure_once(struct bench *bench, uint32_t streams, bool drafts,
-                                struct run *run_out, struct error *error) {
-    struct run run = {.bench = bench, .streams = streams};
+                                struct mtp_run *run_out, struct error *error) {
+    struct mtp_run run = {.bench = bench, .streams = streams};
     enum status status = answer_all(&run, drafts ? SPECULATE_ALWAYS : SPECULATE_NEVER, error);
     if (status) return status;
     if (run.tokens == 0)
@@ -412,7 +412,7 @@ static enum status measure(struct bench *bench, uint32_t index, struct error *er
     uint32_t runs = (uint32_t)bench->values.runs, streams = bench->streams.values[index];
     for (uint32_t i = 0; i < 2 * runs; i++) {
         bool drafts = (i ^ i >> 1) & 1;
-        struct run run;
+        struct mtp_run run;
         enum status status = measure_once(bench, streams, drafts, &run, error);
         if (status) return status;
         if (i > 0 && run.answers != answers)

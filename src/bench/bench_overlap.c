@@ -129,8 +129,7 @@ static struct timing counts_of(struct bench *bench) {
     return sum;
 }
 
-/* ---- what is timed: a prompt on each rank, or some steps of `batch` sequences on each ----------
- */
+/* ---- what is timed: a prompt on each rank, or some steps of `batch` sequences on each ---- */
 
 static enum status step(struct bench *bench, uint32_t row_count, struct error *error) {
     return solo_step(bench->solo, bench->rows, row_count, bench->logits, NULL, error);
@@ -193,7 +192,7 @@ static bool is_wanted(const struct bench *bench, int kind) {
            !strcmp(bench->values.run.schedule, overlap_name((enum overlap_kind)kind));
 }
 
-/* ---- runs ---------------------------------------------------------------------------------- */
+/* ---- runs ---- */
 
 struct runs {
     double seconds[RUNS_MAX], waited[RUNS_MAX], transfer[RUNS_MAX];

@@ -142,7 +142,7 @@ struct bench {
     struct error *error;
 };
 
-/* ---- reading what the tools print ------------------------------------------------------------ */
+/* ---- reading what the tools print ---- */
 
 /* A parsed text and its memory. */
 struct document {
@@ -175,7 +175,7 @@ static void note(struct bench *bench, enum side side, enum figure figure, double
     bench->counts[figure] = bench->run + 1;
 }
 
-/* ---- prefill and decode ---------------------------------------------------------------------- */
+/* ---- prefill and decode ---- */
 
 struct command {
     const char *argv[ARGUMENTS_MAX];
@@ -282,7 +282,7 @@ static enum status run_llama_batched(struct bench *bench) {
     return status;
 }
 
-/* ---- servers --------------------------------------------------------------------------------- */
+/* ---- servers ---- */
 
 static enum status load_server(struct bench *bench, enum side side, const char *url) {
     static struct load_request requests[REQUESTS_MAX];
@@ -344,7 +344,7 @@ static enum status run_server(struct bench *bench, enum side side) {
     return status;
 }
 
-/* ---- rounds ---------------------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
 enum part { PART_512, PART_2048, PART_DECODE, PART_SERVER, PART_COUNT };
 
@@ -396,7 +396,7 @@ static enum status run_all(struct bench *bench) {
     return STATUS_OK;
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- results ---- */
 
 static double median(const struct bench *bench, enum figure figure, const double *runs) {
     double sorted[RUNS_MAX];
@@ -457,7 +457,7 @@ static void print_json(const struct bench *bench) {
     printf("]}\n");
 }
 
-/* ---- the program ----------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
 /* The peer draws its prompts from the same vocabulary as we do. */
 static enum status read_vocab(struct bench *bench) {

@@ -125,7 +125,7 @@ static enum status decode(struct bench *bench, uint32_t batch, uint32_t step, do
     return status;
 }
 
-/* ---- moving ---------------------------------------------------------------------------------- */
+/* ---- moving ---- */
 
 /* Some steps that do not count, until no expert is on its way. */
 static enum status settle(struct bench *bench, struct error *error) {
@@ -239,7 +239,7 @@ static enum status check_damage(struct bench *bench, struct error *error) {
     return status;
 }
 
-/* ---- replicas -------------------------------------------------------------------------------- */
+/* ---- replicas ---- */
 
 /* Largest rank load by mean, of the step that was last, over all layers. */
 static double imbalance(struct bench *bench) {
@@ -321,7 +321,7 @@ static enum status compare_all_replicas(struct bench *bench, struct error *error
     return status;
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static enum status take_memory(struct bench *bench, struct error *error) {
     const struct model *model = solo_model(bench->solo);

@@ -87,7 +87,7 @@ static const struct option serve_rows[] = {
      AT(speed)},
     {.name = "trace-rate",
      .type = OPTION_NUMBER,
-     .help = "... or so that so many requests come a second on average, at its own moments",
+     .help = "play a trace so fast that so many requests come a second; 0: as --speed says",
      .maximum = 1e6,
      AT(trace_rate)},
     {.name = "sample",

@@ -121,8 +121,7 @@ static bool write_all(int file, const void *data, size_t bytes) {
     return true;
 }
 
-/* --- both sides ---------------------------------------------------------------------------------
- */
+/* ---- both sides ---- */
 
 static enum status open_pages(const struct layout *layout, struct kv_pages *pages,
                               struct error *error) {
@@ -170,8 +169,7 @@ static bool for_slices(struct bench *bench, uint32_t blocks,
     return true;
 }
 
-/* --- the child: receives ------------------------------------------------------------------------
- */
+/* ---- the child: receives ---- */
 
 static bool receive_slice(struct bench *bench, uint32_t block, uint32_t slice) {
     return read_all(bench->connection, kv_pages_slice(&bench->pages, block, slice),
@@ -225,8 +223,7 @@ static int live_as_child(struct bench *bench) {
     return 0;
 }
 
-/* --- the parent: sends and measures -------------------------------------------------------------
- */
+/* ---- the parent: sends and measures ---- */
 
 static enum status start_child(struct bench *bench, struct error *error) {
     int down[2], up[2];

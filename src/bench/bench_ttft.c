@@ -37,8 +37,8 @@ static const char *const side_names[SIDE_COUNT] = {
     "from host memory",
     "as the server chooses",
     "slow disk: loaded first",
-    "... loaded in the step",
-    "... as the server chooses",
+    "slow disk: loaded in the step",
+    "slow disk: as the server chooses",
 };
 static const char *const side_keys[SIDE_COUNT] = {"computed",   "disk",         "host",     "auto",
                                                   "slow_first", "slow_in_step", "slow_auto"};
@@ -152,8 +152,7 @@ static void add(struct command *command, const char *name, const char *format, .
     command->argv[command->count++] = text;
 }
 
-/* ---- servers ----------------------------------------------------------------------------------
- */
+/* ---- servers ---- */
 
 static uint64_t warm_count(const struct bench *bench) {
     return WARM_PROMPTS * bench->values.ranks;
@@ -216,8 +215,7 @@ static void stop(struct server *server) {
     server->runs = false;
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ---- */
 
 #define NEVER_SEEN ((uint64_t)1 << 32) /* numbers from here on are tails' */
 
@@ -325,8 +323,7 @@ static enum status run_round(struct bench *bench, uint32_t round) {
     return status;
 }
 
-/* ---- the report -------------------------------------------------------------------------------
- */
+/* ---- the report ---- */
 
 static double median_of(struct bench *bench, enum side side) {
     return machine_limits_median(bench->seconds[side], (uint32_t)bench->values.rounds);

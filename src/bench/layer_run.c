@@ -36,7 +36,7 @@ struct layer_run {
     struct step_plan *plan;
 };
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ---- */
 
 static double now(const struct stopwatch *watch) {
     return watch->processor ? machine_limits_processor_now() : machine_limits_now();
@@ -58,7 +58,7 @@ static void note_part(void *context, enum stage_part part) {
     watch->since = time;
 }
 
-/* ---- shape ----------------------------------------------------------------------------------- */
+/* ---- shape ---- */
 
 static enum status read_shape(struct layer_run *run, struct error *error) {
     char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
@@ -117,7 +117,7 @@ const struct kernels *layer_run_kernels(const struct layer_run *run) {
     return run->kernels;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* What the largest of the cases needs. */
 struct needs {
@@ -233,7 +233,7 @@ enum status layer_run_prepare(struct layer_run *run, const struct layer_case *ca
     return error_set(error, STATUS_NO_MEMORY, "no memory for %u tokens", needs.tokens);
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static void plan_case(struct layer_run *run, const struct layer_case *layer) {
     struct step_plan *plan = run->plan;

@@ -239,7 +239,7 @@ struct layer_work layer_work_of(const struct layer_case *layer, enum stage_part 
     return tally.work;
 }
 
-/* ---- published ------------------------------------------------------------------------------- */
+/* ---- published ---- */
 
 static const struct {
     double decode_us, prompt_us;

@@ -78,7 +78,7 @@ static void stop(struct load *load, enum status status) {
     http_client_stop(load->client);
 }
 
-/* ---- beginning requests ---------------------------------------------------------------------- */
+/* ---- beginning requests ---- */
 
 /* After how many events, somewhere in its answer; 0: never. */
 static uint32_t draw_leaving(const struct load *load, const struct load_request *request,
@@ -162,7 +162,7 @@ static void begin_phase(struct load *load, enum phase phase) {
         begin_due(load);
 }
 
-/* ---- hearing answers ------------------------------------------------------------------------- */
+/* ---- taking answers ---- */
 
 static void add_gap(struct load *load, double seconds) {
     struct load_outcome *outcome = &load->outcome;
@@ -176,7 +176,7 @@ static void add_gap(struct load *load, double seconds) {
     outcome->gaps[outcome->gap_count++] = seconds;
 }
 
-struct hearing {
+struct event_taker {
     struct load *load;
     struct slot *slot;
 };
@@ -185,9 +185,9 @@ static void say(struct slot *slot, const char *text) {
     if (!slot->message[0]) snprintf(slot->message, sizeof slot->message, "%.159s", text);
 }
 
-static void hear_event(void *context, struct bytes data) {
-    struct load *load = ((struct hearing *)context)->load;
-    struct slot *slot = ((struct hearing *)context)->slot;
+static void take_event(void *context, struct bytes data) {
+    struct load *load = ((struct event_taker *)context)->load;
+    struct slot *slot = ((struct event_taker *)context)->slot;
     struct load_answer answer;
     struct error why;
     if (load_answer_read(data, load->scratch, SCRATCH_BYTES, &answer, &why)) {
@@ -237,14 +237,14 @@ static void keep_body(struct slot *slot, struct bytes data) {
 static void on_data(void *context, uint32_t connection, struct bytes data) {
     struct load *load = context;
     struct slot *slot = &load->slots[connection];
-    struct hearing hearing = {load, slot};
+    struct event_taker taker = {load, slot};
     if (load->phase == ASK || slot->http_status != 200)
         keep_body(slot, data);
-    else if (load_events_push(&slot->events, data, hear_event, &hearing))
+    else if (load_events_push(&slot->events, data, take_event, &taker))
         slot->failed_inside = true;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends ---- */
 
 static enum load_failure judge(struct load *load, struct slot *slot, enum http_end end) {
     char message[128];
@@ -350,7 +350,7 @@ static void on_wake(void *context) {
     end_phase_if_over(load);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static enum status load_open(struct load *load) {
     const struct load_options *options = load->options;

@@ -84,7 +84,7 @@ static void write_grid(FILE *out, const struct panel *panel, double x_step, doub
     }
 }
 
-/* ---- distributions --------------------------------------------------------------------------- */
+/* ---- distributions ---- */
 
 enum time_kind { FIRST, TOKEN, WHOLE };
 
@@ -139,7 +139,7 @@ static void write_distribution(FILE *out, struct panel panel, const char *name, 
     write_mark(out, &panel, "p99", 99, stats.p99);
 }
 
-/* ---- over time ------------------------------------------------------------------------------- */
+/* ---- over time ---- */
 
 /* Means over each bin: requests under way, and tokens per second, which are spread evenly between a
  * request's first and last token. */

@@ -78,7 +78,7 @@ static double rate(double count, const struct load_outcome *outcome) {
     return outcome->seconds > 0 ? count / outcome->seconds : 0;
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- for people ---- */
 
 static void print_row(const char *name, const struct load_stats *stats, double scale,
                       int decimals) {
@@ -116,7 +116,7 @@ void load_report_print(const struct load_report *report, const struct load_outco
                    outcome->messages[kind][0] ? ": " : "", outcome->messages[kind]);
 }
 
-/* ---- for programs ---------------------------------------------------------------------------- */
+/* ---- for programs ---- */
 
 static void print_stats(const char *name, const struct load_stats *stats) {
     printf(",\n \"%s\":{\"count\":%zu,\"mean\":%.6g,\"p50\":%.6g,\"p90\":%.6g,\"p95\":%.6g,"

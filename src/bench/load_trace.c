@@ -76,7 +76,7 @@ static bool take_line(struct bytes *text, struct bytes *line_out) {
     return true;
 }
 
-/* ---- CSV ------------------------------------------------------------------------------------- */
+/* ---- CSV ---- */
 
 enum { TIME, PROMPT, OUTPUT, FIELD_COUNT };
 
@@ -172,7 +172,7 @@ static enum status read_csv_row(struct reading *reading, struct bytes line,
     return add_row(reading, time, (int64_t)prompt, (int64_t)output);
 }
 
-/* ---- JSON Lines ------------------------------------------------------------------------------ */
+/* ---- JSON Lines ---- */
 
 static enum status add_blocks(struct reading *reading, const struct tree *ids) {
     struct load_trace *trace = &reading->trace;
@@ -219,7 +219,7 @@ static enum status read_json_row(struct reading *reading, struct bytes line) {
     return status;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- both ---- */
 
 static bool is_blank(struct bytes line) {
     for (size_t i = 0; i < line.count; i++)

@@ -34,7 +34,7 @@ uint64_t machine_limits_memory(void);
 
 /* Seconds since some moment, from the monotonic clock. */
 double machine_limits_now(void);
-/* ... that this thread has had of its processor. */
+/* Seconds that this thread has had of its processor, since some moment. */
 double machine_limits_processor_now(void);
 
 /* Median of `count` figures; sorts them. */

@@ -28,6 +28,11 @@ struct page_id { /* index of a KV page in one rank's memory */
     uint32_t index;
 };
 
+/* A KV block's name: SHA-256 over everything its numbers depend on (serving/cache/block_key.h). */
+struct block_key {
+    uint8_t bytes[32];
+};
+
 static inline bool request_id_equal(struct request_id a, struct request_id b) {
     return a.high == b.high && a.low == b.low && a.attempt == b.attempt;
 }

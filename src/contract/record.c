@@ -216,7 +216,7 @@ static bool kv_done_valid(struct walk *walk, const struct record_kv_done *record
 }
 
 static bool kv_find_valid(struct walk *walk, const struct record_kv_find *record) {
-    walk_tail(walk, (uint64_t)record->key_count * sizeof(struct kv_key));
+    walk_tail(walk, (uint64_t)record->key_count * sizeof(struct block_key));
     return record->fresh <= 1 && record->reserved == 0 && walk_ends(walk);
 }
 
@@ -225,7 +225,7 @@ static bool kv_found_valid(struct walk *walk, const struct record_kv_found *reco
 }
 
 static bool kv_load_valid(struct walk *walk, const struct record_kv_load *record) {
-    walk_tail(walk, (uint64_t)record->block_count * sizeof(struct kv_key));
+    walk_tail(walk, (uint64_t)record->block_count * sizeof(struct block_key));
     walk_tail(walk, (uint64_t)record->block_count * sizeof(struct page_id));
     return record->slot < LIMIT_UNIT_REQUESTS && record->number > 0 && record->reserved == 0 &&
            walk_ends(walk);
@@ -237,7 +237,7 @@ static bool kv_loaded_valid(struct walk *walk, const struct record_kv_loaded *re
 }
 
 static bool kv_keep_valid(struct walk *walk, const struct record_kv_keep *record) {
-    walk_tail(walk, (1 + (uint64_t)record->block_count) * sizeof(struct kv_key));
+    walk_tail(walk, (1 + (uint64_t)record->block_count) * sizeof(struct block_key));
     walk_tail(walk, (uint64_t)record->block_count * sizeof(struct page_id));
     return zeros(&record->request, sizeof record->request) && record->block_count > 0 &&
            walk_ends(walk);

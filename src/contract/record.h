@@ -27,8 +27,8 @@ enum record_kind {
     RECORD_CLIENT_GONE,
     RECORD_TOKENIZED,
     RECORD_ACCOUNTS,
-    RECORD_DRAIN, /* also host -> unit: take nothing new, finish what runs. Of one rank: also
-                   * gateway -> unit -> engine's host */
+    RECORD_DRAIN, /* take nothing new, finish what runs; to a unit, too. That of one rank also goes
+                   * from the gateway to its unit, and from there to the engine's host */
     /* gateway -> client's host */
     RECORD_RESPOND,
     RECORD_STREAM_BEGIN,
@@ -132,8 +132,7 @@ enum admission {
 struct record_client_request {
     struct record record;
     struct connection_id connection;
-    uint64_t
-        random[2]; /* fresh random bits from the host: the request's id and, if asked, its seed */
+    uint64_t random[2]; /* fresh bits from the host, for the request's id and, if asked, its seed */
     int64_t unix_time; /* seconds, for the answer's "created" */
     uint32_t method;   /* enum http_method */
     uint32_t path_bytes;
@@ -145,13 +144,13 @@ struct record_client_request {
     uint32_t reserved;      /* zero */
 };
 
-/* Whose cached blocks a request may find, and who may find those that it leaves behind: requests of
- * equal salts, in every tier, since it enters the root of their keys (serving/cache/block_key.h). The
- * gateway derives it (serving/gateway/accounts.h); zeros: of nobody in particular.
- * 256 bits, as wide as the keys themselves: a salt stands for the secret that it is made from, and
- * part of what it is made from may come from a client (cache_salt). With 64 bits, somebody who may
- * try salts of his own at will would meet one of a million others' after 2^44 tries; with 256 the
- * hash is what bounds it. */
+/* Requests find each other's cached blocks, in every tier, only if their salts are equal: the salt
+ * enters the root of all block keys (serving/cache/block_key.h). The gateway derives it
+ * (serving/gateway/accounts.h). Zeros: the request belongs to nobody in particular.
+ *
+ * A salt has 256 bits, as many as a key. It stands for the secret that it is made from, and a
+ * client may choose a part of that (cache_salt). With 64 bits, somebody who tries salts at will
+ * would meet one of a million others' after 2^44 tries; with 256 bits only the hash bounds that. */
 struct tenant_salt {
     uint8_t bytes[32];
 };
@@ -192,11 +191,10 @@ struct record_client_gone {
 
 struct record_drain {
     struct record record;
-    uint32_t
-        one_rank; /* 1: this rank alone is to have no request and no expert; the others cover */
+    uint32_t one_rank; /* 1: only `rank` drains: others take its requests and its experts */
     uint32_t rank;
-    uint32_t back; /* 1: it is to have some again */
-    uint32_t dead; /* 1: its process is gone, and its pages: its requests fail */
+    uint32_t back; /* 1: the rank takes requests and experts again */
+    uint32_t dead; /* 1: the rank's process and pages are gone: its requests fail */
 };
 
 enum content_type {
@@ -243,9 +241,9 @@ struct record_stream_end {
     struct connection_id connection;
 };
 
-/* Long text is tokenized by the host, on a thread of its own. Tails: text, struct text_span
- * plain[plain_count]: where no added token is recognized (serving/text/tokenizer.h), in order, none empty,
- * none beyond the text. */
+/* Long text is tokenized by the host, on a thread of its own. Tails: text; struct text_span
+ * plain[plain_count], where no added token is recognized (serving/text/tokenizer.h): in order, none
+ * empty, none beyond the text. */
 struct record_tokenize {
     struct record record;
     struct request_id request;
@@ -269,7 +267,8 @@ struct record_tokenized {
     struct record record;
     struct request_id request;
     uint32_t token_count;
-    uint32_t too_many; /* without a token: it has so many at least, more than tokens_max; else 0 */
+    uint32_t too_many; /* the text has at least so many tokens, more than tokens_max: none follows;
+                        * 0: all follow */
 };
 
 /* JOINED: a unit has connected; its hello follows. LOST: its connection has ended, its process has
@@ -296,8 +295,8 @@ static inline struct record *carried_inner(const struct record_carried *carried)
     return (struct record *)record_tail_at(carried, sizeof *carried);
 }
 
-/* How to choose a token; compute/model/sample.h has the order of it all. temperature 0 is greedy (ties:
- * lowest id). Zeros everywhere but top_p mean: nothing special. */
+/* How to choose a token; compute/model/sample.h says in which order all this is done. Temperature 0
+ * is greedy (ties: lowest id). Zero turns every other field off but top_p, which 1 does. */
 struct sampling {
     float temperature;
     float top_p;              /* 1: off */
@@ -314,10 +313,10 @@ struct sampling {
     uint64_t seed;
 };
 
-#define SAMPLING_LOGPROBS                                                                          \
-    1u /* tell the chosen tokens' log probabilities, and top_logprobs others' */
-#define SAMPLING_SCORES                                                                            \
-    2u /* with SAMPLING_LOGPROBS: likewise the prompt's tokens', of each behind those before it */
+/* Tell the log probabilities of each chosen token and of the top_logprobs likeliest ones. */
+#define SAMPLING_LOGPROBS 1u
+/* With SAMPLING_LOGPROBS: tell them for each token of the prompt, too. */
+#define SAMPLING_SCORES 2u
 #define SAMPLING_FLAGS 3u
 
 /* True if choosing needs to know the tokens before. */
@@ -369,8 +368,8 @@ struct record_submit {
     int32_t priority; /* higher runs first */
     uint32_t bias_count;
     uint32_t resumed_count;
-    uint32_t task;        /* enum submit_task; but for SUBMIT_ANSWER nothing is resumed */
-    uint32_t first_block; /* SUBMIT_PREFILL: those before it the other unit has */
+    uint32_t task;        /* enum submit_task; only SUBMIT_ANSWER may have resumed tokens */
+    uint32_t first_block; /* SUBMIT_PREFILL: the other unit has the blocks before this one */
     struct tenant_salt tenant;
     struct kv_route route; /* SUBMIT_ANSWER: zeros; SUBMIT_RESERVE: the ticket alone */
 };
@@ -415,8 +414,9 @@ struct unit_rank { /* a DP rank of a unit */
     char kv_address[KV_ADDRESS_BYTES]; /* where it takes KV blocks; empty: it cannot */
 };
 
-/* What the gateway uses the unit for from now on. A unit can do all, and what it has is finished as
- * it was asked for; it says hello again, and will say so to the next gateway, too. */
+/* What the gateway uses the unit for from now on. Every unit can do every task, and finishes the
+ * requests that it has as they were asked for. It says hello again, with the new role, and keeps
+ * the role for gateways that connect later. */
 struct record_role {
     struct record record;
     uint32_t role;     /* enum unit_role */
@@ -461,8 +461,8 @@ struct unit_work {
     uint32_t prompt_hit_tokens;
     uint32_t prompt_miss_tokens;
     uint32_t device_tokens;      /* in the unit's pages, from requests before */
-    uint32_t host_tokens;        /* loaded from the KV storage: its memory, */
-    uint32_t disk_tokens;        /* ... its files */
+    uint32_t host_tokens;        /* loaded from the KV storage's memory */
+    uint32_t disk_tokens;        /* loaded from the KV storage's files */
     uint32_t transferred_tokens; /* from another unit, which computed the prompt */
     uint32_t computed_tokens;
     uint32_t reloaded_tokens;   /* of prompt and answer, likewise below */
@@ -474,9 +474,9 @@ struct unit_work {
     uint32_t reserved;          /* zero */
     int64_t queue_ns;    /* from its SUBMIT (RESERVE: its CONTINUE) to its first step, loading
                           * and transfer apart; -1: it has had none */
-    int64_t load_ns;     /* of the KV storage, before its first step */
+    int64_t load_ns;     /* for which the KV storage loaded, before its first step */
     int64_t prefill_ns;  /* from its first step to its first token; 0: it has none */
-    int64_t transfer_ns; /* its CONTINUE had to wait for its blocks */
+    int64_t transfer_ns; /* for which its CONTINUE had to wait for its blocks */
 };
 
 /* Newly chosen tokens, in order. Tails: uint32_t tokens[token_count];
@@ -499,8 +499,8 @@ static inline size_t tokens_bytes(uint32_t token_count, uint32_t logprobs_each) 
            (size_t)token_count * logprobs_each * sizeof(struct token_logprob);
 }
 
-/* How likely tokens of the prompt were, in order; all of them before the answer's first TOKENS. The
- * prompt's first token has no score. A unit that begins anew may repeat what another one has told.
+/* How likely tokens of the prompt were, in order. All scores come before the answer's first TOKENS.
+ * The prompt's first token has none. A unit that begins anew may repeat what another one has told.
  * Tail: struct token_logprob logprobs[token_count][logprobs_each], of each token its own, then the
  * likeliest ones'. */
 struct record_scores {
@@ -556,7 +556,7 @@ struct unit_rank_load {
     uint32_t requests_running;
     uint32_t pages_free, pages_held, pages_cached;
     uint32_t requests_parked; /* their KV blocks are on the way, in or out */
-    uint32_t kv_storage;      /* enum kv_storage_state, of its own */
+    uint32_t kv_storage;      /* enum kv_storage_state, of the rank's own storage */
     uint32_t reserved;        /* zero */
 };
 
@@ -580,8 +580,9 @@ struct record_unit_load {
     uint32_t last_step_tokens;
     int64_t last_step_ns;
     struct unit_counters totals;
-    uint64_t prefill_choices_total[LOAD_PREFILL_REASONS]; /* by reason; a request that waits */
-    uint64_t decode_choices_total[LOAD_DECODE_REASONS];   /* counts once for each */
+    /* Choices by reason. A request that waits for several reasons counts once for each of them. */
+    uint64_t prefill_choices_total[LOAD_PREFILL_REASONS];
+    uint64_t decode_choices_total[LOAD_DECODE_REASONS];
     uint32_t kv_storage; /* enum kv_storage_state: the worst of its ranks' */
     uint32_t reserved;   /* zero */
 };
@@ -602,7 +603,7 @@ struct record_experts {
     uint32_t experts, ranks, slots_per_rank, layer_count;
     uint64_t rebalances_total; /* new maps carried out */
     uint64_t moves_total;      /* experts that came to a rank */
-    uint64_t bytes_total;      /* of them, from other ranks or the checkpoint */
+    uint64_t bytes_total;      /* of those experts, from other ranks or the checkpoint */
     uint64_t failures_total;   /* experts that did not arrive as they were given */
     int64_t stall_ns_total;    /* of steps, while ranks took new maps over */
     int64_t stall_ns_max;
@@ -610,8 +611,8 @@ struct record_experts {
     uint32_t balance_before; /* around the last new map, by the loads it was made for */
     uint32_t balance_after;
     uint32_t reserved;                    /* zero */
-    uint64_t masked[LIMIT_RANKS / 64];    /* a bit each: to have no experts */
-    uint64_t empty[LIMIT_RANKS / 64];     /* ... have none */
+    uint64_t masked[LIMIT_RANKS / 64];    /* a bit each rank: it shall have no experts */
+    uint64_t empty[LIMIT_RANKS / 64];     /* a bit each rank: it has none */
     uint32_t layer_balance[LIMIT_LAYERS]; /* [layer_count]; 0: no experts; then zeros */
 };
 
@@ -619,9 +620,9 @@ static inline bool experts_bit(const uint64_t *bits, uint32_t rank) {
     return bits[rank / 64] >> rank % 64 & 1;
 }
 
-/* Blocks of a request that is about to come from another rank: they will be written to these pages,
- * by nobody else, until KV_DONE. Tail: struct page_id pages[page_count], of blocks first_block and
- * on, which end with token_count tokens of the sequence. */
+/* Blocks of a request are about to come from another rank, into these pages. Nobody else writes to
+ * the pages until KV_DONE. Tail: struct page_id pages[page_count], for the blocks from first_block
+ * on, which reach to the sequence's first token_count tokens. */
 struct record_kv_expect {
     struct record record;
     struct request_id request;
@@ -632,11 +633,12 @@ struct record_kv_expect {
     uint32_t page_count;
 };
 
-/* Blocks that may leave: they stand in these pages, and nobody writes to them until KV_DONE; but
- * the last making_count of them are only written by the coming step, layer by layer. When it is
- * done the request's next push comes, or, if it failed, a KV_CANCEL. A request's pushes go on where
- * the one before ended; with the last one (it may bring no page) all have been named, and stand.
- * Tail as of KV_EXPECT. */
+/* Blocks that may leave. They stand in these pages, and nobody writes to the pages until KV_DONE.
+ * The last making_count of the blocks do not stand yet: the coming step writes them, layer by
+ * layer. When that step is done, the request's next push comes; if it failed, a KV_CANCEL.
+ *
+ * A request's pushes go on where the one before ended. The last push, which may have no page, says
+ * that all blocks have been named and stand. Tail: as that of KV_EXPECT. */
 struct record_kv_push {
     struct record record;
     struct request_id request;
@@ -645,14 +647,14 @@ struct record_kv_push {
     struct kv_route route;
     uint32_t token_count; /* of the sequence, as far as these blocks reach */
     uint32_t page_count;
-    uint32_t last;  /* 1 */
-    uint32_t first; /* 1: none has been said of this request before */
+    uint32_t last;  /* 1: no push of this request follows */
+    uint32_t first; /* 1: no push of this request came before */
     uint32_t making_count;
     uint32_t reserved; /* zero */
     uint64_t step;     /* that writes them; 0: none */
 };
 
-/* The transfer is not wanted any more; KV_DONE follows all the same. */
+/* The request's transfer is not wanted any more. Its KV_DONE follows all the same. */
 struct record_kv_cancel {
     struct record record;
     struct request_id request;
@@ -660,8 +662,8 @@ struct record_kv_cancel {
     uint32_t reserved; /* zero */
 };
 
-/* The end of a request's transfer, once for each that an EXPECT or a PUSH began: nobody writes to
- * its pages or reads them for it any more. */
+/* The end of a request's transfer, exactly once for each transfer that an EXPECT or a PUSH began.
+ * The transfer neither reads nor writes the request's pages any more. */
 struct record_kv_done {
     struct record record;
     struct request_id request;
@@ -687,13 +689,8 @@ static inline size_t kv_push_bytes(uint32_t page_count) {
     return record_tail(sizeof(struct record_kv_push)) + page_count * sizeof(struct page_id);
 }
 
-/* A block's name: the bytes of its true key (serving/cache/block_key.h). */
-struct kv_key {
-    uint8_t bytes[32];
-};
-
-/* Which of these blocks, which follow one another, are in the KV storage? Tail: struct kv_key
- * keys[key_count], from the sequence's first block on. FOUND answers. */
+/* Asks which of these blocks are in the KV storage. KV_FOUND answers. Tail: struct block_key
+ * keys[key_count], of a sequence's blocks from the first one on. */
 struct record_kv_find {
     struct record record;
     struct request_id request;
@@ -703,6 +700,7 @@ struct record_kv_find {
     uint32_t reserved; /* zero */
 };
 
+/* Answers a KV_FIND. */
 struct record_kv_found {
     struct record record;
     struct request_id request;
@@ -712,8 +710,8 @@ struct record_kv_found {
     uint32_t reserved;    /* zero */
 };
 
-/* Blocks first_block and on are to be loaded into these pages; nobody else touches them until
- * LOADED. Tails: struct kv_key keys[block_count]; struct page_id pages[block_count]. */
+/* The blocks from first_block on are to be loaded into these pages. Nobody else touches the pages
+ * until KV_LOADED. Tails: struct block_key keys[block_count]; struct page_id pages[block_count]. */
 struct record_kv_load {
     struct record record;
     struct request_id request;
@@ -725,22 +723,23 @@ struct record_kv_load {
     uint32_t reserved; /* zero */
 };
 
-/* If a row waited for it and is not lost, before that step's STEP_DONE. */
+/* A KV_LOAD has ended. If a row of a step waited for the load, and not in vain, this comes before
+ * that step's STEP_DONE. */
 struct record_kv_loaded {
     struct record record;
     struct request_id request;
     uint32_t rank;
     uint32_t blocks;      /* leading ones that arrived, checked */
     uint32_t host_blocks; /* of them, from memory */
-    uint32_t slot;        /* of the LOAD */
-    uint32_t number;      /* likewise */
+    uint32_t slot;        /* as in the KV_LOAD */
+    uint32_t number;      /* as in the KV_LOAD */
     uint32_t reserved;    /* zero */
-    int64_t ns;           /* that it took */
+    int64_t ns;           /* that the load took */
 };
 
-/* Blocks that have become whole, to be stored. Nobody writes to their pages until KEPT. Tails:
- * struct kv_key keys[1 + block_count], the first that of the block before, zeros if there is none;
- * struct page_id pages[block_count]. */
+/* Blocks that have become whole, to be stored. Nobody writes to their pages until KV_KEPT. Tails:
+ * struct block_key keys[1 + block_count], the first of them the key of the block before first_block
+ * (zeros if there is none); struct page_id pages[block_count]. */
 struct record_kv_keep {
     struct record record;
     struct request_id request; /* zeros */
@@ -750,7 +749,7 @@ struct record_kv_keep {
     uint32_t last_page;   /* of pages; names this record among those of its rank */
 };
 
-/* The pages of a KEEP have been copied, or are not going to be. */
+/* The pages of a KV_KEEP have been copied, or are not going to be. */
 struct record_kv_kept {
     struct record record;
     struct request_id request; /* zeros */
@@ -761,18 +760,18 @@ struct record_kv_kept {
 };
 
 static inline size_t kv_find_bytes(uint32_t key_count) {
-    return record_tail(sizeof(struct record_kv_find)) + key_count * sizeof(struct kv_key);
+    return record_tail(sizeof(struct record_kv_find)) + key_count * sizeof(struct block_key);
 }
 static inline size_t kv_load_pages_at(uint32_t block_count) {
     return record_tail(record_tail(sizeof(struct record_kv_load)) +
-                       block_count * sizeof(struct kv_key));
+                       block_count * sizeof(struct block_key));
 }
 static inline size_t kv_load_bytes(uint32_t block_count) {
     return kv_load_pages_at(block_count) + block_count * sizeof(struct page_id);
 }
 static inline size_t kv_keep_pages_at(uint32_t block_count) {
     return record_tail(record_tail(sizeof(struct record_kv_keep)) +
-                       (1 + (size_t)block_count) * sizeof(struct kv_key));
+                       (1 + (size_t)block_count) * sizeof(struct block_key));
 }
 static inline size_t kv_keep_bytes(uint32_t block_count) {
     return kv_keep_pages_at(block_count) + block_count * sizeof(struct page_id);

@@ -16,12 +16,12 @@
 #include "host/wire/request_set.h"
 
 #define REQUESTS_BYTES_MAX ((size_t)64 << 20)  /* whole requests that wait for the gateway */
-#define LARGE_BYTES_MAX ((size_t)256 << 20)    /* ... and the large ones among them */
+#define LARGE_BYTES_MAX ((size_t)256 << 20)    /* large requests among them */
 #define BEHIND_BYTES_MAX ((size_t)32 << 20)    /* records that wait behind a machine */
 #define LARGE_REQUEST_BYTES ((size_t)16 << 10) /* reading it takes longer than other records do */
 #define OTHER_FILES 512
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
-#define LOAD_NS_MAX ((int64_t)500000000) /* a unit is heard of so often */
+#define LOAD_NS_MAX ((int64_t)500000000) /* a unit tells its load so often */
 #define RETRY_US 2000                    /* after the wire was full */
 #define FINISH_NS_MAX                                                                              \
     ((int64_t)35000000000) /* for what has begun; the gateway gives up earlier                     \
@@ -454,18 +454,18 @@ static void tell_answers(struct loop *loop) {
     const struct loop_parts *parts = loop->parts;
     for (const struct record *record; (record = record_queue_first(&loop->answers));
          record_queue_drop(&loop->answers)) {
-        if (parts->heard && !parts->heard(parts->carry_context, record)) break;
+        if (parts->said && !parts->said(parts->carry_context, record)) break;
         record_queue_force(&loop->inboxes[UNIT], record);
     }
     ask_turn(loop);
 }
 
-/* What the KV blocks' ways said before the engine did, the unit hears before: a step may have
- * waited for it. */
+/* What the KV blocks' ways said before the engine, the unit gets before: a step may have waited
+ * for it. */
 static void on_engine(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
     worker_take(loop->engine, hold, &loop->answers);
-    if (loop->parts->hear) loop->parts->hear(loop->parts->carry_context);
+    if (loop->parts->collect) loop->parts->collect(loop->parts->carry_context);
     tell_answers(loop);
 }
 

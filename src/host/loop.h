@@ -7,8 +7,8 @@
  *     a gateway        clients <-> HTTP server <-> gateway <-> wire (to any number of units)
  *     a unit           wire (to its gateway) <-> unit <-> engine thread
  *
- * A client's large request takes long to read, so the gateway gets one of them at a time, and before
- * the next one whatever else has come: tokens, cancellations, small requests.
+ * A client's large request takes long to read, so the gateway gets one of them at a time, and
+ * before the next one whatever else has come: tokens, cancellations, small requests.
  *
  * This is the only place of the serving plane that reads a clock. Records that a machine cannot
  * take now wait in bounded queues; a machine is fed only while the queues behind it have room, so
@@ -49,15 +49,15 @@ struct loop_parts {
      * come nor go */
     void (*carry)(void *context, const struct record *record);
     /* Says what there is to say of them, before a step's end is told. */
-    void (*hear)(void *context);
+    void (*collect)(void *context);
     /* Has what the engine's answer rests on been said? If not, it and all behind it are told once
      * it has: asked again after each loop_tell_unit. */
-    bool (*heard)(void *context, const struct record *answer);
-    void *carry_context;      /* of all three; hear and heard where there is carry */
+    bool (*said)(void *context, const struct record *answer);
+    void *carry_context;      /* of all three; collect and said where there is carry */
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
     int64_t finish_ns_max;    /* for what has begun when it is told to end; 0: 35 s */
-    /* SIGHUP: what the gateway is to hear; NULL: nothing. Without one SIGHUP ends the process */
+    /* SIGHUP: what the gateway is told; NULL: nothing. Without one SIGHUP ends the process */
     const struct record *(*reload)(void *context);
     void *reload_context;
     /* Called once clients can connect; a unit: when it has connected for the first time, without

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom eplb: places experts on ranks for given loads (serving/policy/balance_experts.h) and says how well
- * balanced the ranks are, how near to what is possible, and what leaving nodes costs in traffic.
+ * fathom eplb: places experts on ranks for given loads (serving/policy/balance_experts.h) and says
+ * how well balanced the ranks are, how near to what is possible, and what leaving nodes costs in
+ * traffic.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -202,7 +202,7 @@ void gateway_side_close(struct gateway_side *side) {
 }
 
 /* A file that is wrong changes nothing. A line tells what is new, and nothing else: whoever asks
- * again and again hears it once. */
+ * again and again gets it once. */
 static const struct record *reload_accounts(void *context) {
     struct gateway_side *side = context;
     struct record_accounts *accounts;

@@ -59,8 +59,8 @@ struct figures {
     const struct checkpoint *checkpoint;
     const struct shape *shape;
     uint64_t parameters, expert_parameters; /* of the main model */
-    uint64_t bytes, expert_bytes;           /* likewise */
-    uint64_t kind_bytes[LAYOUT_KIND_COUNT]; /* likewise */
+    uint64_t bytes, expert_bytes;           /* of the main model */
+    uint64_t kind_bytes[LAYOUT_KIND_COUNT]; /* of the main model */
     uint64_t mtp_parameters, mtp_bytes,
         mtp_expert_bytes; /* copies of embedding and head left out */
     uint32_t moe_layers, mtp_moe_layers;

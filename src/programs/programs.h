@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The subcommands: program_<name> in programs/<name>.c, one row each in main.c. argv[0] is the
- * subcommand's name. Results go to stdout, everything else to stderr.
+ * The subcommands: program_<name> in programs/<name>.c (programs/<name>_program.c where another
+ * room has a <name>.c), one row each in main.c. argv[0] is the subcommand's name. Results go to
+ * stdout, everything else to stderr.
  */
 #ifndef PROGRAMS_PROGRAMS_H
 #define PROGRAMS_PROGRAMS_H

@@ -83,7 +83,7 @@ struct server {
 
 static enum status open_whole(struct server *server, struct error *error) {
     const struct serve_values *values = &server->values;
-    const struct kv_fabric_options no_transfers = {.host = NULL};
+    const struct kv_ranks_options no_transfers = {.host = NULL};
     enum status status = gateway_side_open_loop(&values->gateway, &server->loop, error);
     if (!status)
         status = unit_side_open(&server->unit, &values->run, &values->job, &values->unit, UNIT_BOTH,

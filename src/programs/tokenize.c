@@ -133,7 +133,7 @@ static enum status reserve_scratch(struct session *session, size_t text_bytes) {
     return session->scratch ? STATUS_OK : no_memory(session);
 }
 
-/* --- one text, one list of ids --- */
+/* ---- one text, one list of ids ---- */
 
 static enum status print_ids(struct session *session, struct bytes text, bool special) {
     size_t capacity = 3 * text.count, count = 0; /* an invalid byte may become three */
@@ -190,7 +190,7 @@ static enum status print_text(struct session *session, const uint32_t *ids, size
     return status;
 }
 
-/* --- lines of JSON --- */
+/* ---- lines of JSON ---- */
 
 static enum status tokenize_line(struct session *session, const struct tree *line) {
     struct bytes text;
@@ -257,7 +257,7 @@ static enum status run_lines(struct session *session, bool encode) {
     return status;
 }
 
-/* --- without JSON --- */
+/* ---- without JSON ---- */
 
 /* The argument, or all of standard input. */
 static enum status input_take(struct session *session, const struct option_result *result,

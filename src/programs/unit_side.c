@@ -105,7 +105,7 @@ static enum balance_method rank_balance(const struct unit_side_values *values) {
     return method;
 }
 
-void unit_side_name_pages(struct kv_fabric_options *kv, const struct engine *engine) {
+void unit_side_name_pages(struct kv_ranks_options *kv, const struct engine *engine) {
     struct model *model = engine_model(engine);
     kv->pages = model_kv_pages(model);
     kv->model_id = model_identity(model);
@@ -137,7 +137,7 @@ static uint32_t memory_blocks(const struct unit_side_values *values, uint64_t ra
 
 /* Every rank's blocks, and so their parts, are alike. */
 static uint32_t load_parts(const struct unit_side *side) {
-    const struct kv_store *store = side->fabric ? kv_fabric_store(side->fabric) : NULL;
+    const struct kv_store *store = side->kv_ranks ? kv_ranks_store(side->kv_ranks) : NULL;
     bool overlaps = strcmp(side->values->kv_overlap, "on") == 0;
     return store && overlaps ? kv_store_load_parts(store) : 0;
 }
@@ -161,7 +161,7 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .tpot_target_ns = (int64_t)(values->tpot_target_ms * 1e6),
         .prompt_patience_ns = (int64_t)(values->prompt_patience * 1e9),
         .priority_ns = (int64_t)(values->priority_seconds * 1e9),
-        .kv_storage = side->fabric && kv_fabric_store(side->fabric),
+        .kv_storage = side->kv_ranks && kv_ranks_store(side->kv_ranks),
         .kv_choice = kv_choice(values),
         .page_bytes = model_page_bytes(model),
         .kv_load_parts = load_parts(side),
@@ -173,7 +173,7 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .numerics_id = model_numerics_id(model),
         .pids = side->pids,
         .role = side->role,
-        .kv_addresses = side->fabric ? kv_fabric_addresses(side->fabric) : NULL,
+        .kv_addresses = side->kv_ranks ? kv_ranks_addresses(side->kv_ranks) : NULL,
     };
     struct record_experts experts;
     if (rebalancer_tell(side->rebalancer, &experts)) unit.experts = &experts;
@@ -199,20 +199,20 @@ static void lose_rank(void *context, const struct error *error) {
 
 static bool await_load(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
     const struct unit_side *side = context;
-    return kv_fabric_await(side->fabric, slot, number, slices);
+    return kv_ranks_await(side->kv_ranks, slot, number, slices);
 }
 
-static enum status open_fabric(struct unit_side *side, const struct kv_fabric_options *kv,
-                               struct error *error) {
-    struct kv_fabric_options options = *kv;
+static enum status open_kv_ranks(struct unit_side *side, const struct kv_ranks_options *kv,
+                                 struct error *error) {
+    struct kv_ranks_options options = *kv;
     unit_side_name_pages(&options, rank_group_engine(side->group));
     options.rank_count = rank_group_count(side->group);
     options.storage = unit_side_storage(side->values, options.rank_count);
     options.context = side;
     options.say = tell_unit;
     options.lost = lose_rank;
-    if (!kv_fabric_wanted(&options)) return STATUS_OK;
-    enum status status = kv_fabric_open(&options, loop_base(side->loop), &side->fabric, error);
+    if (!kv_ranks_wanted(&options)) return STATUS_OK;
+    enum status status = kv_ranks_open(&options, loop_base(side->loop), &side->kv_ranks, error);
     const struct engine_loads loads = {side, await_load};
     if (!status) rank_group_set_loads(side->group, &loads);
     return status;
@@ -220,20 +220,20 @@ static enum status open_fabric(struct unit_side *side, const struct kv_fabric_op
 
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
-                           enum unit_role role, const struct kv_fabric_options *kv,
+                           enum unit_role role, const struct kv_ranks_options *kv,
                            struct loop *loop, struct error *error) {
     *side =
         (struct unit_side){.run = run, .job = job, .values = values, .role = role, .loop = loop};
     enum status status = open_engine(side, error);
     if (!status) status = take_pids(side, error);
-    if (!status) status = open_fabric(side, kv, error);
+    if (!status) status = open_kv_ranks(side, kv, error);
     return status ? status : open_units(side, error);
 }
 
 void unit_side_leave(struct unit_side *side) {
     if (!side->loop || !loop_end_engine(side->loop)) return; /* it may be waiting for a load */
-    kv_fabric_close(side->fabric);
-    side->fabric = NULL;
+    kv_ranks_close(side->kv_ranks);
+    side->kv_ranks = NULL;
 }
 
 void unit_side_close(struct unit_side *side, const struct option_table *table) {
@@ -248,30 +248,30 @@ void unit_side_close(struct unit_side *side, const struct option_table *table) {
     lazy_memory_free(&side->memory);
 }
 
-static void hear(void *context) {
+static void collect(void *context) {
     const struct unit_side *side = context;
-    kv_fabric_hear(side->fabric);
+    kv_ranks_collect(side->kv_ranks);
 }
 
-static bool heard(void *context, const struct record *answer) {
+static bool said(void *context, const struct record *answer) {
     const struct unit_side *side = context;
     return answer->kind != RECORD_STEP_DONE ||
-           kv_fabric_heard(side->fabric, (const struct step_result *)answer);
+           kv_ranks_said(side->kv_ranks, (const struct step_result *)answer);
 }
 
 static void carry(void *context, const struct record *record) {
     struct unit_side *side = context;
-    kv_fabric_take(side->fabric, record);
+    kv_ranks_take(side->kv_ranks, record);
 }
 
 void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     parts->unit = rank_units_machine(side->units);
     parts->engine = step_thread_take;
     parts->engine_context = &side->thread;
-    if (!side->fabric) return;
+    if (!side->kv_ranks) return;
     parts->carry = carry;
-    parts->hear = hear;
-    parts->heard = heard;
+    parts->collect = collect;
+    parts->said = said;
     parts->carry_context = side;
 }
 
@@ -291,7 +291,7 @@ void unit_side_say(const struct unit_side *side, const char *name) {
             model_page_count(model), KV_BLOCK_TOKENS);
     if (rank_group_count(side->group) > 1)
         fprintf(stderr, "%u ranks; so much on each\n", rank_group_count(side->group));
-    struct kv_store *store = side->fabric ? kv_fabric_store(side->fabric) : NULL;
+    struct kv_store *store = side->kv_ranks ? kv_ranks_store(side->kv_ranks) : NULL;
     if (store) say_storage(side, store);
     if (model_has_mtp(model))
         fprintf(stderr, "drafting ahead with the MTP layer: %s\n",

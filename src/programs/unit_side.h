@@ -6,12 +6,12 @@
 #ifndef PROGRAMS_UNIT_SIDE_H
 #define PROGRAMS_UNIT_SIDE_H
 
-#include "host/transfer/kv_fabric.h"
-#include "host/engine/step_thread.h"
-#include "host/process/lazy_memory.h"
-#include "host/loop.h"
 #include "command/model_run.h"
 #include "command/rank_job.h"
+#include "host/engine/step_thread.h"
+#include "host/loop.h"
+#include "host/process/lazy_memory.h"
+#include "host/transfer/kv_ranks.h"
 #include "serving/unit/rank_units.h"
 
 struct unit_side_values {
@@ -36,8 +36,7 @@ struct unit_side_values {
         {.name = "rebalance-seconds",                                                              \
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "30",                                                                         \
-         .help =                                                                                   \
-             "... as often is looked whether it is worth it, and as much time lies between two",   \
+         .help = "look so often whether moving experts is worth it, and move them no more often",  \
          .minimum = 0.01,                                                                          \
          .maximum = 1e6,                                                                           \
          .offset = offsetof(owner, unit.rebalance_seconds)},                                       \
@@ -54,7 +53,7 @@ struct unit_side_values {
         {.name = "kv-disk",                                                                        \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "16GiB",                                                                      \
-         .help = "... at most so much of it, block formats of other models included",              \
+         .help = "bytes of --kv-dir that may be used, other models' blocks included",              \
          .offset = offsetof(owner, unit.kv_disk)},                                                 \
         {.name = "kv-host",                                                                        \
          .type = OPTION_BYTES,                                                                     \
@@ -69,7 +68,9 @@ struct unit_side_values {
          .offset = offsetof(owner, unit.kv_write_rate)},                                           \
         {.name = "kv-read-rate",                                                                   \
          .type = OPTION_BYTES,                                                                     \
-         .help = "... and read from it, where others need the disk, too; 0: no limit",             \
+         .help =                                                                                   \
+             "bytes read from --kv-dir in a second, at most, of a unit, where others need the "    \
+             "disk, too; 0: no limit",                                                             \
          .offset = offsetof(owner, unit.kv_read_rate)},                                            \
         {.name = "kv-load",                                                                        \
          .type = OPTION_CHOICE,                                                                    \
@@ -142,9 +143,8 @@ struct unit_side_values {
         {.name = "reuse-generated",                                                                \
          .type = OPTION_FLAG,                                                                      \
          .fallback = "true",                                                                       \
-         .help =                                                                                   \
-             "... also those of answers that come back in a later prompt, as in a talk; the next " \
-             "answer may then differ in a last bit from one computed afresh",                      \
+         .help = "keep the KV pages of answers for a later prompt, as in a talk; the next "        \
+                 "answer may then differ in a last bit from one computed afresh",                  \
          .offset = offsetof(owner, unit.reuse_generated)},                                         \
         {.name = "evict",                                                                          \
          .type = OPTION_CHOICE,                                                                    \
@@ -198,7 +198,7 @@ struct unit_side {
     struct rank_units *units;
     enum unit_role role;
     struct loop *loop;
-    struct kv_fabric *fabric; /* NULL: no KV blocks come or go, nor are any stored */
+    struct kv_ranks *kv_ranks; /* NULL: no KV blocks come or go, nor are any stored */
     struct step_thread thread;
     int64_t *pids;
     struct lazy_memory memory;
@@ -216,13 +216,13 @@ uint32_t unit_side_requests(const struct unit_side_values *values, uint64_t rank
 struct kv_store_options unit_side_storage(const struct unit_side_values *values, uint64_t ranks);
 
 /* Of a rank's model, which outlives them. */
-void unit_side_name_pages(struct kv_fabric_options *kv, const struct engine *engine);
+void unit_side_name_pages(struct kv_ranks_options *kv, const struct engine *engine);
 
 /* Loads the model on all ranks and makes the unit, for a prefill unit's task, a decode unit's, or
  * both; of `kv` host, control, seconds_max and bytes_per_second count. The values live as long. */
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
                            const struct rank_job_values *job, const struct unit_side_values *values,
-                           enum unit_role role, const struct kv_fabric_options *kv,
+                           enum unit_role role, const struct kv_ranks_options *kv,
                            struct loop *loop, struct error *error) MUST_USE;
 /* Before the loop closes: no KV block comes, goes or is stored any more. */
 void unit_side_leave(struct unit_side *side);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The options that say how gateway and units prove themselves to each other (host/wire/wire_keys.h).
+ * The options that say how gateway and units prove themselves to each other
+ * (host/wire/wire_keys.h).
  */
 #ifndef PROGRAMS_WIRE_OPTIONS_H
 #define PROGRAMS_WIRE_OPTIONS_H

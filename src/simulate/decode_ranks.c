@@ -30,7 +30,7 @@ struct rank {
     double expected;  /* tokens by which its requests will yet grow */
 };
 
-struct world {
+struct decode_world {
     const struct ranks_options *options;
     const struct ranks_request *requests;
     struct decode_costs costs;
@@ -55,16 +55,16 @@ static uint32_t pages_of(uint64_t tokens, uint32_t requests) {
     return (uint32_t)(tokens / KV_BLOCK_TOKENS + (requests + 1) / 2);
 }
 
-static uint32_t pages_total(const struct world *world) {
+static uint32_t pages_total(const struct decode_world *world) {
     return (uint32_t)(world->options->rank_tokens / KV_BLOCK_TOKENS);
 }
 
 /* Tokens so far: those from before it was bound, and one for each step since. */
-static uint32_t tokens_of(const struct world *world, const struct answer *answer) {
+static uint32_t tokens_of(const struct decode_world *world, const struct answer *answer) {
     return answer->done + (uint32_t)(world->step - answer->bound_step);
 }
 
-static void ring_add(struct world *world, uint32_t index, uint32_t left) {
+static void ring_add(struct decode_world *world, uint32_t index, uint32_t left) {
     uint32_t *head = &world->ends[(world->step + left) % RING_STEPS];
     struct answer *answer = &world->answers[index];
     answer->next = *head;
@@ -73,7 +73,7 @@ static void ring_add(struct world *world, uint32_t index, uint32_t left) {
     *head = index;
 }
 
-static void ring_remove(struct world *world, uint32_t index, uint32_t left) {
+static void ring_remove(struct decode_world *world, uint32_t index, uint32_t left) {
     struct answer *answer = &world->answers[index];
     uint32_t *head = &world->ends[(world->step + left) % RING_STEPS];
     if (answer->before == NONE)
@@ -83,7 +83,7 @@ static void ring_remove(struct world *world, uint32_t index, uint32_t left) {
     if (answer->next != NONE) world->answers[answer->next].before = answer->before;
 }
 
-static void bind(struct world *world, uint32_t index, uint32_t r) {
+static void bind(struct decode_world *world, uint32_t index, uint32_t r) {
     struct answer *answer = &world->answers[index];
     struct rank *rank = &world->ranks[r];
     uint32_t total = world->requests[index].output_tokens;
@@ -96,7 +96,7 @@ static void bind(struct world *world, uint32_t index, uint32_t r) {
     ring_add(world, index, total - answer->done);
 }
 
-static void leave(struct world *world, uint32_t index) {
+static void leave(struct decode_world *world, uint32_t index) {
     struct answer *answer = &world->answers[index];
     struct rank *rank = &world->ranks[answer->rank];
     uint32_t grown = (uint32_t)(world->step - answer->bound_step);
@@ -108,7 +108,7 @@ static void leave(struct world *world, uint32_t index) {
     answer->rank = NONE;
 }
 
-static uint32_t choose(struct world *world, uint32_t index) {
+static uint32_t choose(struct decode_world *world, uint32_t index) {
     uint32_t rank_count = world->options->rank_count;
     uint32_t tokens = world->requests[index].prompt_tokens + world->answers[index].done + 1;
     for (uint32_t r = 0; r < rank_count; r++) {
@@ -135,7 +135,7 @@ static uint32_t choose(struct world *world, uint32_t index) {
 }
 
 /* Moved ones first; each waits for its turn. */
-static void bind_waiting(struct world *world) {
+static void bind_waiting(struct decode_world *world) {
     while (world->moved_count || world->waiting_first < world->waiting_end) {
         bool moved = world->moved_count > 0;
         uint32_t index =
@@ -150,7 +150,8 @@ static void bind_waiting(struct world *world) {
     }
 }
 
-static void relieve(struct world *world, uint32_t r, uint32_t count, struct ranks_report *report) {
+static void relieve(struct decode_world *world, uint32_t r, uint32_t count,
+                    struct ranks_report *report) {
     uint32_t held = pages_of(world->ranks[r].context, world->ranks[r].requests);
     uint32_t found = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -171,14 +172,14 @@ static void relieve(struct world *world, uint32_t r, uint32_t count, struct rank
 }
 
 /* Pages for one more token of everybody. */
-static void make_room(struct world *world, uint32_t count, struct ranks_report *report) {
+static void make_room(struct decode_world *world, uint32_t count, struct ranks_report *report) {
     for (uint32_t r = 0; r < world->options->rank_count; r++)
         while (pages_of(world->ranks[r].context + world->ranks[r].requests,
                         world->ranks[r].requests) > pages_total(world))
             relieve(world, r, count, report);
 }
 
-static void end_answers(struct world *world, double *tpot_ns, uint32_t *left) {
+static void end_answers(struct decode_world *world, double *tpot_ns, uint32_t *left) {
     uint32_t *head = &world->ends[world->step % RING_STEPS];
     for (uint32_t i = *head; i != NONE; i = world->answers[i].next) {
         leave(world, i);
@@ -193,7 +194,7 @@ static void end_answers(struct world *world, double *tpot_ns, uint32_t *left) {
 }
 
 /* False: nobody runs. */
-static bool take_step(struct world *world, bool measured, struct ranks_report *report) {
+static bool take_step(struct decode_world *world, bool measured, struct ranks_report *report) {
     uint32_t rank_count = world->options->rank_count;
     double most[2] = {0, 0}, sum[2] = {0, 0};
     for (uint32_t r = 0; r < rank_count; r++) {
@@ -235,7 +236,7 @@ static void sort_order(uint32_t *order, uint32_t *room, uint32_t count, const in
     }
 }
 
-static bool open_world(struct world *world, uint32_t count, struct arena *arena) {
+static bool open_world(struct decode_world *world, uint32_t count, struct arena *arena) {
     uint32_t ranks = world->options->rank_count, places = world->options->requests_max;
     check(ranks > 0 && ranks <= LIMIT_RANKS && places > 0);
     world->answers = arena_take_zeroed(arena, count * sizeof *world->answers);
@@ -265,7 +266,7 @@ static bool open_world(struct world *world, uint32_t count, struct arena *arena)
 enum status ranks_decode(const struct ranks_options *options, const struct ranks_request *requests,
                          uint32_t count, const int64_t *ready_ns, struct arena *arena,
                          double *tpot_ns_out, struct ranks_report *report_out) {
-    struct world world = {.options = options, .requests = requests};
+    struct decode_world world = {.options = options, .requests = requests};
     if (!open_world(&world, count, arena)) return STATUS_NO_MEMORY;
     *report_out = (struct ranks_report){0};
     sort_order(world.order, world.waiting, count, ready_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A parcel is whatever will happen at one end of a connection at some time: a slice leaves, comes,
+ * An event is whatever will happen at one end of a connection at some time: a slice leaves, comes,
  * has been written; a finish or an end comes; a broken connection is noticed.
  */
 #include "simulate/fleet_carriers.h"
@@ -9,7 +9,7 @@
 #include "base/number.h"
 #include "contract/kv_block.h"
 
-enum { PARCELS_MAX = 4096, LINKS_MAX = 256, TICKETS_MAX = 24 };
+enum { EVENTS_MAX = 4096, LINKS_MAX = 256, TICKETS_MAX = 24 };
 
 #define DRAIN_NS_MAX FLEET_SECOND
 
@@ -23,18 +23,18 @@ struct fleet_link { /* from a sender to a receiver */
     int64_t ready_ns, next_ns; /* it is open then; its last slice has left then */
 };
 
-enum parcel_kind {
-    PARCEL_LEAVES, /* a slice, at its sender */
-    PARCEL_COMES,  /* ... at its receiver */
-    PARCEL_WRITTEN,
-    PARCEL_FINISH,
-    PARCEL_END,   /* of the other side's ticket */
-    PARCEL_BROKEN /* this end notices that the link is */
+enum fleet_link_event_kind {
+    LINK_EVENT_LEAVES, /* a slice, at its sender */
+    LINK_EVENT_COMES,  /* a slice, at its receiver */
+    LINK_EVENT_WRITTEN,
+    LINK_EVENT_FINISH,
+    LINK_EVENT_END,   /* of the other side's ticket */
+    LINK_EVENT_BROKEN /* this end notices that the link is */
 };
 
-struct fleet_parcel {
+struct fleet_link_event {
     int64_t due_ns;
-    enum parcel_kind kind;
+    enum fleet_link_event_kind kind;
     struct fleet_place at; /* where it happens */
     uint64_t link;
     struct transfer_ticket ticket;
@@ -56,17 +56,17 @@ static size_t ledger_bytes(void) {
 
 size_t fleet_carriers_bytes(void) {
     return LINKS_MAX * sizeof(struct fleet_link) +
-           PARCELS_MAX * (sizeof(struct fleet_parcel) + sizeof(uint32_t)) +
+           EVENTS_MAX * (sizeof(struct fleet_link_event) + sizeof(uint32_t)) +
            FLEET_UNITS_MAX * FLEET_RANKS_MAX * (ledger_bytes() + 16) + 64;
 }
 
 bool fleet_carriers_open(struct fleet_carriers *carriers, struct arena *arena, uint64_t seed) {
     *carriers = (struct fleet_carriers){.dice = {.seed = seed, .stream = 1}};
     carriers->links = arena_take_zeroed(arena, LINKS_MAX * sizeof *carriers->links);
-    carriers->parcels = arena_take(arena, PARCELS_MAX * sizeof *carriers->parcels);
-    carriers->order = arena_take(arena, PARCELS_MAX * sizeof *carriers->order);
-    bool all = carriers->links && carriers->parcels && carriers->order;
-    for (uint32_t i = 0; all && i < PARCELS_MAX; i++)
+    carriers->events = arena_take(arena, EVENTS_MAX * sizeof *carriers->events);
+    carriers->order = arena_take(arena, EVENTS_MAX * sizeof *carriers->order);
+    bool all = carriers->links && carriers->events && carriers->order;
+    for (uint32_t i = 0; all && i < EVENTS_MAX; i++)
         carriers->order[i] = i;
     for (uint32_t unit = 0; unit < FLEET_UNITS_MAX; unit++)
         for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
@@ -76,34 +76,34 @@ bool fleet_carriers_open(struct fleet_carriers *carriers, struct arena *arena, u
     return all;
 }
 
-/* ---- parcels --------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
-static struct fleet_parcel *first_parcel(const struct fleet_carriers *carriers) {
-    return carriers->parcel_count ? &carriers->parcels[carriers->order[0]] : NULL;
+static struct fleet_link_event *first_event(const struct fleet_carriers *carriers) {
+    return carriers->event_count ? &carriers->events[carriers->order[0]] : NULL;
 }
 
 /* Behind all that are due no later. */
-static void add_parcel(struct fleet_carriers *carriers, const struct fleet_parcel *parcel) {
-    check(carriers->parcel_count < PARCELS_MAX);
-    uint32_t at = carriers->parcel_count, index = carriers->order[at];
-    for (; at > 0 && carriers->parcels[carriers->order[at - 1]].due_ns > parcel->due_ns; at--)
+static void add_event(struct fleet_carriers *carriers, const struct fleet_link_event *event) {
+    check(carriers->event_count < EVENTS_MAX);
+    uint32_t at = carriers->event_count, index = carriers->order[at];
+    for (; at > 0 && carriers->events[carriers->order[at - 1]].due_ns > event->due_ns; at--)
         carriers->order[at] = carriers->order[at - 1];
     carriers->order[at] = index;
-    carriers->parcels[index] = *parcel;
-    carriers->parcel_count++;
+    carriers->events[index] = *event;
+    carriers->event_count++;
 }
 
-static struct fleet_parcel take_parcel(struct fleet_carriers *carriers, uint32_t at) {
+static struct fleet_link_event take_event(struct fleet_carriers *carriers, uint32_t at) {
     uint32_t index = carriers->order[at];
-    struct fleet_parcel parcel = carriers->parcels[index];
-    carriers->parcel_count--;
+    struct fleet_link_event event = carriers->events[index];
+    carriers->event_count--;
     memmove(carriers->order + at, carriers->order + at + 1,
-            (carriers->parcel_count - at) * sizeof *carriers->order);
-    carriers->order[carriers->parcel_count] = index;
-    return parcel;
+            (carriers->event_count - at) * sizeof *carriers->order);
+    carriers->order[carriers->event_count] = index;
+    return event;
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- places ---- */
 
 /* NULL: it is another life's. */
 static struct fleet_carrier *carrier_at(struct fleet_carriers *carriers, struct fleet_place place) {
@@ -124,7 +124,7 @@ static void open_books(struct fleet_carriers *carriers, struct fleet_carrier *ca
         limits.ticket_count = 1 + fleet_dice_below(&carriers->dice, 4);
     enum status status = transfer_ledger_open(&carrier->ledger, &arena, &limits);
     check(status == STATUS_OK);
-    carrier->journey_count = 0;
+    carrier->transfer_count = 0;
     carrier->stuck_ns = MACHINE_NEVER;
 }
 
@@ -162,7 +162,7 @@ static struct fleet_place place_of(const char *address) {
     return place;
 }
 
-/* ---- links ----------------------------------------------------------------------------------- */
+/* ---- links ---- */
 
 static struct fleet_link *link_of(struct fleet_carriers *carriers, uint64_t id) {
     for (uint32_t i = 0; i < LINKS_MAX; i++)
@@ -177,21 +177,21 @@ static bool is_broken(struct fleet_carriers *carriers, uint64_t id) {
 
 static void notice(struct fleet_carriers *carriers, const struct fleet_link *link,
                    struct fleet_place at, int64_t due_ns) {
-    struct fleet_parcel parcel = {
-        .due_ns = due_ns, .kind = PARCEL_BROKEN, .at = at, .link = link->id};
-    add_parcel(carriers, &parcel);
+    struct fleet_link_event event = {
+        .due_ns = due_ns, .kind = LINK_EVENT_BROKEN, .at = at, .link = link->id};
+    add_event(carriers, &event);
 }
 
-/* What is on the way is lost; both ends hear of it some time. */
+/* What is on the way is lost; both ends notice it some time. */
 static void break_link(struct fleet_carriers *carriers, struct fleet_link *link, int64_t now_ns) {
     if (link->broken) return;
     link->broken = true;
-    for (uint32_t at = carriers->parcel_count; at-- > 0;) {
-        const struct fleet_parcel *parcel = &carriers->parcels[carriers->order[at]];
-        if (parcel->link == link->id &&
-            (parcel->kind == PARCEL_COMES || parcel->kind == PARCEL_FINISH ||
-             parcel->kind == PARCEL_END))
-            take_parcel(carriers, at);
+    for (uint32_t at = carriers->event_count; at-- > 0;) {
+        const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
+        if (event->link == link->id &&
+            (event->kind == LINK_EVENT_COMES || event->kind == LINK_EVENT_FINISH ||
+             event->kind == LINK_EVENT_END))
+            take_event(carriers, at);
     }
     struct fleet_place ends[2] = {link->from, link->to};
     for (int i = 0; i < 2; i++)
@@ -222,18 +222,18 @@ static struct fleet_link *open_link(struct fleet_carriers *carriers, struct flee
 /* A link whose ends are both gone or know that it is broken. */
 static void forget_link(struct fleet_carriers *carriers, uint64_t id) {
     struct fleet_link *link = link_of(carriers, id);
-    for (uint32_t at = 0; at < carriers->parcel_count; at++) {
-        const struct fleet_parcel *parcel = &carriers->parcels[carriers->order[at]];
-        if (parcel->kind == PARCEL_BROKEN && parcel->link == id) return;
+    for (uint32_t at = 0; at < carriers->event_count; at++) {
+        const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
+        if (event->kind == LINK_EVENT_BROKEN && event->link == id) return;
     }
     if (link) link->id = TRANSFER_NO_PEER;
 }
 
-/* ---- journeys -------------------------------------------------------------------------------- */
+/* ---- transfers ---- */
 
-static struct fleet_journey *find(struct fleet_carrier *carrier, struct request_id request) {
-    for (uint32_t i = 0; i < carrier->journey_count; i++)
-        if (request_id_equal(carrier->journeys[i].request, request)) return &carrier->journeys[i];
+static struct fleet_transfer *find(struct fleet_carrier *carrier, struct request_id request) {
+    for (uint32_t i = 0; i < carrier->transfer_count; i++)
+        if (request_id_equal(carrier->transfers[i].request, request)) return &carrier->transfers[i];
     return NULL;
 }
 
@@ -247,141 +247,142 @@ static void say_done(struct fleet_carriers *carriers, struct fleet_place place,
     carriers->say(carriers->context, place.unit, &done.record);
 }
 
-static struct fleet_journey *begin(struct fleet_carrier *carrier, struct request_id request,
-                                   const uint64_t ticket[2], enum transfer_side side) {
-    check(carrier->journey_count < FLEET_JOURNEYS_MAX && !find(carrier, request));
-    struct fleet_journey *journey = &carrier->journeys[carrier->journey_count++];
-    *journey = (struct fleet_journey){
+static struct fleet_transfer *begin(struct fleet_carrier *carrier, struct request_id request,
+                                    const uint64_t ticket[2], enum transfer_side side) {
+    check(carrier->transfer_count < FLEET_TRANSFERS_MAX && !find(carrier, request));
+    struct fleet_transfer *transfer = &carrier->transfers[carrier->transfer_count++];
+    *transfer = (struct fleet_transfer){
         .request = request, .ticket = {.high = ticket[0], .low = ticket[1]}, .side = side};
-    return journey;
+    return transfer;
 }
 
 /* Its one and only end. */
 static void end(struct fleet_carriers *carriers, struct fleet_place place,
-                struct fleet_journey *journey, bool arrived, uint32_t blocks) {
+                struct fleet_transfer *transfer, bool arrived, uint32_t blocks) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    struct request_id request = journey->request;
-    carriers->counts.arrived += arrived && journey->side == TRANSFER_IN;
-    carriers->counts.failed += !arrived && journey->side == TRANSFER_IN;
-    *journey = carrier->journeys[--carrier->journey_count];
+    struct request_id request = transfer->request;
+    carriers->counts.arrived += arrived && transfer->side == TRANSFER_IN;
+    carriers->counts.failed += !arrived && transfer->side == TRANSFER_IN;
+    *transfer = carrier->transfers[--carrier->transfer_count];
     say_done(carriers, place, request, arrived, blocks);
 }
 
-static void add_pages(struct fleet_journey *journey, const void *pages, uint32_t count) {
-    check(journey->block_count + count <= FLEET_PROMPT_BLOCKS_MAX);
-    if (count) memcpy(journey->pages + journey->block_count, pages, count * sizeof(struct page_id));
-    journey->block_count += count;
+static void add_pages(struct fleet_transfer *transfer, const void *pages, uint32_t count) {
+    check(transfer->block_count + count <= FLEET_PROMPT_BLOCKS_MAX);
+    if (count)
+        memcpy(transfer->pages + transfer->block_count, pages, count * sizeof(struct page_id));
+    transfer->block_count += count;
 }
 
-static uint32_t rows_of(const struct fleet_journey *journey, uint32_t block) {
-    return kv_block_rows(journey->token_count, journey->first_block + block);
+static uint32_t rows_of(const struct fleet_transfer *transfer, uint32_t block) {
+    return kv_block_rows(transfer->token_count, transfer->first_block + block);
 }
 
 static void expect(struct fleet_carriers *carriers, struct fleet_place place,
                    const struct record_kv_expect *record, int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    struct fleet_journey *journey = begin(carrier, record->request, record->ticket, TRANSFER_IN);
+    struct fleet_transfer *transfer = begin(carrier, record->request, record->ticket, TRANSFER_IN);
     struct transfer_block blocks[FLEET_PROMPT_BLOCKS_MAX];
     struct error error;
-    journey->first_block = record->first_block;
-    journey->token_count = record->token_count;
-    add_pages(journey, record_tail_at(record, sizeof *record), record->page_count);
+    transfer->first_block = record->first_block;
+    transfer->token_count = record->token_count;
+    add_pages(transfer, record_tail_at(record, sizeof *record), record->page_count);
     for (uint32_t i = 0; i < record->page_count; i++)
-        blocks[i] = (struct transfer_block){.page = journey->pages[i],
-                                            .row_count = rows_of(journey, i),
+        blocks[i] = (struct transfer_block){.page = transfer->pages[i],
+                                            .row_count = rows_of(transfer, i),
                                             .slice_count = FLEET_SLICES};
-    if (transfer_ledger_expect(&carrier->ledger, journey->ticket, blocks, record->page_count,
+    if (transfer_ledger_expect(&carrier->ledger, transfer->ticket, blocks, record->page_count,
                                now_ns + carriers->transfer_ns_max, &error))
-        end(carriers, place, journey, false, 0);
+        end(carriers, place, transfer, false, 0);
 }
 
 static void send_slice(struct fleet_carriers *carriers, struct fleet_place place,
-                       const struct fleet_journey *journey, uint32_t block, uint32_t slice,
+                       const struct fleet_transfer *transfer, uint32_t block, uint32_t slice,
                        int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    struct fleet_parcel parcel = {.kind = PARCEL_LEAVES,
-                                  .at = place,
-                                  .ticket = journey->ticket,
-                                  .block = block,
-                                  .slice = slice,
-                                  .row_count = rows_of(journey, block),
-                                  .page = journey->pages[block]};
-    if (!transfer_ledger_hold(&carrier->ledger, journey->ticket, &parcel.slot)) return;
-    parcel.link = transfer_ledger_peer(&carrier->ledger, parcel.slot);
-    struct fleet_link *link = link_of(carriers, parcel.link);
+    struct fleet_link_event event = {.kind = LINK_EVENT_LEAVES,
+                                     .at = place,
+                                     .ticket = transfer->ticket,
+                                     .block = block,
+                                     .slice = slice,
+                                     .row_count = rows_of(transfer, block),
+                                     .page = transfer->pages[block]};
+    if (!transfer_ledger_hold(&carrier->ledger, transfer->ticket, &event.slot)) return;
+    event.link = transfer_ledger_peer(&carrier->ledger, event.slot);
+    struct fleet_link *link = link_of(carriers, event.link);
     check(link);
     if (link->next_ns < now_ns) link->next_ns = now_ns;
     link->next_ns += fleet_dice_time(&carriers->dice, FLEET_MS / 100, carriers->slice_ns_max);
-    parcel.due_ns = link->next_ns;
-    add_parcel(carriers, &parcel);
+    event.due_ns = link->next_ns;
+    add_event(carriers, &event);
 }
 
 static void send_finish(struct fleet_carriers *carriers, struct fleet_place place,
                         struct transfer_ticket ticket, int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    struct fleet_parcel parcel = {.kind = PARCEL_FINISH, .ticket = ticket};
-    if (!transfer_ledger_close(&carrier->ledger, ticket, &parcel.link, &parcel.slice_count)) return;
-    struct fleet_link *link = link_of(carriers, parcel.link);
+    struct fleet_link_event event = {.kind = LINK_EVENT_FINISH, .ticket = ticket};
+    if (!transfer_ledger_close(&carrier->ledger, ticket, &event.link, &event.slice_count)) return;
+    struct fleet_link *link = link_of(carriers, event.link);
     if (!link || link->broken) return;
-    parcel.at = link->to;
-    parcel.due_ns = (link->next_ns > now_ns ? link->next_ns : now_ns) +
-                    fleet_dice_time(&carriers->dice, 0, carriers->latency_ns_max);
-    add_parcel(carriers, &parcel);
+    event.at = link->to;
+    event.due_ns = (link->next_ns > now_ns ? link->next_ns : now_ns) +
+                   fleet_dice_time(&carriers->dice, 0, carriers->latency_ns_max);
+    add_event(carriers, &event);
 }
 
 static void push(struct fleet_carriers *carriers, struct fleet_place place,
                  const struct record_kv_push *record, int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    struct fleet_journey *journey = find(carrier, record->request);
+    struct fleet_transfer *transfer = find(carrier, record->request);
     struct error error;
-    if (!journey && !record->first) return; /* it has ended meanwhile */
-    if (!journey) {
+    if (!transfer && !record->first) return; /* it has ended meanwhile */
+    if (!transfer) {
         struct fleet_place to = place_of(record->route.address);
         struct fleet_link *link = open_link(carriers, place, to, now_ns);
-        journey = begin(carrier, record->request, record->route.ticket, TRANSFER_OUT);
-        journey->first_block = record->first_block;
-        if (transfer_ledger_offer(&carrier->ledger, journey->ticket, link->id,
+        transfer = begin(carrier, record->request, record->route.ticket, TRANSFER_OUT);
+        transfer->first_block = record->first_block;
+        if (transfer_ledger_offer(&carrier->ledger, transfer->ticket, link->id,
                                   now_ns + carriers->transfer_ns_max, &error)) {
-            end(carriers, place, journey, false, 0);
+            end(carriers, place, transfer, false, 0);
             return;
         }
     }
-    check(record->first_block == journey->first_block + journey->block_count);
-    journey->token_count = record->token_count;
-    add_pages(journey, record_tail_at(record, sizeof *record), record->page_count);
-    journey->named = record->last;
-    uint32_t whole = journey->block_count - record->making_count;
-    for (; journey->sent_blocks < whole; journey->sent_blocks++) {
-        uint32_t slice = journey->sent_blocks < journey->made_end ? journey->sent_slices : 0;
+    check(record->first_block == transfer->first_block + transfer->block_count);
+    transfer->token_count = record->token_count;
+    add_pages(transfer, record_tail_at(record, sizeof *record), record->page_count);
+    transfer->named = record->last;
+    uint32_t whole = transfer->block_count - record->making_count;
+    for (; transfer->sent_blocks < whole; transfer->sent_blocks++) {
+        uint32_t slice = transfer->sent_blocks < transfer->made_end ? transfer->sent_slices : 0;
         for (; slice < FLEET_SLICES; slice++)
-            send_slice(carriers, place, journey, journey->sent_blocks, slice, now_ns);
+            send_slice(carriers, place, transfer, transfer->sent_blocks, slice, now_ns);
     }
-    journey->sent_slices = 0;
-    journey->made_end = journey->block_count;
-    journey->step = record->step;
-    if (!journey->named || journey->finished) return;
-    journey->finished = true;
-    send_finish(carriers, place, journey->ticket, now_ns);
+    transfer->sent_slices = 0;
+    transfer->made_end = transfer->block_count;
+    transfer->step = record->step;
+    if (!transfer->named || transfer->finished) return;
+    transfer->finished = true;
+    send_finish(carriers, place, transfer->ticket, now_ns);
 }
 
 void fleet_carriers_progress(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
                              uint64_t step, uint32_t slices, int64_t now_ns) {
     struct fleet_carrier *carrier = &carriers->places[unit][rank];
     struct fleet_place place = {(uint8_t)unit, (uint8_t)rank, carrier->life};
-    for (uint32_t i = 0; i < carrier->journey_count && !carrier->dead; i++) {
-        struct fleet_journey *journey = &carrier->journeys[i];
-        if (journey->side != TRANSFER_OUT || journey->step != step) continue;
-        for (; journey->sent_slices < slices; journey->sent_slices++)
-            for (uint32_t block = journey->sent_blocks; block < journey->made_end; block++)
-                send_slice(carriers, place, journey, block, journey->sent_slices, now_ns);
+    for (uint32_t i = 0; i < carrier->transfer_count && !carrier->dead; i++) {
+        struct fleet_transfer *transfer = &carrier->transfers[i];
+        if (transfer->side != TRANSFER_OUT || transfer->step != step) continue;
+        for (; transfer->sent_slices < slices; transfer->sent_slices++)
+            for (uint32_t block = transfer->sent_blocks; block < transfer->made_end; block++)
+                send_slice(carriers, place, transfer, block, transfer->sent_slices, now_ns);
     }
 }
 
 static void cancel(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
                    struct request_id request) {
-    struct fleet_journey *journey = find(carrier, request);
-    if (journey)
-        transfer_ledger_end(&carrier->ledger, journey->side, journey->ticket, TRANSFER_CANCELLED,
+    struct fleet_transfer *transfer = find(carrier, request);
+    if (transfer)
+        transfer_ledger_end(&carrier->ledger, transfer->side, transfer->ticket, TRANSFER_CANCELLED,
                             "cancelled");
 }
 
@@ -394,151 +395,151 @@ static void answer_for_dead(struct fleet_carriers *carriers, struct fleet_place 
     if (begins) say_done(carriers, place, record_request(record), false, 0);
 }
 
-/* ---- what happens ---------------------------------------------------------------------------- */
+/* ---- what happens ---- */
 
 static void tell_end(struct fleet_carriers *carriers, struct fleet_place from, uint64_t link_id,
                      struct transfer_ticket ticket, enum transfer_end how, int64_t now_ns) {
     struct fleet_link *link = link_of(carriers, link_id);
-    struct fleet_parcel parcel = {
-        .kind = PARCEL_END, .link = link_id, .ticket = ticket, .end = how};
+    struct fleet_link_event event = {
+        .kind = LINK_EVENT_END, .link = link_id, .ticket = ticket, .end = how};
     if (!link || link->broken) return;
-    parcel.at = same_place(from, link->from) ? link->to : link->from;
-    parcel.due_ns =
+    event.at = same_place(from, link->from) ? link->to : link->from;
+    event.due_ns =
         now_ns + fleet_dice_time(&carriers->dice, FLEET_MS / 100, carriers->latency_ns_max);
-    add_parcel(carriers, &parcel);
+    add_event(carriers, &event);
 }
 
 /* A slice is read from its page, and is on its way. */
 static void leave(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
-                  struct fleet_parcel *parcel) {
+                  struct fleet_link_event *event) {
     struct fleet_dice *dice = &carriers->dice;
-    bool open = transfer_ledger_is_open(&carrier->ledger, parcel->slot);
-    struct fleet_link *link = link_of(carriers, parcel->link);
-    const struct fleet_page *page = &carrier->engine->pages[parcel->page.index];
-    memcpy(parcel->rows, page->rows[parcel->slice], sizeof parcel->rows);
-    transfer_ledger_release(&carrier->ledger, parcel->slot);
+    bool open = transfer_ledger_is_open(&carrier->ledger, event->slot);
+    struct fleet_link *link = link_of(carriers, event->link);
+    const struct fleet_page *page = &carrier->engine->pages[event->page.index];
+    memcpy(event->rows, page->rows[event->slice], sizeof event->rows);
+    transfer_ledger_release(&carrier->ledger, event->slot);
     if (!open || !link || link->broken) return;
-    parcel->salt = page->salt;
-    parcel->checksum = fleet_engine_checksum(parcel->rows, parcel->row_count);
-    parcel->kind = PARCEL_COMES;
-    parcel->at = link->to;
+    event->salt = page->salt;
+    event->checksum = fleet_engine_checksum(event->rows, event->row_count);
+    event->kind = LINK_EVENT_COMES;
+    event->at = link->to;
     bool slow = fleet_dice_below(dice, SLOW_OF) == 0;
-    parcel->due_ns +=
+    event->due_ns +=
         fleet_dice_time(dice, FLEET_MS / 100, carriers->latency_ns_max * (slow ? 50 : 1));
     if (carriers->faults && fleet_dice_below(dice, DOUBLED_OF) == 0) {
-        struct fleet_parcel twin = *parcel;
-        twin.due_ns += fleet_dice_time(dice, 0, 3 * FLEET_SECOND);
+        struct fleet_link_event second = *event;
+        second.due_ns += fleet_dice_time(dice, 0, 3 * FLEET_SECOND);
         carriers->counts.doubled++;
-        add_parcel(carriers, &twin);
+        add_event(carriers, &second);
     }
     if (carriers->faults && fleet_dice_below(dice, LOST_OF) == 0) {
         carriers->counts.lost++;
         return;
     }
     if (carriers->faults && fleet_dice_below(dice, DAMAGED_OF) == 0)
-        parcel->rows[fleet_dice_below(dice, parcel->row_count)] ^= 1;
-    add_parcel(carriers, parcel);
+        event->rows[fleet_dice_below(dice, event->row_count)] ^= 1;
+    add_event(carriers, event);
 }
 
-static void write_half(struct fleet_carrier *carrier, const struct fleet_parcel *parcel,
+static void write_half(struct fleet_carrier *carrier, const struct fleet_link_event *event,
                        uint32_t from, uint32_t end) {
-    struct fleet_page *page = &carrier->engine->pages[parcel->write.page.index];
-    page->salt = parcel->salt;
-    memcpy(&page->rows[parcel->slice][from], &parcel->rows[from],
-           (end - from) * sizeof *parcel->rows);
+    struct fleet_page *page = &carrier->engine->pages[event->write.page.index];
+    page->salt = event->salt;
+    memcpy(&page->rows[event->slice][from], &event->rows[from], (end - from) * sizeof *event->rows);
 }
 
 static void come(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
-                 struct fleet_parcel *parcel, int64_t now_ns) {
+                 struct fleet_link_event *event, int64_t now_ns) {
     enum transfer_verdict verdict =
-        transfer_ledger_arrive(&carrier->ledger, parcel->link, parcel->ticket, parcel->block,
-                               parcel->slice, parcel->row_count, &parcel->write);
+        transfer_ledger_arrive(&carrier->ledger, event->link, event->ticket, event->block,
+                               event->slice, event->row_count, &event->write);
     if (verdict == TRANSFER_UNKNOWN || verdict == TRANSFER_FOREIGN)
-        tell_end(carriers, parcel->at, parcel->link, parcel->ticket, TRANSFER_REFUSED, now_ns);
+        tell_end(carriers, event->at, event->link, event->ticket, TRANSFER_REFUSED, now_ns);
     carriers->counts.late += verdict == TRANSFER_UNKNOWN || verdict == TRANSFER_LATE;
     if (verdict != TRANSFER_ACCEPT) return;
-    write_half(carrier, parcel, 0, parcel->row_count / 2);
+    write_half(carrier, event, 0, event->row_count / 2);
     bool slow = carriers->faults && fleet_dice_below(&carriers->dice, SLOW_WRITE_OF) == 0;
-    parcel->kind = PARCEL_WRITTEN;
-    parcel->due_ns = now_ns + fleet_dice_time(&carriers->dice, FLEET_MS / 100,
-                                              slow ? 2 * FLEET_SECOND : FLEET_MS);
-    add_parcel(carriers, parcel);
+    event->kind = LINK_EVENT_WRITTEN;
+    event->due_ns = now_ns + fleet_dice_time(&carriers->dice, FLEET_MS / 100,
+                                             slow ? 2 * FLEET_SECOND : FLEET_MS);
+    add_event(carriers, event);
 }
 
 static void written(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
-                    const struct fleet_parcel *parcel) {
+                    const struct fleet_link_event *event) {
     enum transfer_written how = TRANSFER_BROKEN;
-    if (!is_broken(carriers, parcel->link)) {
-        const uint64_t *rows = carrier->engine->pages[parcel->write.page.index].rows[parcel->slice];
-        write_half(carrier, parcel, parcel->row_count / 2, parcel->row_count);
-        bool fits = fleet_engine_checksum(rows, parcel->row_count) == parcel->checksum;
+    if (!is_broken(carriers, event->link)) {
+        const uint64_t *rows = carrier->engine->pages[event->write.page.index].rows[event->slice];
+        write_half(carrier, event, event->row_count / 2, event->row_count);
+        bool fits = fleet_engine_checksum(rows, event->row_count) == event->checksum;
         carriers->counts.damaged += !fits;
         how = fits ? TRANSFER_WRITTEN : TRANSFER_SPOILT;
     }
-    transfer_ledger_written(&carrier->ledger, &parcel->write, how);
+    transfer_ledger_written(&carrier->ledger, &event->write, how);
 }
 
 /* Slices of this link that are being written will not be. */
 static void give_up_writes(struct fleet_carriers *carriers, struct fleet_place place,
                            uint64_t link) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    for (uint32_t at = carriers->parcel_count; at-- > 0;) {
-        const struct fleet_parcel *parcel = &carriers->parcels[carriers->order[at]];
-        if (parcel->kind != PARCEL_WRITTEN || parcel->link != link ||
-            !same_place(parcel->at, place))
+    for (uint32_t at = carriers->event_count; at-- > 0;) {
+        const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
+        if (event->kind != LINK_EVENT_WRITTEN || event->link != link ||
+            !same_place(event->at, place))
             continue;
-        struct fleet_parcel given = take_parcel(carriers, at);
+        struct fleet_link_event given = take_event(carriers, at);
         transfer_ledger_written(&carrier->ledger, &given.write, TRANSFER_BROKEN);
     }
 }
 
-static void happen(struct fleet_carriers *carriers, struct fleet_parcel *parcel, int64_t now_ns) {
-    struct fleet_carrier *carrier = carrier_at(carriers, parcel->at);
+static void happen(struct fleet_carriers *carriers, struct fleet_link_event *event,
+                   int64_t now_ns) {
+    struct fleet_carrier *carrier = carrier_at(carriers, event->at);
     if (carrier && carrier->dead) carrier = NULL;
-    if (!carrier && parcel->kind != PARCEL_BROKEN) return;
-    switch (parcel->kind) {
-    case PARCEL_LEAVES:
-        parcel->due_ns = now_ns;
-        leave(carriers, carrier, parcel);
+    if (!carrier && event->kind != LINK_EVENT_BROKEN) return;
+    switch (event->kind) {
+    case LINK_EVENT_LEAVES:
+        event->due_ns = now_ns;
+        leave(carriers, carrier, event);
         break;
-    case PARCEL_COMES:
-        come(carriers, carrier, parcel, now_ns);
+    case LINK_EVENT_COMES:
+        come(carriers, carrier, event, now_ns);
         break;
-    case PARCEL_WRITTEN:
-        written(carriers, carrier, parcel);
+    case LINK_EVENT_WRITTEN:
+        written(carriers, carrier, event);
         break;
-    case PARCEL_FINISH: {
+    case LINK_EVENT_FINISH: {
         enum transfer_verdict verdict = transfer_ledger_finish(
-            &carrier->ledger, parcel->link, parcel->ticket, parcel->slice_count, NULL, 0);
+            &carrier->ledger, event->link, event->ticket, event->slice_count, NULL, 0);
         if (verdict == TRANSFER_UNKNOWN || verdict == TRANSFER_FOREIGN)
-            tell_end(carriers, parcel->at, parcel->link, parcel->ticket, TRANSFER_REFUSED, now_ns);
+            tell_end(carriers, event->at, event->link, event->ticket, TRANSFER_REFUSED, now_ns);
         break;
     }
-    case PARCEL_END: {
-        const struct fleet_link *link = link_of(carriers, parcel->link);
-        bool ours = link && same_place(link->from, parcel->at);
-        transfer_ledger_end_by(&carrier->ledger, ours ? TRANSFER_OUT : TRANSFER_IN, parcel->link,
-                               parcel->ticket, parcel->end, "the peer says so");
+    case LINK_EVENT_END: {
+        const struct fleet_link *link = link_of(carriers, event->link);
+        bool ours = link && same_place(link->from, event->at);
+        transfer_ledger_end_by(&carrier->ledger, ours ? TRANSFER_OUT : TRANSFER_IN, event->link,
+                               event->ticket, event->end, "the peer says so");
         break;
     }
-    case PARCEL_BROKEN:
+    case LINK_EVENT_BROKEN:
         if (carrier) {
-            transfer_ledger_end_peer(&carrier->ledger, parcel->link, TRANSFER_PEER_LOST, NULL);
-            give_up_writes(carriers, parcel->at, parcel->link);
+            transfer_ledger_end_peer(&carrier->ledger, event->link, TRANSFER_PEER_LOST, NULL);
+            give_up_writes(carriers, event->at, event->link);
         }
-        forget_link(carriers, parcel->link);
+        forget_link(carriers, event->link);
     }
 }
 
 /* Slices of ended tickets need not leave. */
 static void prune(struct fleet_carriers *carriers, struct fleet_place place) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    for (uint32_t at = carriers->parcel_count; at-- > 0;) {
-        const struct fleet_parcel *parcel = &carriers->parcels[carriers->order[at]];
-        if (parcel->kind != PARCEL_LEAVES || !same_place(parcel->at, place) ||
-            transfer_ledger_is_open(&carrier->ledger, parcel->slot))
+    for (uint32_t at = carriers->event_count; at-- > 0;) {
+        const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
+        if (event->kind != LINK_EVENT_LEAVES || !same_place(event->at, place) ||
+            transfer_ledger_is_open(&carrier->ledger, event->slot))
             continue;
-        struct fleet_parcel pruned = take_parcel(carriers, at);
+        struct fleet_link_event pruned = take_event(carriers, at);
         transfer_ledger_release(&carrier->ledger, pruned.slot);
     }
 }
@@ -548,14 +549,14 @@ static void tell_owners(struct fleet_carriers *carriers, struct fleet_place plac
     struct transfer_ended ended;
     while (transfer_ledger_take(&carrier->ledger, &ended)) {
         carriers->counts.ended[ended.end]++;
-        for (uint32_t i = 0; i < carrier->journey_count; i++) {
-            struct fleet_journey *journey = &carrier->journeys[i];
-            if (journey->side != ended.side ||
-                !transfer_ticket_equal(journey->ticket, ended.ticket))
+        for (uint32_t i = 0; i < carrier->transfer_count; i++) {
+            struct fleet_transfer *transfer = &carrier->transfers[i];
+            if (transfer->side != ended.side ||
+                !transfer_ticket_equal(transfer->ticket, ended.ticket))
                 continue;
             fleet_log_request(carriers->log, now_ns, transfer_end_name(ended.end), place.unit,
-                              place.rank, journey->request, ended.side, ended.end);
-            end(carriers, place, journey, ended.end == TRANSFER_DONE, ended.blocks);
+                              place.rank, transfer->request, ended.side, ended.end);
+            end(carriers, place, transfer, ended.end == TRANSFER_DONE, ended.blocks);
             break;
         }
     }
@@ -586,15 +587,15 @@ static bool stands_still(const struct fleet_carriers *carriers, uint32_t unit, i
 }
 
 void fleet_carriers_run(struct fleet_carriers *carriers, int64_t now_ns) {
-    struct fleet_parcel *first;
-    while ((first = first_parcel(carriers)) && first->due_ns <= now_ns) {
-        struct fleet_parcel parcel = take_parcel(carriers, 0);
-        if (stands_still(carriers, parcel.at.unit, now_ns)) {
-            parcel.due_ns = carriers->frozen_ns[parcel.at.unit];
-            add_parcel(carriers, &parcel);
+    struct fleet_link_event *first;
+    while ((first = first_event(carriers)) && first->due_ns <= now_ns) {
+        struct fleet_link_event event = take_event(carriers, 0);
+        if (stands_still(carriers, event.at.unit, now_ns)) {
+            event.due_ns = carriers->frozen_ns[event.at.unit];
+            add_event(carriers, &event);
             continue;
         }
-        happen(carriers, &parcel, now_ns);
+        happen(carriers, &event, now_ns);
     }
     for (uint32_t unit = 0; unit < FLEET_UNITS_MAX; unit++)
         for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
@@ -607,7 +608,7 @@ void fleet_carriers_run(struct fleet_carriers *carriers, int64_t now_ns) {
 }
 
 int64_t fleet_carriers_next_ns(const struct fleet_carriers *carriers) {
-    const struct fleet_parcel *first = first_parcel(carriers);
+    const struct fleet_link_event *first = first_event(carriers);
     int64_t next_ns = first ? first->due_ns : MACHINE_NEVER;
     for (uint32_t unit = 0; unit < FLEET_UNITS_MAX; unit++)
         for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
@@ -637,7 +638,7 @@ void fleet_carriers_take(struct fleet_carriers *carriers, uint32_t unit, uint32_
     if (!carrier->dead) tend(carriers, place, now_ns);
 }
 
-/* ---- faults ---------------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 static void break_links_of(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
                            int64_t now_ns) {
@@ -656,8 +657,8 @@ void fleet_carriers_bury(struct fleet_carriers *carriers, uint32_t unit, uint32_
     struct fleet_place place = {(uint8_t)unit, (uint8_t)rank, carrier->life};
     break_links_of(carriers, unit, rank, now_ns);
     carrier->dead = true;
-    while (carrier->journey_count)
-        end(carriers, place, &carrier->journeys[0], false, 0);
+    while (carrier->transfer_count)
+        end(carriers, place, &carrier->transfers[0], false, 0);
 }
 
 void fleet_carriers_stop(struct fleet_carriers *carriers, uint32_t unit, int64_t now_ns) {
@@ -665,7 +666,7 @@ void fleet_carriers_stop(struct fleet_carriers *carriers, uint32_t unit, int64_t
         if (!carriers->places[unit][rank].up) continue;
         break_links_of(carriers, unit, rank, now_ns);
         carriers->places[unit][rank].up = false;
-        carriers->places[unit][rank].journey_count = 0;
+        carriers->places[unit][rank].transfer_count = 0;
     }
 }
 
@@ -681,14 +682,14 @@ void fleet_carriers_cut(struct fleet_carriers *carriers, uint32_t unit, uint32_t
     }
 }
 
-/* ---- audit ----------------------------------------------------------------------------------- */
+/* ---- audit ---- */
 
 uint32_t fleet_carriers_open_count(const struct fleet_carriers *carriers, uint32_t unit) {
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
         const struct fleet_carrier *carrier = &carriers->places[unit][rank];
         if (carrier->up && !carrier->dead)
-            count += carrier->journey_count + carrier->ledger.open_count;
+            count += carrier->transfer_count + carrier->ledger.open_count;
     }
     return count;
 }
@@ -699,6 +700,6 @@ void fleet_carriers_audit(const struct fleet_carriers *carriers) {
             const struct fleet_carrier *carrier = &carriers->places[unit][rank];
             if (!carrier->up || carrier->dead) continue;
             transfer_ledger_audit(&carrier->ledger);
-            check(carrier->ledger.open_count >= carrier->journey_count);
+            check(carrier->ledger.open_count >= carrier->transfer_count);
         }
 }

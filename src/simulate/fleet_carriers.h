@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The ways of KV blocks between the ranks of a simulated fleet: what host/transfer/kv_carrier and
- * host/transfer/kv_transport do with sockets and threads, done in virtual time on pages of numbers, with the
- * same books (serving/cache/transfer_ledger). Slices wait for their turn on a connection, are read from
- * their page when they leave, travel, and are written in two halves: so whoever gives a page away
- * while it is still being read or written does harm that can be seen.
+ * host/transfer/kv_transport do with sockets and threads, done in virtual time on pages of numbers,
+ * with the same books (serving/cache/transfer_ledger). Slices wait for their turn on a connection,
+ * are read from their page when they leave, travel, and are written in two halves: so whoever gives
+ * a page away while it is still being read or written does harm that can be seen.
  *
  * Connections take a while to open; they break when a process dies or the network between two units
  * is cut, and each side notices in its own time. Under faults slices are lost, damaged, doubled,
@@ -18,7 +18,7 @@
 #include "simulate/fleet_engine.h"
 #include "simulate/fleet_log.h"
 
-enum { FLEET_UNITS_MAX = 4, FLEET_RANKS_MAX = 3, FLEET_PAGES_MAX = 40, FLEET_JOURNEYS_MAX = 16 };
+enum { FLEET_UNITS_MAX = 4, FLEET_RANKS_MAX = 3, FLEET_PAGES_MAX = 40, FLEET_TRANSFERS_MAX = 16 };
 enum { FLEET_PROMPT_BLOCKS_MAX = 8 };
 
 struct fleet_place {
@@ -26,7 +26,7 @@ struct fleet_place {
     uint32_t life; /* of the unit: a place in another life is another place */
 };
 
-struct fleet_journey { /* a request's transfer, at one of its ends */
+struct fleet_transfer { /* a request's transfer, at one of its ends */
     struct request_id request;
     struct transfer_ticket ticket;
     enum transfer_side side;
@@ -46,13 +46,13 @@ struct fleet_carrier {
     struct fleet_engine *engine;
     struct transfer_ledger ledger;
     char *memory; /* of the ledger */
-    struct fleet_journey journeys[FLEET_JOURNEYS_MAX];
-    uint32_t journey_count;
+    struct fleet_transfer transfers[FLEET_TRANSFERS_MAX];
+    uint32_t transfer_count;
     int64_t stuck_ns; /* when to look again for tickets whose memory does not come back */
 };
 
 struct fleet_carrier_counts {
-    uint64_t arrived, failed; /* journeys' ends at the receiver */
+    uint64_t arrived, failed; /* transfers' ends at the receiver */
     uint64_t ended[TRANSFER_END_COUNT];
     uint64_t late, lost, damaged, doubled; /* slices */
 };
@@ -67,9 +67,9 @@ struct fleet_carriers {
     int64_t cut_ns[FLEET_UNITS_MAX][FLEET_UNITS_MAX]; /* until then nothing gets through */
     struct fleet_link *links;
     uint64_t links_opened;
-    struct fleet_parcel *parcels; /* [FLEET_PARCELS_MAX] */
-    uint32_t *order; /* [FLEET_PARCELS_MAX] the first parcel_count: by when they are due */
-    uint32_t parcel_count;
+    struct fleet_link_event *events; /* [FLEET_EVENTS_MAX] */
+    uint32_t *order; /* [FLEET_EVENTS_MAX] the first event_count: by when they are due */
+    uint32_t event_count;
     struct fleet_carrier_counts counts;
     void *context;
     /* A KV_DONE for that unit. */
@@ -110,7 +110,7 @@ void fleet_carriers_progress(struct fleet_carriers *carriers, uint32_t unit, uin
 void fleet_carriers_run(struct fleet_carriers *carriers, int64_t now_ns);
 int64_t fleet_carriers_next_ns(const struct fleet_carriers *carriers);
 
-/* Journeys and tickets of a unit that have not ended. */
+/* Transfers and tickets of a unit that have not ended. */
 uint32_t fleet_carriers_open_count(const struct fleet_carriers *carriers, uint32_t unit);
 
 /* check()s the books. */

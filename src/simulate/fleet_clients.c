@@ -31,7 +31,7 @@ void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_clie
                 (unsigned long long)client->number, text);
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 /* The draw-th number of the client, below the bound. */
 static uint32_t below(const struct fleet_clients *clients, uint32_t draw, uint32_t bound) {
@@ -78,7 +78,7 @@ static size_t make_body(struct fleet_clients *clients, struct fleet_client *clie
     if (below(clients, 5, 3) == 0) sampling.min_tokens = below(clients, 6, answer_max + 1);
     bool logprobs = below(clients, 7, 5) == 0;
     client->echo = logprobs && below(clients, 16, 2);
-    bool wordless = client->echo && !sampling.min_tokens && below(clients, 17, 3) == 0;
+    bool prompt_only = client->echo && !sampling.min_tokens && below(clients, 17, 3) == 0;
     client->stream = below(clients, 8, 2);
     client->choice_count = below(clients, 9, 4) ? 1 : 1 + below(clients, 10, FLEET_CHOICES_MAX);
     char *out = clients->body;
@@ -86,7 +86,7 @@ static size_t make_body(struct fleet_clients *clients, struct fleet_client *clie
         out, BODY_BYTES,
         "{\"max_tokens\":%u,\"seed\":%u,\"n\":%u,\"stream\":%s,\"frequency_penalty\":%s,"
         "\"min_tokens\":%u%s%s%s,\"prompt\":[",
-        wordless ? 0 : answer_max, (unsigned)sampling.seed, client->choice_count,
+        prompt_only ? 0 : answer_max, (unsigned)sampling.seed, client->choice_count,
         client->stream ? "true" : "false", sampling.frequency_penalty != 0 ? "0.5" : "0",
         sampling.min_tokens, logprobs ? ",\"logprobs\":2" : "",
         client->echo ? ",\"echo\":true" : "",
@@ -97,7 +97,7 @@ static size_t make_body(struct fleet_clients *clients, struct fleet_client *clie
     for (uint32_t i = 0; i < client->choice_count; i++) {
         struct fleet_choice *choice = &client->choices[i];
         sampling.choice = i;
-        if (!wordless)
+        if (!prompt_only)
             choice->expected_count =
                 fleet_engine_answer(prompt, count, &sampling, answer_max, choice->expected);
     }
@@ -137,7 +137,7 @@ uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t numb
     return clients->clients[number].tenant;
 }
 
-/* ---- hearing --------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /* The prompt's tokens come first. */
 static void take_scores(struct fleet_clients *clients, struct fleet_client *client,

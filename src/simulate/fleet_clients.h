@@ -19,7 +19,7 @@ enum {
 struct fleet_choice {
     uint32_t expected[FLEET_ANSWER_MAX];
     uint32_t expected_count, count; /* the first `count` have been told */
-    uint32_t echoed;                /* likewise, of the prompt's */
+    uint32_t echoed;                /* the first so many of the prompt's have been told */
     bool finished;
 };
 
@@ -30,7 +30,7 @@ struct fleet_client {
     uint64_t tenant;
     uint32_t prompt_count;
     uint32_t prompt[FLEET_PROMPT_MAX];
-    bool echo; /* ... is to come back with these: */
+    bool echo; /* the prompt is to come back, with `scores` */
     uint32_t scores[FLEET_PROMPT_MAX];
     uint32_t http_status;
     char code[32]; /* of the error */

@@ -32,7 +32,7 @@ size_t fleet_engine_result_bytes(const struct step_plan *plan) {
     return step_result_bytes_max(plan->row_count, plan->token_count);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 static uint64_t mix(uint64_t x) {
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
@@ -111,7 +111,7 @@ uint32_t fleet_engine_answer(const uint32_t *prompt, uint32_t prompt_count,
     return new_tokens_max;
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static struct fleet_page *page_of(struct fleet_engine *engine, const struct step_plan *plan,
                                   const struct step_row *row, uint32_t position) {
@@ -141,7 +141,8 @@ static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *
     return sum;
 }
 
-/* ... in all of them: now, but of a row that waits for its load, when it came to each. */
+/* What the rows before the first of the step come to in all slices: as they stand now, or, of a row
+ * that waits for its load, as they stood when each slice came. */
 static uint64_t read_rows(struct fleet_engine *engine, const struct step_plan *plan,
                           const struct step_row *row) {
     uint64_t sum = 0;

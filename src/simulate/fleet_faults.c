@@ -4,6 +4,7 @@
  * what it does and not by what it draws.
  */
 #include "base/check.h"
+#include "base/number.h"
 #include "simulate/fleet_state.h"
 
 static struct fleet_unit_host *any_unit(struct world *world, struct fleet_dice *dice) {
@@ -118,7 +119,7 @@ void fleet_faults_open(struct world *world) {
 int64_t fleet_faults_wake_ns(const struct world *world) {
     int64_t wake_ns = MACHINE_NEVER;
     for (uint32_t i = 0; i < FLEET_FAULTS; i++)
-        wake_ns = fleet_earlier(wake_ns, world->faults[i].due_ns);
+        wake_ns = min_i64(wake_ns, world->faults[i].due_ns);
     return wake_ns;
 }
 
@@ -134,17 +135,16 @@ void fleet_faults_heal(struct world *world) {
     for (uint32_t i = 0; i < FLEET_FAULTS; i++)
         world->faults[i].due_ns = MACHINE_NEVER;
     world->carriers.faults = world->storage.faults = false;
-    world->storage.off_ns = fleet_earlier(world->storage.off_ns, world->now_ns);
+    world->storage.off_ns = min_i64(world->storage.off_ns, world->now_ns);
     if (!world->gateway)
-        world->gateway_ns = fleet_earlier(world->gateway_ns, world->now_ns + FLEET_SECOND);
+        world->gateway_ns = min_i64(world->gateway_ns, world->now_ns + FLEET_SECOND);
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
-        unit->frozen_ns = fleet_earlier(unit->frozen_ns, world->now_ns);
+        unit->frozen_ns = min_i64(unit->frozen_ns, world->now_ns);
         world->carriers.frozen_ns[i] = world->storage.frozen_ns[i] = unit->frozen_ns;
         for (uint32_t k = 0; k < world->unit_count; k++)
-            world->carriers.cut_ns[i][k] =
-                fleet_earlier(world->carriers.cut_ns[i][k], world->now_ns);
-        if (!unit->up) unit->up_ns = fleet_earlier(unit->up_ns, world->now_ns + FLEET_SECOND);
+            world->carriers.cut_ns[i][k] = min_i64(world->carriers.cut_ns[i][k], world->now_ns);
+        if (!unit->up) unit->up_ns = min_i64(unit->up_ns, world->now_ns + FLEET_SECOND);
     }
     fleet_log_add(world->log, world->now_ns, "healed", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE, 0, 0);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The host of the gateway in virtual time. A gateway may die: its clients hear nothing more, its
+ * The host of the gateway in virtual time. A gateway may die: its clients get nothing more, its
  * units cancel what it had and connect to the next one, which knows nothing of either.
  */
 #include "serving/gateway/gateway.h"
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/number.h"
 #include "serving/gateway/request.h"
 #include "simulate/fleet_state.h"
 
@@ -86,7 +87,7 @@ void fleet_gateway_ask_role(struct world *world, const struct fleet_unit_host *u
     world->report->roles++;
 }
 
-/* ---- clients --------------------------------------------------------------------------------- */
+/* ---- clients ---- */
 
 static void ask(struct world *world) {
     hand_over(world, fleet_clients_ask(&world->clients));
@@ -129,7 +130,7 @@ static void give_up_stalled(struct world *world) {
     lose_client(world, world->stalled);
 }
 
-/* ---- lives ----------------------------------------------------------------------------------- */
+/* ---- lives ---- */
 
 void fleet_gateway_start(struct world *world) {
     struct arena arena;
@@ -170,14 +171,14 @@ void fleet_gateway_kill(struct world *world) {
 }
 
 void fleet_gateway_run(struct world *world) {
-    const struct fleet_letter *letter;
+    const struct fleet_message *message;
     if (world->gateway_ns <= world->now_ns) fleet_gateway_start(world);
     if (!world->gateway) return;
     if (world->ask_ns <= world->now_ns) ask(world);
     if (world->leave_ns <= world->now_ns) leave(world);
     if (world->stall_ns <= world->now_ns) give_up_stalled(world);
-    while ((letter = fleet_post_at(&world->inbox, 0)) && letter->due_ns <= world->now_ns) {
-        hand_over(world, &letter->record);
+    while ((message = fleet_post_at(&world->inbox, 0)) && message->due_ns <= world->now_ns) {
+        hand_over(world, &message->record);
         fleet_post_drop(&world->inbox, 0);
     }
     drain(world);
@@ -188,9 +189,9 @@ void fleet_gateway_run(struct world *world) {
 int64_t fleet_gateway_wake_ns(const struct world *world) {
     const struct machine *gateway = &world->gateway_machine;
     if (!world->gateway) return world->gateway_ns;
-    int64_t wake_ns = fleet_earlier(world->ask_ns, gateway->next_wake_ns(gateway->self));
-    wake_ns = fleet_earlier(wake_ns, fleet_earlier(world->leave_ns, world->stall_ns));
-    return fleet_earlier(wake_ns, fleet_post_next_ns(&world->inbox));
+    int64_t wake_ns = min_i64(world->ask_ns, gateway->next_wake_ns(gateway->self));
+    wake_ns = min_i64(wake_ns, min_i64(world->leave_ns, world->stall_ns));
+    return min_i64(wake_ns, fleet_post_next_ns(&world->inbox));
 }
 
 void fleet_gateway_audit(struct world *world) {

@@ -45,11 +45,11 @@ const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32
     struct writers writers = {{0}};
     unit_audit(unit);
     const char *wrong = add_steps(unit, &writers);
-    for (uint32_t i = 0; i < carrier->journey_count && !carrier->dead && !wrong; i++) {
-        const struct fleet_journey *journey = &carrier->journeys[i];
-        for (uint32_t block = 0; block < journey->block_count && !wrong; block++) {
-            uint32_t page = journey->pages[block].index;
-            if (journey->side == TRANSFER_IN)
+    for (uint32_t i = 0; i < carrier->transfer_count && !carrier->dead && !wrong; i++) {
+        const struct fleet_transfer *transfer = &carrier->transfers[i];
+        for (uint32_t block = 0; block < transfer->block_count && !wrong; block++) {
+            uint32_t page = transfer->pages[block].index;
+            if (transfer->side == TRANSFER_IN)
                 wrong = add_writer(unit, &writers, page);
             else if (unit->pages.pages[page].leases == 0)
                 wrong = "a page is sent that nobody owns";
@@ -57,7 +57,7 @@ const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32
     }
     struct page_id pages[FLEET_STORAGE_KEYS_MAX];
     bool writes;
-    for (uint32_t i = 0; i < world->storage.errand_count && !wrong; i++) {
+    for (uint32_t i = 0; i < world->storage.job_count && !wrong; i++) {
         uint32_t count = fleet_storage_pages(&world->storage, i, index, rank, pages, &writes);
         for (uint32_t k = 0; k < count && !wrong && !host->dead[rank]; k++) {
             if (writes)

@@ -9,22 +9,22 @@ bool fleet_post_open(struct fleet_post *post, struct arena *arena) {
 }
 
 int64_t fleet_post_next_ns(const struct fleet_post *post) {
-    const struct fleet_letter *letter = fleet_post_at(post, 0);
-    return letter ? letter->due_ns : MACHINE_NEVER;
+    const struct fleet_message *message = fleet_post_at(post, 0);
+    return message ? message->due_ns : MACHINE_NEVER;
 }
 
 void fleet_post_send(struct fleet_post *post, int64_t due_ns, uint32_t connection,
                      const struct record *record) {
-    uint32_t at = 0, bytes = (uint32_t)(offsetof(struct fleet_letter, record) + record->bytes);
-    for (struct fleet_letter *other; (other = fleet_post_at(post, at)) && other->due_ns <= due_ns;)
+    uint32_t at = 0, bytes = (uint32_t)(offsetof(struct fleet_message, record) + record->bytes);
+    for (struct fleet_message *other; (other = fleet_post_at(post, at)) && other->due_ns <= due_ns;)
         at += other->bytes;
     check(post->memory && post->used + bytes <= FLEET_POST_BYTES);
     memmove(post->memory + at + bytes, post->memory + at, post->used - at);
-    struct fleet_letter *letter = (struct fleet_letter *)(void *)(post->memory + at);
-    letter->due_ns = due_ns;
-    letter->bytes = bytes;
-    letter->connection = connection;
-    memcpy(&letter->record, record, record->bytes);
+    struct fleet_message *message = (struct fleet_message *)(void *)(post->memory + at);
+    message->due_ns = due_ns;
+    message->bytes = bytes;
+    message->connection = connection;
+    memcpy(&message->record, record, record->bytes);
     post->used += bytes;
     if (post->used > post->most) post->most = post->used;
 }
@@ -37,10 +37,10 @@ void fleet_post_drop(struct fleet_post *post, uint32_t at) {
 
 void fleet_post_lose(struct fleet_post *post, uint32_t connection, int64_t after_ns) {
     uint32_t at = 0;
-    for (struct fleet_letter *letter; (letter = fleet_post_at(post, at));) {
-        if (letter->connection == connection && letter->due_ns > after_ns)
+    for (struct fleet_message *message; (message = fleet_post_at(post, at));) {
+        if (message->connection == connection && message->due_ns > after_ns)
             fleet_post_drop(post, at);
         else
-            at += letter->bytes;
+            at += message->bytes;
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Records on their way in virtual time: a post holds letters in the order in which they arrive.
+ * Records on their way in virtual time: a post holds messages in the order in which they arrive.
  */
 #ifndef SIMULATE_FLEET_POST_H
 #define SIMULATE_FLEET_POST_H
@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "contract/machine.h"
 
-struct fleet_letter {
+struct fleet_message {
     int64_t due_ns;
     uint32_t bytes;      /* of all this */
     uint32_t connection; /* as the sender likes; 0: none */
@@ -23,9 +23,9 @@ struct fleet_post {
 
 bool fleet_post_open(struct fleet_post *post, struct arena *arena);
 
-/* The letter at that place; NULL behind the last. The next one is at + bytes. */
-static inline struct fleet_letter *fleet_post_at(const struct fleet_post *post, uint32_t at) {
-    return at < post->used ? (struct fleet_letter *)(void *)(post->memory + at) : NULL;
+/* The message at that place; NULL behind the last. The next one is at + bytes. */
+static inline struct fleet_message *fleet_post_at(const struct fleet_post *post, uint32_t at) {
+    return at < post->used ? (struct fleet_message *)(void *)(post->memory + at) : NULL;
 }
 
 /* When the first one arrives; MACHINE_NEVER. */
@@ -37,7 +37,7 @@ void fleet_post_send(struct fleet_post *post, int64_t due_ns, uint32_t connectio
 
 void fleet_post_drop(struct fleet_post *post, uint32_t at);
 
-/* The connection's letters that arrive later are lost. */
+/* The connection's messages that arrive later are lost. */
 void fleet_post_lose(struct fleet_post *post, uint32_t connection, int64_t after_ns);
 
 #endif

@@ -33,7 +33,7 @@ struct fleet_wait {
     uint32_t number; /* of the load; 0: no row waits */
     uint32_t asked;  /* its blocks */
     bool over;       /* the unit has been told */
-    bool whole;      /* ... that all came */
+    bool whole;      /* the unit has been told that all blocks came */
     bool in_vain;    /* the engine waits no more */
 };
 
@@ -50,15 +50,15 @@ struct fleet_unit_host {
     bool dead[FLEET_RANKS_MAX]; /* ranks whose unit goes on without them */
     uint32_t dies; /* 1 + the rank that does not live to see the end of the next step */
     bool failing;  /* the step in flight fails */
-    bool tells[FLEET_RANKS_MAX]; /* ... the carriers how far it is */
+    bool tells[FLEET_RANKS_MAX]; /* the step in flight tells the carriers how far it is */
     struct fleet_wait waits[FLEET_RANKS_MAX];
-    bool looks;            /* ... whether the blocks that its rows wait for are whole */
+    bool looks;            /* it looks whether the blocks that its rows wait for are whole */
     uint32_t step_rows;    /* of all ranks */
-    int64_t wait_until_ns; /* ... for loads */
-    int64_t behind_ns;     /* ... and ends, after it has waited in vain */
+    int64_t wait_until_ns; /* its rows wait for loads until then */
+    int64_t behind_ns;     /* it ends then, after it has waited in vain */
     int64_t step_began_ns;
     uint32_t connection;   /* 0: none */
-    int64_t in_ns, out_ns; /* when the last letter each way arrives */
+    int64_t in_ns, out_ns; /* when the last message each way arrives */
     int64_t wire_ns[FLEET_RANKS_MAX];
     int64_t frozen_ns;                     /* until then it does nothing */
     int64_t up_ns, connect_ns;             /* when that happens next; MACHINE_NEVER */
@@ -106,14 +106,10 @@ struct world {
 /* The first one is kept. */
 void fleet_world_breach(struct world *world, const char *text);
 
-/* When a letter that is sent now arrives: not before the last one. */
+/* When a message that is sent now arrives: not before the last one. */
 int64_t fleet_world_arrives(struct world *world, int64_t *last_ns);
 
-static inline int64_t fleet_earlier(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-/* ---- fleet_units.c --------------------------------------------------------------------------- */
+/* ---- fleet_units.c ---- */
 
 /* Does all that is due at the unit. */
 void fleet_units_run(struct world *world, uint32_t index);
@@ -125,8 +121,8 @@ bool fleet_units_quiet(const struct world *world, uint32_t unit);
 
 void fleet_units_kill(struct world *world, uint32_t index);
 
-/* Its connection is gone, it is not. `heard`: the gateway's host hears of it. */
-void fleet_units_cut(struct world *world, uint32_t index, bool heard);
+/* Its connection is gone, it is not. `told`: the gateway's host is told of it. */
+void fleet_units_cut(struct world *world, uint32_t index, bool told);
 
 /* An operator's wish, at the unit itself: that it takes nothing new. */
 void fleet_units_ask_drain(struct world *world, uint32_t unit);
@@ -135,7 +131,7 @@ void fleet_units_ask_drain(struct world *world, uint32_t unit);
 void fleet_units_hear(void *context, uint32_t unit, const struct record *record);
 struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t rank);
 
-/* ---- fleet_gateway.c ------------------------------------------------------------------------- */
+/* ---- fleet_gateway.c ---- */
 
 void fleet_gateway_start(struct world *world);
 void fleet_gateway_kill(struct world *world);
@@ -151,14 +147,14 @@ void fleet_gateway_audit(struct world *world);
 /* Nothing is left at the end. */
 void fleet_gateway_judge(struct world *world);
 
-/* ---- fleet_faults.c -------------------------------------------------------------------------- */
+/* ---- fleet_faults.c ---- */
 
 void fleet_faults_open(struct world *world);
 int64_t fleet_faults_wake_ns(const struct world *world);
 void fleet_faults_strike(struct world *world);
 void fleet_faults_heal(struct world *world);
 
-/* ---- fleet_inside.c -------------------------------------------------------------------------- */
+/* ---- fleet_inside.c ---- */
 
 /* The tenants of the plan's rows: salts_out[row_count]. */
 void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan, uint64_t *salts_out);

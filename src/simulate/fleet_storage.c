@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-enum { BLOCKS_MAX = 320, ERRANDS_MAX = 512, STALE_OF = 60, TORN_OF = 2 };
+enum { BLOCKS_MAX = 320, JOBS_MAX = 512, STALE_OF = 60, TORN_OF = 2 };
 
 #define OTHERS_SEE_NS (FLEET_SECOND / 2) /* what one unit has written, others find by then */
 
@@ -13,15 +13,15 @@ struct fleet_block {
     enum block_state state;
     uint8_t unit;      /* whose process wrote or writes it */
     uint8_t in_memory; /* a bit for each unit that has it in host memory, too */
-    uint8_t seen;      /* likewise: of those that have looked for what others wrote */
-    struct kv_key key;
+    uint8_t seen;      /* a bit for each unit that has looked for what others wrote */
+    struct block_key key;
     int64_t written_ns;
     uint64_t checksums[FLEET_SLICES];
     struct fleet_page page;
 };
 
 /* A question on its way, or being done. */
-struct fleet_errand {
+struct fleet_job {
     enum record_kind kind; /* of the record */
     uint8_t unit, rank;
     int64_t asked_ns, due_ns;
@@ -32,25 +32,25 @@ struct fleet_errand {
     bool fresh;            /* FIND: also what others wrote a moment ago */
     uint32_t last_page, dropped;
     bool taken[FLEET_STORAGE_KEYS_MAX]; /* KEEP: these blocks are copied */
-    struct kv_key keys[FLEET_STORAGE_KEYS_MAX];
+    struct block_key keys[FLEET_STORAGE_KEYS_MAX];
     struct page_id pages[FLEET_STORAGE_KEYS_MAX];
 };
 
 size_t fleet_storage_bytes(void) {
-    return BLOCKS_MAX * sizeof(struct fleet_block) + ERRANDS_MAX * sizeof(struct fleet_errand) + 64;
+    return BLOCKS_MAX * sizeof(struct fleet_block) + JOBS_MAX * sizeof(struct fleet_job) + 64;
 }
 
 bool fleet_storage_open(struct fleet_storage *storage, struct arena *arena, uint64_t seed) {
     *storage = (struct fleet_storage){.dice = {.seed = seed, .stream = 2}};
     storage->blocks = arena_take_zeroed(arena, BLOCKS_MAX * sizeof *storage->blocks);
-    storage->errands = arena_take(arena, ERRANDS_MAX * sizeof *storage->errands);
-    return storage->blocks && storage->errands;
+    storage->jobs = arena_take(arena, JOBS_MAX * sizeof *storage->jobs);
+    return storage->blocks && storage->jobs;
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 /* Written, and known to the unit; NULL. */
-static struct fleet_block *find_block(struct fleet_storage *storage, const struct kv_key *key,
+static struct fleet_block *find_block(struct fleet_storage *storage, const struct block_key *key,
                                       uint32_t unit, int64_t now_ns) {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
         struct fleet_block *block = &storage->blocks[i];
@@ -62,7 +62,7 @@ static struct fleet_block *find_block(struct fleet_storage *storage, const struc
     return NULL;
 }
 
-static bool has_block(const struct fleet_storage *storage, const struct kv_key *key) {
+static bool has_block(const struct fleet_storage *storage, const struct block_key *key) {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++)
         if (storage->blocks[i].state != BLOCK_FREE &&
             memcmp(&storage->blocks[i].key, key, sizeof *key) == 0)
@@ -100,22 +100,22 @@ static void look_for_others(struct fleet_storage *storage, uint32_t unit) {
             storage->blocks[i].seen |= (uint8_t)(1u << unit);
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
-static void find(struct fleet_storage *storage, const struct fleet_errand *errand, int64_t now_ns) {
+static void find(struct fleet_storage *storage, const struct fleet_job *job, int64_t now_ns) {
     struct record_kv_found told = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof told},
-                                   .request = errand->request,
-                                   .rank = errand->rank};
-    if (errand->fresh) look_for_others(storage, errand->unit);
-    for (; told.blocks < errand->count; told.blocks++) {
+                                   .request = job->request,
+                                   .rank = job->rank};
+    if (job->fresh) look_for_others(storage, job->unit);
+    for (; told.blocks < job->count; told.blocks++) {
         const struct fleet_block *block =
-            find_block(storage, &errand->keys[told.blocks], errand->unit, now_ns);
+            find_block(storage, &job->keys[told.blocks], job->unit, now_ns);
         if (!block) break;
-        bool host = block->in_memory >> errand->unit & 1;
+        bool host = block->in_memory >> job->unit & 1;
         if (host && told.host_blocks == told.blocks) told.host_blocks++;
     }
     storage->counts.found += told.blocks;
-    storage->say(storage->context, errand->unit, &told.record);
+    storage->say(storage->context, job->unit, &told.record);
 }
 
 static bool is_whole(const struct fleet_block *block, uint32_t slice) {
@@ -125,62 +125,60 @@ static bool is_whole(const struct fleet_block *block, uint32_t slice) {
 
 /* One slice of all blocks; true when it was the last. What is behind a bad one is written, too, and
  * does not count. */
-static bool load_slice(struct fleet_storage *storage, struct fleet_errand *errand, int64_t now_ns) {
-    struct fleet_engine *engine = storage->engine_of(storage->context, errand->unit, errand->rank);
-    if (!engine) errand->whole = 0;
-    for (uint32_t i = 0; engine && i < errand->count; i++) {
-        struct fleet_block *block = find_block(storage, &errand->keys[i], errand->unit, now_ns);
-        bool host = block && block->in_memory >> errand->unit & 1;
-        struct fleet_page *page = &engine->pages[errand->pages[i].index];
+static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
+    struct fleet_engine *engine = storage->engine_of(storage->context, job->unit, job->rank);
+    if (!engine) job->whole = 0;
+    for (uint32_t i = 0; engine && i < job->count; i++) {
+        struct fleet_block *block = find_block(storage, &job->keys[i], job->unit, now_ns);
+        bool host = block && block->in_memory >> job->unit & 1;
+        struct fleet_page *page = &engine->pages[job->pages[i].index];
         if (block && (host || !disk_fails(storage, now_ns))) {
             page->salt = block->page.salt;
-            memcpy(page->rows[errand->slice], block->page.rows[errand->slice],
-                   sizeof page->rows[errand->slice]);
-            if (is_whole(block, errand->slice)) continue;
+            memcpy(page->rows[job->slice], block->page.rows[job->slice],
+                   sizeof page->rows[job->slice]);
+            if (is_whole(block, job->slice)) continue;
             block->state = BLOCK_FREE; /* for everybody, and for good */
             storage->counts.refused++;
         }
-        if (errand->whole > i) errand->whole = i;
+        if (job->whole > i) job->whole = i;
     }
-    if (errand->host > errand->whole) errand->host = errand->whole;
-    if (!engine || ++errand->slice == FLEET_SLICES) return true;
+    if (job->host > job->whole) job->host = job->whole;
+    if (!engine || ++job->slice == FLEET_SLICES) return true;
     int64_t most_ns = storage->read_ns_max;
     if (storage->faults && fleet_dice_below(&storage->dice, STALE_OF) == 0)
         most_ns = 3 * FLEET_SECOND;
-    errand->due_ns = now_ns + fleet_dice_time(&storage->dice, FLEET_MS / 100, most_ns);
+    job->due_ns = now_ns + fleet_dice_time(&storage->dice, FLEET_MS / 100, most_ns);
     return false;
 }
 
-static void say_loaded(struct fleet_storage *storage, const struct fleet_errand *errand,
-                       int64_t now_ns) {
+static void say_loaded(struct fleet_storage *storage, const struct fleet_job *job, int64_t now_ns) {
     struct record_kv_loaded told = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof told},
-                                    .request = errand->request,
-                                    .rank = errand->rank,
-                                    .blocks = errand->whole,
-                                    .host_blocks = errand->host,
-                                    .slot = errand->slot,
-                                    .number = errand->number,
-                                    .ns = now_ns - errand->asked_ns};
+                                    .request = job->request,
+                                    .rank = job->rank,
+                                    .blocks = job->whole,
+                                    .host_blocks = job->host,
+                                    .slot = job->slot,
+                                    .number = job->number,
+                                    .ns = now_ns - job->asked_ns};
     storage->counts.loaded += told.blocks;
-    storage->say(storage->context, errand->unit, &told.record);
+    storage->say(storage->context, job->unit, &told.record);
 }
 
 /* The blocks are copied out of their pages, and wait to be written. */
-static void copy(struct fleet_storage *storage, struct fleet_errand *errand, int64_t now_ns) {
-    const struct fleet_engine *engine =
-        storage->engine_of(storage->context, errand->unit, errand->rank);
-    for (uint32_t i = 0; i < errand->count; i++) {
-        if (!errand->taken[i] || !engine || has_block(storage, &errand->keys[i])) continue;
+static void copy(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
+    const struct fleet_engine *engine = storage->engine_of(storage->context, job->unit, job->rank);
+    for (uint32_t i = 0; i < job->count; i++) {
+        if (!job->taken[i] || !engine || has_block(storage, &job->keys[i])) continue;
         struct fleet_block *block = make_room(storage);
         if (!block) {
-            errand->dropped++;
+            job->dropped++;
             continue;
         }
         *block = (struct fleet_block){.state = BLOCK_QUEUED,
-                                      .unit = errand->unit,
-                                      .in_memory = (uint8_t)(1u << errand->unit),
-                                      .key = errand->keys[i],
-                                      .page = engine->pages[errand->pages[i].index]};
+                                      .unit = job->unit,
+                                      .in_memory = (uint8_t)(1u << job->unit),
+                                      .key = job->keys[i],
+                                      .page = engine->pages[job->pages[i].index]};
         for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
             block->checksums[slice] =
                 fleet_engine_checksum(block->page.rows[slice], KV_BLOCK_TOKENS);
@@ -189,47 +187,47 @@ static void copy(struct fleet_storage *storage, struct fleet_errand *errand, int
         if (block->written_ns < storage->write_ns) storage->write_ns = block->written_ns;
         storage->counts.kept++;
     }
-    uint32_t queued = count_queued(storage, errand->unit);
+    uint32_t queued = count_queued(storage, job->unit);
     if (queued > storage->most_queued) storage->most_queued = queued;
     struct record_kv_kept told = {.record = {RECORD_VERSION, RECORD_KV_KEPT, sizeof told},
-                                  .rank = errand->rank,
-                                  .last_page = errand->last_page,
-                                  .dropped = errand->dropped,
+                                  .rank = job->rank,
+                                  .last_page = job->last_page,
+                                  .dropped = job->dropped,
                                   .writable = !disk_fails(storage, now_ns)};
-    storage->counts.dropped += errand->dropped;
-    storage->say(storage->context, errand->unit, &told.record);
+    storage->counts.dropped += job->dropped;
+    storage->say(storage->context, job->unit, &told.record);
 }
 
-static struct fleet_errand *add_errand(struct fleet_storage *storage, enum record_kind kind,
-                                       uint32_t unit, uint32_t rank, uint32_t count,
-                                       const void *keys, const void *pages, int64_t now_ns) {
-    check(storage->errand_count < ERRANDS_MAX && count <= FLEET_STORAGE_KEYS_MAX);
-    struct fleet_errand *errand = &storage->errands[storage->errand_count++];
-    *errand = (struct fleet_errand){.kind = kind,
-                                    .unit = (uint8_t)unit,
-                                    .rank = (uint8_t)rank,
-                                    .asked_ns = now_ns,
-                                    .count = count};
-    memcpy(errand->keys, keys, count * sizeof *errand->keys);
-    if (pages) memcpy(errand->pages, pages, count * sizeof *errand->pages);
+static struct fleet_job *add_job(struct fleet_storage *storage, enum record_kind kind,
+                                 uint32_t unit, uint32_t rank, uint32_t count, const void *keys,
+                                 const void *pages, int64_t now_ns) {
+    check(storage->job_count < JOBS_MAX && count <= FLEET_STORAGE_KEYS_MAX);
+    struct fleet_job *job = &storage->jobs[storage->job_count++];
+    *job = (struct fleet_job){.kind = kind,
+                              .unit = (uint8_t)unit,
+                              .rank = (uint8_t)rank,
+                              .asked_ns = now_ns,
+                              .count = count};
+    memcpy(job->keys, keys, count * sizeof *job->keys);
+    if (pages) memcpy(job->pages, pages, count * sizeof *job->pages);
     bool late = storage->faults && fleet_dice_below(&storage->dice, STALE_OF) == 0;
-    errand->due_ns = now_ns + fleet_dice_time(&storage->dice, FLEET_MS / 100,
-                                              late ? FLEET_SECOND : storage->read_ns_max);
-    return errand;
+    job->due_ns = now_ns + fleet_dice_time(&storage->dice, FLEET_MS / 100,
+                                           late ? FLEET_SECOND : storage->read_ns_max);
+    return job;
 }
 
 static void keep(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
                  const struct record_kv_keep *record, int64_t now_ns) {
-    const struct kv_key *keys = record_tail_at(record, sizeof *record);
-    struct fleet_errand *errand =
-        add_errand(storage, RECORD_KV_KEEP, unit, rank, record->block_count, keys + 1,
-                   (const char *)record + kv_keep_pages_at(record->block_count), now_ns);
+    const struct block_key *keys = record_tail_at(record, sizeof *record);
+    struct fleet_job *job =
+        add_job(storage, RECORD_KV_KEEP, unit, rank, record->block_count, keys + 1,
+                (const char *)record + kv_keep_pages_at(record->block_count), now_ns);
     uint32_t queued = count_queued(storage, unit);
-    errand->last_page = record->last_page;
-    for (uint32_t i = 0; i < errand->count; i++) {
-        if (has_block(storage, &errand->keys[i]) || disk_fails(storage, now_ns)) continue;
-        errand->taken[i] = queued++ < storage->queue_max;
-        errand->dropped += !errand->taken[i];
+    job->last_page = record->last_page;
+    for (uint32_t i = 0; i < job->count; i++) {
+        if (has_block(storage, &job->keys[i]) || disk_fails(storage, now_ns)) continue;
+        job->taken[i] = queued++ < storage->queue_max;
+        job->dropped += !job->taken[i];
     }
 }
 
@@ -243,27 +241,27 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
     const struct record_kv_load *load = (const void *)record;
     bool finds = record->kind == RECORD_KV_FIND;
     check(finds || record->kind == RECORD_KV_LOAD);
-    struct fleet_errand *errand =
-        finds ? add_errand(storage, RECORD_KV_FIND, unit, rank, asked->key_count,
-                           record_tail_at(asked, sizeof *asked), NULL, now_ns)
-              : add_errand(storage, RECORD_KV_LOAD, unit, rank, load->block_count,
-                           record_tail_at(load, sizeof *load),
-                           (const char *)load + kv_load_pages_at(load->block_count), now_ns);
-    errand->request = record_request(record);
-    errand->whole = errand->count;
-    errand->fresh = finds && asked->fresh;
-    errand->slot = finds ? 0 : load->slot;
-    errand->number = finds ? 0 : load->number;
+    struct fleet_job *job =
+        finds ? add_job(storage, RECORD_KV_FIND, unit, rank, asked->key_count,
+                        record_tail_at(asked, sizeof *asked), NULL, now_ns)
+              : add_job(storage, RECORD_KV_LOAD, unit, rank, load->block_count,
+                        record_tail_at(load, sizeof *load),
+                        (const char *)load + kv_load_pages_at(load->block_count), now_ns);
+    job->request = record_request(record);
+    job->whole = job->count;
+    job->fresh = finds && asked->fresh;
+    job->slot = finds ? 0 : load->slot;
+    job->number = finds ? 0 : load->number;
     struct fleet_engine *engine = storage->engine_of(storage->context, unit, rank);
-    for (uint32_t i = 0; !finds && engine && i < errand->count; i++) /* they are the load's now */
-        fleet_page_spoil(&engine->pages[errand->pages[i].index]);
-    for (uint32_t i = 0; !finds && i < errand->count; i++) {
-        const struct fleet_block *block = find_block(storage, &errand->keys[i], unit, now_ns);
-        if (block && errand->host == i && block->in_memory >> unit & 1) errand->host++;
+    for (uint32_t i = 0; !finds && engine && i < job->count; i++) /* they are the load's now */
+        fleet_page_spoil(&engine->pages[job->pages[i].index]);
+    for (uint32_t i = 0; !finds && i < job->count; i++) {
+        const struct fleet_block *block = find_block(storage, &job->keys[i], unit, now_ns);
+        if (block && job->host == i && block->in_memory >> unit & 1) job->host++;
     }
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ---- */
 
 static void write_blocks(struct fleet_storage *storage, int64_t now_ns) {
     if (storage->write_ns > now_ns) return;
@@ -280,34 +278,33 @@ static void write_blocks(struct fleet_storage *storage, int64_t now_ns) {
 }
 
 /* True when it is answered. */
-static bool run_errand(struct fleet_storage *storage, struct fleet_errand *errand, int64_t now_ns) {
-    if (errand->kind == RECORD_KV_FIND) {
-        find(storage, errand, now_ns);
-    } else if (errand->kind == RECORD_KV_KEEP) {
-        copy(storage, errand, now_ns);
+static bool run_job(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
+    if (job->kind == RECORD_KV_FIND) {
+        find(storage, job, now_ns);
+    } else if (job->kind == RECORD_KV_KEEP) {
+        copy(storage, job, now_ns);
     } else {
-        if (!load_slice(storage, errand, now_ns)) return false;
-        say_loaded(storage, errand, now_ns);
+        if (!load_slice(storage, job, now_ns)) return false;
+        say_loaded(storage, job, now_ns);
     }
     return true;
 }
 
 void fleet_storage_run(struct fleet_storage *storage, int64_t now_ns) {
     write_blocks(storage, now_ns);
-    for (uint32_t i = 0; i < storage->errand_count; i++) {
-        struct fleet_errand *errand = &storage->errands[i];
-        if (errand->due_ns > now_ns || storage->frozen_ns[errand->unit] > now_ns) continue;
-        if (run_errand(storage, errand, now_ns))
-            storage->errands[i--] = storage->errands[--storage->errand_count];
+    for (uint32_t i = 0; i < storage->job_count; i++) {
+        struct fleet_job *job = &storage->jobs[i];
+        if (job->due_ns > now_ns || storage->frozen_ns[job->unit] > now_ns) continue;
+        if (run_job(storage, job, now_ns)) storage->jobs[i--] = storage->jobs[--storage->job_count];
     }
 }
 
 int64_t fleet_storage_next_ns(const struct fleet_storage *storage) {
     int64_t next_ns = MACHINE_NEVER;
-    for (uint32_t i = 0; i < storage->errand_count; i++) {
-        const struct fleet_errand *errand = &storage->errands[i];
-        int64_t due_ns = errand->due_ns;
-        if (due_ns < storage->frozen_ns[errand->unit]) due_ns = storage->frozen_ns[errand->unit];
+    for (uint32_t i = 0; i < storage->job_count; i++) {
+        const struct fleet_job *job = &storage->jobs[i];
+        int64_t due_ns = job->due_ns;
+        if (due_ns < storage->frozen_ns[job->unit]) due_ns = storage->frozen_ns[job->unit];
         if (due_ns < next_ns) next_ns = due_ns;
     }
     return next_ns;
@@ -315,32 +312,32 @@ int64_t fleet_storage_next_ns(const struct fleet_storage *storage) {
 
 uint32_t fleet_storage_open_count(const struct fleet_storage *storage, uint32_t unit) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < storage->errand_count; i++)
-        count += storage->errands[i].unit == unit;
+    for (uint32_t i = 0; i < storage->job_count; i++)
+        count += storage->jobs[i].unit == unit;
     return count;
 }
 
 struct fleet_load_state fleet_storage_look(const struct fleet_storage *storage, uint32_t unit,
                                            uint32_t rank, uint32_t number) {
-    for (uint32_t i = 0; i < storage->errand_count; i++) {
-        const struct fleet_errand *errand = &storage->errands[i];
-        if (errand->kind == RECORD_KV_LOAD && errand->unit == unit && errand->rank == rank &&
-            errand->number == number)
-            return (struct fleet_load_state){errand->slice, errand->whole < errand->count};
+    for (uint32_t i = 0; i < storage->job_count; i++) {
+        const struct fleet_job *job = &storage->jobs[i];
+        if (job->kind == RECORD_KV_LOAD && job->unit == unit && job->rank == rank &&
+            job->number == number)
+            return (struct fleet_load_state){job->slice, job->whole < job->count};
     }
     return (struct fleet_load_state){0, false};
 }
 
-uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t errand, uint32_t unit,
+uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t job, uint32_t unit,
                              uint32_t rank, struct page_id *pages_out, bool *writes_out) {
-    const struct fleet_errand *of = &storage->errands[errand];
+    const struct fleet_job *of = &storage->jobs[job];
     if (of->unit != unit || of->rank != rank || of->kind == RECORD_KV_FIND) return 0;
     memcpy(pages_out, of->pages, of->count * sizeof *pages_out);
     *writes_out = of->kind == RECORD_KV_LOAD;
     return of->count;
 }
 
-/* ---- faults ---------------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 void fleet_storage_flip(struct fleet_storage *storage) {
     struct fleet_dice *dice = &storage->dice;
@@ -363,8 +360,7 @@ void fleet_storage_stop(struct fleet_storage *storage, uint32_t unit) {
         memset(&block->page.rows[1], 0, sizeof block->page.rows[1]);
         storage->counts.torn++;
     }
-    for (uint32_t i = 0; i < storage->errand_count; i++)
-        if (storage->errands[i].unit == unit)
-            storage->errands[i--] = storage->errands[--storage->errand_count];
+    for (uint32_t i = 0; i < storage->job_count; i++)
+        if (storage->jobs[i].unit == unit) storage->jobs[i--] = storage->jobs[--storage->job_count];
     storage->frozen_ns[unit] = 0;
 }

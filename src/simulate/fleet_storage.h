@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The KV storage of a simulated fleet: one disk that all units share, and each unit's own host
- * memory, in virtual time on pages of numbers. What host/storage/kv_store promises, and no more: a load
- * writes into its pages, slice by slice, until it is answered, and what it could not check does not
- * count; a block that is kept is read from its page at any time until that is answered.
+ * memory, in virtual time on pages of numbers. What host/storage/kv_store promises, and no more: a
+ * load writes into its pages, slice by slice, until it is answered, and what it could not check
+ * does not count; a block that is kept is read from its page at any time until that is answered.
  *
  * Under faults the disk fails for a while, blocks are damaged, a killed unit leaves torn blocks and
  * none of those that still waited, the writer's queue is full, blocks are evicted, answers are
@@ -16,7 +16,7 @@
 
 struct fleet_storage_counts {
     uint64_t found, loaded, kept, dropped, evicted; /* blocks */
-    uint64_t torn, flipped, refused;                /* ... refused: damage that a load found */
+    uint64_t torn, flipped, refused;                /* refused: damage that a load found */
 };
 
 struct fleet_storage {
@@ -27,8 +27,8 @@ struct fleet_storage {
     int64_t read_ns_max, write_ns_max;
     int64_t off_ns; /* until then the disk fails */
     struct fleet_block *blocks;
-    struct fleet_errand *errands; /* [errand_count] questions that are not answered yet */
-    uint32_t errand_count;
+    struct fleet_job *jobs; /* [job_count] questions that are not answered yet */
+    uint32_t job_count;
     int64_t write_ns; /* no block is written before */
     uint64_t most_queued;
     int64_t frozen_ns[FLEET_UNITS_MAX]; /* until then its processes stand still */
@@ -60,8 +60,8 @@ int64_t fleet_storage_next_ns(const struct fleet_storage *storage);
 
 enum { FLEET_STORAGE_KEYS_MAX = 16 };
 
-/* The pages of that rank that the errand reads or writes: how many; pages_out[..KEYS_MAX]. */
-uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t errand, uint32_t unit,
+/* The pages of that rank that the job reads or writes: how many; pages_out[..KEYS_MAX]. */
+uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t job, uint32_t unit,
                              uint32_t rank, struct page_id *pages_out, bool *writes_out);
 
 /* How far a KV_LOAD is that has been taken and not been answered. */

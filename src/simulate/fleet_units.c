@@ -3,14 +3,15 @@
  * of its ranks' pages; a step takes a while, and what it writes is there only at its end.
  */
 #include "base/check.h"
+#include "base/number.h"
 #include "simulate/fleet_state.h"
 
 #define STEP_NS_MAX (30 * FLEET_MS)
-#define WAIT_NS (FLEET_SECOND / 2)    /* for a load, behind a step's end without it; at times */
-#define WAIT_NS_LEAST (20 * FLEET_MS) /* ... only up to so long */
-#define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* no connection: letters that say a slice's end */
+#define WAIT_NS (FLEET_SECOND / 2)           /* for a load, behind a step's end without it */
+#define WAIT_NS_LEAST (20 * FLEET_MS)        /* where it waits only up to so long */
+#define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* no connection: messages that say a slice's end */
 
-/* ---- to the gateway -------------------------------------------------------------------------- */
+/* ---- to the gateway ---- */
 
 static void send_link(struct world *world, enum record_kind kind, uint32_t connection,
                       int64_t due_ns) {
@@ -56,7 +57,7 @@ static void take_finished(struct world *world, struct fleet_unit_host *unit,
     fleet_world_breach(world, "a unit ended a request that it does not have");
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps ---- */
 
 static uint32_t index_of(const struct world *world, const struct fleet_unit_host *unit) {
     return (uint32_t)(unit - world->units);
@@ -163,7 +164,7 @@ static void bury_rank(struct world *world, struct fleet_unit_host *unit, int64_t
     fleet_post_send(&unit->inbox, done_ns, 0, &drain.record);
 }
 
-/* ---- what a unit says ------------------------------------------------------------------------ */
+/* ---- what a unit says ---- */
 
 static void say(char *said, const struct record *record) {
     check(record->bytes <= SAID_BYTES);
@@ -183,15 +184,15 @@ static void tell_pages(struct world *world, struct fleet_unit_host *unit,
 }
 
 static void deliver_to_pages(struct world *world, struct fleet_unit_host *unit) {
-    const struct fleet_letter *letter;
+    const struct fleet_message *message;
     uint32_t index = index_of(world, unit);
-    while ((letter = fleet_post_at(&unit->wires, 0)) && letter->due_ns <= world->now_ns) {
-        uint16_t kind = letter->record.kind;
+    while ((message = fleet_post_at(&unit->wires, 0)) && message->due_ns <= world->now_ns) {
+        uint16_t kind = message->record.kind;
         if (kind == RECORD_KV_EXPECT || kind == RECORD_KV_PUSH || kind == RECORD_KV_CANCEL)
-            fleet_carriers_take(&world->carriers, index, letter->connection, &letter->record,
+            fleet_carriers_take(&world->carriers, index, message->connection, &message->record,
                                 world->now_ns);
         else
-            fleet_storage_take(&world->storage, index, letter->connection, &letter->record,
+            fleet_storage_take(&world->storage, index, message->connection, &message->record,
                                world->now_ns);
         fleet_post_drop(&unit->wires, 0);
     }
@@ -270,7 +271,7 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
     if (stepped) set_out(world, unit, done_ns);
 }
 
-/* ---- what a unit hears ----------------------------------------------------------------------- */
+/* ---- what a unit gets ---- */
 
 static void hand_over(struct world *world, struct fleet_unit_host *unit,
                       const struct record *record) {
@@ -283,14 +284,14 @@ static void hand_over(struct world *world, struct fleet_unit_host *unit,
     check(status == STATUS_OK); /* an empty outbox takes anything */
 }
 
-static void note_submit(struct fleet_unit_host *unit, const struct fleet_letter *letter) {
-    const struct record_submit *submit = (const void *)&letter->record;
+static void note_submit(struct fleet_unit_host *unit, const struct fleet_message *message) {
+    const struct record_submit *submit = (const void *)&message->record;
     check(unit->open_count < OPEN_MAX);
     unit->open[unit->open_count++] =
-        (struct fleet_submitted){submit->request, submit->prompt_count, letter->connection};
+        (struct fleet_submitted){submit->request, submit->prompt_count, message->connection};
 }
 
-/* ---- rows that wait -------------------------------------------------------------------------- */
+/* ---- rows that wait ---- */
 
 static bool waits(const struct fleet_wait *wait) {
     return wait->number && !wait->over && !wait->in_vain;
@@ -312,14 +313,14 @@ static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
 
 /* The end of a slice, or of the step on all ranks, that is due, but waits for a load. */
 static bool is_held(const struct world *world, const struct fleet_unit_host *unit,
-                    const struct fleet_letter *letter) {
-    if (letter->record.kind != RECORD_RUN_STEP || unit->failing) return false;
-    if (letter->connection >= OF_SLICE) {
-        uint32_t rank = ((const struct step_plan *)(const void *)&letter->record)->rank;
+                    const struct fleet_message *message) {
+    if (message->record.kind != RECORD_RUN_STEP || unit->failing) return false;
+    if (message->connection >= OF_SLICE) {
+        uint32_t rank = ((const struct step_plan *)(const void *)&message->record)->rank;
         const struct fleet_wait *wait = &unit->waits[rank];
         struct fleet_load_state load =
             fleet_storage_look(&world->storage, index_of(world, unit), rank, wait->number);
-        return waits(wait) && load.slices <= letter->connection - OF_SLICE;
+        return waits(wait) && load.slices <= message->connection - OF_SLICE;
     }
     for (uint32_t rank = 0; rank < world->ranks; rank++)
         if (waits(&unit->waits[rank])) return true;
@@ -341,36 +342,36 @@ static void fail_step(struct world *world, struct fleet_unit_host *unit) {
 }
 
 static void deliver(struct world *world, struct fleet_unit_host *unit) {
-    const struct fleet_letter *letter;
+    const struct fleet_message *message;
     uint32_t at = 0;
     give_up_waiting(world, unit);
-    while ((letter = fleet_post_at(&unit->inbox, at)) && letter->due_ns <= world->now_ns) {
-        const struct record *record = &letter->record;
-        if (is_held(world, unit, letter)) {
+    while ((message = fleet_post_at(&unit->inbox, at)) && message->due_ns <= world->now_ns) {
+        const struct record *record = &message->record;
+        if (is_held(world, unit, message)) {
             if (unit->dies) {
                 fail_step(world, unit);
                 continue;
             }
-            at += letter->bytes;
+            at += message->bytes;
             continue;
         }
-        bool heard = letter->connection == 0 || letter->connection == unit->connection;
-        if (heard && record->kind == RECORD_SUBMIT) note_submit(unit, letter);
-        if (heard && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
+        bool known = message->connection == 0 || message->connection == unit->connection;
+        if (known && record->kind == RECORD_SUBMIT) note_submit(unit, message);
+        if (known && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
                       record->kind == RECORD_CONTINUE))
             fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
                               index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record), 0,
                               0);
         if (record->kind == RECORD_KV_LOADED) note_loaded(unit, (const void *)record);
         const struct record_drain *drain = (const void *)record;
-        if (heard && record->kind == RECORD_DRAIN && !drain->one_rank)
+        if (known && record->kind == RECORD_DRAIN && !drain->one_rank)
             unit->draining = !drain->back;
-        if (letter->connection >= OF_SLICE) {
-            write_slice(world, unit, (const void *)record, letter->connection - OF_SLICE);
-        } else if (heard && record->kind == RECORD_RUN_STEP) {
+        if (message->connection >= OF_SLICE) {
+            write_slice(world, unit, (const void *)record, message->connection - OF_SLICE);
+        } else if (known && record->kind == RECORD_RUN_STEP) {
             const struct step_plan *plan = (const void *)record;
-            hand_over(world, unit, end_step(world, unit, plan, letter->due_ns));
-        } else if (heard) {
+            hand_over(world, unit, end_step(world, unit, plan, message->due_ns));
+        } else if (known) {
             hand_over(world, unit, record);
         }
         fleet_post_drop(&unit->inbox, at);
@@ -395,7 +396,7 @@ struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t r
     return world->units[unit].dead[rank] ? NULL : &world->units[unit].engines[rank];
 }
 
-/* ---- lives ----------------------------------------------------------------------------------- */
+/* ---- lives ---- */
 
 static void start(struct world *world, struct fleet_unit_host *unit) {
     struct arena arena;
@@ -455,15 +456,15 @@ static void connect(struct world *world, struct fleet_unit_host *unit) {
     tell_gateway(world, unit, (const struct record *)(void *)unit->load);
 }
 
-/* The gateway's host hears of it late; what was on the way is lost from some moment on. */
+/* The gateway's host learns of it late; what was on the way is lost from some moment on. */
 static void disconnect(struct world *world, struct fleet_unit_host *unit) {
     struct fleet_dice *dice = &world->dice;
     if (!unit->connection) return;
-    int64_t heard_ns = world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND / 2);
+    int64_t lost_ns = world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_SECOND / 2);
     fleet_post_lose(&world->inbox, unit->connection,
                     world->now_ns + fleet_dice_time(dice, 0, 3 * FLEET_MS));
-    if (heard_ns < unit->out_ns) heard_ns = unit->out_ns;
-    send_link(world, RECORD_UNIT_LOST, unit->connection, heard_ns);
+    if (lost_ns < unit->out_ns) lost_ns = unit->out_ns;
+    send_link(world, RECORD_UNIT_LOST, unit->connection, lost_ns);
     unit->connection = 0;
 }
 
@@ -482,9 +483,9 @@ void fleet_units_kill(struct world *world, uint32_t index) {
 }
 
 /* What the connection submitted is cancelled; the unit goes on, and connects again. */
-void fleet_units_cut(struct world *world, uint32_t index, bool heard) {
+void fleet_units_cut(struct world *world, uint32_t index, bool told) {
     struct fleet_unit_host *unit = &world->units[index];
-    if (heard) disconnect(world, unit);
+    if (told) disconnect(world, unit);
     unit->connection = 0;
     for (uint32_t i = 0; i < unit->open_count; i++) {
         struct record_cancel cancel = {{RECORD_VERSION, RECORD_CANCEL, sizeof cancel},
@@ -514,9 +515,9 @@ uint32_t fleet_units_held(const struct world *world, const struct fleet_unit_hos
 
 bool fleet_units_quiet(const struct world *world, uint32_t index) {
     const struct fleet_unit_host *unit = &world->units[index];
-    const struct fleet_letter *letter;
-    for (uint32_t at = 0; (letter = fleet_post_at(&unit->inbox, at)); at += letter->bytes)
-        if (letter->record.kind == RECORD_RUN_STEP || record_is_kv(&letter->record)) return false;
+    const struct fleet_message *message;
+    for (uint32_t at = 0; (message = fleet_post_at(&unit->inbox, at)); at += message->bytes)
+        if (message->record.kind == RECORD_RUN_STEP || record_is_kv(&message->record)) return false;
     return unit->wires.used == 0 && fleet_carriers_open_count(&world->carriers, index) == 0 &&
            fleet_storage_open_count(&world->storage, index) == 0;
 }
@@ -540,16 +541,16 @@ void fleet_units_run(struct world *world, uint32_t index) {
         fleet_units_kill(world, index);
 }
 
-/* The first letter that is not held; what is held is looked at whenever anything happens. */
-static int64_t next_letter_ns(const struct world *world, const struct fleet_unit_host *unit) {
-    const struct fleet_letter *letter;
+/* The first message that is not held; what is held is looked at whenever anything happens. */
+static int64_t next_message_ns(const struct world *world, const struct fleet_unit_host *unit) {
+    const struct fleet_message *message;
     int64_t next_ns = MACHINE_NEVER;
-    for (uint32_t at = 0; (letter = fleet_post_at(&unit->inbox, at)); at += letter->bytes) {
-        bool held = letter->due_ns <= world->now_ns && is_held(world, unit, letter);
-        if (!held) return fleet_earlier(next_ns, letter->due_ns);
+    for (uint32_t at = 0; (message = fleet_post_at(&unit->inbox, at)); at += message->bytes) {
+        bool held = message->due_ns <= world->now_ns && is_held(world, unit, message);
+        if (!held) return min_i64(next_ns, message->due_ns);
         bool waits_yet = unit->wait_until_ns > world->now_ns;
-        next_ns = fleet_earlier(next_ns, waits_yet ? unit->wait_until_ns : MACHINE_NEVER);
-        if (unit->behind_ns > world->now_ns) next_ns = fleet_earlier(next_ns, unit->behind_ns);
+        next_ns = min_i64(next_ns, waits_yet ? unit->wait_until_ns : MACHINE_NEVER);
+        if (unit->behind_ns > world->now_ns) next_ns = min_i64(next_ns, unit->behind_ns);
     }
     return next_ns;
 }
@@ -557,9 +558,9 @@ static int64_t next_letter_ns(const struct world *world, const struct fleet_unit
 int64_t fleet_units_wake_ns(const struct world *world, uint32_t index) {
     const struct fleet_unit_host *unit = &world->units[index];
     if (!unit->up) return unit->up_ns;
-    int64_t wake_ns = fleet_earlier(unit->connect_ns, unit->sign_ns);
-    wake_ns = fleet_earlier(wake_ns, unit->machine.next_wake_ns(unit->machine.self));
-    wake_ns = fleet_earlier(wake_ns, next_letter_ns(world, unit));
-    wake_ns = fleet_earlier(wake_ns, fleet_post_next_ns(&unit->wires));
+    int64_t wake_ns = min_i64(unit->connect_ns, unit->sign_ns);
+    wake_ns = min_i64(wake_ns, unit->machine.next_wake_ns(unit->machine.self));
+    wake_ns = min_i64(wake_ns, next_message_ns(world, unit));
+    wake_ns = min_i64(wake_ns, fleet_post_next_ns(&unit->wires));
     return wake_ns > unit->frozen_ns ? wake_ns : unit->frozen_ns;
 }

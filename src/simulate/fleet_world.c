@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/number.h"
 #include "serving/gateway/gateway.h"
 #include "serving/policy/balance.h"
 #include "serving/policy/evict_pages.h"
@@ -24,14 +25,14 @@ int64_t fleet_world_arrives(struct world *world, int64_t *last_ns) {
     return *last_ns = due_ns;
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ---- */
 
 static void pass_time(struct world *world) {
-    int64_t next_ns = fleet_earlier(fleet_gateway_wake_ns(world), fleet_faults_wake_ns(world));
-    next_ns = fleet_earlier(next_ns, fleet_carriers_next_ns(&world->carriers));
-    next_ns = fleet_earlier(next_ns, fleet_storage_next_ns(&world->storage));
+    int64_t next_ns = min_i64(fleet_gateway_wake_ns(world), fleet_faults_wake_ns(world));
+    next_ns = min_i64(next_ns, fleet_carriers_next_ns(&world->carriers));
+    next_ns = min_i64(next_ns, fleet_storage_next_ns(&world->storage));
     for (uint32_t i = 0; i < world->unit_count; i++)
-        next_ns = fleet_earlier(next_ns, fleet_units_wake_ns(world, i));
+        next_ns = min_i64(next_ns, fleet_units_wake_ns(world, i));
     world->now_ns = next_ns > world->now_ns ? next_ns : world->now_ns + 1;
 }
 
@@ -57,7 +58,7 @@ static void audit(struct world *world) {
         }
 }
 
-/* ---- a life ---------------------------------------------------------------------------------- */
+/* ---- a life ---- */
 
 /* Of several units, in two lives of three; each kind is there, and at times combined ones, too. */
 static void choose_roles(struct world *world) {

@@ -42,7 +42,7 @@ struct fleet_world_report {
     char breach[256];                             /* empty: all that must hold did */
     uint32_t asked, answered, refused, cut, left; /* clients; cut: some tokens, and a reason */
     uint32_t refused_by[FLEET_REFUSALS];
-    uint32_t abandoned; /* ... by a gateway that died */
+    uint32_t abandoned; /* clients, by a gateway that died */
     uint32_t deaths, freezes, cuts, failed_steps, drains, roles, rank_deaths, gateway_deaths;
     uint32_t network_cuts, disk_failures;
     bool apart, stores;                    /* units have roles; a KV storage */

@@ -6,6 +6,8 @@
  */
 #include "simulate/hardware.h"
 
+#include "base/number.h"
+
 #define LAYERS 61
 #define HIDDEN 7168.0
 #define Q_RANK 1536.0
@@ -18,11 +20,7 @@
 #define EXPERT 2048.0
 #define PER_TOKEN 8 /* experts */
 
-static double larger(double a, double b) {
-    return a > b ? a : b;
-}
-
-/* ---- a table's ------------------------------------------------------------------------------- */
+/* ---- a table's ---- */
 
 /* Of all parts of a stage but the core's, whose context matters. */
 static double measured_stage(const struct stage_table *table, enum stage_table_phase phase,
@@ -51,7 +49,7 @@ static double measured_core(const struct stage_table *table, double tokens, doub
     double above = attended - tokens / 2;
     if (tokens == 0 || attended == 0) return 0;
     double chunks = above > 0 ? tokens * (cached + tokens / 2) / above : tokens;
-    double each = larger(first, tokens / chunks);
+    double each = max_double(first, tokens / chunks);
     return tokens / each *
            stage_table_us(table, STAGE_TABLE_PROMPT, PART_CORE_PROMPT, each, cached / chunks);
 }
@@ -118,17 +116,17 @@ double hardware_prefill_ns(const struct stage_table *table,
     double attention = 0, most_tokens = 0, sum = 0;
     for (uint32_t i = 0; i < rank_count; i++) {
         double tokens = ranks[i].tokens / 2.0;
-        attention = larger(attention, prefill_work(table, tokens, (double)ranks[i].attended / 2,
-                                                   (double)ranks[i].cached / 2)
-                                          .attention);
-        most_tokens = larger(most_tokens, tokens);
+        attention = max_double(attention, prefill_work(table, tokens, (double)ranks[i].attended / 2,
+                                                       (double)ranks[i].cached / 2)
+                                              .attention);
+        most_tokens = max_double(most_tokens, tokens);
         sum += tokens;
     }
     double shared = prefill_work(table, most_tokens, 0, 0).shared;
     double experts = prefill_work(table, sum / rank_count, 0, 0).experts;
     double dispatch = prefill_dispatch(most_tokens), combine = prefill_combine(most_tokens);
-    double layer = larger(attention + shared, combine) + larger(attention, dispatch) +
-                   larger(experts, dispatch) + larger(experts + shared, combine);
+    double layer = max_double(attention + shared, combine) + max_double(attention, dispatch) +
+                   max_double(experts, dispatch) + max_double(experts + shared, combine);
     return (LAYERS * layer + (table ? 0 : 20e3)) * 1e3;
 }
 
@@ -148,7 +146,7 @@ static double decode_attention_0(double m) {
 }
 
 static double decode_attention_1(double m, double context) {
-    double core = larger(2 * HEADS * 1088 * context / 510e6, context * 1152 / 3.0e6) + 5;
+    double core = max_double(2 * HEADS * 1088 * context / 510e6, context * 1152 / 3.0e6) + 5;
     return core + decode_absorb(m) + 5 + decode_product(m, 44.7, 46.6) + 19;
 }
 
@@ -158,7 +156,7 @@ static double decode_shared(double m) {
 
 static double decode_experts(double m) {
     double pairs = 2 * PER_TOKEN * m * HIDDEN * EXPERT;
-    return larger(2 * pairs / 742e6, 31.5) + larger(pairs / 771e6, 17.7) + 8;
+    return max_double(2 * pairs / 742e6, 31.5) + max_double(pairs / 771e6, 17.7) + 8;
 }
 
 /* What a rank computes of one micro-batch in a layer while the dispatch travels, then the combine.
@@ -187,19 +185,20 @@ double hardware_decode_ns(const struct stage_table *table, const struct hardware
     for (uint32_t i = 0; i < rank_count; i++) {
         double m = ranks[i].requests / 2.0;
         struct decode_work work = decode_work(table, m, (double)ranks[i].context / 2);
-        first = larger(first, work.first);
-        second = larger(second, work.second);
-        most = larger(most, m);
+        first = max_double(first, work.first);
+        second = max_double(second, work.second);
+        most = max_double(most, m);
         sum += m;
     }
     double mean = sum / rank_count;
     double experts = table ? measured_experts(table, mean) : decode_experts(mean);
-    double layer = larger(first, 28 + 1.281 * most) + experts + larger(second, 25 + 2.688 * most);
+    double layer =
+        max_double(first, 28 + 1.281 * most) + experts + max_double(second, 25 + 2.688 * most);
     if (table) return 2 * LAYERS * layer * 1e3;
     return (2 * LAYERS * (layer + 28) + 3000) * 1e3;
 }
 
-/* ---- */
+/* ---- costs for policies ---- */
 
 /* Core attention of a table takes so much for each position attended to and so much for each one
  * read back: two equations, from a long and a short chunk with much before them. */
@@ -211,9 +210,9 @@ static void solve_core(const struct stage_table *table, struct hardware_costs *c
     double of_many = (measured_core(table, many, many * (many + 1) / 2 + many * far, far) -
                       measured_core(table, many, many * (many + 1) / 2, 0)) /
                      far;
-    double attended = larger(0, (of_many - of_few) / (many - few));
+    double attended = max_double(0, (of_many - of_few) / (many - few));
     costs->attended_ns = LAYERS * attended * 1e3;
-    costs->read_ns = LAYERS * larger(0, of_few - few * attended) * 1e3;
+    costs->read_ns = LAYERS * max_double(0, of_few - few * attended) * 1e3;
 }
 
 struct hardware_costs hardware_costs_of_rank(const struct stage_table *table) {

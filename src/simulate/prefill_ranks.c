@@ -39,7 +39,7 @@ struct block {
 
 #define NONE UINT32_MAX
 
-struct world {
+struct prefill_world {
     const struct ranks_options *options;
     const struct ranks_request *requests;
     struct prefill_costs costs;
@@ -59,7 +59,8 @@ struct world {
 
 /* ---- what is cached ---- */
 
-static uint32_t cached_blocks(const struct world *world, const struct ranks_request *request) {
+static uint32_t cached_blocks(const struct prefill_world *world,
+                              const struct ranks_request *request) {
     uint32_t count = 0;
     while (count < request->block_count && world->blocks[request->blocks[count]].rank != NONE)
         count++;
@@ -68,44 +69,45 @@ static uint32_t cached_blocks(const struct world *world, const struct ranks_requ
 }
 
 /* Whether a rank's own pages still have the block. */
-static bool in_pages(const struct world *world, const struct block *block) {
+static bool in_pages(const struct prefill_world *world, const struct block *block) {
     return world->ranks[block->rank].computed - block->computed < world->options->device_tokens;
 }
 
-static void find_hits(struct world *world, const struct ranks_request *request) {
+static void find_hits(struct prefill_world *world, const struct ranks_request *request) {
     uint32_t count = cached_blocks(world, request);
     for (uint32_t r = 0; r < world->options->rank_count; r++)
         world->hits[r] = (struct prefill_hit){.cached_tokens = count * RANKS_BLOCK_TOKENS,
-                                              .fetch_ns = count * RANKS_BLOCK_TOKENS *
-                                                          world->options->fetch_token_ns};
+                                              .fetch_cost = count * RANKS_BLOCK_TOKENS *
+                                                            world->options->fetch_token_ns};
     for (uint32_t i = 0; i < count; i++) {
         const struct block *block = &world->blocks[request->blocks[i]];
         if (in_pages(world, block))
-            world->hits[block->rank].fetch_ns -=
+            world->hits[block->rank].fetch_cost -=
                 RANKS_BLOCK_TOKENS * world->options->fetch_token_ns;
     }
 }
 
-static void keep_blocks(struct world *world, const struct ranks_request *request, uint32_t rank) {
+static void keep_blocks(struct prefill_world *world, const struct ranks_request *request,
+                        uint32_t rank) {
     for (uint32_t i = 0; i < request->block_count; i++)
         world->blocks[request->blocks[i]] = (struct block){rank, world->ranks[rank].computed};
 }
 
 /* ---- binding ---- */
 
-static double left_ns(const struct world *world, uint32_t index) {
+static double left_ns(const struct prefill_world *world, uint32_t index) {
     const struct prompt *prompt = &world->prompts[index];
     return prefill_costs_of(&world->costs, world->requests[index].prompt_tokens - prompt->done,
                             prompt->done);
 }
 
-static void bind(struct world *world, uint32_t index, uint32_t r) {
+static void bind(struct prefill_world *world, uint32_t index, uint32_t r) {
     struct rank *rank = &world->ranks[r];
     struct prompt *prompt = &world->prompts[index];
     prompt->rank = r;
     prompt->next = NONE;
     prompt->cached = prompt->done = world->hits[r].cached_tokens;
-    prompt->fetched_ns = world->now_ns + (int64_t)world->hits[r].fetch_ns;
+    prompt->fetched_ns = world->now_ns + (int64_t)world->hits[r].fetch_cost;
     if (rank->last == NONE)
         rank->first = index;
     else
@@ -117,7 +119,7 @@ static void bind(struct world *world, uint32_t index, uint32_t r) {
 }
 
 /* Tokens of the next step that are free for others. */
-static uint32_t room_of(const struct world *world, const struct rank *rank) {
+static uint32_t room_of(const struct prefill_world *world, const struct rank *rank) {
     uint32_t most = world->options->step_tokens, share = most / 4 * 3, used = 0;
     for (uint32_t i = rank->first; i != NONE && used < most; i = world->prompts[i].next) {
         uint32_t left = world->requests[i].prompt_tokens - world->prompts[i].done;
@@ -126,13 +128,13 @@ static uint32_t room_of(const struct world *world, const struct rank *rank) {
     return used < most ? most - used : 0;
 }
 
-static void view_rank(struct world *world, uint32_t r) {
+static void view_rank(struct prefill_world *world, uint32_t r) {
     world->view[r] = (struct prefill_rank){.takes = room_of(world, &world->ranks[r]) > 0,
                                            .pages_free = UINT32_MAX,
-                                           .bound_ns = world->ranks[r].bound_ns};
+                                           .bound_cost = world->ranks[r].bound_ns};
 }
 
-static void bind_late(struct world *world) {
+static void bind_late(struct prefill_world *world) {
     uint32_t kept = 0, taken = 0;
     for (uint32_t r = 0; r < world->options->rank_count; r++)
         view_rank(world, r);
@@ -162,7 +164,7 @@ static void bind_late(struct world *world) {
     world->queued -= taken - kept;
 }
 
-static void bind_early(struct world *world) {
+static void bind_early(struct prefill_world *world) {
     for (uint32_t i = 0; i < world->queued; i++) {
         for (uint32_t r = 0; r < world->options->rank_count; r++)
             world->simple[r] =
@@ -178,7 +180,7 @@ static void bind_early(struct world *world) {
 /* ---- a step ---- */
 
 /* A prompt that has not begun finds the blocks that were computed since it was bound, as well. */
-static void look_again(struct world *world, struct rank *rank, uint32_t index) {
+static void look_again(struct prefill_world *world, struct rank *rank, uint32_t index) {
     struct prompt *prompt = &world->prompts[index];
     const struct ranks_request *request = &world->requests[index];
     uint32_t count = cached_blocks(world, request), fetched = 0;
@@ -195,13 +197,14 @@ static void look_again(struct world *world, struct rank *rank, uint32_t index) {
     rank->bound_ns += left_ns(world, index) - before;
 }
 
-static double chunk_ns(const struct world *world, uint32_t index, uint32_t tokens) {
+static double chunk_ns(const struct prefill_world *world, uint32_t index, uint32_t tokens) {
     return prefill_costs_of(&world->costs, tokens, world->prompts[index].done);
 }
 
 /* The most of `tokens` that cost at most ns, in whole blocks, but no fewer than a chunk may have.
  */
-static uint32_t afford(const struct world *world, uint32_t index, uint32_t tokens, double ns) {
+static uint32_t afford(const struct prefill_world *world, uint32_t index, uint32_t tokens,
+                       double ns) {
     uint32_t least = prefill_costs_chunk_min(&world->costs);
     if (tokens <= least || chunk_ns(world, index, tokens) <= ns) return tokens;
     uint32_t low = least / KV_BLOCK_TOKENS, high = tokens / KV_BLOCK_TOKENS;
@@ -217,7 +220,7 @@ static uint32_t afford(const struct world *world, uint32_t index, uint32_t token
 
 /* Gives the rank's prompts their chunks: at most step_tokens in all, at most ns in all (but
  * somebody moves). Two rounds, so that what short prompts leave goes to the long one. */
-static double fill_rank(struct world *world, struct rank *rank, double ns) {
+static double fill_rank(struct prefill_world *world, struct rank *rank, double ns) {
     uint32_t most = world->options->step_tokens, share = most / 4 * 3, used = 0;
     double spent = 0;
     for (uint32_t i = rank->first; i != NONE; i = world->prompts[i].next)
@@ -242,7 +245,7 @@ static double fill_rank(struct world *world, struct rank *rank, double ns) {
     return spent;
 }
 
-static void note_work(struct world *world, uint32_t r) {
+static void note_work(struct prefill_world *world, uint32_t r) {
     struct hardware_prefill_rank *work = &world->work[r];
     *work = (struct hardware_prefill_rank){0};
     for (uint32_t i = world->ranks[r].first; i != NONE; i = world->prompts[i].next) {
@@ -255,7 +258,7 @@ static void note_work(struct world *world, uint32_t r) {
     }
 }
 
-static void plan_step(struct world *world) {
+static void plan_step(struct prefill_world *world) {
     uint32_t rank_count = world->options->rank_count;
     uint32_t deepest = 0;
     for (uint32_t r = 0; r < rank_count; r++) {
@@ -275,7 +278,7 @@ static void plan_step(struct world *world) {
         note_work(world, r);
 }
 
-static void finish_prompts(struct world *world, uint32_t r, int64_t *ready_ns) {
+static void finish_prompts(struct prefill_world *world, uint32_t r, int64_t *ready_ns) {
     struct rank *rank = &world->ranks[r];
     uint32_t *link = &rank->first, last = NONE;
     for (uint32_t i = rank->first; i != NONE; i = world->prompts[i].next) {
@@ -300,7 +303,7 @@ static void finish_prompts(struct world *world, uint32_t r, int64_t *ready_ns) {
     if (rank->first == NONE) rank->bound_ns = 0; /* no rounding is carried along */
 }
 
-static void note_step(const struct world *world, struct ranks_report *report, double ns) {
+static void note_step(const struct prefill_world *world, struct ranks_report *report, double ns) {
     double most[2] = {0, 0}, sum[2] = {0, 0};
     for (uint32_t r = 0; r < world->options->rank_count; r++) {
         const double load[2] = {(double)world->work[r].attended, world->work[r].tokens};
@@ -317,7 +320,7 @@ static void note_step(const struct world *world, struct ranks_report *report, do
 }
 
 /* The time at which something can go on when no rank has work now. */
-static int64_t next_event(const struct world *world) {
+static int64_t next_event(const struct prefill_world *world) {
     int64_t next_ns = INT64_MAX;
     if (world->arrived < world->count) next_ns = world->requests[world->arrived].arrival_ns;
     for (uint32_t r = 0; r < world->options->rank_count; r++)
@@ -326,13 +329,13 @@ static int64_t next_event(const struct world *world) {
     return next_ns;
 }
 
-static bool has_work(const struct world *world) {
+static bool has_work(const struct prefill_world *world) {
     for (uint32_t r = 0; r < world->options->rank_count; r++)
         if (world->work[r].tokens) return true;
     return false;
 }
 
-static bool open_world(struct world *world, struct arena *arena) {
+static bool open_world(struct prefill_world *world, struct arena *arena) {
     const struct ranks_options *options = world->options;
     uint32_t ranks = options->rank_count, count = world->count;
     check(ranks > 0 && ranks <= LIMIT_RANKS && options->step_tokens >= 4 * KV_BLOCK_TOKENS);
@@ -360,7 +363,7 @@ static bool open_world(struct world *world, struct arena *arena) {
 enum status ranks_prefill(const struct ranks_options *options, const struct ranks_request *requests,
                           uint32_t count, struct arena *arena, int64_t *ready_ns_out,
                           struct ranks_report *report_out) {
-    struct world world = {.options = options, .requests = requests, .count = count};
+    struct prefill_world world = {.options = options, .requests = requests, .count = count};
     if (!open_world(&world, arena)) return STATUS_NO_MEMORY;
     *report_out = (struct ranks_report){0};
     for (uint32_t left = count; left > 0;) {

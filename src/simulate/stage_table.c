@@ -34,7 +34,7 @@ static enum status refuse(const struct reading *reading, const char *expected) {
                      reading->line, expected);
 }
 
-/* ---- a line ---------------------------------------------------------------------------------- */
+/* ---- a line ---- */
 
 /* Digits, and perhaps a point and more digits. */
 static bool read_decimal(struct bytes text, double most, double *out) {
@@ -112,7 +112,7 @@ static enum status read_point(const struct reading *reading, struct bytes line,
     return STATUS_OK;
 }
 
-/* ---- the grid -------------------------------------------------------------------------------- */
+/* ---- the grid ---- */
 
 /* Where the value stands; before it, if it is new, room is made. STAGE_TABLE_POINTS_MAX: none. */
 static uint32_t find_or_insert(struct stage_axis *axis, double value, bool *new_out) {
@@ -221,7 +221,7 @@ enum status stage_table_read(struct bytes text, const char *name, struct stage_t
     return status;
 }
 
-/* ---- between points -------------------------------------------------------------------------- */
+/* ---- between points ---- */
 
 /* The points on either side, or the last two; f = 0 at the first. */
 struct place {

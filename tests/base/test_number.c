@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the number formats: every code of the small ones, and rounding against its definition.
+ * Protects the smaller and the larger of two; and the number formats: every code of the small ones,
+ * and rounding against its definition.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,20 @@
 #include <cmocka.h>
 
 #include "base/number.h"
+
+/* Also at the ends of their types, and with the larger one on either side. */
+static void test_the_smaller_and_the_larger_of_two(void **state) {
+    assert_int_equal(min_u32(1, UINT32_MAX), 1);
+    assert_int_equal(min_u32(UINT32_MAX, 1), 1);
+    assert_int_equal(max_u32(0, UINT32_MAX), UINT32_MAX);
+    assert_int_equal(max_u32(7, 7), 7);
+    assert_true(max_u64(UINT64_MAX, UINT32_MAX) == UINT64_MAX);
+    assert_true(max_u64((uint64_t)1 << 32, 5) == (uint64_t)1 << 32);
+    assert_true(min_i64(INT64_MIN, INT64_MAX) == INT64_MIN);
+    assert_true(min_i64(-1, 0) == -1 && min_i64(0, -1) == -1);
+    assert_true(max_double(-0.5, 0.25) == 0.25 && max_double(0.25, -0.5) == 0.25);
+    assert_true(isinf(max_double(1e308, INFINITY)));
+}
 
 static void test_bf16_rounds_to_nearest_even(void **state) {
     for (uint32_t high = 0; high < 0x10000; high += 7) {
@@ -88,8 +103,11 @@ static void test_e4m3_rounds_to_nearest_even(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bf16_rounds_to_nearest_even), cmocka_unit_test(test_f16_every_code),
-        cmocka_unit_test(test_f16_rounds_to_nearest_even),  cmocka_unit_test(test_e4m3_every_code),
+        cmocka_unit_test(test_the_smaller_and_the_larger_of_two),
+        cmocka_unit_test(test_bf16_rounds_to_nearest_even),
+        cmocka_unit_test(test_f16_every_code),
+        cmocka_unit_test(test_f16_rounds_to_nearest_even),
+        cmocka_unit_test(test_e4m3_every_code),
         cmocka_unit_test(test_e4m3_rounds_to_nearest_even),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,18 +9,18 @@
 
 #include "base/random.h"
 
-struct heard {
+struct received {
     char text[4096];
     size_t count, events;
 };
 
 static void take(void *context, struct bytes data) {
-    struct heard *heard = context;
-    heard->events++;
-    memcpy(heard->text + heard->count, data.data, data.count);
-    heard->count += data.count;
-    heard->text[heard->count++] = '|';
-    heard->text[heard->count] = 0;
+    struct received *received = context;
+    received->events++;
+    memcpy(received->text + received->count, data.data, data.count);
+    received->count += data.count;
+    received->text[received->count++] = '|';
+    received->text[received->count] = 0;
 }
 
 static const char stream[] = ": keep-alive\n\n"
@@ -36,15 +36,15 @@ static const char wanted[] = "{\"a\":1}|two\nlines|cr|crlf|| one blank is kept|[
 
 static void assert_pieces(const size_t *cuts, size_t cut_count) {
     struct load_events events = {0};
-    struct heard heard = {.count = 0};
+    struct received received = {.count = 0};
     size_t at = 0, end = sizeof stream - 1;
     for (size_t i = 0; i <= cut_count; i++) {
         size_t next = i < cut_count ? cuts[i] : end;
         struct bytes piece = {stream + at, next - at};
-        assert_int_equal(load_events_push(&events, piece, take, &heard), STATUS_OK);
+        assert_int_equal(load_events_push(&events, piece, take, &received), STATUS_OK);
         at = next;
     }
-    assert_string_equal(heard.text, wanted);
+    assert_string_equal(received.text, wanted);
     load_events_free(&events);
 }
 
@@ -73,18 +73,18 @@ static void any_split_gives_the_same_events(void **state) {
 static void an_endless_line_is_refused(void **state) {
     (void)state;
     struct load_events events = {0};
-    struct heard heard = {.count = 0};
+    struct received received = {.count = 0};
     size_t bytes = (size_t)1 << 20;
     char *block = malloc(bytes);
     memset(block, 'x', bytes);
     enum status status = STATUS_OK;
     for (int i = 0; i < 64 && !status; i++)
-        status = load_events_push(&events, (struct bytes){block, bytes}, take, &heard);
+        status = load_events_push(&events, (struct bytes){block, bytes}, take, &received);
     assert_int_equal(status, STATUS_TOO_LARGE);
     load_events_reset(&events);
-    assert_int_equal(load_events_push(&events, BYTES_LITERAL("data: on\n\n"), take, &heard),
+    assert_int_equal(load_events_push(&events, BYTES_LITERAL("data: on\n\n"), take, &received),
                      STATUS_OK);
-    assert_string_equal(heard.text, "on|");
+    assert_string_equal(received.text, "on|");
     load_events_free(&events);
     free(block);
 }

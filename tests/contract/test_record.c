@@ -635,7 +635,7 @@ static void handing_over_is_checked(void **state) {
     submit->task = SUBMIT_RESERVE; /* an answer that has begun is not reserved for */
     assert_invalid(submit);
     submit->resumed_count = 0;
-    submit->task = SUBMIT_PREFILL; /* ... and one that leaves must know where to */
+    submit->task = SUBMIT_PREFILL; /* an answer that leaves must know where to */
     submit->prompt_count = 5;
     assert_invalid(submit);
     strcpy(submit->route.address, "there:1");

@@ -13,13 +13,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct heard {
+struct received {
     char *text; /* events with a terminator each */
     size_t count, room;
 };
 
 static void take(void *context, struct bytes data) {
-    struct heard *heard = context;
+    struct received *received = context;
     static char scratch[1 << 18];
     struct load_answer answer;
     struct error error = {""};
@@ -27,21 +27,21 @@ static void take(void *context, struct bytes data) {
         check(error.text[0] && !strchr(error.text, '\n'));
     else
         check(!answer.done || data.count == 6);
-    check(data.count + 1 <= heard->room - heard->count);
-    memcpy(heard->text + heard->count, data.data, data.count);
-    heard->count += data.count;
-    heard->text[heard->count++] = 0;
+    check(data.count + 1 <= received->room - received->count);
+    memcpy(received->text + received->count, data.data, data.count);
+    received->count += data.count;
+    received->text[received->count++] = 0;
 }
 
-static void hear(struct bytes text, size_t step, struct heard *heard) {
+static void receive(struct bytes text, size_t step, struct received *received) {
     struct load_events events = {0};
-    heard->room = 2 * text.count + 2;
-    heard->text = malloc(heard->room);
-    check(heard->text);
+    received->room = 2 * text.count + 2;
+    received->text = malloc(received->room);
+    check(received->text);
     for (size_t at = 0; at < text.count; at += step) {
         size_t left = text.count - at;
         struct bytes piece = {text.data + at, left < step ? left : step};
-        check(load_events_push(&events, piece, take, heard) == STATUS_OK);
+        check(load_events_push(&events, piece, take, received) == STATUS_OK);
     }
     load_events_free(&events);
 }
@@ -69,9 +69,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check(text);
     memcpy(text, data, size);
     struct bytes whole = {text, size};
-    struct heard a = {.count = 0}, b = {.count = 0};
-    hear(whole, size ? size : 1, &a);
-    hear(whole, 1, &b);
+    struct received a = {.count = 0}, b = {.count = 0};
+    receive(whole, size ? size : 1, &a);
+    receive(whole, 1, &b);
     check(a.count == b.count && memcmp(a.text, b.text, a.count) == 0);
     read_trace(whole);
     free(a.text);

@@ -50,8 +50,8 @@ static int64_t finish_ns_max;
 /* A step of three ranks, of which the second one's row waited for a load that is told later. */
 static bool waits_for_load, load_awaited, load_said;
 static struct loop *loop;
-static struct { uint32_t kind, rank; } heard_in_turn[8];
-static uint32_t heard_count;
+static struct { uint32_t kind, rank; } told_in_turn[8];
+static uint32_t told_count;
 
 static void pause_briefly(void) {
     usleep(1000);
@@ -101,14 +101,14 @@ static int64_t gateway_wake(const void *self) {
 
 static enum status unit_receive(void *self, const struct record *record, int64_t now_ns) {
     if (record->kind == RECORD_STEP_DONE || record->kind == RECORD_KV_LOADED) {
-        heard_in_turn[heard_count].kind = record->kind;
-        heard_in_turn[heard_count++].rank = record->kind == RECORD_KV_LOADED
-                                                ? record_kv_rank(record)
-                                                : ((const struct step_result *)record)->rank;
+        told_in_turn[told_count].kind = record->kind;
+        told_in_turn[told_count++].rank = record->kind == RECORD_KV_LOADED
+                                              ? record_kv_rank(record)
+                                              : ((const struct step_result *)record)->rank;
     }
     if (record->kind == RECORD_SUBMIT)
         outbox_put(&unit_outbox, RECORD_RUN_STEP, sizeof(struct step_plan));
-    else if (record->kind == RECORD_STEP_DONE && (!waits_for_load || heard_count == 4))
+    else if (record->kind == RECORD_STEP_DONE && (!waits_for_load || told_count == 4))
         outbox_put(&unit_outbox, RECORD_FINISHED, sizeof(struct record_finished));
     else if (record->kind == RECORD_DRAIN)
         drains++;
@@ -143,7 +143,7 @@ static void say_load(evutil_socket_t file, short what, void *context) {
     loop_tell_unit(loop, &loaded.record);
 }
 
-static bool heard(void *context, const struct record *answer) {
+static bool said(void *context, const struct record *answer) {
     const struct step_result *result = (const struct step_result *)answer;
     if (!waits_for_load || result->rank != 1 || load_said) return true;
     if (!load_awaited) /* it may be asked more than once */
@@ -208,7 +208,7 @@ static void run(void) {
     gateway_outbox.used = unit_outbox.used = 0;
     full_answers = 0;
     drains = 0;
-    heard_count = 0;
+    told_count = 0;
     wake_at = 0;
     woken = engine_began = false;
     for (uint32_t i = 0; i < HTTP_LISTENER_COUNT; i++) {
@@ -223,7 +223,7 @@ static void run(void) {
         .engine = engine,
         .tokenize = tokenize,
         .carry = carry,
-        .heard = heard,
+        .said = said,
         .finish_ns_max = finish_ns_max,
         .ready = send_visitor,
     };
@@ -276,10 +276,10 @@ static void a_step_ends_when_its_loads_were_told(void **state) {
     engine_ends = ENGINE_ENDS_AT_ONCE;
     run();
     assert_non_null(strstr(answer, "done"));
-    assert_int_equal(heard_count, 4);
+    assert_int_equal(told_count, 4);
     for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(heard_in_turn[i].kind, i == 1 ? RECORD_KV_LOADED : RECORD_STEP_DONE);
-        assert_int_equal(heard_in_turn[i].rank, ranks[i]);
+        assert_int_equal(told_in_turn[i].kind, i == 1 ? RECORD_KV_LOADED : RECORD_STEP_DONE);
+        assert_int_equal(told_in_turn[i].rank, ranks[i]);
     }
     waits_for_load = false;
 }
@@ -309,7 +309,7 @@ static void a_step_that_never_ends_does_not_hold_the_end_up(void **state) {
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* ---- large requests -------------------------------------------------------------------------- */
+/* ---- large requests ---- */
 
 enum { LARGE_COUNT = 5, LARGE_BYTES = 20000, CROWD = LARGE_COUNT + 2 };
 

@@ -8,6 +8,8 @@
   lengths  ROOT                 files <= 1,000 lines, functions <= 70, but for tests/house/lengths.txt
   banned   ROOT                 calls that a room, or anyone, may not make
   owners   ROOT                 states that one file alone changes
+  names    ROOT                 a file's basename, and what a header's struct or enum is called, are found once
+  comments ROOT                 comments and helps stand alone; rulers have one form
   words    ROOT                 licence line first; no path of a build machine anywhere
   mirrors  ROOT                 every src/*.c has its test file, or stands in tests/house/covered.txt
   tour     ROOT                 every stop of docs/tour.md is a function of that file
@@ -281,6 +283,48 @@ def law_owners(root):
                     breach("%s:%d" % (path, number), "changes %s, which only %s does" % (what, owners[0]))
 
 
+# --- names ----------------------------------------------------------------------------------------
+
+SAME_NAMES = {"meson.build"}
+
+
+def law_names(root):
+    found = {}  # a name's files
+    shared = set()  # what headers define
+    for path in walk(root, under="src"):
+        found.setdefault(os.path.basename(path), set()).add(path)
+        if path.endswith((".c", ".h", ".inc")):
+            for name in re.findall(r"^((?:struct|enum|union) \w+) \{", code_of(read(root, path)), re.MULTILINE):
+                found.setdefault(name, set()).add(path)
+                if path.endswith(".h"):
+                    shared.add(name)
+    for name, paths in sorted(found.items()):
+        is_file = " " not in name
+        if len(paths) > 1 and (is_file or name in shared) and name not in SAME_NAMES:
+            breach(sorted(paths)[-1], "%s is also found in %s" % (name, sorted(paths)[0]))
+
+
+# --- comments -------------------------------------------------------------------------------------
+
+
+
+def law_comments(root):
+    ruler = re.compile(r"\s*/\* ---- \S(?:.*\S)? ---- \*/")
+    for path in walk(root, ".c", ".h", ".inc"):
+        if not path.startswith(("src/", "tests/", "bench/")):
+            continue
+        for number, line in enumerate(read(root, path).splitlines(), 1):
+            place = "%s:%d" % (path, number)
+            if re.search(r"(/\*|//)\s*\.\.\.", line):
+                breach(place, "a comment stands alone: it does not begin with '...'")
+            if re.search(r'help\s*=\s*"\.\.\. |^\s*"\.\.\. ', line):
+                breach(place, "a text stands alone: it does not begin with '...'")
+            if re.search(r"/\* likewise\b", line):
+                breach(place, "a comment stands alone: it says what it is like")
+            if re.match(r"\s*(/\*|//) ?--[- ]|\s*\* ?-{8,}", line) and not ruler.fullmatch(line):
+                breach(place, "a ruler is /* ---- title ---- */")
+
+
 # --- words ------------------------------------------------------------------------------------------
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
@@ -372,8 +416,9 @@ def law_documents(root):
 
 
 LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity,
-        "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "words": law_words, "mirrors": law_mirrors,
-        "tour": law_tour, "documents": law_documents}
+        "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "names": law_names,
+        "comments": law_comments, "words": law_words, "mirrors": law_mirrors, "tour": law_tour,
+        "documents": law_documents}
 
 
 def main():

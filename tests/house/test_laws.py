@@ -110,6 +110,16 @@ def text_laws():
            planting("src/compute/model/batch.h", "void forward_run(float *logits);\nfloat *x;\n"))
     expect("banned", "src/compute/model/mtp.c:1: a step's flow names values by tokens' indices",
            planting("src/compute/model/mtp.c", "x = model->weights.mtp;\n"))
+    expect("names", "src/serving/policy/a.h: a.h is also found in src/base/a.h",
+           planting("src/serving/policy/a.h", LICENCE))
+    expect("names", "src/serving/policy/c.h: struct c is also found in src/base/c.c", lambda root: (
+        write(root, "src/base/c.c", "struct c {\n    int x;\n};\n"),
+        write(root, "src/serving/policy/c.h", "struct c {\n    int y;\n};\n")))
+    expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* ... and d */\n"))
+    expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* likewise */\n"))
+    expect("comments", "src/base/c.c:2: a text stands alone", planting("src/base/c.c", "{.help =\n    \"... and d\"},\n"))
+    for line in ("/* ---- title ------------", "/* --- title --- */", "/* ---- */", " * ------------ */"):
+        expect("comments", "src/base/c.c:1: a ruler is", planting("src/base/c.c", line + "\n"))
     expect("words", "src/base/c.c: the first line carries", planting("src/base/c.c", "int c;\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see /wo" + "rk/main\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see ../sha" + "red/goldens/x\n"))

@@ -58,21 +58,21 @@ class Terminal:
             os.environ["TERM"] = "xterm"
             os.environ.pop("NO_COLOR", None)
             os.execv(fathom, [fathom, "chat", *options])
-        self.heard = ""
+        self.received = ""
 
     def wait_for(self, pattern):
         """Reads until the pattern; forgets what was read up to its end, and returns it."""
         until = time.monotonic() + PATIENCE
-        while not (match := re.search(pattern, self.heard)):
-            assert time.monotonic() < until, "%r is not in %r" % (pattern, self.heard)
+        while not (match := re.search(pattern, self.received)):
+            assert time.monotonic() < until, "%r is not in %r" % (pattern, self.received)
             if select.select([self.file], [], [], 0.2)[0]:
                 try:
                     data = os.read(self.file, 4096)
                 except OSError:
                     data = b""
-                assert data, "ended before %r: %r" % (pattern, self.heard)
-                self.heard += data.decode(errors="replace")
-        text, self.heard = self.heard[:match.end()], self.heard[match.end():]
+                assert data, "ended before %r: %r" % (pattern, self.received)
+                self.received += data.decode(errors="replace")
+        text, self.received = self.received[:match.end()], self.received[match.end():]
         return text
 
     def type(self, text):

@@ -70,11 +70,11 @@ def send_half(guarded, authorization):
     try:
         connection.sendall(b" " * (8 * MIB - 100))
     except OSError:
-        pass  # refused, and heard out for a while
+        pass  # refused, and waited for a while
     return connection
 
 
-def hears(connection, pattern):
+def receives(connection, pattern):
     connection.settimeout(PATIENCE)
     return re.match(pattern, connection.recv(4096)) is not None
 
@@ -84,7 +84,7 @@ def check_half_sent_bodies(folder, has_accounts):
     halves = [send_half(guarded, b"") for _ in range(HALVES)]
     guarded.serves()
     if has_accounts:  # nothing was kept of them
-        assert all(hears(half, rb"HTTP/1.1 401 ") for half in halves)
+        assert all(receives(half, rb"HTTP/1.1 401 ") for half in halves)
         halves = [send_half(guarded, b"Authorization: Bearer %s\r\n" % guarded.key.encode()) for _ in range(HALVES)]
         guarded.serves()
     time.sleep(1.5)

@@ -262,7 +262,7 @@ def check_trace(folder):
 
 
 def check_late_end():
-    """A rank that ended well counts as ended well, also if mpirun did not hear of it in time, as on a busy machine."""
+    """A rank that ended well counts as ended well, also if mpirun did not notice it in time, as on a busy machine."""
     answer = ["generate", "--tokens", "5,6,7,8", "--max-new", 8, "--greedy", "--ignore-eos", "--json"]
     found = run(*answer, "--ranks", 3, env=dict(environment, LD_PRELOAD=end_unsaid))
     take_ranks(found, 3)

@@ -46,7 +46,7 @@ def ask_all(server, workers):
 
 
 def no_page_is_held(server):
-    """Soon: the last answer may be heard before its pages are counted back."""
+    """Soon: the last answer may come before its pages are counted back."""
     until = time.monotonic() + 600
     while server.metrics()['fathom_kv_pages{state="held"}']:
         assert time.monotonic() < until, server.metrics()

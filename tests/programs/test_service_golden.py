@@ -50,7 +50,7 @@ def echo(server, prompt, count):
 
 
 def loglikelihood(told, context, end):
-    """... and as it adds up what it gets, behind so many tokens of context."""
+    """As lm-evaluation-harness adds up what it gets, behind so many tokens of context."""
     own, top = told["token_logprobs"][context:end], told["top_logprobs"][context:end]
     return sum(own), all(logprob == max(likeliest.values()) for logprob, likeliest in zip(own, top))
 

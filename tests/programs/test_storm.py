@@ -42,9 +42,9 @@ def hits(fleet):
 
 def restart_gateway(fleet):
     gone = "the gateway is gone"
-    heard = {unit: unit.said().count(gone) for unit in fleet.units.values()}
+    told = {unit: unit.said().count(gone) for unit in fleet.units.values()}
     fleet.gateway.kill()
-    for unit, count in heard.items():
+    for unit, count in told.items():
         unit.wait_for(gone, count + 1)
     fleet.start_gateway()
     fleet.wait_for_units()

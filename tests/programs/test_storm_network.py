@@ -74,7 +74,7 @@ class Cable:
         ip("-n", network_of(self.run, whose), "link", "set", interface, "up")
 
     def swallow(self):
-        """Packets leave, and nobody hears of them again."""
+        """Packets leave, and nobody gets them."""
         for whose, interface, _, other in self.ends:
             ip("-n", network_of(self.run, whose), "neighbour", "replace", other, "lladdr", NOWHERE, "dev", interface,
                "nud", "permanent")

@@ -11,7 +11,7 @@
  * handoff_pushes_what_loads (20), handoff_sends_too_early (0), handoff_sends_without_lease (0),
  * handover_forgets_prefill (0), ledger_accepts_after_the_end (4), ledger_counts_damage (0),
  * ledger_ends_while_written (0), pages_found_by_text (2), pages_know_no_tenant (0),
- * pages_leak_twins (0), resumed_as_prompt (0), tiers_believes_all_came (0),
+ * pages_leak_duplicates (0), resumed_as_prompt (0), tiers_believes_all_came (0),
  * tiers_counts_broken_loads (19), tiers_counts_lost_rows (24), tiers_keeps_without_lease (0).
  */
 #include "simulate/fleet_world.h"

@@ -45,7 +45,7 @@ static struct asked asked[REQUESTS];
 struct answers {
     uint32_t tokens[REQUESTS][ANSWER_MAX], counts[REQUESTS], hits[REQUESTS];
     struct token_logprob logprobs[REQUESTS][ANSWER_MAX][1 + TOP_LOGPROBS]; /* zeros: not asked */
-    struct token_logprob scores[REQUESTS][PROMPT_MAX][1 + TOP_LOGPROBS];   /* likewise */
+    struct token_logprob scores[REQUESTS][PROMPT_MAX][1 + TOP_LOGPROBS];   /* zeros: not asked */
     uint32_t scored[REQUESTS]; /* leading tokens of the prompt that have been told of */
     enum finish_reason reasons[REQUESTS];
     uint32_t drafts_made, drafts_right;

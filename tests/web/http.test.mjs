@@ -16,11 +16,11 @@ test('a huge body is refused with 413, however it is announced', async () => {
   const body = JSON.stringify({ messages: [{ role: 'user', content: 'x'.repeat(20 << 20) }] });
   assert.equal((await server.post('/v1/chat/completions', body)).status, 413);
   const announced = await server.raw(`${head}Content-Length: 3000000000\r\n\r\n`);
-  assert.match(announced.heard, /^HTTP\/1\.1 413 [^]*"error"/);
+  assert.match(announced.received, /^HTTP\/1\.1 413 [^]*"error"/);
   assert.ok(announced.closed);
   const chunk = `100000\r\n${'x'.repeat(1 << 20)}\r\n`;
   const chunked = await server.raw([`${head}Transfer-Encoding: chunked\r\n\r\n`, ...Array(12).fill(chunk)]);
-  assert.match(chunked.heard, /^HTTP\/1\.1 413 /);
+  assert.match(chunked.received, /^HTTP\/1\.1 413 /);
 });
 
 test('heads that are too large, or understood in two ways, are refused', async () => {
@@ -32,17 +32,17 @@ test('heads that are too large, or understood in two ways, are refused', async (
     [`${head}Content-Length: 2\r\nContent-Type: text/plain\r\n\r\n{}`, 400],
     ['hello\r\n\r\n', 400],
   ]) {
-    const { heard, closed } = await server.raw(text);
-    assert.match(heard, new RegExp(`^HTTP/1.1 ${status} `));
+    const { received, closed } = await server.raw(text);
+    assert.match(received, new RegExp(`^HTTP/1.1 ${status} `));
     assert.ok(closed);
   }
 });
 
 test('a client that sends its head too slowly is closed', async () => {
-  const { heard, closed } = await server.raw(
+  const { received, closed } = await server.raw(
     ['GET / HTTP/1.1\r\n', ...Array(200).fill('X-More: x\r\n')], undefined, 500);
   assert.ok(closed);
-  assert.match(heard, /^HTTP\/1\.1 408 /);
+  assert.match(received, /^HTTP\/1\.1 408 /);
 });
 
 test('clients that read nothing and then leave give their pages back', async () => {
@@ -65,9 +65,9 @@ test('clients that read nothing and then leave give their pages back', async () 
 
 test('one connection serves many requests, also pipelined', async () => {
   const one = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n';
-  const { heard } = await server.raw(one.repeat(50) +
+  const { received } = await server.raw(one.repeat(50) +
     'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
-  assert.equal(heard.match(/HTTP\/1\.1 200 OK/g).length, 51);
+  assert.equal(received.match(/HTTP\/1\.1 200 OK/g).length, 51);
 });
 
 test('pages of other sites reach nothing, on either listener', async () => {
@@ -92,11 +92,11 @@ test('pages of other sites reach nothing, on either listener', async () => {
         'Access-Control-Request-Method: POST\r\nConnection: close\r\n\r\n', 403],
       [`OPTIONS ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`, 405],
     ]) {
-      const { heard } = await server.raw(request, undefined, 0, url);
-      assert.match(heard, new RegExp(`^HTTP/1.1 ${status} `), request);
-      assert.doesNotMatch(heard, /access-control-/i);
-      if (status === 421) assert.match(heard, /--allow-host/);
-      if (status === 405) assert.match(heard, /\r\nAllow: POST\r\n/);
+      const { received } = await server.raw(request, undefined, 0, url);
+      assert.match(received, new RegExp(`^HTTP/1.1 ${status} `), request);
+      assert.doesNotMatch(received, /access-control-/i);
+      if (status === 421) assert.match(received, /--allow-host/);
+      if (status === 405) assert.match(received, /\r\nAllow: POST\r\n/);
     }
   }
   const { units } = await (await fetch(`${server.admin}/debug/fleet`)).json();
@@ -125,11 +125,11 @@ test('named hosts are let in, and where all networks may ask any is', async () =
   const named = await Server.start('--allow-host', 'chat.example, [fd00::1]');
   const wide = await Server.start('--host', '0.0.0.0');
   try {
-    assert.match((await ask(named, 'chat.example:81')).heard, /^HTTP\/1.1 200 /);
-    assert.match((await ask(named, 'localhost', 'https://chat.example')).heard, /^HTTP\/1.1 200 /);
-    assert.match((await ask(named, 'other.example')).heard, /^HTTP\/1.1 421 /);
-    assert.match((await ask(wide, 'other.example')).heard, /^HTTP\/1.1 200 /);
-    assert.match((await ask(wide, 'other.example', 'http://chat.example')).heard, /^HTTP\/1.1 403 /);
+    assert.match((await ask(named, 'chat.example:81')).received, /^HTTP\/1.1 200 /);
+    assert.match((await ask(named, 'localhost', 'https://chat.example')).received, /^HTTP\/1.1 200 /);
+    assert.match((await ask(named, 'other.example')).received, /^HTTP\/1.1 421 /);
+    assert.match((await ask(wide, 'other.example')).received, /^HTTP\/1.1 200 /);
+    assert.match((await ask(wide, 'other.example', 'http://chat.example')).received, /^HTTP\/1.1 403 /);
     assert.match(wide.admin, /^http:\/\/127\.0\.0\.1:/);
   } finally {
     await named.stop();

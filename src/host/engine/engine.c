@@ -22,7 +22,7 @@ struct engine {
     struct step_progress *progress;
     struct engine_loads loads;
     int64_t awaited_ns;    /* in this step */
-    bool in_vain;          /* likewise: nothing is waited for any more */
+    bool in_vain;          /* in this step nothing is waited for any more */
     float *logits;         /* [step_rows_max * (1 + LIMIT_DRAFTS)][vocab] */
     float *sample_scratch; /* [2 * vocab] */
     float *adjusted;       /* [vocab] a row's logits with penalties and biases */

@@ -42,8 +42,8 @@ enum order_kind {
 };
 
 /* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
- * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link; ORDER_MOVE: struct rank_moves, then the
- * moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: the dropped layers. */
+ * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MOVE: struct rank_moves, then
+ * the moves; ORDER_TELL: 1 if tokens are wanted, u32; ORDER_ADOPT: the dropped layers. */
 struct order {
     uint32_t kind;
     uint32_t logits_count;
@@ -58,7 +58,7 @@ struct setup {
     char directory[PATH_MAX], weights_directory[PATH_MAX];
 };
 
-struct link {
+struct link_speed {
     double gbps, us;
 };
 
@@ -73,14 +73,14 @@ struct opened {
 };
 
 /* A rank's model, alone or within an engine. */
-struct seat {
+struct rank_model {
     struct model *model;
     struct engine *engine;
     size_t result_bytes; /* of a step, at most */
 };
 
 struct rank_group {
-    struct seat seat;
+    struct rank_model own;
     uint32_t count;
     enum replica_choice replica_choice;
     bool splits_replicas; /* in the step at hand */
@@ -89,7 +89,7 @@ struct rank_group {
 };
 
 struct worker {
-    struct seat seat;
+    struct rank_model own;
     struct step_result *result;
     struct trace *trace; /* or NULL */
     char *message;
@@ -140,28 +140,28 @@ static uint32_t cpus_each(uint32_t ranks) {
     return each ? each : 1;
 }
 
-static enum status seat_open(struct seat *seat, const struct model_options *options, bool engine,
-                             struct error *error) {
-    enum status status = engine ? engine_open(options, &seat->engine, error)
-                                : model_open(options, &seat->model, error);
+static enum status open_own(struct rank_model *rank_model, const struct model_options *options,
+                            bool engine, struct error *error) {
+    enum status status = engine ? engine_open(options, &rank_model->engine, error)
+                                : model_open(options, &rank_model->model, error);
     if (status != STATUS_OK) return status;
-    seat->result_bytes = step_result_bytes_max(options->step_rows_max, options->step_tokens_max);
-    if (engine) seat->model = engine_model(seat->engine);
-    const char *notice = model_weights_notice(seat->model);
+    rank_model->result_bytes =
+        step_result_bytes_max(options->step_rows_max, options->step_tokens_max);
+    if (engine) rank_model->model = engine_model(rank_model->engine);
+    const char *notice = model_weights_notice(rank_model->model);
     if (notice[0] && options->rank == 0) fprintf(stderr, "%s\n", notice); /* for all */
     return STATUS_OK;
 }
 
-static void seat_close(struct seat *seat) {
-    if (seat->engine)
-        engine_close(seat->engine);
+static void close_own(struct rank_model *rank_model) {
+    if (rank_model->engine)
+        engine_close(rank_model->engine);
     else
-        model_close(seat->model);
-    *seat = (struct seat){.model = NULL};
+        model_close(rank_model->model);
+    *rank_model = (struct rank_model){.model = NULL};
 }
 
-/* --- rank 0 --------------------------------------------------------------------------------------
- */
+/* ---- rank 0 ---- */
 
 static void order_all(struct rank_group *group, enum order_kind kind, const void *more,
                       size_t more_bytes) {
@@ -194,7 +194,7 @@ static enum status open_all(struct rank_group *group, const struct model_options
     if (options->placement) memcpy(setup + 1, options->placement, placement_bytes(options));
     order_all(group, ORDER_OPEN, setup, sizeof *setup + placement_bytes(options));
     free(setup);
-    enum status status = seat_open(&group->seat, options, engine, error);
+    enum status status = open_own(&group->own, options, engine, error);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         struct opened opened;
         mpi_job_receive(rank, &opened, sizeof opened);
@@ -235,7 +235,7 @@ enum status rank_group_open_engines(const struct model_options *options,
 void rank_group_close(struct rank_group *group) {
     if (!group) return;
     order_all(group, ORDER_CLOSE, NULL, 0);
-    seat_close(&group->seat);
+    close_own(&group->own);
     free(group->message);
     free(group);
 }
@@ -245,15 +245,15 @@ uint32_t rank_group_count(const struct rank_group *group) {
 }
 
 struct model *rank_group_model(const struct rank_group *group) {
-    return group->seat.model;
+    return group->own.model;
 }
 
 const struct engine *rank_group_engine(const struct rank_group *group) {
-    return group->seat.engine;
+    return group->own.engine;
 }
 
 void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads) {
-    engine_set_loads(group->seat.engine, loads);
+    engine_set_loads(group->own.engine, loads);
 }
 
 static const struct step_plan no_rows = {
@@ -273,11 +273,11 @@ static uint32_t count_logits(const struct step_plan *plan) {
 /* Before a step: how all ranks choose among replicas in it. */
 static void choose_replicas_way(struct rank_group *group, const struct choose_replicas_step *step) {
     group->splits_replicas = group->count > 1 && choose_replicas(group->replica_choice, step);
-    model_split_replicas(group->seat.model, group->splits_replicas);
+    model_split_replicas(group->own.model, group->splits_replicas);
 }
 
 static struct choose_replicas_step replicas_step(const struct rank_group *group) {
-    const struct placement *map = model_placement(group->seat.model);
+    const struct placement *map = model_placement(group->own.model);
     return (struct choose_replicas_step){
         .ranks = group->count, .experts = map->experts, .slots = map->ranks * map->slots_per_rank};
 }
@@ -311,12 +311,12 @@ static void send_step(struct rank_group *group, uint32_t rank, const struct rank
 static void take_answers(const struct rank_group *group, uint32_t rank,
                          const struct rank_step *step) {
     const struct step_plan *plan = plan_or_none(step);
-    size_t logits = (size_t)count_logits(plan) * model_shape(group->seat.model)->vocab;
+    size_t logits = (size_t)count_logits(plan) * model_shape(group->own.model)->vocab;
     if (logits) mpi_job_receive(rank, step->logits, logits * sizeof *step->logits);
     if (!step->probe) return;
     if (step->probe->routing)
         mpi_job_receive(rank, step->probe->routing,
-                        routing_count(group->seat.model) * sizeof(uint32_t));
+                        routing_count(group->own.model) * sizeof(uint32_t));
     if (step->probe->mtp_argmax && step->probe->row != MODEL_NO_ROW)
         mpi_job_receive(rank, step->probe->mtp_argmax,
                         step_plan_rows(plan)[step->probe->row].token_count * sizeof(uint32_t));
@@ -328,19 +328,19 @@ enum status rank_group_step(struct rank_group *group, const struct rank_step *st
     uint32_t nothing;
     struct choose_replicas_step step = replicas_step(group);
     for (uint32_t rank = 0; rank < group->count; rank++) {
-        enum status status = plan_check(group->seat.model, plan_or_none(&steps[rank]), error);
+        enum status status = plan_check(group->own.model, plan_or_none(&steps[rank]), error);
         if (status != STATUS_OK) return status;
         if (steps[rank].probe && steps[rank].probe->mtp_argmax) mtp = true;
         see_plan(&step, plan_or_none(&steps[rank]));
     }
     choose_replicas_way(group, &step);
-    if (mtp && !model_has_mtp(group->seat.model))
+    if (mtp && !model_has_mtp(group->own.model))
         return error_set(error, STATUS_INVALID,
                          "the model has no MTP layer, or was opened without it");
     for (uint32_t rank = 1; rank < group->count; rank++)
         send_step(group, rank, &steps[rank], mtp);
     struct model_probe follow = {.row = MODEL_NO_ROW, .mtp_argmax = mtp ? &nothing : NULL};
-    enum status status = forward_run(group->seat.model, plan_or_none(&steps[0]), steps[0].logits,
+    enum status status = forward_run(group->own.model, plan_or_none(&steps[0]), steps[0].logits,
                                      steps[0].probe ? steps[0].probe : &follow, error);
     check(status == STATUS_OK || group->count == 1); /* a probe that breaks a rule: our own bug */
     for (uint32_t rank = 1; rank < group->count; rank++)
@@ -353,9 +353,9 @@ void rank_group_set_replicas(struct rank_group *group, enum replica_choice choic
 }
 
 void rank_group_set_link(struct rank_group *group, double gbps, double us) {
-    struct link link = {gbps, us};
+    struct link_speed link = {gbps, us};
     order_all(group, ORDER_LINK, &link, sizeof link);
-    model_set_link(group->seat.model, gbps, us);
+    model_set_link(group->own.model, gbps, us);
 }
 
 void rank_group_move(struct rank_group *group, const struct expert_move *moves, uint32_t count,
@@ -368,15 +368,15 @@ void rank_group_move(struct rank_group *group, const struct expert_move *moves, 
     memcpy(more + sizeof head, moves, count * sizeof *moves);
     order_all(group, ORDER_MOVE, more, bytes);
     free(more);
-    moves_begin(group->seat.model, moves, count, bytes_per_second);
+    moves_begin(group->own.model, moves, count, bytes_per_second);
 }
 
 void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens) {
-    uint32_t wants_tokens = tokens != NULL, slots = model_slot_count(group->seat.model);
+    uint32_t wants_tokens = tokens != NULL, slots = model_slot_count(group->own.model);
     order_all(group, ORDER_TELL, &wants_tokens, sizeof wants_tokens);
-    moves_progress(group->seat.model);
-    told[0] = moves_told(group->seat.model);
-    if (tokens) model_take_tokens(group->seat.model, tokens);
+    moves_progress(group->own.model);
+    told[0] = moves_told(group->own.model);
+    if (tokens) model_take_tokens(group->own.model, tokens);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         mpi_job_receive(rank, &told[rank], sizeof told[rank]);
         if (tokens) mpi_job_receive(rank, tokens + (size_t)rank * slots, slots * sizeof *tokens);
@@ -385,12 +385,12 @@ void rank_group_tell(struct rank_group *group, struct model_moving *told, uint32
 
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped) {
     order_all(group, ORDER_ADOPT, dropped, LIMIT_LAYERS / 64 * sizeof *dropped);
-    moves_adopt(group->seat.model, dropped);
+    moves_adopt(group->own.model, dropped);
 }
 
 void rank_group_damage(struct rank_group *group) {
     order_all(group, ORDER_DAMAGE, NULL, 0);
-    moves_damage(group->seat.model);
+    moves_damage(group->own.model);
 }
 
 static void fail_plan(const struct step_plan *plan, struct step_result *result) {
@@ -444,15 +444,15 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     }
     choose_replicas_way(group, &step);
     for (uint32_t rank = 1; rank < group->count; rank++) {
-        bool fails = engine_check(group->seat.engine, plans[rank], error) != STATUS_OK;
+        bool fails = engine_check(group->own.engine, plans[rank], error) != STATUS_OK;
         send_plan(group, rank, fails ? &none : plans[rank]);
     }
-    bool fails = engine_check(group->seat.engine, plans[0], error) != STATUS_OK;
-    engine_run(group->seat.engine, fails ? &none : plans[0], results[0], &unused);
+    bool fails = engine_check(group->own.engine, plans[0], error) != STATUS_OK;
+    engine_run(group->own.engine, fails ? &none : plans[0], results[0], &unused);
     int64_t rank_0_ns = results[0]->compute_ns + results[0]->awaited_ns;
     if (fails) fail_plan(plans[0], results[0]);
     for (uint32_t rank = 1; rank < group->count; rank++) {
-        mpi_job_receive(rank, results[rank], group->seat.result_bytes);
+        mpi_job_receive(rank, results[rank], group->own.result_bytes);
         if (results[rank]->row_count != plans[rank]->row_count)
             fail_plan(plans[rank], results[rank]);
     }
@@ -462,7 +462,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
 
 void rank_group_report(struct rank_group *group, struct rank_report *reports) {
     order_all(group, ORDER_REPORT, NULL, 0);
-    reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->seat.model)};
+    reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->own.model)};
     for (uint32_t rank = 1; rank < group->count; rank++)
         mpi_job_receive(rank, &reports[rank], sizeof reports[rank]);
 }
@@ -508,8 +508,7 @@ void rank_group_end(void) {
     mpi_job_end();
 }
 
-/* --- the others ----------------------------------------------------------------------------------
- */
+/* ---- the others ---- */
 
 static struct rank_group_side beside; /* of this process, for its life */
 
@@ -518,8 +517,8 @@ void rank_group_beside(const struct rank_group_side *side) {
 }
 
 static void worker_close(struct worker *worker) {
-    if (worker->seat.model && beside.closing) beside.closing(beside.context);
-    seat_close(&worker->seat);
+    if (worker->own.model && beside.closing) beside.closing(beside.context);
+    close_own(&worker->own);
     free(worker->result);
     trace_close(worker->trace);
     free(worker->logits);
@@ -543,15 +542,15 @@ static void worker_open(struct worker *worker, struct setup *setup) {
     options->rank = mpi_job_rank();
     if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
     options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
-    opened.status = (uint32_t)seat_open(&worker->seat, options, setup->engine, &opened.error);
+    opened.status = (uint32_t)open_own(&worker->own, options, setup->engine, &opened.error);
     if (opened.status == STATUS_OK && beside.opened)
-        opened.status = (uint32_t)beside.opened(beside.context, worker->seat.engine, options->rank,
+        opened.status = (uint32_t)beside.opened(beside.context, worker->own.engine, options->rank,
                                                 &opened.error);
     if (opened.status == STATUS_OK) {
-        worker->result = calloc(1, worker->seat.result_bytes);
-        worker->routing = calloc(routing_count(worker->seat.model) + 1, sizeof *worker->routing);
+        worker->result = calloc(1, worker->own.result_bytes);
+        worker->routing = calloc(routing_count(worker->own.model) + 1, sizeof *worker->routing);
         worker->argmax = calloc(options->step_tokens_max, sizeof *worker->argmax);
-        worker->tokens = calloc(model_slot_count(worker->seat.model) + 1, sizeof *worker->tokens);
+        worker->tokens = calloc(model_slot_count(worker->own.model) + 1, sizeof *worker->tokens);
         check(worker->routing && worker->argmax && worker->result && worker->tokens);
     }
     mpi_job_send(0, &opened, sizeof opened);
@@ -565,17 +564,17 @@ static void worker_step(struct worker *worker, const struct order *order,
                                 .routing = order->wants_routing ? worker->routing : NULL,
                                 .mtp_argmax = order->wants_mtp ? worker->argmax : NULL,
                                 .mtp_next_token = order->mtp_next_token};
-    size_t logits = (size_t)order->logits_count * model_shape(worker->seat.model)->vocab;
+    size_t logits = (size_t)order->logits_count * model_shape(worker->own.model)->vocab;
     size_t bytes = worker->logits_floats * sizeof *worker->logits;
     worker->logits = grow(worker->logits, &bytes, logits * sizeof *worker->logits);
     worker->logits_floats = bytes / sizeof *worker->logits;
-    enum status status = forward_run(worker->seat.model, plan, worker->logits,
+    enum status status = forward_run(worker->own.model, plan, worker->logits,
                                      order->has_probe ? &probe : NULL, &error);
     check(status == STATUS_OK); /* rank 0 has checked it */
     if (logits) mpi_job_send(0, worker->logits, logits * sizeof *worker->logits);
     if (order->wants_routing)
         mpi_job_send(0, worker->routing,
-                     routing_count(worker->seat.model) * sizeof *worker->routing);
+                     routing_count(worker->own.model) * sizeof *worker->routing);
     if (order->wants_mtp && order->probe_row != MODEL_NO_ROW)
         mpi_job_send(0, worker->argmax,
                      step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
@@ -584,7 +583,7 @@ static void worker_step(struct worker *worker, const struct order *order,
 static void worker_run(struct worker *worker, const struct step_plan *plan) {
     struct error error;
     check(worker->result);
-    engine_run(worker->seat.engine, plan, worker->result, &error);
+    engine_run(worker->own.engine, plan, worker->result, &error);
     check(!worker->result->failed); /* rank 0 has checked the plan */
     mpi_job_send(0, worker->result, worker->result->record.bytes);
 }
@@ -598,12 +597,12 @@ static void worker_send_trace(const struct worker *worker) {
 }
 
 static void worker_report(const struct worker *worker) {
-    struct rank_report report = {.pid = getpid(), .model = model_rank(worker->seat.model)};
+    struct rank_report report = {.pid = getpid(), .model = model_rank(worker->own.model)};
     mpi_job_send(0, &report, sizeof report);
 }
 
 static void worker_move(const struct worker *worker, enum order_kind kind, const char *more) {
-    struct model *model = worker->seat.model;
+    struct model *model = worker->own.model;
     const struct rank_moves *moves = (const struct rank_moves *)(const void *)more;
     if (kind == ORDER_MOVE)
         moves_begin(model, (const struct expert_move *)(const void *)(moves + 1), moves->count,
@@ -621,7 +620,7 @@ static void worker_move(const struct worker *worker, enum order_kind kind, const
 void rank_group_work(void) {
     struct worker worker = {.message = NULL};
     for (;;) {
-        size_t bytes = wait_for(0, worker.seat.model);
+        size_t bytes = wait_for(0, worker.own.model);
         worker.message = grow(worker.message, &worker.message_bytes, bytes);
         mpi_job_receive(0, worker.message, bytes);
         const struct order *order = (const struct order *)(const void *)worker.message;
@@ -629,13 +628,13 @@ void rank_group_work(void) {
         check(bytes >= sizeof *order);
         if (order->kind == ORDER_END) break;
         if (order->kind == ORDER_STEP || order->kind == ORDER_RUN)
-            model_split_replicas(worker.seat.model, order->splits_replicas);
+            model_split_replicas(worker.own.model, order->splits_replicas);
         if (order->kind == ORDER_OPEN) worker_open(&worker, (struct setup *)(void *)more);
         if (order->kind == ORDER_STEP)
             worker_step(&worker, order, (const struct step_plan *)(void *)more);
         if (order->kind == ORDER_LINK) {
-            const struct link *link = (const struct link *)(const void *)more;
-            model_set_link(worker.seat.model, link->gbps, link->us);
+            const struct link_speed *link = (const struct link_speed *)(const void *)more;
+            model_set_link(worker.own.model, link->gbps, link->us);
         }
         if (order->kind == ORDER_RUN) worker_run(&worker, (const struct step_plan *)(void *)more);
         if (order->kind == ORDER_REPORT) worker_report(&worker);

@@ -150,8 +150,7 @@ bool rebalancer_tell(struct rebalancer *r, struct record_experts *record_out) {
     return true;
 }
 
-/* --- what the slots have computed ----------------------------------------------------------------
- */
+/* ---- what the slots have computed ---- */
 
 /* The reports of all ranks' slots in a layer, `first` being their place in each report. */
 static void add_report(struct rebalancer *r, uint32_t layer, uint32_t first) {
@@ -176,8 +175,7 @@ static void ask(struct rebalancer *r) {
     }
 }
 
-/* --- a wave --------------------------------------------------------------------------------------
- */
+/* ---- a wave ---- */
 
 /* A layer's moves behind those of the wave; false, and nothing, if a rank lacks room for them. */
 static bool add_layer(struct rebalancer *r, uint32_t layer) {
@@ -279,8 +277,7 @@ static void move(struct rebalancer *r, int64_t now_ns) {
     begin_wave(r);
 }
 
-/* --- a new map by chance -------------------------------------------------------------------------
- */
+/* ---- a new map by chance ---- */
 
 void rebalancer_reshuffle(struct rebalancer *r) {
     if (!r->map || r->state != WATCHES) return;
@@ -301,8 +298,7 @@ static void reshuffle(struct rebalancer *r) {
     }
 }
 
-/* --- a better map --------------------------------------------------------------------------------
- */
+/* ---- a better map ---- */
 
 static struct rebalance_rule rule_of(const struct rebalancer *r) {
     return (struct rebalance_rule){.gain = r->options.gain,
@@ -384,8 +380,7 @@ bool rebalancer_is_busy(const struct rebalancer *r) {
     return r->map && (r->mask_changed || r->state != WATCHES);
 }
 
-/* --- masked ranks --------------------------------------------------------------------------------
- */
+/* ---- masked ranks ---- */
 
 enum status rebalancer_mask(struct rebalancer *r, uint32_t rank, bool masked, struct error *error) {
     uint32_t count = 0;

@@ -83,7 +83,7 @@ const struct trace_event *trace_events(const struct trace *trace, size_t *count_
     return trace->events;
 }
 
-/* ---- the file ------------------------------------------------------------------------------ */
+/* ---- the file ---- */
 
 static int64_t first_ns(const struct trace_part *parts, uint32_t rank_count) {
     int64_t first = INT64_MAX;

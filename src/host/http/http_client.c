@@ -26,7 +26,7 @@ struct connection {
     size_t request_bytes;
     const struct addrinfo *address; /* tried now */
     bool connecting, reused;        /* reused: this request came over a kept connection */
-    bool heard;                     /* a byte of the answer has come */
+    bool answered;                  /* a byte of the answer has come */
     bool in_body;
     bool leaving;
     struct http_answer_head head;
@@ -44,7 +44,7 @@ struct http_client {
     char name[NAME_BYTES_MAX + 16], prefix[NAME_BYTES_MAX];
 };
 
-/* ---- one connection -------------------------------------------------------------------------- */
+/* ---- one connection ---- */
 
 static uint32_t index_of(const struct connection *connection) {
     return (uint32_t)(connection - connection->client->connections);
@@ -116,7 +116,7 @@ static void on_read(struct bufferevent *socket, void *context) {
         disconnect(connection);
         return;
     }
-    connection->heard = true;
+    connection->answered = true;
     bool broken = false, whole = false;
     if (!connection->in_body && !take_head(connection, input)) broken = true;
     if (!broken && connection->in_body) whole = take_body(connection, input, &broken);
@@ -145,7 +145,7 @@ static void on_event(struct bufferevent *socket, short what, void *context) {
         return;
     }
     bool was_connecting = connection->connecting;
-    bool stale = connection->reused && !connection->heard && !(what & BEV_EVENT_TIMEOUT);
+    bool stale = connection->reused && !connection->answered && !(what & BEV_EVENT_TIMEOUT);
     bool ends_here = connection->in_body && !connection->head.chunked &&
                      !connection->head.has_length && (what & BEV_EVENT_EOF);
     disconnect(connection);
@@ -201,7 +201,7 @@ enum status http_client_send(struct http_client *client, uint32_t connection_ind
     if (body.data) memcpy(request + head + 2, body.data, body.count);
     connection->request = request;
     connection->request_bytes = (size_t)head + 2 + body.count;
-    connection->heard = connection->in_body = connection->leaving = false;
+    connection->answered = connection->in_body = connection->leaving = false;
     connection->head = (struct http_answer_head){0};
     connection->reused = connection->socket != NULL;
     if (connection->reused) {
@@ -214,7 +214,7 @@ enum status http_client_send(struct http_client *client, uint32_t connection_ind
     return STATUS_NO_MEMORY;
 }
 
-/* ---- the client ------------------------------------------------------------------------------ */
+/* ---- the client ---- */
 
 static enum status bad_url(const char *url, const char *why, struct error *error) {
     return error_set(error, STATUS_INVALID, "'%.200s' %s; expected http://HOST[:PORT]", url, why);

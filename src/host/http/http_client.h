@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An HTTP/1.1 client for load: many connections to one server, each with one request at a time and
  * kept alive from request to request, all in one thread on libevent. The caller names a connection
- * by its index, hears of each request's head, data and end, and sends the next from there.
+ * by its index, is told each request's head, data and end, and sends the next from there.
  *
  * A kept connection that the server has closed meanwhile is opened again, once per request, without
  * a word to the caller. Plain HTTP only.

@@ -152,7 +152,7 @@ static void linger(struct connection *connection) {
     set_deadline(connection, ms);
 }
 
-/* A client that is slow to send all is heard out, one that sends forever is not. */
+/* A client that is slow to send its request is waited for, one that sends forever is not. */
 static void linger_on(struct connection *connection) {
     struct timeval now;
     event_base_gettimeofday_cached(connection->server->base, &now);
@@ -323,7 +323,7 @@ static void answer_options(struct connection *connection) {
     flush_answer(connection);
 }
 
-/* True if the gateway need not hear of the request. */
+/* True if the gateway need not know of the request. */
 static bool answer_alone(struct connection *connection) {
     const struct http_head *head = &connection->head;
     const struct http_asset *asset = find_asset(connection->server, head->path);

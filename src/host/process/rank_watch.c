@@ -90,7 +90,7 @@ static void read_host(char host[static 64]) {
         if (*c < ' ' || *c > '~') *c = '?';
 }
 
-/* ---- rank 0 ---------------------------------------------------------------------------------- */
+/* ---- rank 0 ---- */
 
 /* Of the job's ranks, those on this machine. */
 static uint32_t ranks_here(uint32_t rank_count) {
@@ -126,7 +126,7 @@ static void take_sign(const struct rank_sign *sign) {
 }
 
 /* All that came, for one interval. */
-static void hear(void) {
+static void take_signs(void) {
     struct pollfd files[FAMILY_COUNT];
     for (int i = 0; i < FAMILY_COUNT; i++)
         files[i] = (struct pollfd){.fd = own.sockets[i], .events = POLLIN};
@@ -144,7 +144,7 @@ static void hear(void) {
     }
 }
 
-/* Rank 0 itself is heard by looking. */
+/* Rank 0 sends itself no datagrams: it looks at its own state. */
 static void sign_own(void) {
     struct supervise_signs *signs = &own.signs[0];
     signs->ran++;
@@ -184,7 +184,7 @@ static void *watch(void *unused) {
         end();
     }
     for (;;) {
-        hear();
+        take_signs();
         sign_own();
         struct supervise_finding finding =
             supervise_look(&own.watch, own.signs, own.timeout, clock_now_ns());
@@ -308,7 +308,7 @@ enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place
     return STATUS_OK;
 }
 
-/* ---- another rank ---------------------------------------------------------------------------- */
+/* ---- another rank ---- */
 
 static void send_sign(const struct rank_sign *sign, bool same_machine) {
     for (uint32_t i = same_machine ? 0 : 1; i < own.place.count; i++) {

@@ -3,7 +3,7 @@
  * mpirun started it, on one host or on several; and of any while it starts, which a supervisor
  * leaves to itself. Every rank sends rank 0 a datagram a few times
  * a second, from a thread of its own: what its line on a board would say (host/rank_board.h). Rank
- * 0 judges them in a thread as a supervisor does (policy/supervise.h). When a rank is not heard,
+ * 0 judges them in a thread as a supervisor does (policy/supervise.h). When a rank is silent,
  * computes nothing, or all wait for one another, one line names it, and the process ends: so does
  * the job with it, and the unit's gateway has its requests go on elsewhere.
  *

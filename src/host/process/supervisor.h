@@ -3,9 +3,9 @@
  * dies or stands still. A unit of several ranks is one job: it ends and starts as a whole.
  *
  * A death is seen at once, through the pids on the unit's board; a rank that stands still, through
- * its signs of life there (serving/policy/supervise.h). A unit that starts again has the role that it had.
- * Either way one line names unit, rank, host, pid and where in the model it was; what is left of
- * the job is killed, and it starts anew.
+ * its signs of life there (serving/policy/supervise.h). A unit that starts again has the role that
+ * it had. Either way one line names unit, rank, host, pid and where in the model it was; what is
+ * left of the job is killed, and it starts anew.
  *
  * All files of a job lie in a private folder (boards, Open MPI's session and shared memory): they
  * go with it, and what a killed supervisor left behind goes with the next one's start. Units die

@@ -25,8 +25,7 @@
 #define SEGMENTS_MIN 8 /* in the budget: so coarse is what is given up at once */
 #define BLOCKS_MAX ((uint64_t)1 << 28)
 
-/* ---- small parts ------------------------------------------------------------------------------
- */
+/* ---- small parts ---- */
 
 void kv_store_say(const struct kv_store *store, const char *format, ...) {
     char line[600];
@@ -112,10 +111,9 @@ void kv_store_lose(struct kv_store *store, const struct block_key *key, uint32_t
     pthread_mutex_unlock(&store->lock);
 }
 
-/* ---- what others wrote ------------------------------------------------------------------------
- */
+/* ---- what others wrote ---- */
 
-static void hear_entry(void *context, uint32_t segment, const struct store_entry *entry) {
+static void note_entry(void *context, uint32_t segment, const struct store_entry *entry) {
     struct kv_store *store = context;
     pthread_mutex_lock(&store->lock);
     uint32_t block = store_index_find(&store->index, &entry->key);
@@ -130,7 +128,7 @@ static void hear_entry(void *context, uint32_t segment, const struct store_entry
     pthread_mutex_unlock(&store->lock);
 }
 
-static void hear_gone(void *context, uint32_t segment) {
+static void note_gone(void *context, uint32_t segment) {
     struct kv_store *store = context;
     pthread_mutex_lock(&store->lock);
     store_index_drop_segment(&store->index, segment);
@@ -138,7 +136,7 @@ static void hear_gone(void *context, uint32_t segment) {
 }
 
 static void scan(struct kv_store *store, enum kv_scan how, int64_t now_ns) {
-    struct kv_files_listener listener = {hear_entry, hear_gone, store};
+    struct kv_files_listener listener = {note_entry, note_gone, store};
     if (store->disk) {
         kv_store_files_scan(&store->files, how, &listener);
         kv_store_leave_stopped(store);
@@ -146,8 +144,7 @@ static void scan(struct kv_store *store, enum kv_scan how, int64_t now_ns) {
     store->scanned_ns = now_ns;
 }
 
-/* ---- the thread -------------------------------------------------------------------------------
- */
+/* ---- the thread ---- */
 
 static void take_ended(struct kv_store *store) {
     for (struct kv_io_op *op; store->io && (op = kv_store_io_take(store->io));) {
@@ -275,8 +272,7 @@ void kv_store_transfers(const struct store_shape *shape, size_t *read_out, size_
     *write_out = block < KV_WRITE_BYTES ? block : KV_WRITE_BYTES;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static enum status set_sizes(struct kv_store *store, struct error *error) {
     struct kv_store_options *o = &store->options;
@@ -439,8 +435,7 @@ void kv_store_close(struct kv_store *store) {
     give_back(store);
 }
 
-/* ---- what others ask --------------------------------------------------------------------------
- */
+/* ---- what others ask ---- */
 
 struct kv_found kv_store_find(struct kv_store *store, const struct block_key *keys,
                               uint32_t count) {

@@ -30,7 +30,7 @@ struct kv_store_options {
     uint64_t host_bytes;        /* of blocks that stay in memory; 0: none do */
     uint64_t write_queue_bytes; /* waiting to be written; 0: a default */
     uint64_t write_bytes_per_s; /* 0: as fast as the disk */
-    uint64_t read_bytes_per_s;  /* likewise */
+    uint64_t read_bytes_per_s;  /* 0: as fast as the disk */
     uint64_t segment_bytes;     /* 0: a default */
     struct retain_cost cost;    /* zeros: a default */
     enum kv_io_kind io;

@@ -19,11 +19,11 @@ struct looked { /* at one folder */
     char *block;
 };
 
-static void hear_entry(void *context, uint32_t segment, const struct store_entry *entry) {
+static void ignore_entry(void *context, uint32_t segment, const struct store_entry *entry) {
 }
-static void hear_gone(void *context, uint32_t segment) {
+static void ignore_gone(void *context, uint32_t segment) {
 }
-static const struct kv_files_listener deaf = {hear_entry, hear_gone, NULL};
+static const struct kv_files_listener ignores_all = {ignore_entry, ignore_gone, NULL};
 
 static void say_damage(struct looked *looked, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -67,8 +67,7 @@ static void look_at_name(void *context, const char *name) {
         say_damage(looked, "%s/%.100s: is no segment: damaged head", looked->files.path, name);
 }
 
-/* ---- slots ------------------------------------------------------------------------------------
- */
+/* ---- slots ---- */
 
 /* NULL: sound. */
 static const char *flaw_of_block(struct looked *looked, uint32_t segment, uint32_t slot, char *text,
@@ -113,8 +112,7 @@ static void look_at_slots(struct looked *looked, uint32_t index) {
     }
 }
 
-/* ---- folders ----------------------------------------------------------------------------------
- */
+/* ---- folders ---- */
 
 static bool written_to(const struct kv_segment *segment) {
     if (flock(segment->data, LOCK_EX | LOCK_NB)) return true;
@@ -155,7 +153,7 @@ static enum status look_at_folder(const char *directory, const char *name, bool 
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a block of %zu bytes",
                            looked.files.block_bytes);
     if (!status) {
-        kv_store_files_scan(&looked.files, KV_SCAN_LOOK, &deaf);
+        kv_store_files_scan(&looked.files, KV_SCAN_LOOK, &ignores_all);
         for_names(looked.files.path, look_at_name, &looked);
         for (uint32_t i = 0; i < looked.files.segment_count; i++)
             if (looked.files.segments[i]) look_at_segment(&looked, i, deep);
@@ -207,8 +205,7 @@ enum status kv_store_check(const char *directory, bool deep,
     return walk.status;
 }
 
-/* ---- shrinking --------------------------------------------------------------------------------
- */
+/* ---- shrinking ---- */
 
 struct old { /* a segment */
     uint64_t id, bytes;
@@ -265,7 +262,7 @@ static void list_folder(void *context, const char *name) {
         olds->status = status;
         return;
     }
-    kv_store_files_scan(&files, KV_SCAN_LOOK, &deaf);
+    kv_store_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
     for_names(files.path, sweep_name, &files);
     for (uint32_t i = 0; i < files.segment_count; i++)
         if (files.segments[i]) note_old(olds, &files, files.segments[i]);
@@ -280,7 +277,7 @@ static int older(const void *a, const void *b) {
 static void remove_old(struct olds *olds, const struct old *old) {
     struct kv_files files;
     if (kv_store_files_open(&files, olds->directory, &old->shape, NULL, olds->error)) return;
-    kv_store_files_scan(&files, KV_SCAN_LOOK, &deaf);
+    kv_store_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
     for (uint32_t i = 0; i < files.segment_count; i++) {
         if (!files.segments[i] || files.segments[i]->id != old->id) continue;
         if (!kv_store_files_remove(&files, i)) break;

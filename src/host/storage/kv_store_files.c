@@ -41,8 +41,7 @@ static int64_t ns_of(struct timespec time) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* ---- the folder -------------------------------------------------------------------------------
- */
+/* ---- the folder ---- */
 
 static enum status make_folder(const char *path, struct error *error) {
     if (mkdir(path, FOLDER_MODE) == 0 || errno == EEXIST) return STATUS_OK;
@@ -184,8 +183,7 @@ uint64_t kv_store_files_bytes(const struct kv_files *files) {
     return sum;
 }
 
-/* ---- opening a segment ------------------------------------------------------------------------
- */
+/* ---- opening a segment ---- */
 
 static uint32_t free_place(struct kv_files *files) {
     for (uint32_t i = 0; i < files->segment_count; i++)
@@ -261,8 +259,7 @@ static bool open_segment(struct kv_files *files, uint64_t id) {
     return true;
 }
 
-/* ---- entries ----------------------------------------------------------------------------------
- */
+/* ---- entries ---- */
 
 static void note_entry(struct kv_segment *segment, uint32_t index, const struct store_entry *entry,
                        const struct kv_files_listener *listener) {
@@ -325,8 +322,7 @@ int kv_store_files_note(struct kv_files *files, uint32_t index, const struct sto
     return 0;
 }
 
-/* ---- putting a segment in order ---------------------------------------------------------------
- */
+/* ---- putting a segment in order ---- */
 
 static void unlock_segment(struct kv_segment *segment) {
     flock(segment->data, LOCK_UN);
@@ -417,8 +413,7 @@ static bool recover(struct kv_files *files, uint32_t index,
     return true;
 }
 
-/* ---- the scan ---------------------------------------------------------------------------------
- */
+/* ---- the scan ---- */
 
 static uint32_t find_segment(const struct kv_files *files, uint64_t id) {
     for (uint32_t i = 0; i < files->segment_count; i++)
@@ -493,8 +488,7 @@ void kv_store_files_scan(struct kv_files *files, enum kv_scan how,
     }
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* Nobody added to it or replaced it since we read it. */
 static bool up_to_date(const struct kv_files *files, const struct kv_segment *segment) {
@@ -625,8 +619,7 @@ bool kv_store_files_remove(struct kv_files *files, uint32_t index) {
     return true;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 void kv_store_files_use(struct kv_files *files, uint32_t index) {
     files->segments[index]->uses++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The files of one block format's folder (serving/cache/store_format.h): found, opened, made, read back
- * into entries, removed. Any number of processes share a folder:
+ * The files of one block format's folder (serving/cache/store_format.h): found, opened, made, read
+ * back into entries, removed. Any number of processes share a folder:
  *
  *   - each makes segments of its own, named at random, and writes only to the one it holds locked
  *     (flock, which ends with the process);
@@ -14,7 +14,8 @@
  * made again with the next segment. Users' prompts can be told from the files: they are their
  * owner's alone (0600, in folders of 0700).
  *
- * Calls block; the asynchronous transfers of blocks are the store's (host/storage/kv_store.h). One thread.
+ * Calls block; the asynchronous transfers of blocks are the store's (host/storage/kv_store.h). One
+ * thread.
  */
 #ifndef HOST_STORAGE_KV_STORE_FILES_H
 #define HOST_STORAGE_KV_STORE_FILES_H

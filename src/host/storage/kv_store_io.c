@@ -120,8 +120,7 @@ static enum status open_threads(struct kv_io *io, struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "cannot start a thread for the KV storage");
 }
 
-/* ---- io_uring ---------------------------------------------------------------------------------
- */
+/* ---- io_uring ---- */
 
 #ifdef FATHOM_URING
 static enum status open_ring(struct kv_io *io, struct error *error) {
@@ -178,8 +177,7 @@ static struct kv_io_op *ring_take(struct kv_io *io) {
 }
 #endif
 
-/* ---- the door ---------------------------------------------------------------------------------
- */
+/* ---- the door ---- */
 
 enum status kv_store_io_open(enum kv_io_kind kind, uint32_t depth, int event,
                              const struct kv_io_faults *faults, struct kv_io **io_out,

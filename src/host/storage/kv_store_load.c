@@ -82,8 +82,7 @@ void kv_load_end(struct kv_load *load) {
     free(load);
 }
 
-/* ---- progress ---------------------------------------------------------------------------------
- */
+/* ---- progress ---- */
 
 static void tell_progress(struct kv_load *load) {
     struct kv_store *store = load->store;
@@ -120,8 +119,7 @@ static void arrive(struct kv_load *load, uint32_t block, uint32_t group) {
     if (block < load->state.blocks) load->group_counts[group]++;
 }
 
-/* ---- proof ------------------------------------------------------------------------------------
- */
+/* ---- proof ---- */
 
 static bool group_sound(const struct kv_load *load, uint32_t block, uint32_t group) {
     const struct kv_store *store = load->store;
@@ -172,8 +170,7 @@ static void prove_block(struct kv_load *load, uint32_t block) {
             return;
 }
 
-/* ---- its end ----------------------------------------------------------------------------------
- */
+/* ---- its end ---- */
 
 static void finish_block(struct kv_load *load, uint32_t i) {
     struct kv_store *store = load->store;
@@ -221,8 +218,7 @@ static void finish(struct kv_load *load) {
     pthread_mutex_unlock(&store->lock);
 }
 
-/* ---- the thread's part ------------------------------------------------------------------------
- */
+/* ---- the thread's part ---- */
 
 /* Where its blocks are now; it ends before the first that is nowhere. */
 static void begin(struct kv_store *store, struct kv_load *load) {

@@ -14,11 +14,9 @@
 
 #define KV_TASKS 64        /* transfers under way */
 #define KV_WRITES_MAX 16   /* of them, blocks being written while nobody loads */
-#define KV_WRITES_BESIDE 2 /* ... while somebody loads */
-#define KV_PIECE_BYTES                                                                             \
-    ((size_t)256 << 10)                  /* one read: whole slices of one block, about as many     \
-                                          */
-#define KV_WRITE_BYTES ((size_t)1 << 20) /* one write */
+#define KV_WRITES_BESIDE 2 /* of them, blocks being written while somebody loads */
+#define KV_PIECE_BYTES ((size_t)256 << 10) /* one read: whole slices of one block, about as many */
+#define KV_WRITE_BYTES ((size_t)1 << 20)   /* one write */
 #define KV_MOVES_MAX 2
 
 enum kv_frame_state { FRAME_FREE, FRAME_FILLING, FRAME_DIRTY, FRAME_WRITING, FRAME_CLEAN };
@@ -95,7 +93,7 @@ struct kv_store {
     pthread_cond_t changed;
     int event;
 
-    struct store_index index;  /* behind the lock, from here ... */
+    struct store_index index;  /* this and all up to `ending`: behind the lock */
     struct kv_keep_ask *keeps; /* [keep_capacity] ring */
     uint32_t keep_capacity, keep_first, keep_count;
     struct kv_load *asked, **asked_end;
@@ -104,7 +102,7 @@ struct kv_store {
     struct kv_store_stats stats;
     uint32_t dirty_count; /* frames that wait to be written, or are being */
     uint8_t writing;      /* enum kv_writing */
-    bool ending;          /* ... to here */
+    bool ending;          /* the last behind the lock */
     int64_t end_ns;
 
     void *index_memory;

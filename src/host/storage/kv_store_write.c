@@ -20,8 +20,7 @@
 #define TASKS_FOR_READS 32
 #define WRITE_SAVED_S 0.25
 
-/* ---- taking in --------------------------------------------------------------------------------
- */
+/* ---- taking in ---- */
 
 void kv_store_queue_frame(struct kv_store *store, uint32_t index, bool first) {
     struct kv_frame *frame = &store->frames[index];
@@ -106,8 +105,7 @@ bool kv_store_take_keeps(struct kv_store *store) {
     return true;
 }
 
-/* ---- giving segments up -----------------------------------------------------------------------
- */
+/* ---- giving segments up ---- */
 
 struct ranking {
     struct retain_block *blocks;
@@ -318,8 +316,7 @@ void kv_store_end_move(struct kv_store *store, struct kv_task *task) {
     kv_store_queue_frame(store, task->frame, true);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 static void turn_off(struct kv_store *store, const char *why) {
     if (store->writing == WRITING_ON)

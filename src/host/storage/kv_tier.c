@@ -44,10 +44,10 @@ struct kv_tier {
     struct kv_store *store;
     int event;
     pthread_mutex_t lock;
-    pthread_cond_t given;        /* a KV_LOAD was */
+    pthread_cond_t given;        /* a KV_LOAD was given */
     struct record_queue answers; /* behind the lock */
-    struct loading *ended;       /* likewise: to be freed by the taker */
-    struct slot_load *slots;     /* likewise, [LIMIT_UNIT_REQUESTS] */
+    struct loading *ended;       /* behind the lock: to be freed by the taker */
+    struct slot_load *slots;     /* [LIMIT_UNIT_REQUESTS] behind the lock */
 };
 
 /* Its waiting is by the clock that never jumps. */

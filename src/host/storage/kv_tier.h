@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The KV storage as a unit sees it: takes KV_FIND, KV_LOAD and KV_KEEP, gives KV_FOUND, KV_LOADED
  * and KV_KEPT, and knows which memory a page is. Every rank has one on its own pages, which are in
- * its process (host/transfer/kv_fabric.h); all of them may share one directory.
+ * its process (host/transfer/kv_ranks.h); all of them may share one directory.
  */
 #ifndef HOST_STORAGE_KV_TIER_H
 #define HOST_STORAGE_KV_TIER_H

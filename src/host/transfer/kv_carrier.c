@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 /* A request's transfer. */
-struct journey {
+struct kv_transfer {
     struct request_id request;
     uint32_t rank;
     struct transfer_ticket ticket;
@@ -29,155 +29,156 @@ struct journey {
 struct kv_carrier {
     struct kv_carrier_options options;
     struct event *readable, *progress; /* of the transport, of the engine */
-    struct journey *journeys;          /* [count] */
+    struct kv_transfer *transfers;     /* [count] */
     uint32_t count, capacity;
 };
 
-static struct journey *find(struct kv_carrier *carrier, struct request_id request) {
+static struct kv_transfer *find(struct kv_carrier *carrier, struct request_id request) {
     for (uint32_t i = 0; i < carrier->count; i++)
-        if (request_id_equal(carrier->journeys[i].request, request)) return &carrier->journeys[i];
+        if (request_id_equal(carrier->transfers[i].request, request)) return &carrier->transfers[i];
     return NULL;
 }
 
-static struct journey *find_ticket(struct kv_carrier *carrier, const struct transfer_ended *ended) {
+static struct kv_transfer *find_ticket(struct kv_carrier *carrier,
+                                       const struct transfer_ended *ended) {
     for (uint32_t i = 0; i < carrier->count; i++)
-        if (carrier->journeys[i].side == ended->side &&
-            transfer_ticket_equal(carrier->journeys[i].ticket, ended->ticket))
-            return &carrier->journeys[i];
+        if (carrier->transfers[i].side == ended->side &&
+            transfer_ticket_equal(carrier->transfers[i].ticket, ended->ticket))
+            return &carrier->transfers[i];
     return NULL;
 }
 
-static struct journey *begin(struct kv_carrier *carrier, const struct record *record,
-                             const uint64_t ticket[2], enum transfer_side side) {
+static struct kv_transfer *begin(struct kv_carrier *carrier, const struct record *record,
+                                 const uint64_t ticket[2], enum transfer_side side) {
     if (carrier->count == carrier->capacity) {
         carrier->capacity = carrier->capacity ? 2 * carrier->capacity : 16;
-        carrier->journeys =
-            realloc(carrier->journeys, carrier->capacity * sizeof *carrier->journeys);
-        check(carrier->journeys);
+        carrier->transfers =
+            realloc(carrier->transfers, carrier->capacity * sizeof *carrier->transfers);
+        check(carrier->transfers);
     }
-    struct journey *journey = &carrier->journeys[carrier->count++];
-    *journey = (struct journey){.request = record_request(record),
-                                .rank = record_kv_rank(record),
-                                .ticket = {.high = ticket[0], .low = ticket[1]},
-                                .side = side};
-    return journey;
+    struct kv_transfer *transfer = &carrier->transfers[carrier->count++];
+    *transfer = (struct kv_transfer){.request = record_request(record),
+                                     .rank = record_kv_rank(record),
+                                     .ticket = {.high = ticket[0], .low = ticket[1]},
+                                     .side = side};
+    return transfer;
 }
 
 /* Its one and only end. */
-static void end(struct kv_carrier *carrier, struct journey *journey, bool arrived,
+static void end(struct kv_carrier *carrier, struct kv_transfer *transfer, bool arrived,
                 uint32_t blocks) {
     struct record_kv_done done = {.record = {RECORD_VERSION, RECORD_KV_DONE, sizeof done},
-                                  .request = journey->request,
-                                  .rank = journey->rank,
+                                  .request = transfer->request,
+                                  .rank = transfer->rank,
                                   .arrived = arrived,
                                   .blocks = blocks};
-    free(journey->pages);
-    *journey = carrier->journeys[--carrier->count];
+    free(transfer->pages);
+    *transfer = carrier->transfers[--carrier->count];
     carrier->options.say(carrier->options.context, &done.record);
 }
 
-static void add_pages(struct journey *journey, const struct page_id *pages, uint32_t count) {
-    uint32_t all = journey->block_count + count;
+static void add_pages(struct kv_transfer *transfer, const struct page_id *pages, uint32_t count) {
+    uint32_t all = transfer->block_count + count;
     if (count == 0) return;
-    journey->pages = realloc(journey->pages, all * sizeof *journey->pages);
-    check(journey->pages);
-    memcpy(journey->pages + journey->block_count, pages, count * sizeof *pages);
-    journey->block_count = all;
+    transfer->pages = realloc(transfer->pages, all * sizeof *transfer->pages);
+    check(transfer->pages);
+    memcpy(transfer->pages + transfer->block_count, pages, count * sizeof *pages);
+    transfer->block_count = all;
 }
 
-static uint32_t rows_of(const struct journey *journey, uint32_t block) {
-    return kv_block_rows(journey->token_count, journey->first_block + block);
+static uint32_t rows_of(const struct kv_transfer *transfer, uint32_t block) {
+    return kv_block_rows(transfer->token_count, transfer->first_block + block);
 }
 
-/* ---- in -------------------------------------------------------------------------------------- */
+/* ---- in ---- */
 
 static void expect(struct kv_carrier *carrier, const struct record_kv_expect *record) {
     const struct kv_pages *pages = carrier->options.pages;
-    struct journey *journey = begin(carrier, &record->record, record->ticket, TRANSFER_IN);
+    struct kv_transfer *transfer = begin(carrier, &record->record, record->ticket, TRANSFER_IN);
     struct transfer_block *blocks = calloc(record->page_count, sizeof *blocks);
     struct error error;
     check(blocks);
-    journey->first_block = record->first_block;
-    journey->token_count = record->token_count;
-    add_pages(journey, record_tail_at(record, sizeof *record), record->page_count);
+    transfer->first_block = record->first_block;
+    transfer->token_count = record->token_count;
+    add_pages(transfer, record_tail_at(record, sizeof *record), record->page_count);
     for (uint32_t i = 0; i < record->page_count; i++)
-        blocks[i] = (struct transfer_block){.page = journey->pages[i],
-                                            .row_count = rows_of(journey, i),
+        blocks[i] = (struct transfer_block){.page = transfer->pages[i],
+                                            .row_count = rows_of(transfer, i),
                                             .slice_count = pages->slice_count};
     int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
-    if (kv_transport_expect(carrier->options.transport, journey->ticket, blocks, record->page_count,
-                            deadline_ns, &error)) {
+    if (kv_transport_expect(carrier->options.transport, transfer->ticket, blocks,
+                            record->page_count, deadline_ns, &error)) {
         fprintf(stderr, "KV blocks cannot be received: %s\n", error.text);
-        end(carrier, journey, false, 0);
+        end(carrier, transfer, false, 0);
     }
     free(blocks);
 }
 
 /* What has arrived says itself how far it reaches, as what was computed here does. */
-static void note_pages(struct kv_carrier *carrier, const struct journey *journey,
+static void note_pages(struct kv_carrier *carrier, const struct kv_transfer *transfer,
                        uint32_t block_count) {
     struct kv_pages pages = *carrier->options.pages;
     for (uint32_t i = 0; i < block_count; i++)
-        kv_pages_note(&pages, journey->pages[i].index, rows_of(journey, i));
+        kv_pages_note(&pages, transfer->pages[i].index, rows_of(transfer, i));
 }
 
-/* ---- out ------------------------------------------------------------------------------------- */
+/* ---- out ---- */
 
 /* How many of the part's slices may be read. */
-static uint32_t part_slices(const struct kv_carrier *carrier, const struct journey *journey) {
+static uint32_t part_slices(const struct kv_carrier *carrier, const struct kv_transfer *transfer) {
     uint32_t all = carrier->options.pages->slice_count;
-    if (journey->part_end <= journey->whole_count) return all;
+    if (transfer->part_end <= transfer->whole_count) return all;
     if (!carrier->options.progress) return 0;
-    uint32_t written = step_progress_written(carrier->options.progress, journey->step);
+    uint32_t written = step_progress_written(carrier->options.progress, transfer->step);
     return written < all ? written : all;
 }
 
-static bool part_is_done(const struct kv_carrier *carrier, const struct journey *journey) {
-    return journey->part_first == journey->part_end ||
-           journey->part_pushed == carrier->options.pages->slice_count;
+static bool part_is_done(const struct kv_carrier *carrier, const struct kv_transfer *transfer) {
+    return transfer->part_first == transfer->part_end ||
+           transfer->part_pushed == carrier->options.pages->slice_count;
 }
 
 /* The next part is what stands already, or what is being made. */
-static void next_part(struct journey *journey) {
-    bool stands = journey->part_end < journey->whole_count;
-    journey->part_first = journey->part_at = journey->part_end;
-    journey->part_end = stands ? journey->whole_count : journey->block_count;
-    journey->part_pushed = 0;
+static void next_part(struct kv_transfer *transfer) {
+    bool stands = transfer->part_end < transfer->whole_count;
+    transfer->part_first = transfer->part_at = transfer->part_end;
+    transfer->part_end = stands ? transfer->whole_count : transfer->block_count;
+    transfer->part_pushed = 0;
 }
 
-static enum status push_slice(struct kv_carrier *carrier, struct journey *journey) {
+static enum status push_slice(struct kv_carrier *carrier, struct kv_transfer *transfer) {
     const struct kv_pages *pages = carrier->options.pages;
-    uint32_t block = journey->part_at, slice = journey->part_pushed;
+    uint32_t block = transfer->part_at, slice = transfer->part_pushed;
     enum status status = kv_transport_push(
-        carrier->options.transport, journey->ticket, block, slice,
-        kv_pages_slice(pages, journey->pages[block].index, slice), rows_of(journey, block));
+        carrier->options.transport, transfer->ticket, block, slice,
+        kv_pages_slice(pages, transfer->pages[block].index, slice), rows_of(transfer, block));
     if (status) return status;
-    if (++journey->part_at < journey->part_end) return STATUS_OK;
-    journey->part_at = journey->part_first;
-    journey->part_pushed++;
+    if (++transfer->part_at < transfer->part_end) return STATUS_OK;
+    transfer->part_at = transfer->part_first;
+    transfer->part_pushed++;
     return STATUS_OK;
 }
 
 /* Hands over as much as is written and the transport takes, which calls again when it has room. */
-static void push_on(struct kv_carrier *carrier, struct journey *journey) {
+static void push_on(struct kv_carrier *carrier, struct kv_transfer *transfer) {
     for (;;) {
-        if (part_is_done(carrier, journey)) {
-            if (journey->part_end == journey->block_count) break;
-            next_part(journey);
+        if (part_is_done(carrier, transfer)) {
+            if (transfer->part_end == transfer->block_count) break;
+            next_part(transfer);
         }
-        if (journey->part_pushed >= part_slices(carrier, journey)) return;
-        if (push_slice(carrier, journey)) return; /* full; or it has ended, and says so */
+        if (transfer->part_pushed >= part_slices(carrier, transfer)) return;
+        if (push_slice(carrier, transfer)) return; /* full; or it has ended, and says so */
     }
-    if (!journey->named || journey->finished) return;
-    journey->finished = true;
-    if (kv_transport_finish(carrier->options.transport, journey->ticket, NULL, 0))
-        return; /* likewise */
+    if (!transfer->named || transfer->finished) return;
+    transfer->finished = true;
+    if (kv_transport_finish(carrier->options.transport, transfer->ticket, NULL, 0))
+        return; /* it has ended, and says so */
 }
 
 /* True if it waits for the engine. */
-static bool follows(const struct kv_carrier *carrier, const struct journey *journey) {
-    bool all = journey->part_end == journey->block_count && part_is_done(carrier, journey);
-    return journey->side == TRANSFER_OUT && journey->whole_count < journey->block_count && !all;
+static bool follows(const struct kv_carrier *carrier, const struct kv_transfer *transfer) {
+    bool all = transfer->part_end == transfer->block_count && part_is_done(carrier, transfer);
+    return transfer->side == TRANSFER_OUT && transfer->whole_count < transfer->block_count && !all;
 }
 
 /* All that can go on now. The engine wakes us while blocks are being made that are not all in the
@@ -185,40 +186,40 @@ static bool follows(const struct kv_carrier *carrier, const struct journey *jour
 static void push_all(struct kv_carrier *carrier) {
     bool follow = false;
     for (uint32_t i = 0; i < carrier->count && carrier->options.progress; i++)
-        follow |= follows(carrier, &carrier->journeys[i]);
+        follow |= follows(carrier, &carrier->transfers[i]);
     if (carrier->options.progress) step_progress_watch(carrier->options.progress, follow);
     for (uint32_t i = 0; i < carrier->count; i++)
-        if (carrier->journeys[i].side == TRANSFER_OUT) push_on(carrier, &carrier->journeys[i]);
+        if (carrier->transfers[i].side == TRANSFER_OUT) push_on(carrier, &carrier->transfers[i]);
 }
 
 static void push(struct kv_carrier *carrier, const struct record_kv_push *record) {
-    struct journey *journey = find(carrier, record->request);
+    struct kv_transfer *transfer = find(carrier, record->request);
     struct error error;
-    if (!journey && !record->first) return; /* it has ended meanwhile */
-    if (!journey) {
-        journey = begin(carrier, &record->record, record->route.ticket, TRANSFER_OUT);
-        journey->first_block = record->first_block;
+    if (!transfer && !record->first) return; /* it has ended meanwhile */
+    if (!transfer) {
+        transfer = begin(carrier, &record->record, record->route.ticket, TRANSFER_OUT);
+        transfer->first_block = record->first_block;
         int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
-        if (kv_transport_offer(carrier->options.transport, journey->ticket, record->route.address,
+        if (kv_transport_offer(carrier->options.transport, transfer->ticket, record->route.address,
                                deadline_ns, &error)) {
             fprintf(stderr, "KV blocks cannot be sent: %s\n", error.text);
-            end(carrier, journey, false, 0);
+            end(carrier, transfer, false, 0);
             return;
         }
     }
-    journey->token_count = record->token_count;
-    add_pages(journey, record_tail_at(record, sizeof *record), record->page_count);
-    journey->whole_count = journey->block_count - record->making_count;
-    journey->step = record->step;
-    journey->named = record->last;
+    transfer->token_count = record->token_count;
+    add_pages(transfer, record_tail_at(record, sizeof *record), record->page_count);
+    transfer->whole_count = transfer->block_count - record->making_count;
+    transfer->step = record->step;
+    transfer->named = record->last;
     push_all(carrier);
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- both ---- */
 
 static void cancel(struct kv_carrier *carrier, struct request_id request) {
-    struct journey *journey = find(carrier, request);
-    if (journey) kv_transport_cancel(carrier->options.transport, journey->side, journey->ticket);
+    struct kv_transfer *transfer = find(carrier, request);
+    if (transfer) kv_transport_cancel(carrier->options.transport, transfer->side, transfer->ticket);
 }
 
 void kv_carrier_take(struct kv_carrier *carrier, const struct record *record) {
@@ -237,24 +238,24 @@ void kv_carrier_take(struct kv_carrier *carrier, const struct record *record) {
     }
 }
 
-static void say_failure(const struct journey *journey, const struct transfer_ended *ended) {
+static void say_failure(const struct kv_transfer *transfer, const struct transfer_ended *ended) {
     if (ended->side == TRANSFER_OUT)
         fprintf(stderr, "KV blocks did not all arrive: %s\n", ended->reason);
     else
         fprintf(stderr, "%u of %u KV blocks arrived, the others are loaded or computed again: %s\n",
-                ended->blocks, journey->block_count, ended->reason);
+                ended->blocks, transfer->block_count, ended->reason);
 }
 
 static void on_readable(evutil_socket_t file, short what, void *context) {
     struct kv_carrier *carrier = context;
     struct transfer_ended ended;
     while (kv_transport_next(carrier->options.transport, &ended)) {
-        struct journey *journey = find_ticket(carrier, &ended);
+        struct kv_transfer *transfer = find_ticket(carrier, &ended);
         bool arrived = ended.end == TRANSFER_DONE;
-        if (!journey) continue;
-        if (!arrived && ended.end != TRANSFER_CANCELLED) say_failure(journey, &ended);
-        if (ended.side == TRANSFER_IN) note_pages(carrier, journey, ended.blocks);
-        end(carrier, journey, arrived, ended.blocks);
+        if (!transfer) continue;
+        if (!arrived && ended.end != TRANSFER_CANCELLED) say_failure(transfer, &ended);
+        if (ended.side == TRANSFER_IN) note_pages(carrier, transfer, ended.blocks);
+        end(carrier, transfer, arrived, ended.blocks);
     }
     push_all(carrier);
 }
@@ -295,10 +296,10 @@ enum status kv_carrier_open(const struct kv_carrier_options *options, struct eve
 void kv_carrier_close(struct kv_carrier *carrier) {
     if (!carrier) return;
     for (uint32_t i = 0; i < carrier->count; i++)
-        free(carrier->journeys[i].pages);
+        free(carrier->transfers[i].pages);
     if (carrier->readable) event_free(carrier->readable);
     if (carrier->progress) event_free(carrier->progress);
-    free(carrier->journeys);
+    free(carrier->transfers);
     free(carrier);
 }
 

@@ -53,8 +53,7 @@ struct kv_transport_options kv_transport_defaults(void) {
     };
 }
 
-/* --- the thread ---------------------------------------------------------------------------------
- */
+/* ---- the thread ---- */
 
 static void ring(int file) {
     uint64_t one = 1;
@@ -136,8 +135,7 @@ static void *run(void *argument) {
     }
 }
 
-/* --- opening and closing ------------------------------------------------------------------------
- */
+/* ---- opening and closing ---- */
 
 /* UCX complains of peers that die, to stdout. What matters reaches the tickets' owners. */
 static ucs_log_func_rc_t hold_tongue(const char *file, unsigned line, const char *function,
@@ -379,8 +377,7 @@ int kv_transport_file(const struct kv_transport *transport) {
     return transport->file;
 }
 
-/* --- calls --------------------------------------------------------------------------------------
- */
+/* ---- calls ---- */
 
 enum status kv_transport_expect(struct kv_transport *transport, struct transfer_ticket ticket,
                                 const struct transfer_block *blocks, uint32_t count,

@@ -48,7 +48,7 @@ struct kv_transport_options {
     int64_t drain_ns_max; /* an ended ticket waits so long for UCX to let its memory go; then the
                            * connection is broken */
     int64_t early_ns_max; /* what comes before its ticket is expected waits so long for that: the
-                           * sender may hear sooner than this rank. Shorter than drain_ns_max */
+                           * sender may know sooner than this rank. Shorter than drain_ns_max */
 };
 
 /* Sensible values; pages, model_id, numerics_id and host are the caller's to add. Where the machine
@@ -65,8 +65,7 @@ void kv_transport_close(struct kv_transport *transport);
 /* "127.0.0.1:4711": where senders find this transport. */
 const char *kv_transport_address(const struct kv_transport *transport);
 
-/* --- receiving ---------------------------------------------------------------------------------
- */
+/* ---- receiving ---- */
 
 /* From now on data with this ticket goes into these pages (transfer_ledger_expect). The deadline is
  * by clock_now_ns. */
@@ -78,8 +77,7 @@ enum status kv_transport_expect(struct kv_transport *transport, struct transfer_
 bool kv_transport_layers(struct kv_transport *transport, struct transfer_ticket ticket,
                          uint32_t *layers_out);
 
-/* --- sending -----------------------------------------------------------------------------------
- */
+/* ---- sending ---- */
 
 /* Opens a ticket towards the transport at `address`, connecting if need be. STATUS_FULL: too many
  * tickets or connections; STATUS_INVALID: not an address, or the ticket is in use. */
@@ -99,15 +97,14 @@ enum status kv_transport_push(struct kv_transport *transport, struct transfer_ti
 enum status kv_transport_finish(struct kv_transport *transport, struct transfer_ticket ticket,
                                 const void *summary, uint32_t summary_bytes) MUST_USE;
 
-/* --- both --------------------------------------------------------------------------------------
- */
+/* ---- both ---- */
 
 /* Ends an open ticket as CANCELLED; false if it has ended already. Either way kv_transport_next
  * tells its end. */
 bool kv_transport_cancel(struct kv_transport *transport, enum transfer_side side,
                          struct transfer_ticket ticket);
 
-/* Readable when there may be an end to hear, a layer may have come, or a full queue has room. */
+/* Readable when there may be an end to take, a layer may have come, or a full queue has room. */
 int kv_transport_file(const struct kv_transport *transport);
 
 /* The next end; false: none now (and the file is not readable until there is something). */

@@ -43,8 +43,7 @@ void kv_transport_link_opened(struct link *link) {
     pthread_mutex_unlock(&transport->lock);
 }
 
-/* --- the table (the lock is held) ---------------------------------------------------------------
- */
+/* ---- the table (the lock is held) ---- */
 
 struct link *kv_transport_link_of(struct kv_transport *transport, uint64_t id) {
     for (uint32_t i = 0; i < KV_LINKS_MAX; i++)
@@ -176,8 +175,7 @@ static void prune(struct kv_transport *transport, struct link *link, bool all) {
     link->last = kept;
 }
 
-/* --- sending ------------------------------------------------------------------------------------
- */
+/* ---- sending ---- */
 
 static void note_sent(void *request, ucs_status_t status, void *argument) {
     struct outgoing *message = argument;
@@ -293,8 +291,7 @@ static bool send_some(struct link *link, int64_t now_ns, int64_t *wake_out) {
     return count > 0;
 }
 
-/* --- making and breaking ------------------------------------------------------------------------
- */
+/* ---- making and breaking ---- */
 
 static void note_failure(void *argument, ucp_ep_h endpoint, ucs_status_t status) {
     struct link *link = argument;
@@ -449,8 +446,7 @@ static bool tend_link(struct link *link, int64_t now_ns, int64_t *wake_out) {
     return false;
 }
 
-/* --- tickets' ends ------------------------------------------------------------------------------
- */
+/* ---- tickets' ends ---- */
 
 /* Tells peers how tickets ended (the lock is held). */
 static bool announce(struct kv_transport *transport) {

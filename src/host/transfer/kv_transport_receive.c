@@ -4,7 +4,7 @@
  * copied, as the sender chooses. Either way the checksum is taken over the page, before the slice
  * counts.
  *
- * A unit's ranks hear of a ticket each on their own way, so a sender may begin before the rank it
+ * Each rank of a unit learns of a ticket on its own way, so a sender may begin before the rank it
  * sends to knows: what comes early waits a moment, in bounded memory, before it is refused.
  */
 #include <stdlib.h>
@@ -205,8 +205,7 @@ static bool tend_early(struct kv_transport *transport, int64_t now_ns, int64_t *
     return true;
 }
 
-/* --- slices and tickets -------------------------------------------------------------------------
- */
+/* ---- slices and tickets ---- */
 
 static ucs_status_t take_slice(struct link *link, const struct kv_wire_message *message, void *data,
                                const ucp_am_recv_param_t *param) {

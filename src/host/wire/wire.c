@@ -66,7 +66,7 @@ struct peer {
     enum state state;
     uint32_t number;
     uint8_t id[ID_BYTES]; /* of a side that listens */
-    int64_t heard_ns;
+    int64_t last_seen_ns;
 };
 
 struct wire {
@@ -114,7 +114,7 @@ static struct peer *add_peer(struct wire *wire, const uint8_t id[ID_BYTES]) {
     if (at == wire->peer_count) wire->peer_count++;
     wire->peers[at] = (struct peer){.state = STATE_UP, .number = ++wire->last_number};
     memcpy(wire->peers[at].id, id, ID_BYTES);
-    wire->peers[at].heard_ns = clock_now_ns();
+    wire->peers[at].last_seen_ns = clock_now_ns();
     return &wire->peers[at];
 }
 
@@ -191,7 +191,8 @@ static void drop(struct wire *wire, struct peer *peer, const char *why) {
     memcpy(farewell.magic, FAREWELL_MAGIC, sizeof farewell.magic);
     snprintf(farewell.why, sizeof farewell.why, "%s", why);
     fprintf(stderr, "%s: a connection was ended: %s\n", wire->address, farewell.why);
-    if (send_bytes(wire, peer, &farewell, sizeof farewell)) farewell.why[0] = 0; /* full: unheard */
+    if (send_bytes(wire, peer, &farewell, sizeof farewell))
+        farewell.why[0] = 0; /* full: nobody reads it */
     bool up = peer->state == STATE_UP;
     peer->state = STATE_DROPPED;
     if (up) wire->options.lost(wire->options.context, peer->number);
@@ -254,7 +255,7 @@ static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t byt
 
 static void take_record(struct wire *wire, struct peer *peer, size_t bytes) {
     const struct record *record = wire->buffer;
-    peer->heard_ns = clock_now_ns();
+    peer->last_seen_ns = clock_now_ns();
     if (bytes == 0) return;
     if (!record_valid(record, bytes))
         drop(wire, peer, "it sent what is no valid record");
@@ -334,8 +335,8 @@ static bool take_single(struct wire *wire) {
         return false;
     }
     wire->told = false;
-    *peer =
-        (struct peer){.state = STATE_UP, .number = ++wire->last_number, .heard_ns = clock_now_ns()};
+    *peer = (struct peer){
+        .state = STATE_UP, .number = ++wire->last_number, .last_seen_ns = clock_now_ns()};
     wire->options.joined(wire->options.context, peer->number);
     return true;
 }
@@ -364,14 +365,14 @@ void wire_resume(struct wire *wire) {
 
 static void look_after_peers(struct wire *wire) {
     int64_t now_ns = clock_now_ns();
-    bool hears = wire->options.may_take(wire->options.context);
+    bool takes = wire->options.may_take(wire->options.context);
     for (uint32_t i = 0; i < wire->peer_count; i++) {
         struct peer *peer = &wire->peers[i];
         if (peer->state == STATE_NONE) continue;
-        if (!hears) peer->heard_ns = now_ns; /* it is us who do not listen */
+        if (!takes) peer->last_seen_ns = now_ns; /* it is us who do not listen */
         if (send_bytes(wire, peer, "", 0) == STATUS_GONE)
             lose(wire, peer);
-        else if (peer->state == STATE_UP && now_ns - peer->heard_ns > SILENT_NS_MAX)
+        else if (peer->state == STATE_UP && now_ns - peer->last_seen_ns > SILENT_NS_MAX)
             drop(wire, peer, "nothing was heard from it any more");
     }
 }
@@ -387,7 +388,7 @@ static void on_tick(evutil_socket_t file, short what, void *context) {
         look_after_peers(wire);
     } else if (wire->peers[0].state == STATE_UP) {
         enum status status = send_bytes(wire, &wire->peers[0], "", 0);
-        if (status == STATUS_OK && clock_now_ns() - wire->peers[0].heard_ns > SILENT_NS_MAX &&
+        if (status == STATUS_OK && clock_now_ns() - wire->peers[0].last_seen_ns > SILENT_NS_MAX &&
             wire->options.may_take(wire->options.context))
             leave(wire, "nothing was heard from it any more", REOPEN_MS);
     }

@@ -2,6 +2,9 @@
 #include "serving/cache/block_key.h"
 
 #include "base/check.h"
+#include "base/sha256.h"
+
+_Static_assert(sizeof(struct block_key) == SHA256_BYTES, "a key is a whole hash");
 
 /* Roots, links and the two chains never hash the same bytes. */
 static void begin(struct sha256 *hash, enum block_key_chain chain, bool root) {

@@ -15,13 +15,9 @@
 
 #include "base/bytes.h"
 #include "base/limits.h"
-#include "base/sha256.h"
+#include "contract/ids.h"
 
 #define BLOCK_KEY_FORMAT_VERSION 1
-
-struct block_key {
-    uint8_t bytes[SHA256_BYTES];
-};
 
 enum block_key_chain { BLOCK_KEY_TRUE, BLOCK_KEY_FORM_FREE, BLOCK_KEY_CHAIN_COUNT };
 

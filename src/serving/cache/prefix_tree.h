@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The prefix cache: which KV page holds which block of which sequence. A node is a page with one
- * whole block, named by its key (serving/cache/block_key.h); its parent holds the block before it. The node
- * of page p is node p, so the tree needs no memory of its own to grow and no number of its own.
+ * whole block, named by its key (serving/cache/block_key.h); its parent holds the block before it.
+ * The node of page p is node p, so the tree needs no memory of its own to grow and no number of its
+ * own.
  *
  * A block is found by its true key. Text that was generated and comes back in a prompt has other
  * forms, hence another key; it is found by its text, but only among the children of the node that
@@ -10,7 +11,8 @@
  *
  * A parent is read wherever its children are: whoever leases a node leases its ancestors, and
  * prefix_tree_touch goes from the node up to its root. So no node is ever unleased or older while a
- * child of it is leased or younger, and removing by age (serving/policy/evict_pages.h) takes leaves first.
+ * child of it is leased or younger, and removing by age (serving/policy/evict_pages.h) takes leaves
+ * first.
  */
 #ifndef SERVING_CACHE_PREFIX_TREE_H
 #define SERVING_CACHE_PREFIX_TREE_H

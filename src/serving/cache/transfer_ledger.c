@@ -52,8 +52,7 @@ const char *transfer_end_name(enum transfer_end end) {
     return names[end];
 }
 
-/* --- tables ------------------------------------------------------------------------------------
- */
+/* ---- tables ---- */
 
 size_t transfer_ledger_bytes(const struct transfer_limits *limits) {
     size_t tickets = limits->ticket_count, pages = limits->page_count;
@@ -127,8 +126,7 @@ static uint32_t *missing_of(const struct transfer_ledger *ledger, uint32_t slot,
     return &ledger->missing[(size_t)slot * ledger->limits.slice_count + slice];
 }
 
-/* --- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static enum status open_slot(struct transfer_ledger *ledger, enum transfer_side side,
                              struct transfer_ticket ticket, int64_t deadline_ns, uint32_t *slot_out,
@@ -252,8 +250,7 @@ enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfe
     return status;
 }
 
-/* --- ending ------------------------------------------------------------------------------------
- */
+/* ---- ending ---- */
 
 static void settle(struct transfer_ledger *ledger, struct transfer *transfer) {
     if (transfer->state != TRANSFER_ENDING || transfer->busy > 0) return;
@@ -400,8 +397,7 @@ bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended 
     return true;
 }
 
-/* --- slices that come --------------------------------------------------------------------------
- */
+/* ---- slices that come ---- */
 
 /* Done, or never to be: once the sender has finished. */
 static void conclude(struct transfer_ledger *ledger, struct transfer *transfer) {
@@ -523,8 +519,7 @@ bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfe
     return true;
 }
 
-/* --- slices that go ----------------------------------------------------------------------------
- */
+/* ---- slices that go ---- */
 
 static struct transfer *find_sending(struct transfer_ledger *ledger,
                                      struct transfer_ticket ticket) {
@@ -570,8 +565,7 @@ uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slo
     return ledger->slots[slot].peer;
 }
 
-/* --- audit -------------------------------------------------------------------------------------
- */
+/* ---- audit ---- */
 
 struct recount {
     uint32_t open, ending, pages, busy, taken[TRANSFER_SIDE_COUNT];

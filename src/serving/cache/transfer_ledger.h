@@ -13,7 +13,7 @@
  *
  * Ending refuses every further slice, but a slice that is being written (or, at the sender, read)
  * is busy until the transport says that it is done with the memory. Only then the ticket becomes
- * quiet: the transport tells the peer (announce), the owner hears the end and has its pages back
+ * quiet: the transport tells the peer (announce), the owner is told the end and has its pages back
  * (take).
  *
  * All memory is taken at the start: tables of tickets, of pages, of slices.
@@ -79,7 +79,7 @@ struct transfer_limits {
 struct transfer_counts {
     uint64_t opened[TRANSFER_SIDE_COUNT];
     uint64_t ended[TRANSFER_SIDE_COUNT][TRANSFER_END_COUNT];
-    uint64_t taken[TRANSFER_SIDE_COUNT]; /* owners heard of their end */
+    uint64_t taken[TRANSFER_SIDE_COUNT]; /* ends that owners have taken */
     uint64_t slices[TRANSFER_VERDICT_COUNT];
     uint64_t damaged;          /* slices whose checksum did not fit */
     uint64_t leased, released; /* pages */
@@ -124,8 +124,7 @@ size_t transfer_ledger_bytes(const struct transfer_limits *limits);
 enum status transfer_ledger_open(struct transfer_ledger *ledger, struct arena *arena,
                                  const struct transfer_limits *limits) MUST_USE;
 
-/* --- the receiver ------------------------------------------------------------------------------
- */
+/* ---- the receiver ---- */
 
 /* Opens a ticket for blocks[count], which the sender numbers 0..count-1. STATUS_FULL when the table
  * has no room; STATUS_INVALID when the ticket is in use or a page is not free for it. */
@@ -155,8 +154,7 @@ enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uin
                                              struct transfer_ticket ticket, uint64_t slice_count,
                                              const void *summary, uint32_t summary_bytes) MUST_USE;
 
-/* --- the sender --------------------------------------------------------------------------------
- */
+/* ---- the sender ---- */
 
 /* Opens a ticket towards a peer. STATUS_FULL, STATUS_INVALID as above. */
 enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfer_ticket ticket,
@@ -172,8 +170,7 @@ void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot);
 bool transfer_ledger_close(struct transfer_ledger *ledger, struct transfer_ticket ticket,
                            uint64_t *peer_out, uint64_t *slice_count_out);
 
-/* --- both --------------------------------------------------------------------------------------
- */
+/* ---- both ---- */
 
 /* Ends an open ticket; false if there is none. `reason` may be NULL for DONE. */
 bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side,

@@ -22,7 +22,7 @@ enum status accounts_open(struct accounts *accounts, struct arena *arena, uint32
     return accounts->slots && accounts->keys ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-/* ---- the file's contents --------------------------------------------------------------------- */
+/* ---- the file's contents ---- */
 
 static uint32_t find_name(const struct accounts *accounts, const char *name) {
     for (uint32_t i = 0; i < accounts->slot_count; i++)
@@ -68,7 +68,7 @@ void accounts_take(struct accounts *accounts, const struct record_accounts *reco
     accounts->asked_for = true;
 }
 
-/* ---- who asks -------------------------------------------------------------------------------- */
+/* ---- who asks ---- */
 
 static struct bytes key_of(struct bytes authorization) {
     static const char scheme[] = "bearer ";
@@ -115,7 +115,7 @@ struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t acc
     return tenant;
 }
 
-/* ---- what they use --------------------------------------------------------------------------- */
+/* ---- what they use ---- */
 
 bool accounts_hold(struct accounts *accounts, uint32_t account, uint32_t count) {
     if (account == ACCOUNT_NONE) return true;

@@ -5,13 +5,14 @@
 #include "serving/gateway/answer.h"
 
 #include "base/check.h"
+#include "base/number.h"
 #include "contract/step_plan.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/handover.h"
 #include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
 
-/* ---- pieces of text ------------------------------------------------------------------------- */
+/* ---- pieces of text ---- */
 
 struct pieces { /* what a run of tokens says: reasoning, and behind it content */
     char *text;
@@ -79,7 +80,7 @@ static size_t tokens_json_bytes_max(const struct request *request, const struct 
 
 #define ESCAPED_PER_BYTE 6 /* \u0000 */
 
-/* ---- to a stream ---------------------------------------------------------------------------- */
+/* ---- to a stream ---- */
 
 struct event { /* arguments of the reply_writers below */
     const struct request *request;
@@ -177,7 +178,7 @@ static size_t start_bytes_max(const struct request *request) {
     return request->spoken ? 0 : REPLY_FRAME_BYTES + request->text.escaped_count;
 }
 
-/* ---- to a whole answer ---------------------------------------------------------------------- */
+/* ---- to a whole answer ---- */
 
 /* False when so many more bytes of JSON would be more than may be said. */
 static bool has_room(const struct gateway *gateway, const struct request *request, size_t more) {
@@ -199,7 +200,7 @@ static bool gather_pieces(struct gateway *gateway, struct request *request,
     return fits && gather(gateway, request, pieces_part(pieces, TOKEN_STREAM_CONTENT));
 }
 
-/* ---- tokens --------------------------------------------------------------------------------- */
+/* ---- tokens ---- */
 
 static bool is_under_way(const struct request *request) {
     return request->state == REQUEST_WAITING || request->state == REQUEST_SUBMITTED;
@@ -233,8 +234,8 @@ static bool add_token(const struct request *request, const struct news *news, si
     return token_list_add(list, arena, entries, each);
 }
 
-/* ... of all its tokens, which must be known should it have to go on at another unit. A request
- * whose memory is out goes on without: it can do so only where it is. */
+/* Adds token i to the tokens of the answer, which must be known should the request have to go on at
+ * another unit. A request whose memory is out goes on without: it can do so only where it is. */
 static bool keep_token(struct request *request, const struct news *news, size_t i) {
     bool whole = request->tokens.count == request->output_tokens;
     request->last_token = news->tokens[i];
@@ -243,10 +244,6 @@ static bool keep_token(struct request *request, const struct news *news, size_t 
     if (!request->stream) return add_token(request, news, i, &request->tokens, &request->arena);
     struct token_logprob bare = {.token = news->tokens[i]};
     return token_list_add(&request->tokens, &request->arena, &bare, 1);
-}
-
-static uint32_t at_most(uint32_t value, uint32_t bound) {
-    return value < bound ? value : bound;
 }
 
 static void take_streamed(struct gateway *gateway, struct request *request,
@@ -264,7 +261,7 @@ static void take_streamed(struct gateway *gateway, struct request *request,
             api_tokens_characters(gateway->options.tokenizer, &list, (uint32_t)i, news->tokens[i]);
         (void)keep_token(request, news, i);
     }
-    list.reasoning_count = at_most(request->words.reasoning_tokens - reasoning, list.count);
+    list.reasoning_count = min_u32(request->words.reasoning_tokens - reasoning, list.count);
     say_pieces(gateway, request, &pieces, tells_tokens(request) ? &list : NULL);
     if (stopped) cancel(gateway, request, ENDING_STOP_STRING);
 }
@@ -284,12 +281,12 @@ static void take_whole(struct gateway *gateway, struct request *request, const s
         fits &= keep_token(request, news, i) || !tells_tokens(request);
     }
     request->tokens.reasoning_count =
-        at_most(request->words.reasoning_tokens, request->tokens.count);
+        min_u32(request->words.reasoning_tokens, request->tokens.count);
     fits = gather_pieces(gateway, request, &pieces) && fits;
     if (stopped || !fits) cancel(gateway, request, fits ? ENDING_STOP_STRING : ENDING_TOO_LONG);
 }
 
-static void take_unheard(struct request *request, const struct news *news) {
+static void take_untold(struct request *request, const struct news *news) {
     request->output_tokens += (uint32_t)news->count;
     request->last_token = news->tokens[news->count - 1];
 }
@@ -323,7 +320,7 @@ static bool is_over(const struct request *request) {
     return dispatch_is_whole(request, &reason);
 }
 
-/* ---- the prompt's log probabilities ---------------------------------------------------------- */
+/* ---- the prompt's log probabilities ---- */
 
 /* The first token of all goes in front: it has no score, so nobody tells of it. */
 static bool add_scores(const struct request *request, const struct token_logprob *scores,
@@ -435,7 +432,7 @@ enum status answer_scores(struct gateway *gateway, uint32_t unit,
                        record->token_count - known);
 }
 
-/* ---- newly chosen tokens --------------------------------------------------------------------- */
+/* ---- newly chosen tokens ---- */
 
 enum status answer_tokens(struct gateway *gateway, uint32_t unit,
                           const struct record_tokens *record, int64_t now_ns) {
@@ -464,12 +461,12 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     check(room <= gateway->outbox.capacity);
     if (outbox_room(&gateway->outbox) < room) return STATUS_FULL;
     enum receipt_part part = request->prefill == unit ? RECEIPT_PROMPT : RECEIPT_ANSWER;
-    receipt_hear(&request->receipt, part, &record->work);
+    receipt_note(&request->receipt, part, &record->work);
     receipt_settle(&request->receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     dispatch_progress(gateway, request, unit);
-    if (request->wordless) {
-        take_unheard(request, &news);
+    if (request->prompt_only) {
+        take_untold(request, &news);
     } else if (request->stream) {
         start_stream(gateway, request);
         take_streamed(gateway, request, &news);
@@ -481,14 +478,14 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     return STATUS_OK;
 }
 
-/* ---- the end -------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 #define FINISH_CUT "insufficient_system_resource"
 
 /* The finish reason to tell; NULL: there is no answer to speak of, *error says why. */
 static const char *finish_of(const struct request *request, enum finish_reason reason,
                              struct api_error *error) {
-    /* The unit may have ended it for a reason of its own before it heard of our CANCEL. */
+    /* The unit may have ended it for a reason of its own before our CANCEL reached it. */
     if (request->ending == ENDING_STOP_STRING) return "stop";
     if (request->ending == ENDING_TOO_LONG) return FINISH_CUT;
     if (request->ending == ENDING_ECHO_TOO_LONG) {
@@ -512,7 +509,7 @@ static const char *finish_of(const struct request *request, enum finish_reason r
     }
     switch (reason) {
     case FINISH_STOP_TOKEN:
-        return request->wordless ? "length" : "stop"; /* who asked for none has all of them */
+        return request->prompt_only ? "length" : "stop"; /* who asked for none has all of them */
     case FINISH_LENGTH:
         return "length";
     case FINISH_REFUSED_QUEUE:
@@ -563,9 +560,9 @@ static void end_choice(struct gateway *gateway, struct request *request, const c
     say(gateway, request, write_finish, &event);
 }
 
-/* ... and of all, when the last choice has ended. */
+/* The usage of all choices together, when the last one has ended. */
 static struct api_usage usage_of(const struct request *leader) {
-    /* Tokens beyond a stop string, computed before the unit heard of it, are not the client's. */
+    /* Tokens beyond a stop string, computed before the unit knew of it, are not the client's. */
     struct api_usage usage = {.prompt_tokens = leader->prompt_tokens};
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         const struct request *choice = leader->choices[i];
@@ -688,7 +685,7 @@ static enum status finish(struct gateway *gateway, struct request *request,
                           const struct record_finished *record, int64_t now_ns) {
     struct record_finished last = *record;
     last.work = receipt_total(&request->receipt, request->prompt_tokens);
-    if (request->wordless) last.output_tokens = 0;
+    if (request->prompt_only) last.output_tokens = 0;
     enum status status = end_request(gateway, request, &last, now_ns);
     if (status) return status;
     dispatch_part(gateway, request);
@@ -729,7 +726,7 @@ enum status answer_finished(struct gateway *gateway, uint32_t unit,
     if (!request || (request->unit != unit && request->prefill != unit)) return STATUS_OK;
     if (!receipt_is_credible(&record->work, request->prompt_tokens)) return STATUS_INVALID;
     if (outbox_room(&gateway->outbox) < HANDOVER_CANCEL_BYTES) return STATUS_FULL;
-    receipt_hear(&request->receipt, request->unit == unit ? RECEIPT_ANSWER : RECEIPT_PROMPT,
+    receipt_note(&request->receipt, request->unit == unit ? RECEIPT_ANSWER : RECEIPT_PROMPT,
                  &record->work);
     if (request->prefill == unit && request->unit != unit)
         return prompt_finished(gateway, request, record, now_ns);

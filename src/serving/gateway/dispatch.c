@@ -13,7 +13,7 @@
 #define RETRIES_MAX 3                 /* times that units may fail it, and refuse it, likewise */
 #define RETRY_NS ((int64_t)500000000) /* before the same unit is tried again; doubles each time */
 
-/* ---- the queue ------------------------------------------------------------------------------- */
+/* ---- the queue ---- */
 
 static void insert_behind(struct gateway *gateway, struct request *before,
                           struct request *request) {
@@ -56,7 +56,7 @@ void dispatch_end(struct gateway *gateway, struct request *request, enum finish_
     insert_behind(gateway, NULL, request);
 }
 
-/* ---- to a unit and away ---------------------------------------------------------------------- */
+/* ---- to a unit and away ---- */
 
 void dispatch_progress(struct gateway *gateway, struct request *request, uint32_t unit) {
     uint64_t *promised = unit == request->unit ? &request->promised_pages : &request->prefill_pages;
@@ -132,7 +132,7 @@ static void bind(struct gateway *gateway, struct request *request, uint32_t unit
         request->losses || request->retries || request->refusals || request->output_tokens;
 }
 
-/* ---- again ----------------------------------------------------------------------------------- */
+/* ---- again ---- */
 
 bool dispatch_is_whole(const struct request *request, enum finish_reason *reason_out) {
     const struct request *leader = request->leader;
@@ -192,7 +192,7 @@ bool dispatch_retry(struct gateway *gateway, struct request *request, uint32_t u
     if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].draining = true;
     if (refused) again |= others_serve(gateway, unit);
     if (!again && reason != FINISH_FAILED) return false;
-    request->shunned = unit;
+    request->avoided_unit = unit;
     request->retry_ns = now_ns + (RETRY_NS << *count);
     if (*count < RETRIES_MAX) ++*count;
     if (request->prefill != FLEET_NONE) handover_cancel(gateway, request); /* at the other one */
@@ -220,7 +220,8 @@ enum status dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         struct request *request = &gateway->requests[slot];
         if (request->state == REQUEST_FREE) continue;
-        if (request->shunned == unit) request->shunned = FLEET_NONE; /* its place may be taken */
+        if (request->avoided_unit == unit)
+            request->avoided_unit = FLEET_NONE; /* its place may be taken */
         if (request->unit != unit && request->prefill != unit) continue;
         if (does_without(gateway, request, unit)) continue;
         if (request->prefill != FLEET_NONE) handover_cancel(gateway, request);
@@ -242,9 +243,9 @@ enum status dispatch_assign(struct gateway *gateway, uint32_t unit, enum unit_ro
     return STATUS_OK;
 }
 
-/* ---- silence --------------------------------------------------------------------------------- */
+/* ---- silence ---- */
 
-/* Its requests are cancelled there, should it ever hear of it. False: no room to say so. */
+/* Its requests are cancelled there, should it ever get the record. False: no room to say so. */
 static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
     struct fleet_unit *unit = &gateway->fleet.units[index];
     if (outbox_room(&gateway->outbox) < 2 * unit->bound * HANDOVER_CANCEL_BYTES) return false;
@@ -264,7 +265,7 @@ static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
 static int64_t silent_at_ns(const struct gateway *gateway, uint32_t index) {
     const struct fleet_unit *unit = &gateway->fleet.units[index];
     if (unit->state != FLEET_SERVING || !gateway->options.unit_silence_ns) return MACHINE_NEVER;
-    return unit->heard_ns + gateway->options.unit_silence_ns;
+    return unit->last_seen_ns + gateway->options.unit_silence_ns;
 }
 
 static void watch(struct gateway *gateway, int64_t now_ns) {
@@ -272,7 +273,7 @@ static void watch(struct gateway *gateway, int64_t now_ns) {
         if (silent_at_ns(gateway, i) <= now_ns && !give_up(gateway, i, now_ns)) return;
 }
 
-/* ---- from the queue -------------------------------------------------------------------------- */
+/* ---- from the queue ---- */
 
 /* When a request that no unit can take gives up. */
 static int64_t gives_up_ns(const struct gateway *gateway, const struct request *request,
@@ -299,9 +300,9 @@ static struct balance_units_need need_of(const struct request *request) {
         .page_count = admit_pages(need),
         .start_pages = admit_start_pages(need, known),
         .partner = request->leader->unit,
-        .shunned = request->shunned,
-        .roles =
-            BALANCE_ROLE(UNIT_BOTH) | BALANCE_ROLE(request->wordless ? UNIT_PREFILL : UNIT_DECODE),
+        .avoided_unit = request->avoided_unit,
+        .roles = BALANCE_ROLE(UNIT_BOTH) |
+                 BALANCE_ROLE(request->prompt_only ? UNIT_PREFILL : UNIT_DECODE),
     };
 }
 
@@ -386,7 +387,7 @@ static enum outcome place(struct gateway *gateway, struct request *request,
     uint32_t hits[LIMIT_FLEET_UNITS];
     find_hits(gateway, request, &need, hits);
     struct units_choice choice = balance_units(&need, units, LIMIT_FLEET_UNITS);
-    if (choice.unit != BALANCE_NO_RANK && choice.unit == request->shunned &&
+    if (choice.unit != BALANCE_NO_RANK && choice.unit == request->avoided_unit &&
         now_ns < request->retry_ns) {
         if (request->retry_ns < gateway->queue.retry_ns)
             gateway->queue.retry_ns = request->retry_ns;

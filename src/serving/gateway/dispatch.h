@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which unit has which request, and the one queue of those that wait for one, in the order of their
- * arrival. A request goes to a unit late (serving/policy/balance_units) and, when that is lost or fails it,
- * again to another, with the tokens that its client has; its attempt counts up, so what the first
- * unit may still say finds nobody. While no unit serves, requests wait, but not for ever.
+ * arrival. A request goes to a unit late (serving/policy/balance_units) and, when that is lost or
+ * fails it, again to another, with the tokens that its client has; its attempt counts up, so what
+ * the first unit may still say finds nobody. While no unit serves, requests wait, but not for ever.
  *
  * The queue is also where requests are ended that no unit will say a last word on.
  */

@@ -19,7 +19,7 @@ enum status fleet_open(struct fleet *fleet, struct arena *arena) {
     return STATUS_OK;
 }
 
-/* ---- coming and going ------------------------------------------------------------------------ */
+/* ---- coming and going ---- */
 
 uint32_t fleet_find(const struct fleet *fleet, struct unit_id id) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
@@ -33,7 +33,7 @@ void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns) {
         struct fleet_unit *unit = &fleet->units[i];
         if (unit->state != FLEET_FREE) continue;
         *unit = (struct fleet_unit){
-            .id = id, .state = FLEET_JOINING, .ranks = unit->ranks, .heard_ns = now_ns};
+            .id = id, .state = FLEET_JOINING, .ranks = unit->ranks, .last_seen_ns = now_ns};
         return;
     }
     fleet->refused_total++;
@@ -138,7 +138,7 @@ void fleet_expel(struct fleet *fleet, uint32_t index) {
     find_largest(fleet);
 }
 
-/* ---- views ----------------------------------------------------------------------------------- */
+/* ---- views ---- */
 
 bool fleet_serves(const struct fleet *fleet) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The gateway's table of units: what each is (hello), how it is loaded (load reports), when it was
- * heard last, and how many requests are bound to it. Tables only: whose requests go where is
+ * The gateway's table of units: what each is (hello), how it is loaded (load reports), when it last
+ * sent a record, and how many requests are bound to it. Tables only: whose requests go where is
  * serving/gateway/dispatch.
  *
  * All units of a fleet compute with the same numerics on the same checkpoint, or a request could
@@ -21,7 +21,7 @@ enum fleet_state {
     FLEET_FREE,
     FLEET_JOINING, /* connected, has not said hello */
     FLEET_SERVING,
-    FLEET_SILENT, /* nothing heard for too long; what it had has gone elsewhere */
+    FLEET_SILENT, /* no record from it for too long; what it had has gone elsewhere */
     FLEET_REFUSED /* another model, or it broke the rules; nothing it says counts */
 };
 
@@ -36,13 +36,13 @@ struct fleet_unit {
     bool draining;                  /* takes nothing new */
     bool full;                      /* had no room to reserve; until its next load report */
     struct record_unit_hello hello; /* without its tail; the role is the one that it has now */
-    struct record_unit_load load;   /* likewise; before the first, all pages are free */
+    struct record_unit_load load;   /* without its tail; before the first, all pages are free */
     struct record_experts experts;  /* zeros before the first */
     struct fleet_rank *ranks;       /* [LIMIT_RANKS], of them hello.rank_count */
     uint32_t rank_pages;            /* of its largest rank */
     uint32_t bound;                 /* requests */
     uint64_t promised_pages;        /* to those of them that have brought no token yet */
-    int64_t heard_ns;
+    int64_t last_seen_ns;
 };
 
 struct fleet_room { /* for prompt and answer of one request */

@@ -160,7 +160,7 @@ enum status fleet_report(struct gateway *gateway, struct connection_id connectio
     return reply_whole(gateway, &reply, write_report, gateway);
 }
 
-/* ---- orders ---------------------------------------------------------------------------------- */
+/* ---- orders ---- */
 
 /* What a body asks of a unit. */
 struct order {
@@ -242,7 +242,7 @@ static enum status carry_out(struct gateway *gateway, const struct record_client
     return STATUS_FULL;
 }
 
-/* ---- draining -------------------------------------------------------------------------------- */
+/* ---- draining ---- */
 
 static void write_drained(struct json_writer *writer, const void *context) {
     const struct order *order = context;
@@ -320,7 +320,7 @@ enum status fleet_report_drain(struct gateway *gateway,
     return carry_out(gateway, record, &kind);
 }
 
-/* ---- roles ----------------------------------------------------------------------------------- */
+/* ---- roles ---- */
 
 static void write_assigned(struct json_writer *writer, const void *context) {
     const struct order *order = context;

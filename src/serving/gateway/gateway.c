@@ -11,7 +11,7 @@
 #include "serving/gateway/reply.h"
 #include "serving/gateway/service.h"
 
-/* ---- creation ------------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
 #define BODY_BYTES_DEFAULT ((size_t)8 << 20)
 #define INLINE_BYTES_DEFAULT ((size_t)16 << 10)
@@ -141,7 +141,7 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
     return STATUS_OK;
 }
 
-/* ---- HTTP paths ----------------------------------------------------------------------------- */
+/* ---- HTTP paths ---- */
 
 struct path {
     struct bytes name;
@@ -277,7 +277,7 @@ static enum status receive_client_request(struct gateway *gateway,
     }
 }
 
-/* ---- the machine ---------------------------------------------------------------------------- */
+/* ---- the machine ---- */
 
 static void receive_hello(struct gateway *gateway, uint32_t unit,
                           const struct record_unit_hello *hello) {
@@ -306,7 +306,7 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
     struct fleet_unit *speaker = &gateway->fleet.units[unit];
     if (speaker->state == FLEET_REFUSED) return STATUS_OK;
     if (speaker->state == FLEET_SILENT) speaker->state = FLEET_SERVING;
-    speaker->heard_ns = now_ns;
+    speaker->last_seen_ns = now_ns;
     if (record->kind == RECORD_UNIT_HELLO)
         receive_hello(gateway, unit, (const struct record_unit_hello *)record);
     else if (record->kind == RECORD_UNIT_LOAD)

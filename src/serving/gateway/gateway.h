@@ -5,8 +5,8 @@
  * whose unit is lost goes on at another from the tokens that it has: its client sees a pause. It
  * never touches a socket.
  *
- * Takes CLIENT_REQUEST, CLIENT_GONE, TOKENIZED, ACCOUNTS, DRAIN, UNIT_JOINED, UNIT_LOST, FROM_UNIT.
- * Puts out RESPOND, STREAM_BEGIN/DATA/END, TOKENIZE, TO_UNIT.
+ * Takes and puts out the records that contract/record.h lists for a gateway: those of its clients'
+ * host, of the tokenizer and of units.
  *
  * Every CLIENT_REQUEST is answered by exactly one RESPOND, or by one STREAM_BEGIN and one
  * STREAM_END, unless its client has gone; after CLIENT_GONE nothing more is said to that
@@ -54,7 +54,7 @@ struct gateway_options {
     int64_t role_hold_ns;   /* units change between prefill and decode when either kind has been
                              * pressed for so long (serving/policy/choose_roles); 0: never */
     int64_t keep_alive_ns;  /* a waiting stream gets a comment this often; 0: 5 s */
-    int64_t unit_silence_ns; /* a unit of which nothing is heard for so long is given up; 0: never,
+    int64_t unit_silence_ns; /* a unit that sends nothing for so long is given up; 0: never,
                               * for units in the gateway's own process */
     int64_t unit_wait_ns;    /* a request that no unit can take waits so long; 0: 30 s */
     int64_t drain_ns;        /* told to drain, it ends what is left after so long; 0: 30 s */

@@ -7,7 +7,7 @@
 
 bool handover_is_possible(const struct gateway *gateway, const struct request *request) {
     bool computes = false, answers = false;
-    if (request->wordless || request->output_tokens || request->retries || request->refusals ||
+    if (request->prompt_only || request->output_tokens || request->retries || request->refusals ||
         request->losses)
         return false;
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {

@@ -29,7 +29,7 @@ struct kv_route handover_route(const struct request *request);
 /* It is bound to `prefill` besides the unit that it was bound to for the RESERVE. */
 void handover_bind(struct gateway *gateway, struct request *request, uint32_t prefill);
 
-/* ... and no more. */
+/* It is bound to `prefill` no more. */
 void handover_part(struct gateway *gateway, struct request *request);
 
 enum status handover_reserved(struct gateway *gateway, uint32_t index,

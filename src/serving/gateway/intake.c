@@ -25,8 +25,7 @@ static enum status refuse_size(struct api_error *error) {
                   "The prompt is too large for this server. Send a shorter one.");
 }
 
-/* ---- into the queue
- * ---------------------------------------------------------------------------------- */
+/* ---- into the queue ---- */
 
 /* `about`: "" or "at least ", of the prompt's tokens. */
 static enum status refuse_length(const struct gateway *gateway, const struct request *request,
@@ -112,7 +111,7 @@ static bool share(struct request *leader) {
         choice->sampling = leader->sampling;
         choice->sampling.choice = i;
         choice->new_tokens_max = leader->new_tokens_max;
-        choice->wordless = leader->wordless;
+        choice->prompt_only = leader->prompt_only;
         choice->prompt_tokens = leader->prompt_tokens;
         choice->times = leader->times;
         choice->words = leader->words;
@@ -160,7 +159,7 @@ static enum status submit(struct gateway *gateway, struct request *request, cons
     return STATUS_OK;
 }
 
-/* ---- text -> tokens ------------------------------------------------------------------------- */
+/* ---- text -> tokens ---- */
 
 static enum status refuse_busy(struct api_error *error) {
     return refuse(error, 503, NULL, "tokenizer_busy",
@@ -230,7 +229,7 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
                      now_ns, error);
 }
 
-/* ---- plain prompts -------------------------------------------------------------------------- */
+/* ---- plain prompts ---- */
 
 /* The prompt in front of the answer. */
 static enum status echo_prompt(struct gateway *gateway, struct request *request,
@@ -279,7 +278,7 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
     return take_text(gateway, request, parsed->prompt_text, plain_text_nowhere, now_ns, error);
 }
 
-/* ---- the doors ------------------------------------------------------------------------------ */
+/* ---- the doors ---- */
 
 /* How tokens are chosen, and at which the answer ends. */
 static enum status fill_sampling(const struct gateway *gateway, struct request *request,
@@ -316,8 +315,8 @@ static enum status fill(struct gateway *gateway, struct request *request,
     if (status) return status;
     request->stream = parsed->stream;
     request->wants_receipt = parsed->return_receipt || record->wants_receipt;
-    request->wordless = parsed->wordless;
-    request->new_tokens_max = parsed->wordless ? 1 : parsed->new_tokens_max;
+    request->prompt_only = parsed->prompt_only;
+    request->new_tokens_max = parsed->prompt_only ? 1 : parsed->new_tokens_max;
     request->answer = (struct api_answer){
         .endpoint = parsed->endpoint,
         .include_usage = parsed->include_usage,
@@ -439,7 +438,7 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     struct request *request = request_find(gateway, record->request);
     struct api_error error;
     enum status status = STATUS_OK;
-    texts_heard(gateway);
+    texts_answered(gateway);
     if (!request || request->state != REQUEST_TOKENIZING)
         return STATUS_OK; /* its client has gone */
     if (record->too_many) status = fit_text(gateway, request, record->too_many, &error);

@@ -283,7 +283,7 @@ static void write_millionths(struct json_writer *writer, const char *name, uint3
 struct expert_family {
     const char *name, *type, *help;
     size_t offset; /* of a uint64_t in struct record_experts */
-    bool seconds;  /* ... in nanoseconds */
+    bool seconds;  /* the field holds nanoseconds */
 };
 
 #define AT(field) offsetof(struct record_experts, field)
@@ -299,7 +299,8 @@ static const struct expert_family expert_families[] = {
      AT(failures_total), false},
     {"fathom_expert_stall_seconds_total", "counter", "Time that steps waited for new maps.",
      AT(stall_ns_total), true},
-    {"fathom_expert_stall_seconds_max", "gauge", "... for one at most.", AT(stall_ns_max), true},
+    {"fathom_expert_stall_seconds_max", "gauge", "Longest time that steps waited for a new map.",
+     AT(stall_ns_max), true},
 };
 
 static void write_expert_family(struct json_writer *writer, const struct fleet *fleet,

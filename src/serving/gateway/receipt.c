@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/number.h"
 #include "serving/gateway/answer.h"
 #include "serving/gateway/handover.h"
 
@@ -13,8 +14,8 @@ bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens) {
            obtained <= prompt_tokens;
 }
 
-void receipt_hear(struct receipt *receipt, enum receipt_part part, const struct unit_work *work) {
-    receipt->parts[part].heard = true;
+void receipt_note(struct receipt *receipt, enum receipt_part part, const struct unit_work *work) {
+    receipt->parts[part].told = true;
     receipt->parts[part].work = *work;
     if (receipt->parts[part].settles) receipt->first = *work;
 }
@@ -41,7 +42,7 @@ static void add_extras(struct unit_work *sum, const struct unit_work *work, bool
 
 static void leave(struct receipt *receipt, enum receipt_part part, struct receipt_stay stay) {
     const struct unit_work *work = &receipt->parts[part].work;
-    if (!receipt->parts[part].heard) return;
+    if (!receipt->parts[part].told) return;
     add_extras(&receipt->sum, work, receipt->parts[part].settles);
     stay.rank = work->rank;
     receipt->stays[receipt->stay_count++ % RECEIPT_STAYS_MAX] = stay;
@@ -69,7 +70,7 @@ struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_to
     bool settled = receipt->settled;
     if (settled) total = receipt->first;
     for (int part = RECEIPT_PART_COUNT; part-- > 0;) {
-        if (!receipt->parts[part].heard) continue;
+        if (!receipt->parts[part].told) continue;
         bool counts = receipt->parts[part].settles || !settled; /* it may end without a token */
         if (!settled) total = receipt->parts[part].work;
         settled = true;
@@ -85,7 +86,7 @@ struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_to
     return total;
 }
 
-/* ---- as JSON --------------------------------------------------------------------------------- */
+/* ---- as JSON ---- */
 
 static void write_count(struct json_writer *writer, const char *name, uint64_t value) {
     json_writer_text(writer, name);
@@ -102,10 +103,6 @@ static void write_ms(struct json_writer *writer, const char *name, int64_t ns) {
     json_writer_text(writer, text);
 }
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* queue + load + prefill = ttft, ttft + transfer + decode = total: what a unit says of times is
  * measured by its own clock, so it is cut to what passed here. */
 static void write_times(struct json_writer *writer, const struct request *request,
@@ -113,8 +110,9 @@ static void write_times(struct json_writer *writer, const struct request *reques
     const struct metrics_times *times = &request->times;
     int64_t total = request->receipt.ended_ns - times->arrived_ns;
     int64_t first = times->has_token ? times->first_token_ns - times->arrived_ns : total;
-    int64_t prefill = least(work->prefill_ns, first), load = least(work->load_ns, first - prefill);
-    int64_t transfer = least(work->transfer_ns, total - first);
+    int64_t prefill = min_i64(work->prefill_ns, first),
+            load = min_i64(work->load_ns, first - prefill);
+    int64_t transfer = min_i64(work->transfer_ns, total - first);
     write_ms(writer, ",\"ms\":{\"queue\":", first - prefill - load);
     write_ms(writer, ",\"load\":", load);
     write_ms(writer, ",\"prefill\":", prefill);

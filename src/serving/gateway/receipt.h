@@ -33,11 +33,11 @@ struct receipt_stay { /* at a unit */
 };
 
 struct receipt {
-    bool settled; /* the first token has come, from ... */
-    struct unit_work first;
+    bool settled;           /* the first token has come */
+    struct unit_work first; /* of the unit that it came from */
     struct unit_work sum; /* of units that it has parted from, besides */
     struct {
-        bool heard, settles; /* it has told `work`; its is `first` */
+        bool told, settles; /* the unit has told `work`; its `work` is `first` */
         struct unit_work work;
     } parts[RECEIPT_PART_COUNT]; /* of the units that have it now */
     struct receipt_stay stays[RECEIPT_STAYS_MAX];
@@ -50,7 +50,7 @@ struct receipt {
 bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens);
 
 /* One of its units has told what it has done so far; the first token of all came with it. */
-void receipt_hear(struct receipt *receipt, enum receipt_part part, const struct unit_work *work);
+void receipt_note(struct receipt *receipt, enum receipt_part part, const struct unit_work *work);
 void receipt_settle(struct receipt *receipt, enum receipt_part part);
 
 /* It is about to part from that unit. */

@@ -25,7 +25,7 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
     while (map_find(&gateway->by_id, key_of_id(id)) != MAP_NONE)
         id.low++;
     request->id = id;
-    request->unit = request->prefill = request->shunned = FLEET_NONE;
+    request->unit = request->prefill = request->avoided_unit = FLEET_NONE;
     request->account = ACCOUNT_NONE;
     map_add(&gateway->by_id, key_of_id(id), slot);
     gateway->held_count++;

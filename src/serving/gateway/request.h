@@ -4,9 +4,9 @@
  *   FREE -> TOKENIZING (long text, at the host) -> (UNSETTLED, before any unit has come)
  *        -> WAITING (for a unit) -> SUBMITTED (to one) -> (a stop string: ENDING) -> DONE -> FREE
  *
- * and from SUBMITTED back to WAITING when its unit is lost (serving/gateway/dispatch). SUBMITTED to two,
- * where one computes the prompt for the other (serving/gateway/handover). What it takes to go on elsewhere
- * is kept: the leader's prompt, and the tokens of every answer.
+ * and from SUBMITTED back to WAITING when its unit is lost (serving/gateway/dispatch). SUBMITTED to
+ * two, where one computes the prompt for the other (serving/gateway/handover). What it takes to go
+ * on elsewhere is kept: the leader's prompt, and the tokens of every answer.
  *
  * Each of the n answers that a client asks for is a request of its own, with its own slot, id and
  * text, led by the first: the leader has the connection and lists them all. They are claimed and
@@ -56,7 +56,7 @@ struct request {
     uint8_t ending; /* enum request_ending */
     bool stream;
     bool begun;       /* leader: STREAM_BEGIN has gone out */
-    bool spoken;      /* ... and the first event (role, echo) */
+    bool spoken;      /* leader: the first event (role, echo) has gone out */
     bool flushed;     /* token_stream_finish has been called */
     bool client_gone; /* leader: say nothing any more */
     bool no_answer; /* leader: a choice ended without one, for choices[no_answer_choice]->reason */
@@ -64,13 +64,13 @@ struct request {
     bool must_end;  /* queued to be ended, for `reason` */
     uint8_t reason; /* enum finish_reason, once DONE */
     uint8_t no_answer_choice;
-    bool wordless; /* the prompt alone is asked about: units choose a token, and nobody is told */
+    bool prompt_only; /* only the prompt is asked about: the token that units choose is kept back */
     bool has_bos;  /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct connection_id connection;
     struct request_id id; /* at the unit; its attempt counts the units that had it before */
     uint32_t unit;        /* in the fleet's table; FLEET_NONE: no unit has it */
-    uint32_t shunned;     /* the unit that failed it last; FLEET_NONE */
+    uint32_t avoided_unit; /* the unit that failed it last; FLEET_NONE */
     int64_t retry_ns;     /* may be tried there again */
     uint8_t losses, retries, refusals; /* since its last token */
     uint8_t task;                      /* enum request_task (serving/gateway/handover.h) */
@@ -165,7 +165,7 @@ void request_release(struct gateway *gateway, struct request *leader);
 struct request *request_find(struct gateway *gateway, struct request_id id);
 struct request *request_of_connection(struct gateway *gateway, struct connection_id connection);
 
-/* The connection will hear nothing more: CLIENT_GONE for it finds nobody. */
+/* The connection gets nothing more: CLIENT_GONE for it finds nobody. */
 void request_forget_connection(struct gateway *gateway, struct request *leader);
 
 uint32_t request_slot(const struct gateway *gateway, const struct request *request);
@@ -182,7 +182,7 @@ static inline bool request_scores(const struct request *request) {
 
 /* Tokens that the client is told of. */
 static inline uint32_t request_told_tokens(const struct request *request) {
-    return request->wordless ? 0 : request->output_tokens;
+    return request->prompt_only ? 0 : request->output_tokens;
 }
 
 #endif

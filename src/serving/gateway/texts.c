@@ -109,7 +109,7 @@ enum status texts_take(struct gateway *gateway, struct request *leader, struct b
     return status;
 }
 
-void texts_heard(struct gateway *gateway) {
+void texts_answered(struct gateway *gateway) {
     gateway->texts.busy = false;
 }
 

@@ -29,7 +29,7 @@ struct texts {
     struct request *first; /* of those that wait, last come first */
     uint64_t now;          /* virtual */
     uint32_t clients_max;  /* that waited at the same time, since nobody did */
-    bool busy;             /* the tokenizer has one, of ... */
+    bool busy;             /* the tokenizer has one */
     uint32_t busy_account;
     uint64_t busy_turn;
 };
@@ -46,7 +46,7 @@ enum status texts_take(struct gateway *gateway, struct request *leader, struct b
                        struct plain_text plain) MUST_USE;
 
 /* The tokenizer has answered. */
-void texts_heard(struct gateway *gateway);
+void texts_answered(struct gateway *gateway);
 
 /* The request ends; if its text waits, it does no longer. */
 void texts_forget(struct gateway *gateway, struct request *leader);

@@ -2,8 +2,8 @@
  * Who may come in. A request that can never fit is refused on arrival; one that fits but not now
  * waits; one that starts gets pages for what is known of it and one to grow into, and must leave
  * one for every few that run, so that it does not interrupt them at once. Its answer's other pages
- * come as it grows, and when they run out, serving/policy/preempt.h decides. Pure: the same facts give the
- * same answer.
+ * come as it grows, and when they run out, serving/policy/preempt.h decides. Pure: the same facts
+ * give the same answer.
  */
 #ifndef SERVING_POLICY_ADMIT_H
 #define SERVING_POLICY_ADMIT_H
@@ -23,7 +23,7 @@ enum admit {
     ADMIT_WAIT_PAGES, /* too few pages are free */
     ADMIT_REFUSE_DRAINING,
     ADMIT_REFUSE_CONTEXT, /* prompt and answer exceed the context */
-    ADMIT_REFUSE_MEMORY,  /* ... or the whole KV memory */
+    ADMIT_REFUSE_MEMORY,  /* prompt and answer exceed the whole KV memory */
     ADMIT_REFUSE_QUEUE,   /* as many are held as may be held */
     ADMIT_COUNT
 };

@@ -27,7 +27,7 @@ struct decode_rank {
     uint32_t pages_total;    /* of the rank */
     uint32_t pages_held;     /* by running requests */
     uint32_t pages_reserved; /* promised to requests that are still in prefill */
-    uint32_t pages_expected; /* by which its requests will yet grow (serving/policy/predict_length.h) */
+    uint32_t pages_expected; /* by which its requests will yet grow (predict_length.h) */
 };
 
 struct decode_need {

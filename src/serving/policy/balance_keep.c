@@ -134,8 +134,8 @@ static void keep_pairs(struct keep *keep, uint64_t target) {
     memcpy(keep->fresh, state->experts, state->slot_count * sizeof *keep->fresh);
 }
 
-/* Experts of one run of slots that another run has, too; twins count as often as both have them.
- * keep->state's counts are scratch here. */
+/* Experts of one run of slots that another run has, too; duplicates count as often as both have
+ * them. keep->state's counts are scratch here. */
 static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t *old,
                         uint32_t room) {
     uint16_t *counts = keep->state.counts;

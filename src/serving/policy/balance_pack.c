@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/number.h"
 
 static void set_slot(struct balance_state *state, uint32_t slot, uint32_t expert) {
     state->experts[slot] = (uint16_t)expert;
@@ -49,12 +50,8 @@ static bool may_swap(const struct balance_state *state, uint32_t a, uint32_t b) 
     return state->counts[of_b] == 1 || !balance_state_rank_holds(state, a / state->room, of_b);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 /* The slot holds what an earlier slot of its rank holds, too. */
-static bool is_twin(const struct balance_state *state, uint32_t slot) {
+static bool is_duplicate(const struct balance_state *state, uint32_t slot) {
     if (state->counts[state->experts[slot]] == 1) return false;
     for (uint32_t at = slot / state->room * state->room; at < slot; at++)
         if (state->experts[at] == state->experts[slot]) return true;
@@ -62,14 +59,14 @@ static bool is_twin(const struct balance_state *state, uint32_t slot) {
 }
 
 /* Exchanges it for what leaves both ranks the least loaded, no rank above `limit`. */
-static bool part_twin(struct balance_state *state, struct balance_span span, uint32_t slot,
-                      uint64_t limit) {
+static bool part_duplicate(struct balance_state *state, struct balance_span span, uint32_t slot,
+                           uint64_t limit) {
     uint32_t first = span.first_rank * state->room, best = slot;
     uint64_t best_load = limit + 1;
     for (uint32_t other = first; other < first + span.rank_count * state->room; other++) {
         uint64_t difference = state->slot_shares[slot] - state->slot_shares[other];
-        uint64_t load = larger(state->rank_loads[slot / state->room] - difference,
-                               state->rank_loads[other / state->room] + difference);
+        uint64_t load = max_u64(state->rank_loads[slot / state->room] - difference,
+                                state->rank_loads[other / state->room] + difference);
         if (other / state->room == slot / state->room || load >= best_load) continue;
         if (!may_swap(state, slot, other)) continue;
         best = other;
@@ -85,18 +82,18 @@ bool balance_pack_spread(struct balance_state *state, struct balance_span span) 
     uint64_t limit = state->rank_loads[balance_state_busiest(state, span)];
     bool parted = true;
     for (uint32_t slot = first; slot < first + span.rank_count * state->room; slot++)
-        if (is_twin(state, slot) && !part_twin(state, span, slot, limit)) parted = false;
+        if (is_duplicate(state, slot) && !part_duplicate(state, span, slot, limit)) parted = false;
     return parted;
 }
 
-struct exchange {
+struct slot_swap {
     uint32_t from, to; /* slots */
     uint64_t load;     /* of the busier of both ranks afterwards */
 };
 
-/* The best exchange between the busy rank and another becomes *best if it beats it. */
-static void look_for_exchange(const struct balance_state *state, uint32_t busy, uint32_t other,
-                              struct exchange *best) {
+/* The best swap between the busy rank and another becomes *best if it beats it. */
+static void look_for_swap(const struct balance_state *state, uint32_t busy, uint32_t other,
+                          struct slot_swap *best) {
     uint64_t high = state->rank_loads[busy], low = state->rank_loads[other];
     uint32_t from = busy * state->room, to = other * state->room;
     if (high <= low + 1 || (high + low + 1) / 2 >= best->load) return;
@@ -107,7 +104,7 @@ static void look_for_exchange(const struct balance_state *state, uint32_t busy, 
         for (uint32_t j = to; j < to + state->room; j++) {
             if (base - state->slot_shares[j] >= width || !may_swap(state, i, j)) continue;
             uint64_t difference = base - state->slot_shares[j] + least;
-            *best = (struct exchange){i, j, larger(high - difference, low + difference)};
+            *best = (struct slot_swap){i, j, max_u64(high - difference, low + difference)};
             least = high - best->load + 1;
             width = 2 * best->load - high - low - 1;
             base = state->slot_shares[i] - least;
@@ -117,14 +114,14 @@ static void look_for_exchange(const struct balance_state *state, uint32_t busy, 
 
 /* Looks at the least loaded rank of the span first; at all only when that is not good enough. */
 static void look_in_span(const struct balance_state *state, struct balance_span span, uint32_t busy,
-                         uint64_t good, struct exchange *best) {
+                         uint64_t good, struct slot_swap *best) {
     uint32_t idle = span.first_rank, end = span.first_rank + span.rank_count;
     for (uint32_t rank = idle + 1; rank < end; rank++)
         if (state->rank_loads[rank] < state->rank_loads[idle]) idle = rank;
     if (idle == busy) return;
-    look_for_exchange(state, busy, idle, best);
+    look_for_swap(state, busy, idle, best);
     for (uint32_t rank = span.first_rank; rank < end && best->load > good; rank++)
-        if (rank != busy && rank != idle) look_for_exchange(state, busy, rank, best);
+        if (rank != busy && rank != idle) look_for_swap(state, busy, rank, best);
 }
 
 /* The span's largest load were `expert` to take the place of slot's; UINT64_MAX when it may not.
@@ -165,7 +162,7 @@ static void look_for_put(struct balance_state *state, struct balance_span span, 
             uint64_t share = state->loads[expert] / (state->counts[expert] + 1u);
             uint64_t own = state->rank_loads[busy] - (state->shares[expert] - share);
             if (expert == state->experts[slot] || own >= best->load) continue;
-            uint64_t load = larger(own, load_after_put(state, slot, expert, best->load));
+            uint64_t load = max_u64(own, load_after_put(state, slot, expert, best->load));
             if (load < best->load) *best = (struct put){slot, expert, load};
         }
     }
@@ -203,13 +200,13 @@ static bool fits(const struct balance_state *state, struct balance_span span, ui
 static bool step(struct balance_state *state, const struct balance_search *search, uint32_t busy) {
     uint64_t load = state->rank_loads[busy];
     uint64_t good = search->target + (load - search->target) / 2;
-    struct exchange exchange = {0, 0, load};
+    struct slot_swap swap = {0, 0, load};
     if (search->near_ranks < search->span.rank_count &&
         fits(state, node_of(search, busy), search->target))
-        look_in_span(state, node_of(search, busy), busy, search->target, &exchange);
-    if (exchange.load > search->target) look_in_span(state, search->span, busy, good, &exchange);
-    if (exchange.load < load) {
-        swap_slots(state, exchange.from, exchange.to);
+        look_in_span(state, node_of(search, busy), busy, search->target, &swap);
+    if (swap.load > search->target) look_in_span(state, search->span, busy, good, &swap);
+    if (swap.load < load) {
+        swap_slots(state, swap.from, swap.to);
         return true;
     }
     struct put put = {0, 0, load};

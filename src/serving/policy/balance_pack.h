@@ -18,7 +18,7 @@ void balance_pack_fill(struct balance_state *state, struct balance_span span,
                        const uint16_t *items);
 
 /* Exchanges slots until no rank of the span holds an expert twice, as far as that is possible
- * without a larger largest load: twins do no harm, but one of them is of no use. False if
+ * without a larger largest load: duplicates do no harm, but all but one are of no use. False if
  * some are left. */
 bool balance_pack_spread(struct balance_state *state, struct balance_span span);
 

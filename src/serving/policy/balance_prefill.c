@@ -19,13 +19,12 @@ const char *prefill_reason_name(enum prefill_reason reason) {
 double prefill_costs_of(const struct prefill_costs *costs, uint32_t new_tokens, uint32_t before) {
     if (new_tokens == 0) return 0;
     double count = new_tokens, context = before;
-    return costs->token_ns * count +
-           costs->attended_ns * (count * context + count * (count + 1) / 2) +
-           costs->read_ns * context;
+    return costs->token * count + costs->attended * (count * context + count * (count + 1) / 2) +
+           costs->read * context;
 }
 
 uint32_t prefill_costs_chunk_min(const struct prefill_costs *costs) {
-    double tokens = 2 * costs->read_ns / costs->attended_ns;
+    double tokens = 2 * costs->read / costs->attended;
     return (uint32_t)(tokens / KV_BLOCK_TOKENS + 1) * KV_BLOCK_TOKENS;
 }
 
@@ -34,31 +33,31 @@ struct prefill_choice balance_prefill(const struct prefill_costs *costs,
                                       const struct prefill_rank *ranks,
                                       const struct prefill_hit *hits, uint32_t rank_count) {
     uint32_t best = BALANCE_NO_RANK, best_any = BALANCE_NO_RANK, idlest = BALANCE_NO_RANK;
-    double best_ns = 0, best_any_ns = 0;
+    double best_cost = 0, best_any_cost = 0;
     bool room = false;
     for (uint32_t i = 0; i < rank_count; i++) {
         check(hits[i].cached_tokens < need->prompt_tokens);
         uint32_t cached = hits[i].cached_tokens;
-        double ns = ranks[i].bound_ns + hits[i].fetch_ns +
-                    prefill_costs_of(costs, need->prompt_tokens - cached, cached);
-        if (best_any == BALANCE_NO_RANK || ns < best_any_ns) {
+        double cost = ranks[i].bound_cost + hits[i].fetch_cost +
+                      prefill_costs_of(costs, need->prompt_tokens - cached, cached);
+        if (best_any == BALANCE_NO_RANK || cost < best_any_cost) {
             best_any = i;
-            best_any_ns = ns;
+            best_any_cost = cost;
         }
         room |= ranks[i].takes;
         if (!ranks[i].takes || ranks[i].pages_free < need->page_count) continue;
-        if (idlest == BALANCE_NO_RANK || ranks[i].bound_ns < ranks[idlest].bound_ns) idlest = i;
-        if (best == BALANCE_NO_RANK || ns < best_ns) {
+        if (idlest == BALANCE_NO_RANK || ranks[i].bound_cost < ranks[idlest].bound_cost) idlest = i;
+        if (best == BALANCE_NO_RANK || cost < best_cost) {
             best = i;
-            best_ns = ns;
+            best_cost = cost;
         }
     }
     if (best == BALANCE_NO_RANK)
         return (struct prefill_choice){best, room ? PREFILL_WAITS_PAGES : PREFILL_WAITS_ROOM, 0};
-    if (need->patient && best_any_ns < best_ns)
-        return (struct prefill_choice){BALANCE_NO_RANK, PREFILL_WAITS_FOR_HIT, best_any_ns};
-    bool idle = ranks[best].bound_ns <= ranks[idlest].bound_ns;
-    return (struct prefill_choice){best, idle ? PREFILL_BOUND : PREFILL_BOUND_TO_HIT, best_ns};
+    if (need->patient && best_any_cost < best_cost)
+        return (struct prefill_choice){BALANCE_NO_RANK, PREFILL_WAITS_FOR_HIT, best_any_cost};
+    bool idle = ranks[best].bound_cost <= ranks[idlest].bound_cost;
+    return (struct prefill_choice){best, idle ? PREFILL_BOUND : PREFILL_BOUND_TO_HIT, best_cost};
 }
 
 double balance_prefill_level(const double *full_ns, uint32_t rank_count, double least_ns) {

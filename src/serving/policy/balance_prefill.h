@@ -5,10 +5,10 @@
  * step's time; both aims become one when tokens and attended positions are weighed by the time they
  * take:
  *
- *   cost(new, before) = token_ns * new + attended_ns * (new * before + new * (new + 1) / 2)
- *                       + read_ns * before
+ *   cost(new, before) = token * new + attended * (new * before + new * (new + 1) / 2)
+ *                       + read * before
  *
- * where read_ns is what it takes to read a position's latent back and to expand it, once a chunk.
+ * where `read` is what it takes to read a position's latent back and to expand it, once a chunk.
  *
  * Binding is late: a prompt waits in one queue until a rank is about to take work, so no rank's
  * guess at another's future can be wrong for long. Two decisions are here. balance_prefill binds
@@ -24,10 +24,12 @@
 
 #include "serving/policy/balance.h"
 
+/* Costs are nanoseconds where times are known, or else tokens: any unit, but the same one in all
+ * that balance_prefill is given. */
 struct prefill_costs {
-    double token_ns;    /* of a token, wherever it stands */
-    double attended_ns; /* of each position that a token attends to */
-    double read_ns;     /* of each position before a chunk */
+    double token;    /* of a token, wherever it stands */
+    double attended; /* of each position that a token attends to */
+    double read;     /* of each position before a chunk */
 };
 
 /* Of a chunk of new_tokens behind `before` others; 0 for no new tokens. */
@@ -40,13 +42,13 @@ uint32_t prefill_costs_chunk_min(const struct prefill_costs *costs);
 struct prefill_rank {
     bool takes;          /* its next step has room */
     uint32_t pages_free; /* free or evictable */
-    double bound_ns;     /* cost of what is bound to it and not computed yet */
+    double bound_cost;   /* cost of what is bound to it and not computed yet */
 };
 
 /* What of the prompt need not be computed at a rank. */
 struct prefill_hit {
     uint32_t cached_tokens; /* in its pages, or to be fetched */
-    double fetch_ns;        /* what the fetch delays it, at that rank; 0: nothing to fetch */
+    double fetch_cost;      /* what the fetch delays it, at that rank; 0: nothing to fetch */
 };
 
 struct prefill_need {
@@ -71,7 +73,7 @@ const char *prefill_reason_name(enum prefill_reason reason);
 struct prefill_choice {
     uint32_t rank; /* BALANCE_NO_RANK: it waits */
     uint32_t reason;
-    double done_ns; /* what would be bound there with it: the cost that was smallest */
+    double done_cost; /* what would be bound there with it: the cost that was smallest */
 };
 
 /* `hits`: [rank_count]. */

@@ -47,7 +47,7 @@ static uint32_t roles_there(const struct balance_units_need *need, const struct 
 static bool may_take(const struct balance_units_need *need, const struct balance_unit *units,
                      uint32_t unit, uint32_t roles, bool others) {
     return is_large_enough(&units[unit], need, roles) && has_room(&units[unit]) &&
-           !(unit == need->shunned && others);
+           !(unit == need->avoided_unit && others);
 }
 
 /* The share less what the prompt's cached part is worth. */

@@ -50,7 +50,7 @@ struct balance_units_need {
     uint64_t start_pages;       /* for what is known of it now */
     uint32_t partner;           /* a unit that has the same prompt already, taken if it takes; else
                                  * BALANCE_NO_RANK */
-    uint32_t shunned;           /* a unit where it failed: only if nobody else is large enough; or
+    uint32_t avoided_unit;      /* a unit where it failed: only if nobody else is large enough; or
                                  * BALANCE_NO_RANK */
     uint32_t roles;             /* BALANCE_ROLE of those wanted; if none such serves, any will do */
     uint32_t prompt_tokens;     /* >= 1 if hit_tokens is given */

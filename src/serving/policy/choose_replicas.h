@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether a step's tokens are split over the replicas of experts by flow (compute/exchange/split_tokens) or
- * by turns. A flow makes the busiest rank as idle as the map allows, but costs one more message
- * between all ranks in every layer, for which all wait: it pays when steps have enough tokens.
+ * Whether a step's tokens are split over the replicas of experts by flow
+ * (compute/exchange/split_tokens) or by turns. A flow makes the busiest rank as idle as the map
+ * allows, but costs one more message between all ranks in every layer, for which all wait: it pays
+ * when steps have enough tokens.
  */
 #ifndef SERVING_POLICY_CHOOSE_REPLICAS_H
 #define SERVING_POLICY_CHOOSE_REPLICAS_H

@@ -26,7 +26,7 @@
 #include "serving/policy/load_or_compute.h"
 
 #define KV_PATH_WAIT_NS_MIN 500000000 /* also where it is not known how long computing takes */
-#define KV_PATH_REST_NS_MAX 500000000 /* likewise */
+#define KV_PATH_REST_NS_MAX 500000000 /* also where a load or computing has not been measured yet */
 
 enum kv_path { KV_PATH_WAIT, KV_PATH_LOAD, KV_PATH_COMPUTE };
 

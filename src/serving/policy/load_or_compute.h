@@ -5,8 +5,8 @@
  * and all cost the same to load.
  *
  * Loading first, then computing:   latency + loading(k) + computing(k .. end)
- * Loading while computing, layer by layer: what the first step waits (serving/policy/load_in_step.h), then
- * computing.
+ * Loading while computing, layer by layer: what the first step waits
+ * (serving/policy/load_in_step.h), then computing.
  *
  * What is not measured yet is tried: without a rate, everything is loaded.
  */

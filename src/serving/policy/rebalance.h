@@ -44,7 +44,7 @@ void rebalance_layer(const struct rebalance_shape *shape, const uint64_t *loads,
 
 struct rebalance_rule {
     double gain;          /* least share of the sum of largest loads that has to be won */
-    double layer_gain;    /* ... and of a layer's own, for it to change */
+    double layer_gain;    /* least share of a layer's largest load to be won for it to change */
     uint64_t choices_min; /* of the layer with most, since the last new map */
     int64_t rest_ns;      /* between two new maps */
 };

@@ -27,7 +27,7 @@ struct schedule_item {
     uint32_t row_end;         /* where its next row ends at the latest, > computed_tokens */
     uint32_t known_tokens;    /* prompt and answer so far, >= row_end */
     uint32_t pages_needed;    /* waiting: what starting takes of the pages available */
-    uint32_t draft_tokens;    /* decode: computed behind its one token (serving/policy/speculate.h) */
+    uint32_t draft_tokens;    /* decode: computed behind its one token (speculate.h) */
     bool generated;           /* the form of the tokens up to row_end */
     bool unseen;              /* waiting: not looked up in the cache yet, so not to start */
     int64_t turn;             /* schedule_turn; lower goes first */
@@ -104,7 +104,7 @@ uint32_t schedule_portion(const struct step_cost *cost, const struct schedule_it
  * average, and the longest step is one portion longer. */
 struct schedule_pace {
     int64_t target_ns;        /* wanted for a step with answers and prompts; 0: by stretch */
-    uint32_t stretch_percent; /* ... of a step with the answers alone; >= 100 */
+    uint32_t stretch_percent; /* wanted, of a step with the answers alone; >= 100 */
     int64_t patience_ns; /* a prompt that has waited n times as long earns n times as fast: under
                           * overload both sides give, and no prompt starves */
 };

@@ -6,8 +6,8 @@
 #define MARGIN 0.02
 #define LEARN_STEPS 8      /* of each way, before they are compared */
 #define TIME_STEPS 16      /* one step moves an average by a 16th, once as many are in */
-#define TRIED_STEPS 4      /* ... by a fourth where it was a try: there are few of them */
-#define RIGHT_ANSWERS 64.0 /* ... and one answer by a 64th */
+#define TRIED_STEPS 4      /* a try moves an average by a 4th: there are few of them */
+#define RIGHT_ANSWERS 64.0 /* one answer moves the share of right drafts by a 64th */
 #define RIGHT_PRIOR 0.5    /* before the first answer, as if from so many: */
 #define RIGHT_PRIOR_ANSWERS 16.0
 #define HICCUP 1.5 /* a step counts at most for so many times the average */

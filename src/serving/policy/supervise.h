@@ -56,7 +56,7 @@ struct supervise_finding {
 
 struct supervise_timeout {
     int64_t wall_ns; /* without a sign */
-    int64_t cpu_ns;  /* ... and, of a rank that computes, so much time of a CPU */
+    int64_t cpu_ns;  /* that a rank which computes must have had of a CPU meanwhile */
 };
 
 /* `timeout_ns` of a rank with a CPU of its own, where ranks share CPUs. */

@@ -23,7 +23,7 @@
 #define OUTPUT_BEGIN "<｜tool▁output▁begin｜>"
 #define OUTPUT_END "<｜tool▁output▁end｜>"
 
-/* --- the known templates --- */
+/* ---- the known templates ---- */
 
 /* {{ ... }} for one tool call, as the template spells it twice. */
 #define CALL_PROGRAM(before)                                                                       \
@@ -217,7 +217,7 @@ static const struct passage {
     [CHAT_FORM_V2] = {{words_program, NULL, 0}},
 };
 
-/* --- the normal form --- */
+/* ---- the normal form ---- */
 
 /* Jinja's own rules, with trim_blocks and lstrip_blocks on, as transformers sets them. */
 struct normalizer {
@@ -388,7 +388,7 @@ static enum status recognize(struct arena *scratch, struct bytes source, const c
                      name, shown, rest.data);
 }
 
-/* --- tokenizer_config.json --- */
+/* ---- tokenizer_config.json ---- */
 
 /* A token is given as text or as an object with its content; null or absent: none. */
 static enum status read_token(struct arena *arena, const struct tree *root, const char *key,
@@ -443,7 +443,7 @@ bool chat_role_from_text(struct bytes text, enum chat_role *out) {
     return false;
 }
 
-/* --- rendering --- */
+/* ---- rendering ---- */
 
 struct rendering {
     const struct chat_template *chat_template;
@@ -527,7 +527,7 @@ static void put_tool(struct rendering *r, const struct chat_message *message) {
     r->is_output_later = true;
 }
 
-/* --- rendering: V3, R1 --- */
+/* ---- rendering: V3, R1 ---- */
 
 static void v3_put_call(struct rendering *r, const struct chat_tool_call *call) {
     put_text(r, r->is_first ? "\n" : ASSISTANT CALLS_BEGIN);
@@ -580,7 +580,7 @@ static bool v3_put_prompt(struct rendering *r, bool wanted) {
     return opens_thought;
 }
 
-/* --- rendering: V3-0324, R1-0528 --- */
+/* ---- rendering: V3-0324, R1-0528 ---- */
 
 static void marked_put_assistant(struct rendering *r, const struct chat_message *message) {
     if (r->is_tool) put_text(r, OUTPUTS_END);
@@ -628,7 +628,7 @@ static bool marked_put_prompt(struct rendering *r, bool wanted) {
     return false;
 }
 
-/* --- rendering: V3.1 --- */
+/* ---- rendering: V3.1 ---- */
 
 static void v31_put_assistant(struct rendering *r, const struct chat_message *message) {
     bool drop = message->tool_call_count == 0 && !r->is_tool;
@@ -674,7 +674,7 @@ static bool v31_put_prompt(struct rendering *r, bool wanted) {
     return false;
 }
 
-/* --- rendering: V2 --- */
+/* ---- rendering: V2 ---- */
 
 static void v2_put_message(struct rendering *r, const struct chat_message *message) {
     if (message->role == CHAT_TOOL) return; /* the template knows none */
@@ -693,7 +693,7 @@ static bool v2_put_prompt(struct rendering *r, bool wanted) {
     return false;
 }
 
-/* --- rendering: all --- */
+/* ---- rendering: all ---- */
 
 static const struct form {
     void (*put_message)(struct rendering *r, const struct chat_message *message);

@@ -22,7 +22,7 @@ struct output {
     void *context;
 };
 
-/* --- stop strings --- */
+/* ---- stop strings ---- */
 
 enum status stop_strings_add(struct stop_strings *stops, struct bytes text, struct error *error) {
     if (text.count == 0) return error_set(error, STATUS_INVALID, "a stop string is empty");
@@ -65,7 +65,7 @@ static uint32_t stops_advance(struct token_stream *stream, char byte, uint32_t *
     return ended;
 }
 
-/* --- the think stage --- */
+/* ---- the think stage ---- */
 
 static void put(struct output *output, struct bytes text) {
     bool content = output->stream->place >= PLACE_CONTENT_HEAD;
@@ -162,7 +162,7 @@ static void think(struct output *output, struct bytes text) {
     }
 }
 
-/* --- the stop stage --- */
+/* ---- the stop stage ---- */
 
 /* Passes on all of the held text but its last `keep` bytes. These are the start of a stop string,
  * so the cut never falls inside a character. */
@@ -200,7 +200,7 @@ static void watch(void *context, struct bytes text) {
     release(output, hold);
 }
 
-/* --- the doors --- */
+/* ---- the doors ---- */
 
 void token_stream_open(struct token_stream *stream, const struct tokenizer *tokenizer,
                        const struct stop_strings *stops, enum token_stream_mode mode) {

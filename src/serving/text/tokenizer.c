@@ -44,7 +44,7 @@ struct tokenizer_scratch {
     struct cache_entry *cache; /* [CACHE_ENTRIES] */
 };
 
-/* --- opening --- */
+/* ---- opening ---- */
 
 static uint64_t identity_of(struct bytes json) {
     uint64_t hash = json.count + 1;
@@ -179,7 +179,7 @@ size_t tokenizer_open_scratch_bytes(size_t json_bytes) {
     return ((size_t)1 << 20) + 24 * json_bytes;
 }
 
-/* --- tokens --- */
+/* ---- tokens ---- */
 
 uint32_t tokenizer_vocab_count(const struct tokenizer *tokenizer) {
     return tokenizer->vocabulary.count;
@@ -205,7 +205,7 @@ bool tokenizer_find(const struct tokenizer *tokenizer, struct bytes content, uin
     return true;
 }
 
-/* --- encoding --- */
+/* ---- encoding ---- */
 
 size_t tokenizer_scratch_bytes(size_t text_bytes_max) {
     return CACHE_ENTRIES * sizeof(struct cache_entry) + ((size_t)512 << 10) + 21 * text_bytes_max;
@@ -411,7 +411,7 @@ enum status tokenizer_encode_within(const struct tokenizer *tokenizer,
     return encode(tokenizer, scratch, text, plain, true, ids, capacity, count_out);
 }
 
-/* --- decoding --- */
+/* ---- decoding ---- */
 
 struct decoding {
     char *out;

@@ -2,14 +2,7 @@
 #include "serving/unit/account.h"
 
 #include "base/check.h"
-
-static uint32_t least(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
-
-static uint32_t most(uint32_t a, uint32_t b) {
-    return a > b ? a : b;
-}
+#include "base/number.h"
 
 static uint32_t length(uint32_t from, uint32_t end) {
     return end > from ? end - from : 0;
@@ -19,18 +12,18 @@ static uint32_t length(uint32_t from, uint32_t end) {
  * first: their rows had been made elsewhere, but for the last one's, which was only chosen. */
 static uint32_t count_resumed(const struct unit_request *request, uint32_t from, uint32_t end) {
     uint32_t first = request->prompt_count, behind = first + request->resumed_count;
-    return request->resumed_count ? length(most(from, first), least(end, behind - 1)) : 0;
+    return request->resumed_count ? length(max_u32(from, first), min_u32(end, behind - 1)) : 0;
 }
 
 void account_obtained(struct unit_request *request, enum account_source source, uint32_t from,
                       uint32_t end) {
     struct unit_work *work = &request->work;
-    uint32_t peak = request->computed_peak, fresh = most(from, peak);
-    uint32_t again = length(from, least(end, peak)) + count_resumed(request, fresh, end);
-    uint32_t prompt_end = least(end, request->prompt_count);
+    uint32_t peak = request->computed_peak, fresh = max_u32(from, peak);
+    uint32_t again = length(from, min_u32(end, peak)) + count_resumed(request, fresh, end);
+    uint32_t prompt_end = min_u32(end, request->prompt_count);
     uint32_t first = length(fresh, prompt_end);
     check(from <= peak); /* no token is passed over */
-    request->computed_peak = most(peak, end);
+    request->computed_peak = max_u32(peak, end);
     switch (source) {
     case ACCOUNT_DEVICE:
         work->device_tokens += first;
@@ -51,18 +44,18 @@ void account_obtained(struct unit_request *request, enum account_source source, 
         work->recomputed_tokens += again;
         return;
     }
-    work->prompt_hit_tokens += length(most(fresh, work->prompt_hit_tokens), prompt_end);
+    work->prompt_hit_tokens += length(max_u32(fresh, work->prompt_hit_tokens), prompt_end);
 }
 
 void account_found(struct unit_request *request, uint32_t token_count) {
-    uint32_t found = least(token_count, request->prompt_count);
+    uint32_t found = min_u32(token_count, request->prompt_count);
     if (request->output_count > request->resumed_count) return; /* it has been told */
-    request->work.prompt_hit_tokens = most(request->work.prompt_hit_tokens, found);
+    request->work.prompt_hit_tokens = max_u32(request->work.prompt_hit_tokens, found);
 }
 
 void account_missed(struct unit_request *request, uint32_t token_count) {
-    uint32_t whole = least(token_count, request->prompt_count);
-    request->work.prompt_hit_tokens = least(request->work.prompt_hit_tokens, whole);
+    uint32_t whole = min_u32(token_count, request->prompt_count);
+    request->work.prompt_hit_tokens = min_u32(request->work.prompt_hit_tokens, whole);
 }
 
 void account_begins(struct unit_request *request, int64_t now_ns) {

@@ -23,7 +23,7 @@ void account_obtained(struct unit_request *request, enum account_source source, 
 /* The KV storage has so many leading tokens: hits, whether they are loaded or not. */
 void account_found(struct unit_request *request, uint32_t token_count);
 
-/* ... but it could not give more than so many: the others were no hits. */
+/* The KV storage could not give more than so many tokens: the others that it had were no hits. */
 void account_missed(struct unit_request *request, uint32_t token_count);
 
 /* Its first step is near: what it had to wait for is over. Said again, it does nothing. */

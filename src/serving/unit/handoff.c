@@ -16,14 +16,14 @@ struct handoff {
     struct page_id *sent; /* [prompt's blocks] named, each leased until the transfer ends */
     uint32_t sent_count;
     uint32_t whole_count;  /* of sent: the others are only being made */
-    struct page_id *twins; /* [prompt's blocks] leased likewise, see handoff_made */
-    uint32_t twin_count;
+    struct page_id *duplicates; /* [prompt's blocks] leased likewise, see handoff_made */
+    uint32_t duplicate_count;
     bool open;            /* EXPECT or PUSH was said, and no KV_DONE has come */
     bool arrived, failed; /* it has */
     bool continued;       /* the first tokens are here, since: */
     int64_t continued_ns;
     int64_t give_up_ns; /* while `open`: then it is asked whether to wait on; MACHINE_NEVER: no */
-    bool doubted;       /* it will probably take longer than doing without (serving/policy/kv_path) */
+    bool doubted;       /* it will probably take longer than doing without (kv_path) */
     bool given_up;      /* it was waited for long enough, and cancelled */
     bool leaving;       /* ends with `reason` when the transfer does */
     enum finish_reason reason;
@@ -56,7 +56,7 @@ bool handoff_open(struct unit_request *request, const struct record_submit *subm
     size_t blocks = divide_up(submit->prompt_count, KV_BLOCK_TOKENS);
     handoff->sent = arena_take(&request->arena, 2 * blocks * sizeof *handoff->sent);
     if (!handoff->sent) return false;
-    handoff->twins = handoff->sent + blocks;
+    handoff->duplicates = handoff->sent + blocks;
     return true;
 }
 
@@ -65,7 +65,7 @@ bool handoff_is_over(const struct unit_request *request) {
     return !handoff || (handoff->task == SUBMIT_RESERVE && !handoff->open);
 }
 
-/* ---- the side that decodes ------------------------------------------------------------------ */
+/* ---- the side that decodes ---- */
 
 /* Expected first: blocks that come before that are sent away. */
 static void put_expect(struct unit *unit, struct unit_request *request) {
@@ -160,7 +160,7 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
     go_on(unit, request, now_ns);
 }
 
-/* ---- the side that computes the prompt ------------------------------------------------------ */
+/* ---- the side that computes the prompt ---- */
 
 static bool may_push(const struct unit_request *request) {
     const struct handoff *handoff = request->handoff;
@@ -211,7 +211,7 @@ void handoff_made(struct unit *unit, struct unit_request *request) {
         struct page_id page = request->pages[handoff->whole_count];
         if (page.index == handoff->sent[handoff->whole_count].index) continue;
         page_table_lease(&unit->pages, page);
-        handoff->twins[handoff->twin_count++] = page;
+        handoff->duplicates[handoff->duplicate_count++] = page;
     }
 }
 
@@ -223,10 +223,10 @@ void handoff_over(struct unit *unit, struct unit_request *request) {
 
 uint32_t handoff_sent_count(const struct unit_request *request) {
     const struct handoff *handoff = request->handoff;
-    return handoff ? handoff->sent_count + handoff->twin_count : 0;
+    return handoff ? handoff->sent_count + handoff->duplicate_count : 0;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends ---- */
 
 static void put_cancel(struct unit *unit, const struct unit_request *request) {
     struct record_kv_cancel *cancel = unit_put(unit, RECORD_KV_CANCEL, sizeof *cancel);
@@ -299,8 +299,8 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     handoff->open = false;
     handoff->failed = !record->arrived;
     page_table_release(&unit->pages, handoff->sent, handoff->sent_count);
-    page_table_release(&unit->pages, handoff->twins, handoff->twin_count);
-    handoff->sent_count = handoff->whole_count = handoff->twin_count = 0;
+    page_table_release(&unit->pages, handoff->duplicates, handoff->duplicate_count);
+    handoff->sent_count = handoff->whole_count = handoff->duplicate_count = 0;
     unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
     if (handoff->leaving) {
         unit_request_end(unit, request, handoff->reason);

@@ -23,7 +23,7 @@
 
 /* What a SUBMIT and a reservation may put out at once, and a row of a step that is done. */
 size_t handoff_bytes_max(const struct unit_options *options);
-/* ... and a row that is planned. */
+/* What a row that is planned may put out at once. */
 size_t handoff_plan_bytes_max(const struct unit_options *options);
 
 /* Takes what the SUBMIT says of the transfer, if there is to be one; false when memory is out. */

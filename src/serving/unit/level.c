@@ -57,11 +57,11 @@ static uint32_t fill(const struct unit *unit, uint32_t count, uint32_t answers,
 
 /* Of the first in turn: what it is to get in any case. */
 static uint32_t chunk_min(const struct unit *unit, const struct step_cost *cost) {
-    const struct prefill_costs costs = {.attended_ns = step_cost_attended_ns(cost),
-                                        .read_ns = step_cost_context_ns(cost)};
+    const struct prefill_costs costs = {.attended = step_cost_attended_ns(cost),
+                                        .read = step_cost_context_ns(cost)};
     uint32_t most = (unit->options.step_tokens_max - unit->options.step_rows_max) /
                     KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
-    if (2 * costs.read_ns >= costs.attended_ns * most) return most; /* or nothing is known */
+    if (2 * costs.read >= costs.attended * most) return most; /* or nothing is known */
     uint32_t least = prefill_costs_chunk_min(&costs);
     return least < most ? least : most;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a rank's next step would cost, and how much of it fits into less: for ranks that step
  * together, so that one in the depths of a long context takes fewer tokens rather than making all
- * others wait (serving/policy/balance_prefill, balance_prefill_level). Costs are by a model that all ranks
- * share; a rank alone cannot tell its own time from the others'.
+ * others wait (serving/policy/balance_prefill, balance_prefill_level). Costs are by a model that
+ * all ranks share; a rank alone cannot tell its own time from the others'.
  */
 #ifndef SERVING_UNIT_LEVEL_H
 #define SERVING_UNIT_LEVEL_H

@@ -112,14 +112,15 @@ void pages_share(struct unit *unit, struct unit_request *request) {
         struct page_id *page = &request->pages[block];
         struct prefix_place place = place_of(unit, request, request->node);
         const uint32_t *tokens = request->tokens + (size_t)block * KV_BLOCK_TOKENS;
-        uint32_t twin = prefix_tree_find(&unit->tree, &place, tokens, request->block_prompt[block]);
-        if (twin == PREFIX_NONE) {
+        uint32_t equal =
+            prefix_tree_find(&unit->tree, &place, tokens, request->block_prompt[block]);
+        if (equal == PREFIX_NONE) {
             prefix_tree_add(&unit->tree, *page, &place, tokens, request->block_prompt[block]);
             page_table_keep(&unit->pages, *page);
         } else { /* equal keys, equal bytes */
-            page_table_lease(&unit->pages, (struct page_id){twin});
+            page_table_lease(&unit->pages, (struct page_id){equal});
             page_table_release(&unit->pages, page, 1);
-            page->index = twin;
+            page->index = equal;
         }
         request->node = page->index;
     }

@@ -35,7 +35,7 @@ void pages_attach(struct unit *unit, struct unit_request *request);
 bool pages_claim(struct unit *unit, struct unit_request *request, uint32_t page_count);
 
 /* What has been computed whole becomes known to others; a block that somebody else has made known
- * meanwhile takes the place of its twin. Called when a step is done, never before. */
+ * meanwhile is held in its stead. Called when a step is done, never before. */
 void pages_share(struct unit *unit, struct unit_request *request);
 
 /* Gives all pages back; whole blocks stay cached. */

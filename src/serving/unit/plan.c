@@ -29,7 +29,7 @@ size_t plan_bytes_max(const struct unit_options *options) {
                                  options->step_rows_max * LIMIT_ROW_BIASES);
 }
 
-/* ---- the view ------------------------------------------------------------------------------ */
+/* ---- the view ---- */
 
 static bool is_generated(const struct unit_request *request, uint32_t position) {
     return position % KV_BLOCK_TOKENS >= request->block_prompt[position / KV_BLOCK_TOKENS];
@@ -106,7 +106,7 @@ static void look_up_waiting(struct unit *unit, uint32_t count) {
     }
 }
 
-/* ---- pages for answers that grow ----------------------------------------------------------- */
+/* ---- pages for answers that grow ---- */
 
 static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now_ns) {
     struct unit_request *request = &unit->requests[item->slot];
@@ -135,7 +135,7 @@ static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
     return interrupted;
 }
 
-/* ---- drafts -------------------------------------------------------------------------------- */
+/* ---- drafts ---- */
 
 /* Stop tokens that may not be chosen at this place of the answer. */
 static uint32_t mask_count(const struct unit_request *request, uint32_t output_position) {
@@ -172,7 +172,7 @@ static void choose_drafts(struct unit *unit, uint32_t count) {
     }
 }
 
-/* ---- the plan ------------------------------------------------------------------------------ */
+/* ---- the plan ---- */
 
 static void start_requests(struct unit *unit, uint32_t row_count, int64_t now_ns) {
     for (uint32_t i = 0; i < row_count; i++)

@@ -78,8 +78,7 @@ static struct map_key key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
 }
 
-/* --- what units say ------------------------------------------------------------------------------
- */
+/* ---- what units say ---- */
 
 static void *put_kind(struct rank_units *units, enum record_kind kind, size_t bytes) {
     void *record = outbox_put(&units->outbox, kind, bytes);
@@ -205,8 +204,7 @@ static void put_load(struct rank_units *units) {
     units->load_changed = false;
 }
 
-/* --- what they hear ------------------------------------------------------------------------------
- */
+/* ---- what they are told ---- */
 
 static bool has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >=
@@ -237,7 +235,7 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
         units->prefills[rank] = (struct prefill_rank){
             .takes = takes && room,
             .pages_free = offer->pages_available,
-            .bound_ns =
+            .bound_cost =
                 masked ? 1e300 /* nobody is to wait for it */
                        : (double)offer->tokens_ahead + REQUEST_TOKENS * (double)offer->requests};
         any |= units->prefills[rank].takes;
@@ -273,12 +271,12 @@ static struct prefill_hit hit_of(const struct unit *unit, uint32_t cached, uint3
         double fetch = unit_fetch_tokens(unit, memory, first, end - first);
         if (fetch >= end - first) continue;
         hit.cached_tokens = end;
-        hit.fetch_ns += fetch;
+        hit.fetch_cost += fetch;
     }
     return hit;
 }
 
-/* ... and what they have of the prompt: in their pages; in their storage's memory; and what another
+/* What the ranks have of the prompt: in their pages; in their storage's memory; and what another
  * rank has in either lies on the disk as well, which all share. */
 static void view_hits(struct rank_units *units, const struct prompt_blocks *blocks) {
     uint32_t most = 0;
@@ -304,7 +302,7 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
                                             const struct record_submit *submit,
                                             const struct prompt_blocks *blocks, int64_t turn,
                                             bool patient) {
-    static const struct prefill_costs costs = {.token_ns = 1, .attended_ns = 1.0 / 8192};
+    static const struct prefill_costs costs = {.token = 1, .attended = 1.0 / 8192};
     uint32_t known = submit->prompt_count + submit->resumed_count;
     struct prefill_need need = {.prompt_tokens = known,
                                 .page_count =
@@ -376,7 +374,7 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
     drain(units, rank);
 }
 
-/* ---- those that belong to no rank yet -------------------------------------------------------- */
+/* ---- those that belong to no rank yet ---- */
 
 static void put_end(struct rank_units *units, const struct record_submit *submit,
                     enum finish_reason reason) {
@@ -460,7 +458,7 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
     units->line_wanted = units->outbox.used > 0 && units->line.count > 0;
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static bool enter_line(struct rank_units *units, const struct record_submit *submit,
                        int64_t now_ns) {
@@ -698,8 +696,7 @@ static int64_t units_next_wake_ns(const void *self) {
     return earliest;
 }
 
-/* --- creation ------------------------------------------------------------------------------------
- */
+/* ---- creation ---- */
 
 /* What speaks for all ranks. */
 static size_t own_bytes(uint32_t ranks) {

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A unit of several DP ranks, as one machine: a unit (unit.h) for each rank, with pages and turns
- * of its own, and one step for all. A request belongs to the rank that was chosen when it came
- * (serving/policy/balance_prefill: where its prompt would be done first, counting what waits there and what
- * that rank's cache holds of it; or a simple method); all its records go there. That is late
- * enough, because a gateway lets few requests wait at a unit. It stays there, unless the rank runs
- * out of pages and another has room for it (serving/policy/balance_decode).
+ * of its own, and one step for all.
+ *
+ * A request waits in one line for all ranks (serving/unit/waiting_line.h) until a rank is about to
+ * take it. That rank is chosen by serving/policy/balance_prefill: where the prompt would be done
+ * first, counting what is ahead of it there and what the rank's cache holds of it. From then on all
+ * records of the request go to that rank. It stays there, unless the rank runs out of pages and
+ * another has room for it (serving/policy/balance_decode). The rank is chosen as soon as the
+ * request comes if the request is a RESERVE, if there is one rank, with bind_on_arrival, and with
+ * the simple methods of serving/policy/balance.
  *
  * A step is formed when none is in flight, of every rank that has work: RUN_STEP comes out once for
  * each rank, in the order of ranks, without rows for those that have none (their engine still

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the unit's files share: a request, the unit, and the few questions that all of them ask.
+ * What the unit's files share: a request, the unit, and the few questions that all of them ask. A
+ * request's `state` and the unit's `counts` are changed by serving/unit/unit_request.c alone.
  */
 #ifndef SERVING_UNIT_STATE_H
 #define SERVING_UNIT_STATE_H
@@ -19,7 +20,7 @@
 #include "serving/unit/unit.h"
 
 /* serving/unit/unit_request.h says how one leads to another. From PREFILL on a request runs. */
-enum request_state {
+enum unit_request_state {
     REQUEST_FREE,
     REQUEST_WAITING, /* without pages, for its turn */
     REQUEST_PARKED,  /* has pages to which blocks are on their way; will need a row */
@@ -31,7 +32,7 @@ enum request_state {
 
 struct unit_request {
     struct request_id id;
-    uint8_t state; /* enum request_state */
+    uint8_t state; /* enum unit_request_state */
     bool in_step;  /* a row of the step in flight; row_tokens is its length */
     bool cancelled;
     bool fresh; /* no row since it started or came back */
@@ -106,7 +107,7 @@ struct unit {
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
     struct step_cost cost;      /* learnt from the steps so far */
-    struct speculate speculate; /* likewise */
+    struct speculate speculate; /* learnt from the steps so far */
     struct step_work work;      /* of the step in flight */
     double prompt_saved_ns;     /* schedule_earn */
     uint32_t prompt_tokens_max; /* of the next step, for the other ranks' sake; 0: no bound */
@@ -115,7 +116,7 @@ struct unit {
     uint64_t arrivals;
     struct tiers tiers;
     struct kv_transfers transfers; /* to here, of prompts that other units computed */
-    int64_t give_up_ns; /* when a transfer may have been waited for long enough (serving/unit/handoff.c) */
+    int64_t give_up_ns;            /* when one of them may have been waited for long enough */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
     bool others; /* at other ranks, or in line before them, who would wait for a step to end */
 };

@@ -19,7 +19,7 @@ struct tier_hit {
     struct block_key *keys; /* [pages at most] of the blocks before the last known token */
     uint32_t key_count;
     uint32_t finds;       /* FINDs without their FOUND: the last one counts */
-    int64_t answer_by_ns; /* ... is waited for so long; 0: nobody has, yet */
+    int64_t answer_by_ns; /* until when the FOUND is waited for; 0: nobody has waited yet */
     uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
     uint32_t first_block; /* of those being loaded */
     uint32_t asked;
@@ -34,8 +34,6 @@ struct tier_hit {
     bool come;        /* KV_LOADED has, before the step's end: */
     struct record_kv_loaded loaded;
 };
-
-_Static_assert(sizeof(struct kv_key) == sizeof(struct block_key), "one name in two rooms");
 
 static uint32_t blocks_max(const struct unit_options *options) {
     return (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
@@ -54,7 +52,7 @@ size_t tiers_plan_bytes_max(const struct unit_options *options) {
 size_t tiers_step_bytes_max(const struct unit_options *options) {
     size_t keeps = KEEPS_OF_A_ROW * options->step_rows_max;
     size_t blocks = options->step_tokens_max / KV_BLOCK_TOKENS + keeps;
-    size_t each = sizeof(struct kv_key) + sizeof(struct page_id);
+    size_t each = sizeof(struct block_key) + sizeof(struct page_id);
     return options->kv_storage ? keeps * (record_tail(kv_keep_bytes(0)) + 16) + blocks * each : 0;
 }
 
@@ -63,8 +61,7 @@ size_t tiers_request_bytes_max(const struct unit_options *options) {
     return sizeof(struct tier_hit) + blocks_max(options) * sizeof(struct block_key) + 32;
 }
 
-/* ---- asking -----------------------------------------------------------------------------------
- */
+/* ---- asking ---- */
 
 static struct block_key root_of(const struct unit *unit, const struct unit_request *request) {
     return pages_root(unit, request).key;
@@ -180,8 +177,7 @@ int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int6
     return tier->answer_by_ns;
 }
 
-/* ---- loading ----------------------------------------------------------------------------------
- */
+/* ---- loading ---- */
 
 static int tier_of(uint32_t blocks, uint32_t host_blocks) {
     return 2 * host_blocks > blocks ? HOST : DISK;
@@ -392,8 +388,7 @@ bool tiers_step_done(struct unit *unit, struct unit_request *request, bool lost)
     return counts;
 }
 
-/* ---- keeping ----------------------------------------------------------------------------------
- */
+/* ---- keeping ---- */
 
 /* From a page up to its root: whoever leases a block leases those before it. */
 static void lease_chain(struct unit *unit, uint32_t node, bool lease) {
@@ -414,16 +409,15 @@ void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t 
     if (!unit->options.kv_storage || count == 0) return;
     const struct prefix_node *nodes = unit->tree.nodes;
     struct record_kv_keep *keep = unit_put(unit, RECORD_KV_KEEP, kv_keep_bytes(count));
-    struct kv_key *keys = record_tail_at(keep, sizeof *keep);
+    struct block_key *keys = record_tail_at(keep, sizeof *keep);
     struct page_id *pages = (struct page_id *)(void *)((char *)keep + kv_keep_pages_at(count));
     keep->first_block = first_block;
     keep->block_count = count;
     keep->last_page = request->node;
-    if (first_block)
-        memcpy(&keys[0], &nodes[request->pages[first_block - 1].index].key, sizeof keys[0]);
+    if (first_block) keys[0] = nodes[request->pages[first_block - 1].index].key;
     for (uint32_t i = 0; i < count; i++) {
         pages[i] = request->pages[first_block + i];
-        memcpy(&keys[1 + i], &nodes[pages[i].index].key, sizeof keys[0]);
+        keys[1 + i] = nodes[pages[i].index].key;
     }
     lease_chain(unit, request->node, true);
     unit->tiers.keeping_count++;

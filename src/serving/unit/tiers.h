@@ -5,11 +5,12 @@
  *   a request comes,  KV_FIND the keys of all its whole blocks, of prompt and answer, each in its
  *   or comes back     form -> KV_FOUND how many are there
  *   it could start    what pages and storage have is weighed against computing it
- *                     (serving/policy/kv_path); then it is parked with its pages, KV_LOAD -> KV_LOADED, and
- *                     runs from behind what arrived. Where nobody else, or hardly, is made to wait
- *                     (serving/policy/load_in_step) its first row does not wait for KV_LOADED: the engine
- *                     waits for each layer; if the load then turns out not to be whole, the row
- *                     does not count. One such row in a step of a rank
+ *                     (serving/policy/kv_path); then it is parked with its pages,
+ *                     KV_LOAD -> KV_LOADED, and runs from behind what arrived. Where nobody else,
+ *                     or hardly, is made to wait (serving/policy/load_in_step) its first row does
+ *                     not wait for KV_LOADED: the engine waits for each layer; if the load then
+ *                     turns out not to be whole, the row does not count. One such row in a step of
+ *                     a rank
  *   blocks whole      KV_KEEP; their pages, and those before them, stay leased until KV_KEPT
  *
  * It comes back when it was interrupted, or when its blocks should have come from another unit and
@@ -67,10 +68,10 @@ int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int6
  * behind the blocks that are still to come. */
 bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step_out);
 
-/* It has one, in a step that would compute for so long: may the step wait for it? */
+/* The request has a load, in a step that would compute for so long: may the step wait for it? */
 bool tiers_may_wait(const struct unit *unit, const struct unit_request *request, double step_ns);
 
-/* ... it may not, or has none: it is parked after all. */
+/* The step may not wait for the request's load, or it has none: it is parked after all. */
 void tiers_leave_step(struct unit *unit, struct unit_request *request);
 
 /* The step with a row that waited for its load is done; `lost`: in vain. False: the row does not
@@ -83,10 +84,10 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
 /* Its pages are being written to. */
 bool tiers_is_loading(const struct unit_request *request);
 
-/* ... by the KV_LOAD of this number; 0: by none. */
+/* The number of the KV_LOAD that writes to the request's pages; 0: none does. */
 uint32_t tiers_load_number(const struct unit_request *request);
 
-/* ... or the storage will yet say what it has of it. */
+/* Its pages are being written to, or the storage has yet to say what it has of it. */
 bool tiers_is_asked(const struct unit_request *request);
 
 /* Its blocks from first_block on have become whole and known. */

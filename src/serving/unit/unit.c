@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A request's way through the unit: SUBMIT -> waiting -> (pages taken) prefill -> decode ->
- * ends; from prefill and decode it may go back to waiting when pages run out (serving/unit/plan.c); it may
- * be parked while its KV blocks travel (serving/unit/handoff.c). While a
- * step is in flight its requests are not touched: a cancellation is noted and takes effect when the
- * step is done, because the engine still writes to the request's pages. Its pages are the business
- * of serving/unit/pages.c; it leaves in one place, request_end, whatever the reason.
+ * ends; from prefill and decode it may go back to waiting when pages run out (serving/unit/plan.c);
+ * it may be parked while its KV blocks travel (serving/unit/handoff.c). While a step is in flight
+ * its requests are not touched: a cancellation is noted and takes effect when the step is done,
+ * because the engine still writes to the request's pages. Its pages are the business of
+ * serving/unit/pages.c; it leaves in one place, request_end, whatever the reason.
  */
 #include "serving/unit/unit.h"
 
@@ -19,7 +19,7 @@
 #include "serving/unit/tiers.h"
 #include "serving/unit/unit_request.h"
 
-/* ---- creation ------------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
 /* Scores of a step's tokens, in records of at most so many of one row. */
 static size_t scores_bytes_max(const struct unit_options *options) {
@@ -173,7 +173,7 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
     return STATUS_OK;
 }
 
-/* ---- a request's beginning and end -------------------------------------------------------- */
+/* ---- a request's beginning and end ---- */
 
 static void put_refused(struct unit *unit, const struct record_submit *submit, enum admit refusal) {
     struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
@@ -265,7 +265,7 @@ static uint32_t pages_expected(const struct unit_request *request,
     return predict_length_left(lengths, request->output_count, left) / KV_BLOCK_TOKENS;
 }
 
-/* ---- a request goes on at another rank ------------------------------------------------------ */
+/* ---- a request goes on at another rank ---- */
 
 /* Pages that the answers need for their next tokens, and that are not there. None needs more than
  * one: it has had those for all tokens before, and a step brings fewer than a page holds. */
@@ -421,7 +421,7 @@ static enum status receive_kv_loaded(struct unit *unit, const struct record_kv_l
     return STATUS_OK;
 }
 
-/* ---- a step comes back --------------------------------------------------------------------- */
+/* ---- a step comes back ---- */
 
 static bool is_stop_token(const struct unit_request *request, uint32_t token) {
     for (uint32_t i = 0; i < request->stop_token_count; i++)
@@ -596,7 +596,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     return STATUS_OK;
 }
 
-/* ---- the machine --------------------------------------------------------------------------- */
+/* ---- the machine ---- */
 
 static void put_hello(struct unit *unit) {
     struct record_unit_hello *hello = unit_put(unit, RECORD_UNIT_HELLO, hello_bytes(1));
@@ -799,7 +799,8 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
     check(request->shared_count * KV_BLOCK_TOKENS <= request->computed_count);
     if (request_runs(request)) /* pages_short */
         check(divide_up(request_known(request), KV_BLOCK_TOKENS) <= request->page_count + 1);
-    uint32_t here = !request_runs(request) && request->state != REQUEST_WAITING; /* the prompt's blocks, not yet the answer */
+    /* the prompt's blocks are here, not yet the answer */
+    uint32_t here = !request_runs(request) && request->state != REQUEST_WAITING;
     check(request->computed_count < request_known(request) + here);
     uint32_t node = request->node;
     for (uint32_t i = request->shared_count; i-- > 0; node = unit->tree.nodes[node].parent)

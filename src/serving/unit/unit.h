@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The combined unit: prefill and decode in one machine, for one engine (EP1). It owns the KV pages
+ * The unit of one rank: prefill and decode in one machine, for one engine. It owns the KV pages
  * and the turn order of its requests: continuous batching, chunked prefill, the prefix cache,
  * interruption and return when pages run out, stop tokens, length, cancellation. It never looks at
  * text, never computes, never keeps a request's answer. A request may come with the first tokens of
@@ -10,9 +10,10 @@
  * Prefill and decode may be apart: a unit may be asked for the prompt and the first token alone and
  * let the KV blocks go to another unit, which has reserved pages for them (serving/unit/handoff.h).
  *
- * Takes SUBMIT, CANCEL, CONTINUE, ROLE, STEP_DONE, KV_DONE, DRAIN. Puts out UNIT_HELLO (with the
- * first step, and after a ROLE), RUN_STEP (at most one in flight), TOKENS, FINISHED (exactly one
- * for each SUBMIT, whatever happens), UNIT_LOAD, RESERVED, KV_EXPECT, KV_PUSH, KV_CANCEL.
+ * Takes and puts out the records that contract/record.h lists for a unit: those of the gateway, of
+ * the engine, of the KV pages and of the KV storage. It says UNIT_HELLO with the first step() and
+ * after a ROLE, has at most one RUN_STEP in flight, and ends each SUBMIT with exactly one FINISHED,
+ * whatever happens.
  *
  * A step is formed only by step(), never by receive(): a host that hands over the records at hand
  * first, and then calls step(), lets cancellations and new arrivals into the very next step.
@@ -41,9 +42,9 @@ struct unit_options {
     uint32_t chunk_tokens_max;   /* of one prompt in one step; 0: as many as the step allows */
     uint32_t vocab_count;
     bool prefix_cache;    /* blocks that stand in the pages already are not computed again */
-    bool reuse_generated; /* ... also blocks of answers that come back in a later prompt: those were
-                           * computed in another form, so the next answer may differ in a last bit
-                           * from one computed without the cache */
+    /* Blocks of answers that come back in a later prompt are reused, too. They were computed in
+     * another form, so the next answer may differ in a last bit from one computed without them. */
+    bool reuse_generated;
     uint32_t evict_rule;  /* enum evict_rule */
     uint32_t speculate;   /* enum speculate_mode; all but SPECULATE_NEVER need an engine with an MTP
                            * layer */
@@ -63,8 +64,8 @@ struct unit_options {
     const char *numerics_id; /* up to 31 bytes, as model_numerics_id() gives it */
     uint32_t kv_memory_blocks; /* that a rank's storage keeps in memory, about; 0: none */
     uint32_t rank_balance;     /* enum balance_method: which of several ranks gets a request */
-    bool level_steps;     /* ranks deep in a long context take fewer tokens a step (serving/unit/level.h) */
-    bool bind_on_arrival; /* ... as soon as it comes, not when a rank is about to take it */
+    bool level_steps;          /* ranks deep in a long context take fewer tokens a step (level.h) */
+    bool bind_on_arrival; /* a request gets its rank as it comes, not when a rank can take it */
     uint32_t role;        /* enum unit_role, as the hello tells it until a ROLE */
     const int64_t *pids;  /* [ranks; of a unit alone 1] their processes, for the hello; NULL: not
                            * told */

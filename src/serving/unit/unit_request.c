@@ -5,13 +5,14 @@
 #include "serving/unit/account.h"
 
 /* States that a load report does not tell apart. */
-static enum request_state reported(enum request_state state) {
+static enum unit_request_state reported(enum unit_request_state state) {
     if (state == REQUEST_LEAVING) return REQUEST_PARKED;
     return state == REQUEST_DECODE ? REQUEST_PREFILL : state;
 }
 
-static void set_state(struct unit *unit, struct unit_request *request, enum request_state state) {
-    enum request_state before = (enum request_state)request->state;
+static void set_state(struct unit *unit, struct unit_request *request,
+                      enum unit_request_state state) {
+    enum unit_request_state before = (enum unit_request_state)request->state;
     unit->counts[before]--;
     unit->counts[state]++;
     request->state = (uint8_t)state;
@@ -83,7 +84,8 @@ bool unit_request_park(struct unit *unit, struct unit_request *request, const st
     return true;
 }
 
-void unit_request_go_on(struct unit *unit, struct unit_request *request, enum request_state to) {
+void unit_request_go_on(struct unit *unit, struct unit_request *request,
+                        enum unit_request_state to) {
     check(request->state == REQUEST_PARKED && (to == REQUEST_PREFILL || to == REQUEST_DECODE));
     request->fresh = true;
     set_state(unit, request, to);

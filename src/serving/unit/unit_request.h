@@ -44,7 +44,8 @@ bool unit_request_park(struct unit *unit, struct unit_request *request, const st
                        uint32_t token_count);
 
 /* PARKED -> PREFILL or DECODE: what was to come has come, or a step waits for it. */
-void unit_request_go_on(struct unit *unit, struct unit_request *request, enum request_state to);
+void unit_request_go_on(struct unit *unit, struct unit_request *request,
+                        enum unit_request_state to);
 
 /* PREFILL -> PARKED: the step does not wait for it after all. Its pages stay. */
 void unit_request_park_again(struct unit *unit, struct unit_request *request);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The requests that have come to a unit of several ranks and belong to none yet, by priority and
- * then in the order of their arrival: dealt out in turn (serving/policy/schedule.h), the short ones first,
- * the long ones that come last would find no even place. Keeps each SUBMIT as it came, and what
- * every rank is asked for before every step. Bounded in
- * number and in bytes. Who leaves for which rank is serving/unit/rank_units' business.
+ * then in the order of their arrival: dealt out in turn (serving/policy/schedule.h), the short ones
+ * first, the long ones that come last would find no even place. Keeps each SUBMIT as it came, and
+ * what every rank is asked for before every step. Bounded in number and in bytes. Who leaves for
+ * which rank is serving/unit/rank_units' business.
  */
 #ifndef SERVING_UNIT_WAITING_LINE_H
 #define SERVING_UNIT_WAITING_LINE_H
@@ -21,7 +21,7 @@ struct prompt_blocks {
 
 struct waiting_request {
     struct record_submit *submit; /* in arena, whole */
-    struct prompt_blocks blocks;  /* likewise */
+    struct prompt_blocks blocks;  /* keys and near in arena */
     int64_t turn;
     int64_t arrived_ns;
     uint32_t reason; /* why it was last left waiting: enum prefill_reason */

@@ -144,29 +144,30 @@ static void say(int client, const char *text) {
     say_bytes(client, text, strlen(text));
 }
 
-static char heard[1 << 16];
+static char received[1 << 16];
 static bool hung_up;
 
-/* What the client hears within `ms`, or until it holds `until` (may be NULL) or is hung up on. */
-static const char *hear_for(int client, int64_t ms, const char *until) {
+/* What the client receives within `ms`, or until that holds `until` (may be NULL) or the connection
+ * is closed. */
+static const char *receive_for(int client, int64_t ms, const char *until) {
     size_t count = 0;
     hung_up = false;
-    heard[0] = 0;
+    received[0] = 0;
     for (int64_t end = now_ms() + ms; now_ms() < end && !hung_up;) {
         pump(1);
-        ssize_t got = recv(client, heard + count, sizeof heard - 1 - count, 0);
+        ssize_t got = recv(client, received + count, sizeof received - 1 - count, 0);
         if (got > 0)
             count += (size_t)got;
         else if (got == 0 || errno != EAGAIN)
             hung_up = true;
-        heard[count] = 0;
-        if (until && strstr(heard, until)) break;
+        received[count] = 0;
+        if (until && strstr(received, until)) break;
     }
-    return heard;
+    return received;
 }
 
-static const char *hear(int client, const char *until) {
-    return hear_for(client, PATIENCE_MS, until);
+static const char *receive(int client, const char *until) {
+    return receive_for(client, PATIENCE_MS, until);
 }
 
 static void wait_for_record(void) {
@@ -250,8 +251,8 @@ static void a_request_becomes_a_record(void **state) {
     struct connection_id first = take_request();
     assert_int_equal(http_server_open_exchanges(server), 1);
     perform(RECORD_RESPOND, first, 200, "{}");
-    assert_non_null(strstr(hear(client, "{}"), "HTTP/1.1 200 OK\r\n"));
-    assert_null(strstr(heard, "Access-Control-"));
+    assert_non_null(strstr(receive(client, "{}"), "HTTP/1.1 200 OK\r\n"));
+    assert_null(strstr(received, "Access-Control-"));
     for (int64_t end = now_ms() + PATIENCE_MS;
          now_ms() < end && http_server_open_exchanges(server);)
         pump(1);
@@ -269,11 +270,12 @@ static void a_receipt_is_a_header(void **state) {
     receipt = "{\"request\":\"7\"}";
     perform(RECORD_RESPOND, take_request(), 200, "{ }");
     receipt = "";
-    assert_non_null(strstr(hear(client, "{ }"), "\r\nX-Fathom-Receipt: {\"request\":\"7\"}\r\n"));
+    assert_non_null(
+        strstr(receive(client, "{ }"), "\r\nX-Fathom-Receipt: {\"request\":\"7\"}\r\n"));
     say(client, POST "Content-Length: 2\r\n\r\n{}");
     assert_int_equal(first_request()->wants_receipt, 0);
     perform(RECORD_RESPOND, take_request(), 200, "{\"\"}");
-    assert_null(strstr(hear(client, "{\"\"}"), "\r\nX-Fathom-Receipt:"));
+    assert_null(strstr(receive(client, "{\"\"}"), "\r\nX-Fathom-Receipt:"));
     close(client);
 }
 
@@ -285,10 +287,10 @@ static void streams_in_chunks_and_keeps_the_connection(void **state) {
     assert_null(record_queue_first(&delivered));
     perform(RECORD_STREAM_BEGIN, id, 0, "");
     perform(RECORD_STREAM_DATA, id, 0, "data: a\n\n");
-    assert_non_null(strstr(hear(client, "\n\n"), "\r\n\r\n9\r\ndata: a\n\n"));
+    assert_non_null(strstr(receive(client, "\n\n"), "\r\n\r\n9\r\ndata: a\n\n"));
     perform(RECORD_STREAM_DATA, id, 0, "data: b\n\n");
     perform(RECORD_STREAM_END, id, 0, "");
-    assert_non_null(strstr(hear(client, "0\r\n\r\n"), "9\r\ndata: b\n\n\r\n0\r\n\r\n"));
+    assert_non_null(strstr(receive(client, "0\r\n\r\n"), "9\r\ndata: b\n\n\r\n0\r\n\r\n"));
     assert_true(take_request().value != id.value);
     perform(RECORD_STREAM_DATA, id, 0, "late words are dropped");
     close(client);
@@ -301,8 +303,8 @@ static void streams_to_http_1_0_until_the_end(void **state) {
     perform(RECORD_STREAM_BEGIN, id, 0, "");
     perform(RECORD_STREAM_DATA, id, 0, "data: a\n\n");
     perform(RECORD_STREAM_END, id, 0, "");
-    assert_non_null(strstr(hear(client, NULL), "\r\n\r\ndata: a\n\n"));
-    assert_null(strstr(heard, "chunked"));
+    assert_non_null(strstr(receive(client, NULL), "\r\n\r\ndata: a\n\n"));
+    assert_null(strstr(received, "chunked"));
     assert_true(hung_up);
     close(client);
 }
@@ -368,7 +370,7 @@ static void a_stand_still_counts_against_nobody(void **state) {
     say(late, "POST /x HTTP/1.1\r\n");
     perform(RECORD_STREAM_BEGIN, id, 0, "");
     perform(RECORD_STREAM_DATA, id, 0, "y");
-    hear(client, "y");
+    receive(client, "y");
     pump(200);
     usleep(4000000); /* longer than anybody has time */
     size_t sent = 0, got = 0;
@@ -389,7 +391,7 @@ static void a_stand_still_counts_against_nobody(void **state) {
         assert_true(some != 0 && !record_queue_first(&delivered));
     }
     say(idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_non_null(strstr(hear(idle, "page"), "200 OK"));
+    assert_non_null(strstr(receive(idle, "page"), "200 OK"));
     close(client);
     close(late);
     close(idle);
@@ -407,10 +409,10 @@ static void refuses_with_json(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         int client = connect_client();
         say(client, cases[i].request);
-        hear(client, "}}");
-        assert_memory_equal(heard, cases[i].status, strlen(cases[i].status));
-        assert_non_null(strstr(heard, "{\"error\":{\"message\":\""));
-        assert_non_null(strstr(heard, "Connection: close\r\n"));
+        receive(client, "}}");
+        assert_memory_equal(received, cases[i].status, strlen(cases[i].status));
+        assert_non_null(strstr(received, "{\"error\":{\"message\":\""));
+        assert_non_null(strstr(received, "Connection: close\r\n"));
         close(client);
     }
     assert_null(record_queue_first(&delivered));
@@ -422,7 +424,7 @@ static void refuses_large_heads_and_hears_large_bodies_out(void **state) {
     int client = connect_client();
     say(client, "GET / HTTP/1.1\r\nX: ");
     send(client, text, 8000, MSG_NOSIGNAL);
-    assert_non_null(strstr(hear(client, "}}"), "HTTP/1.1 431 "));
+    assert_non_null(strstr(receive(client, "}}"), "HTTP/1.1 431 "));
     close(client);
     /* The refusal arrives although its client first sends everything: nothing resets it. */
     client = connect_client();
@@ -433,7 +435,7 @@ static void refuses_large_heads_and_hears_large_bodies_out(void **state) {
         say(client, "\r\n");
         pump(1);
     }
-    assert_non_null(strstr(hear(client, "}}"), "HTTP/1.1 413 "));
+    assert_non_null(strstr(receive(client, "}}"), "HTTP/1.1 413 "));
     close(client);
 }
 
@@ -449,7 +451,7 @@ static void bounds_the_memory_of_all_bodies(void **state) {
     bool refused = false;
     for (int64_t end = now_ms() + PATIENCE_MS; now_ms() < end && !refused;)
         for (int i = 0; i < 5 && !refused; i++)
-            refused = strstr(hear_for(clients[i], 20, "}}"), "HTTP/1.1 503 ") != NULL;
+            refused = strstr(receive_for(clients[i], 20, "}}"), "HTTP/1.1 503 ") != NULL;
     assert_true(refused);
     for (int i = 0; i < 5; i++)
         close(clients[i]);
@@ -463,10 +465,10 @@ static void closes_slow_senders(void **state) {
         send(drip, text + i, 1, MSG_NOSIGNAL);
         pump(20);
     }
-    assert_non_null(strstr(hear(drip, "}}"), "HTTP/1.1 408 "));
-    assert_non_null(strstr(hear(body, "}}"), "HTTP/1.1 408 "));
-    hear(idle, NULL);
-    assert_true(hung_up && heard[0] == 0);
+    assert_non_null(strstr(receive(drip, "}}"), "HTTP/1.1 408 "));
+    assert_non_null(strstr(receive(body, "}}"), "HTTP/1.1 408 "));
+    receive(idle, NULL);
+    assert_true(hung_up && received[0] == 0);
     close(idle);
     close(drip);
     close(body);
@@ -475,22 +477,22 @@ static void closes_slow_senders(void **state) {
 static void serves_its_pages(void **state) {
     int client = connect_client();
     say(client, "GET /?q=1 HTTP/1.1\r\nHost: a\r\n\r\n");
-    hear(client, "<p>page");
-    assert_non_null(strstr(heard, "Content-Security-Policy: default-src 'none';"));
-    char *tag = strstr(heard, "ETag: ");
+    receive(client, "<p>page");
+    assert_non_null(strstr(received, "Content-Security-Policy: default-src 'none';"));
+    char *tag = strstr(received, "ETag: ");
     assert_non_null(tag);
     char request[128];
     snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: %.18s\r\n\r\n",
              tag + 6);
     say(client, request);
-    assert_non_null(strstr(hear(client, "\r\n\r\n"), "HTTP/1.1 304 "));
+    assert_non_null(strstr(receive(client, "\r\n\r\n"), "HTTP/1.1 304 "));
     say(client, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_non_null(strstr(hear(client, "\r\n\r\n"), "Content-Length: 7\r\n"));
-    assert_string_equal(strstr(heard, "\r\n\r\n"), "\r\n\r\n");
-    assert_string_equal(hear_for(client, 50, "page"), "");
+    assert_non_null(strstr(receive(client, "\r\n\r\n"), "Content-Length: 7\r\n"));
+    assert_string_equal(strstr(received, "\r\n\r\n"), "\r\n\r\n");
+    assert_string_equal(receive_for(client, 50, "page"), "");
     say(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\r\n");
-    assert_non_null(strstr(hear(client, "}}"), "HTTP/1.1 405 "));
-    assert_non_null(strstr(heard, "\r\nAllow: GET, HEAD\r\n"));
+    assert_non_null(strstr(receive(client, "}}"), "HTTP/1.1 405 "));
+    assert_non_null(strstr(received, "\r\nAllow: GET, HEAD\r\n"));
     close(client);
 }
 
@@ -507,8 +509,8 @@ static void wrong_methods_are_told_the_right_ones(void **state) {
         allow = cases[i].allow;
         perform(RECORD_RESPOND, take_request(), 405, "{ }");
         allow = 0;
-        assert_non_null(strstr(hear(client, "{ }"), cases[i].header));
-        assert_null(strstr(heard, "Access-Control-"));
+        assert_non_null(strstr(receive(client, "{ }"), cases[i].header));
+        assert_null(strstr(received, "Access-Control-"));
     }
     close(client);
 }
@@ -517,9 +519,9 @@ static void wrong_methods_are_told_the_right_ones(void **state) {
 static const char *ask(const char *request) {
     int client = connect_client();
     say(client, request);
-    hear(client, "}}");
+    receive(client, "}}");
     close(client);
-    return heard;
+    return received;
 }
 
 static void requests_of_other_sites_are_refused(void **state) {
@@ -539,10 +541,10 @@ static void requests_of_other_sites_are_refused(void **state) {
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         ask(cases[i].request);
-        if (strncmp(heard, cases[i].status, strlen(cases[i].status)))
-            fail_msg("%s\n%s", cases[i].request, heard);
-        assert_non_null(strstr(heard, cases[i].cure));
-        assert_null(strstr(heard, "Access-Control-"));
+        if (strncmp(received, cases[i].status, strlen(cases[i].status)))
+            fail_msg("%s\n%s", cases[i].request, received);
+        assert_non_null(strstr(received, cases[i].cure));
+        assert_null(strstr(received, "Access-Control-"));
     }
     assert_null(record_queue_first(&delivered));
     int client = connect_client();
@@ -556,11 +558,12 @@ static void an_origin_may_be_let_in(void **state) {
     reopen();
     int client = connect_client();
     say(client, "OPTIONS /x HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n");
-    assert_non_null(strstr(hear(client, "\r\n\r\n"), "HTTP/1.1 204 "));
-    assert_non_null(strstr(heard, "Access-Control-Allow-Methods: "));
+    assert_non_null(strstr(receive(client, "\r\n\r\n"), "HTTP/1.1 204 "));
+    assert_non_null(strstr(received, "Access-Control-Allow-Methods: "));
     say(client, POST "Origin: http://b\r\n\r\n");
     perform(RECORD_RESPOND, take_request(), 200, "{ }");
-    assert_non_null(strstr(hear(client, "{ }"), "\r\nAccess-Control-Allow-Origin: http://b\r\n"));
+    assert_non_null(
+        strstr(receive(client, "{ }"), "\r\nAccess-Control-Allow-Origin: http://b\r\n"));
     close(client);
     assert_non_null(strstr(ask(POST "Origin: http://c\r\n\r\n"), "HTTP/1.1 403 "));
 }
@@ -578,23 +581,23 @@ static void nothing_is_kept_of_an_unwanted_body(void **state) {
     struct connection_id id = take_request();
     say_bytes(client, text, 60000);
     perform(RECORD_RESPOND, id, 401, "{ }");
-    say_bytes(client, text, 39999); /* and it is heard out, so that the answer arrives */
-    assert_non_null(strstr(hear(client, NULL), "HTTP/1.1 401 "));
-    assert_null(strstr(heard, "100 Continue"));
-    assert_non_null(strstr(heard, "Connection: close\r\n"));
+    say_bytes(client, text, 39999); /* and all of it is read, so that the answer arrives */
+    assert_non_null(strstr(receive(client, NULL), "HTTP/1.1 401 "));
+    assert_null(strstr(received, "100 Continue"));
+    assert_non_null(strstr(received, "Connection: close\r\n"));
     assert_true(hung_up);
     close(client);
     client = connect_client();
     say(client, POST "Transfer-Encoding: chunked\r\n\r\n");
     assert_int_equal(first_request()->body_left, 1);
     perform(RECORD_RESPOND, take_request(), 401, "{ }");
-    hear(client, NULL);
+    receive(client, NULL);
     close(client);
     client = connect_client(); /* without a body the connection stays */
     say(client, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_int_equal(first_request()->body_left, 0);
     perform(RECORD_RESPOND, take_request(), 401, "{ }");
-    assert_null(strstr(hear(client, "{ }"), "Connection: close"));
+    assert_null(strstr(receive(client, "{ }"), "Connection: close"));
     close(client);
 }
 
@@ -610,7 +613,7 @@ static int send_half_a_body(void) {
 static void expect_body(int client, uint32_t bytes) {
     assert_int_equal(first_request()->body_bytes, bytes);
     perform(RECORD_RESPOND, take_request(), 200, "{ }");
-    assert_non_null(strstr(hear(client, "{ }"), "HTTP/1.1 200 "));
+    assert_non_null(strstr(receive(client, "{ }"), "HTTP/1.1 200 "));
 }
 
 /* Small ones find room at once; a large one as soon as one of those has stood still for a second.
@@ -635,7 +638,7 @@ static void half_sent_bodies_stop_nobody(void **state) {
     close(client);
     int refused = 0;
     for (int i = 0; i < HALVES; i++)
-        refused += strstr(hear_for(halves[i], 50, "}}"), "HTTP/1.1 ") != NULL;
+        refused += strstr(receive_for(halves[i], 50, "}}"), "HTTP/1.1 ") != NULL;
     assert_true(refused > 0 && refused < HALVES); /* no more than were in the way */
     for (int i = 0; i < HALVES; i++)
         close(halves[i]);
@@ -663,7 +666,7 @@ static void a_body_that_stands_still_ends(void **state) {
     options.pace_ms_max = PACE_MS;
     reopen();
     int client = send_half_a_body();
-    assert_non_null(strstr(hear(client, "}}"), "HTTP/1.1 408 "));
+    assert_non_null(strstr(receive(client, "}}"), "HTTP/1.1 408 "));
     close(client);
     while (!sends_slowly()) /* a pause of this machine was in it */
         record_queue_clear(&delivered);
@@ -680,7 +683,7 @@ static void idle_connections_make_way(void **state) {
     for (int round = 0; round < 3; round++) {
         clients[39] = connect_client();
         say(clients[39], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_non_null(strstr(hear(clients[39], "page"), "200 OK"));
+        assert_non_null(strstr(receive(clients[39], "page"), "200 OK"));
         close(clients[39]);
         pump(10);
         clients[39] = connect_client();
@@ -688,10 +691,10 @@ static void idle_connections_make_way(void **state) {
         close(clients[39]);
     }
     perform(RECORD_RESPOND, id, 200, "{ }");
-    assert_non_null(strstr(hear(clients[0], "{ }"), "HTTP/1.1 200 "));
+    assert_non_null(strstr(receive(clients[0], "{ }"), "HTTP/1.1 200 "));
     int gone = 0;
     for (int i = 1; i < 39; i++) {
-        hear_for(clients[i], 2, NULL);
+        receive_for(clients[i], 2, NULL);
         gone += hung_up;
     }
     assert_true(gone > 0 && gone < 8);
@@ -726,15 +729,15 @@ static void one_address_holds_so_many_idle_ones(void **state) {
     pump(1100);
     clients[10] = connect_client();
     say(clients[10], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_non_null(strstr(hear(clients[10], "page"), "200 OK"));
+    assert_non_null(strstr(receive(clients[10], "page"), "200 OK"));
     int left = 0;
     for (int i = 1; i < 10; i++) {
-        hear_for(clients[i], 5, NULL);
+        receive_for(clients[i], 5, NULL);
         left += !hung_up;
     }
     assert_int_equal(left, 3); /* and the one that came */
     perform(RECORD_RESPOND, id, 200, "{ }");
-    assert_non_null(strstr(hear(clients[0], "{ }"), "HTTP/1.1 200 "));
+    assert_non_null(strstr(receive(clients[0], "{ }"), "HTTP/1.1 200 "));
     for (int i = 0; i < 11; i++)
         close(clients[i]);
 }
@@ -742,7 +745,7 @@ static void one_address_holds_so_many_idle_ones(void **state) {
 static void asks_for_bodies_that_wait_for_it(void **state) {
     int client = connect_client();
     say(client, POST "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n");
-    assert_string_equal(hear(client, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    assert_string_equal(receive(client, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
     say(client, "hi");
     assert_int_equal(first_request()->body_bytes, 2);
     close(client);
@@ -752,8 +755,8 @@ static void is_busy_when_the_gateway_is(void **state) {
     deliver_status = STATUS_FULL;
     int client = connect_client();
     say(client, POST "\r\n");
-    assert_non_null(strstr(hear(client, "}}"), "HTTP/1.1 503 "));
-    assert_non_null(strstr(heard, "Retry-After: "));
+    assert_non_null(strstr(receive(client, "}}"), "HTTP/1.1 503 "));
+    assert_non_null(strstr(received, "Retry-After: "));
     close(client);
 }
 
@@ -766,10 +769,10 @@ static void waits_with_clients_beyond_its_limit(void **state) {
     }
     pump(1200);
     say(clients[49], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_string_equal(hear_for(clients[49], 50, "page"), "");
+    assert_string_equal(receive_for(clients[49], 50, "page"), "");
     for (int i = 0; i < 20; i++)
         close(clients[i]);
-    assert_non_null(strstr(hear(clients[49], "page"), "200 OK"));
+    assert_non_null(strstr(receive(clients[49], "page"), "200 OK"));
     for (int i = 20; i < 50; i++)
         close(clients[i]);
 }
@@ -814,7 +817,7 @@ static void waits_with_clients_while_files_are_short(void **state) {
     fclose(said);
     for (int i = 0; i < 6; i++) {
         say(clients[i], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_non_null(strstr(hear(clients[i], "<p>page"), "200 OK"));
+        assert_non_null(strstr(receive(clients[i], "<p>page"), "200 OK"));
         close(clients[i]);
     }
 }

@@ -161,8 +161,7 @@ static void flood(const struct rank_watch_place *place, int64_t ns) {
 static void a_rank_that_stands_still_ends_the_unit(void **state) {
     struct job job = start(600000000, true, true);
     flood(&job.place, 4000000000);
-    assert_int_equal(waitpid(job.rank_0, NULL, WNOHANG),
-                     0); /* it has heard the other all the time */
+    assert_int_equal(waitpid(job.rank_0, NULL, WNOHANG), 0); /* the other has sent all the time */
     kill(job.rank_1, SIGSTOP);
     char text[64];
     snprintf(text, sizeof text, "pid %d, layer 0", (int)job.rank_1);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/sha256.h"
 #include "host/storage/kv_store.h"
 
 #define LONG_NS 60000000000
@@ -63,8 +64,7 @@ static inline void remove_file(const char *path) {
     assert_int_equal(unlink(path), 0);
 }
 
-/* ---- blocks -----------------------------------------------------------------------------------
- */
+/* ---- blocks ---- */
 
 static inline size_t block_bytes(void) {
     return store_format_block_bytes(&shape);
@@ -105,8 +105,7 @@ static inline bool same_rows(const char *block, uint32_t sequence, uint32_t posi
     return true;
 }
 
-/* ---- stores -----------------------------------------------------------------------------------
- */
+/* ---- stores ---- */
 
 static inline struct kv_store_options options_of(enum kv_io_kind io, uint64_t blocks) {
     return (struct kv_store_options){

@@ -37,8 +37,7 @@ static int tear_down(void **state) {
     return rmdir(directory);
 }
 
-/* ---- whole ------------------------------------------------------------------------------------
- */
+/* ---- whole ---- */
 
 static void keeps_and_loads(enum kv_io_kind io) {
     struct kv_store_options options = options_of(io, 1024);
@@ -197,8 +196,7 @@ static void who_asks_sees_what_others_wrote(void **state) {
     close_store(b);
 }
 
-/* ---- the bound --------------------------------------------------------------------------------
- */
+/* ---- the bound ---- */
 
 static uint64_t bytes_seen;
 static void add_bytes(const char *path) {
@@ -330,8 +328,7 @@ static void writes_are_bounded(void **state) {
     close_store(store);
 }
 
-/* ---- damage -----------------------------------------------------------------------------------
- */
+/* ---- damage ---- */
 
 /* Reads keep to their rate, too; that takes time and loses nothing. */
 static void reads_are_bounded(void **state) {
@@ -528,8 +525,7 @@ static void another_block_is_none(void **state) {
     close_store(store);
 }
 
-/* ---- misfortunes ------------------------------------------------------------------------------
- */
+/* ---- misfortunes ---- */
 
 struct faults {
     int write_error, read_error;

@@ -31,14 +31,13 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* ---- what is said and what is left ------------------------------------------------------------
- */
+/* ---- what is said and what is left ---- */
 
 struct said {
     int lost, off, others; /* lines */
 };
 
-static void hear(void *context, const char *line) {
+static void take_line(void *context, const char *line) {
     struct said *said = context;
     if (strstr(line, "somebody removed, replaced or cut"))
         said->lost++;
@@ -50,7 +49,7 @@ static void hear(void *context, const char *line) {
 
 static struct kv_store *open_heard(struct said *said) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
-    options.log = hear;
+    options.log = take_line;
     options.log_context = said;
     return open_with(&options);
 }
@@ -79,8 +78,7 @@ static void assert_kept(uint32_t first, uint32_t last) {
     close_store(store);
 }
 
-/* ---- the segment that is written to -----------------------------------------------------------
- */
+/* ---- the segment that is written to ---- */
 
 struct deed {
     const char *line;
@@ -174,7 +172,7 @@ static void what_is_written_to_a_lost_file_is_not_there(void **state) {
         struct said said = {0};
         struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
         options.scan_ms = 1000000;
-        options.log = hear;
+        options.log = take_line;
         options.log_context = &said;
         struct kv_store *store = open_with(&options);
         keep(store, 1, 0, COUNT);
@@ -213,7 +211,7 @@ static void writing_goes_off_without_a_place(void **state) {
     struct said said = {0};
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     options.host_bytes = 256 * block_bytes();
-    options.log = hear;
+    options.log = take_line;
     options.log_context = &said;
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, COUNT);
@@ -230,8 +228,7 @@ static void writing_goes_off_without_a_place(void **state) {
     assert_int_equal(said.lost + said.off + said.others, 2);
 }
 
-/* ---- transfers under way ----------------------------------------------------------------------
- */
+/* ---- transfers under way ---- */
 
 struct gate { /* transfers of blocks wait behind it */
     pthread_mutex_t lock;
@@ -272,7 +269,7 @@ static struct kv_store *open_gated(struct gate *gate, struct kv_io_faults *hook,
     struct kv_store_options options = options_of(KV_IO_THREADS, 1024);
     *hook = (struct kv_io_faults){wait_at_gate, gate};
     options.faults = hook;
-    options.log = hear;
+    options.log = take_line;
     options.log_context = said;
     return open_with(&options);
 }
@@ -358,8 +355,7 @@ static void writes_to_a_lost_segment_end_in_nobodys_file(void **state) {
     }
 }
 
-/* ---- processes --------------------------------------------------------------------------------
- */
+/* ---- processes ---- */
 
 struct process {
     pid_t id;
@@ -450,8 +446,7 @@ static void processes_never_write_to_one_segment(void **state) {
     }
 }
 
-/* ---- a segment that nobody writes to ----------------------------------------------------------
- */
+/* ---- a segment that nobody writes to ---- */
 
 static void a_sidecar_is_written_anew_while_others_run(void **state) {
     (void)state;
@@ -491,8 +486,7 @@ static void a_reader_forgets_what_is_gone(void **state) {
     close_store(store);
 }
 
-/* ---- whose they are ---------------------------------------------------------------------------
- */
+/* ---- whose they are ---- */
 
 static void assert_private(const char *path) {
     struct stat about;

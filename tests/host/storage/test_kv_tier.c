@@ -21,9 +21,10 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "serving/cache/block_key.h"
-#include "contract/machine.h"
+#include "base/sha256.h"
 #include "compute/model/kv_pages.h"
+#include "contract/machine.h"
+#include "serving/cache/block_key.h"
 
 /* Slices of 64 KiB: a load comes in parts. */
 enum { PAGES = 24, BLOCKS = 8, SLICES = 12, WIDTH = 512, SLOT = 3 };

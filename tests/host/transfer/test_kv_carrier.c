@@ -18,7 +18,7 @@
 
 #include "contract/machine.h"
 #include "host/transfer/kv_carrier.h"
-#include "kv_ranks.h"
+#include "transport_ranks.h"
 
 enum { PAGES = 16, TOKENS = 64 * 4 + 10, BLOCKS = 5, SLICES = 3 };
 

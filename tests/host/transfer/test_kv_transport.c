@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "base/random.h"
-#include "kv_ranks.h"
 #include "../../slow.h"
+#include "base/random.h"
+#include "transport_ranks.h"
 
 #define SLICES 5
 
@@ -324,8 +324,7 @@ static void a_full_queue_says_so(void **state) {
     pair_close(&pair);
 }
 
-/* --- a thousand tickets, of which many go wrong --------------------------------------------------
- */
+/* ---- a thousand tickets, of which many go wrong ---- */
 
 #define CROWD test_times(1000, 250)
 #define PAGES_EACH 3
@@ -344,7 +343,7 @@ struct crowd {
     int64_t until_ns; /* something more has ended by then */
 };
 
-static void hear(struct crowd *crowd) {
+static void take_ends(struct crowd *crowd) {
     struct transfer_ended ended;
     uint32_t before = crowd->in_ended + crowd->out_ended;
     while (kv_transport_next(crowd->pair.decode.transport, &ended)) {
@@ -404,7 +403,7 @@ static void a_thousand_tickets_leave_nothing_behind(void **state) {
     for (uint32_t number = 1; number <= CROWD; number++) {
         uint32_t place = AT_ONCE;
         for (;;) {
-            hear(&crowd);
+            take_ends(&crowd);
             for (place = 0; place < AT_ONCE && (crowd.on_page[place] || crowd.from_page[place]);
                  place++) {
             }
@@ -416,7 +415,7 @@ static void a_thousand_tickets_leave_nothing_behind(void **state) {
         play(&crowd, number, place);
     }
     while (crowd.in_ended < CROWD || crowd.out_ended < CROWD) {
-        hear(&crowd);
+        take_ends(&crowd);
         poll(NULL, 0, 1);
     }
     assert_true(crowd.done > CROWD / 4);

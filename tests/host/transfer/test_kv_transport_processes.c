@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "kv_ranks.h"
+#include "transport_ranks.h"
 
 #define SLICES 8
 #define PAGES 64
@@ -30,8 +30,7 @@ static void prepare(struct rank *rank, uint64_t number) {
     memset(rank->pages.memory, 0xEE, rank->pages.mapped_bytes);
 }
 
-/* --- the child ----------------------------------------------------------------------------------
- */
+/* ---- the child ---- */
 
 /* Expects ticket `number` on all pages, says its address, and how the ticket ended. */
 static int receive_in_child(uint64_t number) {
@@ -50,7 +49,7 @@ static int receive_in_child(uint64_t number) {
                     slice_is(&rank, block, number, block, slice, rows_of(&prompt, block), 0xEE);
     printf("%s\n", right ? "right" : "wrong");
     fflush(stdout);
-    check(getchar() == EOF); /* until the parent has heard of it */
+    check(getchar() == EOF); /* until the parent knows of it */
     rank_end(&rank);
     return 0;
 }
@@ -68,8 +67,7 @@ static int send_in_child(uint64_t number, const char *address) {
     return 1; /* it was to be killed */
 }
 
-/* --- the parent ---------------------------------------------------------------------------------
- */
+/* ---- the parent ---- */
 
 struct child {
     pid_t pid;
@@ -104,7 +102,7 @@ static struct child start(const char *role, uint64_t number, const char *address
     return child;
 }
 
-static void hear(struct child *child, char *line, int bytes) {
+static void receive(struct child *child, char *line, int bytes) {
     assert_non_null(fgets(line, bytes, child->says));
     line[strcspn(line, "\n")] = 0;
 }
@@ -123,13 +121,13 @@ static void assert_arrives_in_new_child(struct rank *rank, uint64_t number) {
     char line[KV_ADDRESS_BYTES];
     struct child child = start("receive", number, "");
     struct prompt prompt = {number, 0, PAGES, 40};
-    hear(&child, line, sizeof line);
+    receive(&child, line, sizeof line);
     assert_int_equal(prompt_offer(rank, &prompt, line, PATIENCE), STATUS_OK);
     assert_int_equal(prompt_send(rank, &prompt), STATUS_OK);
     struct transfer_ended ended = rank_wait(rank);
     if (ended.end != TRANSFER_DONE) print_message("# %s\n", ended.reason);
     assert_int_equal(ended.end, TRANSFER_DONE);
-    hear(&child, line, sizeof line);
+    receive(&child, line, sizeof line);
     assert_string_equal(line, "right");
     bury(&child, false);
 }
@@ -149,7 +147,7 @@ static void a_receiver_is_killed_and_comes_back_elsewhere(void **state) {
     for (uint64_t number = 1; number <= 6; number += 2) {
         struct child child = start("receive", number, "");
         struct prompt prompt = {number, 0, PAGES, 40};
-        hear(&child, address, sizeof address);
+        receive(&child, address, sizeof address);
         assert_int_equal(prompt_offer(&rank, &prompt, address, PATIENCE), STATUS_OK);
         for (uint32_t slice = 0; slice < SLICES; slice++)
             if (prompt_push(&rank, &prompt, slice) != STATUS_OK) break;
@@ -195,7 +193,7 @@ static void a_receiver_that_stands_still_costs_one_deadline(void **state) {
     prepare(&rank, *(const uint64_t *)*state);
     rank.options.drain_ns_max = SECOND / 10;
     rank_start(&rank);
-    hear(&child, address, sizeof address);
+    receive(&child, address, sizeof address);
     kill(child.pid, SIGSTOP);
     assert_int_equal(prompt_offer(&rank, &prompt, address, SECOND / 2), STATUS_OK);
     enum status sent = prompt_send(&rank, &prompt);

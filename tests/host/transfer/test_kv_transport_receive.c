@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/checksum.h"
-#include "kv_ranks.h"
 #include "host/transfer/kv_transport_state.h"
+#include "transport_ranks.h"
 
 #define SLICES 3
 
@@ -272,7 +272,7 @@ static void what_comes_early_waits_for_its_ticket(void **state) {
     }
 }
 
-/* ... and may give it up, or go, before: then nothing of it is left. */
+/* The sender may give a ticket up, or go, before the receiver knows of it: then nothing is left. */
 static void what_came_early_goes_with_its_sender(void **state) {
     for (size_t i = 0; i < 2 * ARRAY_COUNT(widths); i++) {
         struct scene scene;

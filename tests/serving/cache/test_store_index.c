@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
+#include "base/sha256.h"
 
 #define CAPACITY 500
 #define KEYS 900

@@ -342,8 +342,7 @@ static void a_sender_keeps_its_memory_until_nobody_reads_it(void **state) {
     close_books(&books);
 }
 
-/* --- a world of accidents -----------------------------------------------------------------------
- */
+/* ---- a world of accidents ---- */
 
 /* Two ranks, messages in any order, late, twice or lost with their connection; everything may be
  * cancelled, expire, break at any moment. The world keeps books of its own. */

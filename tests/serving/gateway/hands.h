@@ -27,7 +27,7 @@ void close_empty(struct world *world);
 void tell(struct world *world, uint32_t unit, const void *record);
 void say_hello(struct world *world, uint32_t unit, const char *numerics);
 void join(struct world *world, uint32_t unit);
-/* ... as a unit for one task, which takes KV blocks at "unit:<number>". */
+/* Joins as a unit for one task, which takes KV blocks at "unit:<number>". */
 void join_as(struct world *world, uint32_t unit, enum unit_role role);
 void lose(struct world *world, uint32_t unit);
 void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,

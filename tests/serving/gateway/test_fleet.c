@@ -16,7 +16,7 @@
 #include "hands.h"
 #include "serving/policy/balance_units.h"
 
-/* ---- waiting --------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static void requests_wait_for_the_first_unit(void **state) {
     (void)state;
@@ -91,7 +91,7 @@ static void binding_is_late(void **state) {
     close_empty(world);
 }
 
-/* ---- going on elsewhere ---------------------------------------------------------------------- */
+/* ---- going on elsewhere ---- */
 
 static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
     (void)state;
@@ -157,7 +157,7 @@ static void a_silent_unit_is_given_up_until_it_speaks(void **state) {
     assert_true(machine->next_wake_ns(machine->self) == 2 * SECOND);
     world->now_ns = 2 * SECOND;
     world_settle(world);
-    assert_int_equal(world->cancels, 1); /* should it hear of it */
+    assert_int_equal(world->cancels, 1); /* should it get the record */
     assert_int_equal(world->last_unit.value, 2);
     assert_int_equal(world->last_submit->resumed_count, 2);
     tell_tokens(world, 1, old, 2, ids + 4, 1); /* late */
@@ -258,7 +258,7 @@ static void join_ranks(struct world *world, uint32_t unit, uint32_t ranks) {
     tell(world, unit, hello);
 }
 
-/* ---- who serves ------------------------------------------------------------------------------ */
+/* ---- who serves ---- */
 
 static void a_draining_unit_finishes_what_it_has(void **state) {
     (void)state;
@@ -373,7 +373,7 @@ static void orders_with_strange_members_change_nothing(void **state) {
     close_empty(world);
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static void nobody_waits_for_units_of_a_gateway_that_ends(void **state) {
     (void)state;
@@ -470,11 +470,11 @@ static void another_model_is_refused(void **state) {
     for (uint32_t client = 0; client < 4; client++)
         world_hang_up(world, client);
     lose(world, 1);
-    join(world, 3); /* the first one's model is still the fleet's as long as requests are held... */
+    join(world, 3); /* the first one's model is the fleet's as long as requests are held */
     assert_int_equal(gateway_request_count(world->gateway), 0);
     lose(world, 3);
     world_join(world, 4);
-    say_hello(world, 4, "other.v1"); /* ... and no longer */
+    say_hello(world, 4, "other.v1"); /* nothing is held: another model may come */
     ask(world, "");
     assert_int_equal(world->last_unit.value, 4);
     tell_finished(world, 4, world->last_submit->request, FINISH_LENGTH, 0);

@@ -15,7 +15,7 @@
 #include "base/tree.h"
 #include "world.h"
 
-/* ---- reading what clients got --------------------------------------------------------------- */
+/* ---- reading what clients got ---- */
 
 static char tree_memory[8 << 20];
 static struct arena tree_arena;
@@ -107,7 +107,7 @@ static uint32_t events_of(const struct world *world, uint32_t client) {
     return count;
 }
 
-/* ---- playing the unit ----------------------------------------------------------------------- */
+/* ---- playing the unit ---- */
 
 static _Alignas(8) char record_memory[1 << 16];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
@@ -194,8 +194,7 @@ static uint32_t ask(struct world *world, const char *path, const char *body) {
     return client;
 }
 
-/* ---- metrics ----------------------------------------------------------------------------------
- */
+/* ---- metrics ---- */
 
 static void metrics_add_up(void **state) {
     (void)state;
@@ -228,7 +227,7 @@ static void metrics_add_up(void **state) {
     world_close(world);
 }
 
-/* ---- answers -------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static void a_chat_is_answered_whole(void **state) {
     (void)state;
@@ -382,7 +381,7 @@ static void stop_strings_end_the_answer(void **state) {
     world_close(world);
 }
 
-/* ---- what reaches the unit ------------------------------------------------------------------ */
+/* ---- what reaches the unit ---- */
 
 static void the_unit_gets_what_was_asked_for(void **state) {
     (void)state;
@@ -458,7 +457,7 @@ static void long_text_is_tokenized_elsewhere(void **state) {
     world_close(world);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------- */
+/* ---- refusals ---- */
 
 static void what_cannot_fit_is_refused_with_numbers(void **state) {
     (void)state;
@@ -534,7 +533,7 @@ static void a_draining_gateway_finishes_what_runs(void **state) {
     world_close(world);
 }
 
-/* ---- misfortunes ---------------------------------------------------------------------------- */
+/* ---- misfortunes ---- */
 
 /* The unit fails the request as often as it is tried. */
 static void fail_always(struct world *world) {
@@ -646,7 +645,7 @@ static void repeated_tokens_are_dropped(void **state) {
     world_close(world);
 }
 
-/* ---- no tokenizer --------------------------------------------------------------------------- */
+/* ---- no tokenizer ---- */
 
 static void without_a_tokenizer_ids_go_in_and_out(void **state) {
     (void)state;
@@ -675,7 +674,7 @@ static void without_a_tokenizer_ids_go_in_and_out(void **state) {
     world_close(world);
 }
 
-/* ---- choices and log probabilities ---------------------------------------------------------- */
+/* ---- choices and log probabilities ---- */
 
 /* Tokens of one choice of a client's request, each with the two likeliest: itself and 65. */
 static void tell_choice(struct world *world, uint32_t client, uint32_t choice, uint32_t position,

@@ -33,7 +33,7 @@ static double value_of(const char *sample) {
     return strtod(at + strlen(line), NULL);
 }
 
-/* ---- a strict reader ------------------------------------------------------------------------- */
+/* ---- a strict reader ---- */
 
 struct reader {
     char family[128];
@@ -132,7 +132,7 @@ static void read_strictly(struct reader *reader) {
     }
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static struct fleet_unit units[LIMIT_FLEET_UNITS];
 static const struct fleet fleet = {.units = units, .losses_total = 2};

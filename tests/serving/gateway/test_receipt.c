@@ -157,7 +157,7 @@ static void nobody_is_told_who_does_not_ask(void **state) {
     }
 }
 
-/* ... as the last event but [DONE], without choices, behind the usage. */
+/* The receipt is the last event but [DONE], without choices, behind the usage. */
 static void a_stream_ends_with_it(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){0});
@@ -235,7 +235,7 @@ static void whose_hits_count(void **state) {
     }
 }
 
-/* ---- any way --------------------------------------------------------------------------------- */
+/* ---- any way ---- */
 
 struct job { /* what a unit was asked to do last */
     bool asked, reserved, told_first;

@@ -25,7 +25,7 @@ enum { CHOICES_MAX = 3 };
 
 struct asked { /* what the test knows of each client's request */
     bool good, chat, stream, usage, leaves, ignore_eos, logprobs, ids;
-    bool echo, wordless; /* the prompt is told of, and perhaps nothing else */
+    bool echo, prompt_only; /* the prompt is told of, and perhaps nothing else */
     uint32_t choices;
     uint32_t max_tokens;
     uint64_t seed;
@@ -43,7 +43,7 @@ static uint32_t below(uint32_t bound) {
     return (uint32_t)(random_uniform(seed_now, 5, draws++) * bound);
 }
 
-/* ---- asking --------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 static size_t write_prompt(char *body, size_t room, const struct asked *request) {
     static const char *const texts[] = {"hi", "How many r in strawberry?",
@@ -74,12 +74,12 @@ static void ask_good(struct world *world) {
                             .ids = below(3) == 0,
                             .choices = below(3) ? 1 : 1 + below(CHOICES_MAX)};
     request.echo = !request.chat && request.logprobs && below(2);
-    request.wordless = request.echo && below(3) == 0;
+    request.prompt_only = request.echo && below(3) == 0;
     size_t at =
         format_text(body, sizeof body,
                     "{\"seed\":%u,\"max_tokens\":%u,\"stream\":%s,\"ignore_eos\":%s,"
                     "\"stream_options\":{\"include_usage\":%s},",
-                    (uint32_t)request.seed, request.wordless ? 0 : request.max_tokens,
+                    (uint32_t)request.seed, request.prompt_only ? 0 : request.max_tokens,
                     request.stream ? "true" : "false", request.ignore_eos ? "true" : "false",
                     request.usage ? "true" : "false");
     at += format_text(body + at, sizeof body - at, "\"n\":%u,\"return_token_ids\":%s,",
@@ -111,7 +111,7 @@ static void ask_service(struct world *world) {
     asked[world_get(world, paths[below(3)])] = (struct asked){.good = true};
 }
 
-/* ---- judging -------------------------------------------------------------------------------- */
+/* ---- judging ---- */
 
 struct text {
     char bytes[1 << 16];
@@ -129,7 +129,7 @@ struct answer {
     char finish[64];           /* "error": an error instead of an answer */
     char code[64];             /* of the error */
     int64_t completion_tokens; /* -1: not told */
-    int64_t prompt_tokens;     /* likewise */
+    int64_t prompt_tokens;     /* -1: not told */
     uint32_t unknown;          /* tokens told without their log probability */
     uint32_t roles;
     uint32_t ids, logprobs; /* tokens told */
@@ -155,7 +155,7 @@ static void expect(const struct world *world, const struct asked *request, uint3
                       request->chat ? TOKEN_STREAM_IN_REASONING : TOKEN_STREAM_PLAIN);
     uint32_t position = 0;
     bool ends = false;
-    while (!ends && position < request->max_tokens && !request->wordless) {
+    while (!ends && position < request->max_tokens && !request->prompt_only) {
         uint32_t token = world_token(request->seed + choice, position++);
         ends = token_stream_push(&stream, token, sink, &expected) ||
                (token == 1 && !request->ignore_eos);
@@ -372,7 +372,7 @@ static void judge(const struct world *world, uint32_t index) {
     }
 }
 
-/* ---- one life ------------------------------------------------------------------------------- */
+/* ---- one life ---- */
 
 static struct world_options random_options(void) {
     struct world_options options = {0};

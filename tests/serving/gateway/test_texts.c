@@ -117,17 +117,17 @@ static void all_else_goes_on(void **state) {
     deliver(world);
     assert_int_equal(world->last_submit->request.high, 0x1000 + short_one);
 
-    size_t heard = 0;
-    for (uint32_t step = 0; step < 40; step++) { /* the tokenizer is not heard of all the time */
+    size_t received = 0;
+    for (uint32_t step = 0; step < 40; step++) { /* the tokenizer does not answer all the time */
         while (world_deliver_to_unit(world)) {
         }
         world_step(world);
         world_carry(world);
         world_compute(world, false);
         deliver(world);
-        if (step == 30) heard = world->clients[stream].count;
+        if (step == 30) received = world->clients[stream].count;
     }
-    assert_true(heard > 0 && world->clients[stream].count > heard);
+    assert_true(received > 0 && world->clients[stream].count > received);
     assert_int_equal(world->clients[short_one].http_status, 200);
     assert_false(world->clients[stream].ended);
 

@@ -13,26 +13,26 @@
 #include "base/random.h"
 #include "contract/step_plan.h"
 
-struct parcel {
-    struct parcel *next;
+struct queued {
+    struct queued *next;
     struct record *record;
 };
 
-/* ---- queues --------------------------------------------------------------------------------- */
+/* ---- queues ---- */
 
-static void enqueue(struct parcel **queue, const void *record) {
+static void enqueue(struct queued **queue, const void *record) {
     const struct record *source = record;
-    struct parcel *parcel = malloc(sizeof *parcel);
-    parcel->record = malloc(source->bytes);
-    memcpy(parcel->record, source, source->bytes);
-    parcel->next = NULL;
+    struct queued *queued = malloc(sizeof *queued);
+    queued->record = malloc(source->bytes);
+    memcpy(queued->record, source, source->bytes);
+    queued->next = NULL;
     while (*queue)
         queue = &(*queue)->next;
-    *queue = parcel;
+    *queue = queued;
 }
 
-static void dequeue(struct parcel **queue) {
-    struct parcel *first = *queue;
+static void dequeue(struct queued **queue) {
+    struct queued *first = *queue;
     *queue = first->next;
     free(first->record);
     free(first);
@@ -48,7 +48,7 @@ static void *make(enum record_kind kind, size_t bytes) {
     return record;
 }
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static struct arena take_arena(struct world *world, size_t bytes) {
     struct arena arena;
@@ -155,7 +155,7 @@ void world_close(struct world *world) {
     free(world);
 }
 
-/* ---- clients -------------------------------------------------------------------------------- */
+/* ---- clients ---- */
 
 uint32_t world_request(struct world *world, enum http_method method, const char *path,
                        const char *body, size_t body_bytes) {
@@ -204,7 +204,7 @@ void world_drain(struct world *world) {
     world_tell_gateway(world, make(RECORD_DRAIN, sizeof(struct record_drain)));
 }
 
-static void hear(struct client *client, const void *record, size_t end, size_t bytes) {
+static void receive(struct client *client, const void *record, size_t end, size_t bytes) {
     client->data = realloc(client->data, client->count + bytes + 1);
     if (bytes) memcpy(client->data + client->count, record_tail_at(record, end), bytes);
     client->count += bytes;
@@ -229,7 +229,7 @@ static void say_to_client(struct world *world, const struct record *record) {
         client->content_type = respond->content_type;
         client->retry_after_seconds = respond->retry_after_seconds;
         client->allow = respond->allow;
-        hear(client, record, sizeof *respond, respond->body_bytes);
+        receive(client, record, sizeof *respond, respond->body_bytes);
         if (respond->receipt_bytes)
             client->receipt =
                 strndup((const char *)record + respond_receipt_at(respond->body_bytes),
@@ -243,7 +243,7 @@ static void say_to_client(struct world *world, const struct record *record) {
         break;
     case RECORD_STREAM_DATA:
         assert_true(client->begun && data->data_bytes > 0);
-        hear(client, record, sizeof *data, data->data_bytes);
+        receive(client, record, sizeof *data, data->data_bytes);
         break;
     default:
         assert_true(client->begun);
@@ -251,7 +251,7 @@ static void say_to_client(struct world *world, const struct record *record) {
     }
 }
 
-/* ---- the host ------------------------------------------------------------------------------- */
+/* ---- the host ---- */
 
 /* What units say comes carried, whoever says it. */
 static const struct record *carry(const struct world *world, const struct record *record) {
@@ -361,7 +361,7 @@ void world_carry(struct world *world) {
     if (world->unit) carry_from(world, world->unit_machine.outbox);
 }
 
-static bool deliver(struct world *world, struct machine *machine, struct parcel **queue) {
+static bool deliver(struct world *world, struct machine *machine, struct queued **queue) {
     if (!*queue) return false;
     enum status status = machine->receive(machine->self, (*queue)->record, world->now_ns);
     if (status == STATUS_FULL) { /* only ever because something lies in the outbox */

@@ -12,7 +12,7 @@
 enum { WORLD_CLIENTS_MAX = 600 };
 
 struct client {
-    bool begun, ended, gone; /* gone: it closed the connection and may hear nothing more */
+    bool begun, ended, gone; /* gone: it closed the connection and may get nothing more */
     uint32_t http_status, content_type, retry_after_seconds, allow;
     uint64_t asked_at_ns;
     char *data; /* body, or the stream's bytes so far; terminated */
@@ -20,7 +20,7 @@ struct client {
     char *receipt; /* its header's value, terminated; NULL: none */
 };
 
-struct parcel; /* a record on its way */
+struct queued; /* a record on its way */
 
 struct world {
     struct gateway *gateway;
@@ -31,9 +31,9 @@ struct world {
     struct chat_template chat_template;
     struct client clients[WORLD_CLIENTS_MAX];
     uint32_t client_count;
-    struct parcel *to_gateway, *to_unit; /* queues, first to last */
-    struct parcel *to_engine;            /* at most one */
-    struct parcel *to_tokenize;
+    struct queued *to_gateway, *to_unit; /* queues, first to last */
+    struct queued *to_engine;            /* at most one */
+    struct queued *to_tokenize;
     uint32_t submits, cancels, drains, continues, roles; /* seen so far */
     uint32_t last_role;                                  /* enum unit_role */
     struct record_drain last_drain;
@@ -45,9 +45,9 @@ struct world {
     struct request_id last_tokenized;
     uint32_t fulls;           /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
-    bool wants_receipts;               /* requests have the header that asks for them */
-    const char *authorization;         /* ... this header; NULL: none */
-    bool body_left;                    /* ... a body that was not read */
+    bool wants_receipts;               /* requests have the header that asks for receipts */
+    const char *authorization;         /* requests have this header; NULL: none */
+    bool body_left;                    /* requests have a body that was not read */
     bool swapped; /* operators' paths are asked for on the public listener, others on theirs */
     int64_t now_ns;
     void *memories[8];

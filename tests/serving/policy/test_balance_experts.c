@@ -90,12 +90,12 @@ static bool is_strict(const struct world *world) {
     return true;
 }
 
-static uint32_t twins_of(const struct world *world, const uint16_t *slots) {
-    uint32_t room = world->shape.slots / world->shape.ranks, twins = 0;
+static uint32_t duplicates_of(const struct world *world, const uint16_t *slots) {
+    uint32_t room = world->shape.slots / world->shape.ranks, duplicates = 0;
     for (uint32_t slot = 0; slot < world->shape.slots; slot++)
         for (uint32_t at = slot / room * room; at < slot; at++)
-            twins += slots[at] == slots[slot];
-    return twins;
+            duplicates += slots[at] == slots[slot];
+    return duplicates;
 }
 
 static void assert_good(struct world *world, bool strict) {
@@ -152,7 +152,7 @@ static void the_bound_is_reached_at_32_ranks(void **state) {
     free(world.memory);
 }
 
-/* A replica beside its twin is of no use: none at the shapes that are served. */
+/* A replica beside its duplicate is of no use: none at the shapes that are served. */
 static void replicas_live_on_different_ranks(void **state) {
     (void)state;
     for (size_t i = 0; i < 4; i++) {
@@ -161,7 +161,7 @@ static void replicas_live_on_different_ranks(void **state) {
         for (uint32_t kind = 0; kind < LOADS_DRAWN; kind++) {
             loads_draw(kind, 5, shapes[i].experts, world.loads);
             solve(&world, BALANCE_FREE, BALANCE_FAST);
-            assert_int_equal(twins_of(&world, world.slots), 0);
+            assert_int_equal(duplicates_of(&world, world.slots), 0);
         }
         free(world.memory);
     }
@@ -194,7 +194,7 @@ static void a_layer_without_load_is_placed(void **state) {
     memset(world.loads, 0, sizeof world.loads);
     solve(&world, BALANCE_FREE, BALANCE_FAST);
     balance_of(&world, world.slots);
-    assert_int_equal(twins_of(&world, world.slots), 0);
+    assert_int_equal(duplicates_of(&world, world.slots), 0);
     assert_true(world.outcome.bound == 1 && world.outcome.balance > 0.85);
     free(world.memory);
 }

@@ -9,7 +9,7 @@
 
 #include "base/limits.h"
 
-static const struct prefill_costs costs = {.token_ns = 100, .attended_ns = 1, .read_ns = 400};
+static const struct prefill_costs costs = {.token = 100, .attended = 1, .read = 400};
 
 static struct prefill_choice choose(bool patient, const struct prefill_rank ranks[3],
                                     const struct prefill_hit hits[3]) {
@@ -34,7 +34,7 @@ static void the_least_loaded_takes(void **state) {
     struct prefill_choice choice = choose(true, ranks, none);
     assert_int_equal(choice.rank, 1);
     assert_int_equal(choice.reason, PREFILL_BOUND);
-    assert_float_equal(choice.done_ns, 4e6 + prefill_costs_of(&costs, 1000, 0), 1);
+    assert_float_equal(choice.done_cost, 4e6 + prefill_costs_of(&costs, 1000, 0), 1);
     const struct prefill_rank busy[3] = {{true, 99, 5e6}, {false, 99, 4e6}, {true, 99, 6e6}};
     assert_int_equal(choose(false, busy, none).rank, 0);
 }
@@ -47,7 +47,7 @@ static void a_hit_is_weighed_against_load(void **state) {
     struct prefill_choice choice = choose(true, ranks, hits);
     assert_int_equal(choice.rank, 1);
     assert_int_equal(choice.reason, PREFILL_BOUND_TO_HIT);
-    hits[1].fetch_ns = 1e6;
+    hits[1].fetch_cost = 1e6;
     assert_int_equal(choose(true, ranks, hits).rank, 0);
 }
 

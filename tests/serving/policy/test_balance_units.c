@@ -25,7 +25,7 @@ static const struct balance_units_need need = {.tokens = 640,
                                                .page_count = 10,
                                                .start_pages = 2,
                                                .partner = BALANCE_NO_RANK,
-                                               .shunned = BALANCE_NO_RANK};
+                                               .avoided_unit = BALANCE_NO_RANK};
 
 static void assert_choice(struct units_choice choice, uint32_t expected, enum units_reason reason) {
     assert_int_equal(choice.unit, expected);
@@ -73,7 +73,7 @@ static void partners_meet_and_failures_part(void **state) {
     assert_choice(balance_units(&own, units, 2), 0, UNITS_BOUND);
     units[1].takes = true;
     own = need;
-    own.shunned = 0;
+    own.avoided_unit = 0;
     assert_choice(balance_units(&own, units, 2), 1, UNITS_BOUND);
     units[1].waiting = BALANCE_UNITS_WAITING; /* it will have room again */
     assert_choice(balance_units(&own, units, 2), BALANCE_NO_RANK, UNITS_WAITS_ROOM);

@@ -31,7 +31,7 @@ static void bytes_pay_for_time(void **state) {
     for (int64_t second = 1; second <= 60; second++)
         since = evict_clients_credit(since, 1, second * SECOND);
     assert_true(since < SECOND / 100);
-    /* ... at the rate, in pieces that are late, none. */
+    /* Bytes at the rate are no idling, in pieces that are late either. */
     since = 0;
     for (int64_t second = 3; second <= 60; second += 3)
         since = evict_clients_credit(since, 3 * rate, second * SECOND);

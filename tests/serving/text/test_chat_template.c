@@ -9,7 +9,7 @@
 static char text_out[65536];
 static struct error error;
 
-/* --- conversations from JSON --- */
+/* ---- conversations from JSON ---- */
 
 static struct chat_tool_call *calls_of(const struct tree *list) {
     struct chat_tool_call *calls = test_keep(calloc(tree_count(list) + 1, sizeof *calls));
@@ -179,7 +179,7 @@ static void test_measures_and_refuses(void **state) {
                      STATUS_UNSUPPORTED);
 }
 
-/* --- recognition --- */
+/* ---- recognition ---- */
 
 static struct bytes tiny_config(void) {
     return test_file("models/tiny-r1/tokenizer_config.json");

@@ -21,7 +21,7 @@ double storage_draw(struct storage *storage) {
     return random_uniform(storage->seed, 3, (uint32_t)storage->draws++);
 }
 
-static struct stored *stored_of(struct storage *storage, const struct kv_key *key) {
+static struct stored *stored_of(struct storage *storage, const struct block_key *key) {
     for (uint32_t i = 0; i < storage->count; i++)
         if (memcmp(&storage->blocks[i].key, key, sizeof *key) == 0) return &storage->blocks[i];
     return NULL;
@@ -29,7 +29,7 @@ static struct stored *stored_of(struct storage *storage, const struct kv_key *ke
 
 static void answer_find(struct storage *storage, struct world *world,
                         const struct record_kv_find *find) {
-    const struct kv_key *keys = record_tail_at(find, sizeof *find);
+    const struct block_key *keys = record_tail_at(find, sizeof *find);
     uint32_t blocks = 0;
     while (blocks < find->key_count && stored_of(storage, &keys[blocks]))
         blocks++;
@@ -45,7 +45,7 @@ static void answer_find(struct storage *storage, struct world *world,
 
 static void answer_load(struct storage *storage, struct world *world,
                         const struct record_kv_load *load) {
-    const struct kv_key *keys = record_tail_at(load, sizeof *load);
+    const struct block_key *keys = record_tail_at(load, sizeof *load);
     const struct page_id *pages =
         (const void *)((const char *)load + kv_load_pages_at(load->block_count));
     uint32_t blocks = 0;
@@ -70,7 +70,7 @@ static void answer_load(struct storage *storage, struct world *world,
 static void answer_keep(struct storage *storage, const struct pending *pending) {
     struct world *world = pending->world;
     const struct record_kv_keep *keep = (const void *)pending->record;
-    const struct kv_key *keys = record_tail_at(keep, sizeof *keep);
+    const struct block_key *keys = record_tail_at(keep, sizeof *keep);
     const struct page_id *pages =
         (const void *)((const char *)keep + kv_keep_pages_at(keep->block_count));
     bool full = storage_draw(storage) < storage->lose_odds;

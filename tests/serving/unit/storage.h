@@ -11,7 +11,7 @@
 enum { STORED_MAX = 4000, PENDING_MAX = 64 };
 
 struct stored {
-    struct kv_key key;
+    struct block_key key;
     struct kv_row rows[KV_BLOCK_TOKENS];
 };
 

@@ -22,7 +22,7 @@
 enum { PAIRS_MAX = 60 };
 
 /* A request's transfer, as its carrier knows it. */
-struct journey {
+struct transfer {
     bool expected, pushing, named; /* EXPECT, a PUSH, the last PUSH have been said */
     bool prefill_done, decode_done;
     bool broken; /* it will fail */
@@ -36,7 +36,7 @@ struct journey {
 
 struct pair {
     struct world *prefill, *decode;
-    struct journey journeys[PAIRS_MAX];
+    struct transfer transfers[PAIRS_MAX];
     uint32_t count;
     uint64_t seed, draws;
     double break_odds, cancel_odds, fail_odds;
@@ -51,21 +51,21 @@ static double draw(struct pair *pair) {
     return random_uniform(pair->seed, 7, (uint32_t)pair->draws++);
 }
 
-static struct journey *journey_of(struct pair *pair, struct request_id id) {
+static struct transfer *transfer_of(struct pair *pair, struct request_id id) {
     assert_true(id.low < pair->count);
-    return &pair->journeys[id.low];
+    return &pair->transfers[id.low];
 }
 
 static void take_expect(struct pair *pair, const struct record_kv_expect *record) {
-    struct journey *journey = journey_of(pair, record->request);
+    struct transfer *transfer = transfer_of(pair, record->request);
     const struct page_id *pages = record_tail_at(record, sizeof *record);
-    assert_false(journey->expected);
+    assert_false(transfer->expected);
     assert_int_equal(record->ticket[0], record->request.low + 1);
-    journey->first_block = record->first_block;
-    journey->expected = true;
+    transfer->first_block = record->first_block;
+    transfer->expected = true;
     for (uint32_t i = 0; i < record->page_count; i++)
-        journey->to[record->first_block + i] = pages[i];
-    journey->block_count = record->first_block + record->page_count;
+        transfer->to[record->first_block + i] = pages[i];
+    transfer->block_count = record->first_block + record->page_count;
 }
 
 /* One row of the plan writes to these pages, all that it needs, and nobody else does. */
@@ -86,13 +86,13 @@ static void check_row(const struct step_plan *plan, const struct page_id *making
 }
 
 static void take_push(struct pair *pair, const struct record_kv_push *record) {
-    struct journey *journey = journey_of(pair, record->request);
+    struct transfer *transfer = transfer_of(pair, record->request);
     const struct page_id *pages = record_tail_at(record, sizeof *record);
-    assert_false(journey->named);
+    assert_false(transfer->named);
     assert_string_equal(record->route.address, "there");
-    assert_int_equal(record->first, !journey->pushing);
-    journey->pushing = true;
-    journey->named = record->last;
+    assert_int_equal(record->first, !transfer->pushing);
+    transfer->pushing = true;
+    transfer->named = record->last;
     uint32_t standing = record->page_count - record->making_count;
     pair->named_making += record->making_count;
     pair->named_standing += standing;
@@ -102,9 +102,9 @@ static void take_push(struct pair *pair, const struct record_kv_push *record) {
         check_row(pair->prefill->plan, pages + standing, record->making_count);
     }
     for (uint32_t i = 0; i < record->page_count; i++) {
-        assert_false(journey->have[record->first_block + i]);
-        journey->have[record->first_block + i] = true;
-        journey->from[record->first_block + i] = pages[i];
+        assert_false(transfer->have[record->first_block + i]);
+        transfer->have[record->first_block + i] = true;
+        transfer->from[record->first_block + i] = pages[i];
     }
 }
 
@@ -113,8 +113,8 @@ static void take_other(struct world *world, const struct record *record) {
     const struct record_reserved *reserved = (const void *)record;
     switch (record->kind) {
     case RECORD_RESERVED:
-        assert_true(journey_of(pair, reserved->request)->expected); /* before the other may push */
-        assert_int_equal(journey_of(pair, reserved->request)->first_block, reserved->first_block);
+        assert_true(transfer_of(pair, reserved->request)->expected); /* before the other may push */
+        assert_int_equal(transfer_of(pair, reserved->request)->first_block, reserved->first_block);
         break;
     case RECORD_KV_EXPECT:
         take_expect(pair, (const void *)record);
@@ -123,7 +123,7 @@ static void take_other(struct world *world, const struct record *record) {
         take_push(pair, (const void *)record);
         break;
     case RECORD_KV_CANCEL:
-        journey_of(pair, ((const struct record_kv_cancel *)record)->request)->broken = true;
+        transfer_of(pair, ((const struct record_kv_cancel *)record)->request)->broken = true;
         break;
     case RECORD_KV_FIND:
     case RECORD_KV_LOAD:
@@ -169,27 +169,27 @@ static bool submit(struct pair *pair, const uint32_t *tokens, uint32_t prompt_co
                                  .sampling = {.frequency_penalty = pair->count % 3 ? 0 : 0.5f},
                                  .task = SUBMIT_RESERVE,
                                  .route = {.ticket = {pair->count + 1}}};
-    struct journey *journey = &pair->journeys[pair->count++];
+    struct transfer *transfer = &pair->transfers[pair->count++];
     uint32_t number = world_submit_head(pair->decode, &head, tokens);
     world_drain(pair->decode);
-    journey->refused = pair->decode->known[number].endings > 0;
-    head.task = journey->refused ? SUBMIT_ANSWER : SUBMIT_PREFILL;
-    if (journey->refused) {
+    transfer->refused = pair->decode->known[number].endings > 0;
+    head.task = transfer->refused ? SUBMIT_ANSWER : SUBMIT_PREFILL;
+    if (transfer->refused) {
         assert_int_equal(pair->decode->known[number].reason, FINISH_REFUSED_QUEUE);
         head.route = (struct kv_route){.ticket = {0}};
     } else {
         strcpy(head.route.address, "there");
-        head.first_block = journey->first_block;
+        head.first_block = transfer->first_block;
     }
     world_submit_head(pair->prefill, &head, tokens);
-    return !journey->refused;
+    return !transfer->refused;
 }
 
 /* So many blocks have come. They count if the request goes on and, where they are not all, if there
  * is a cache to put them into. */
 static void note_rows(struct pair *pair, uint32_t number, uint32_t blocks) {
     const struct known *known = &pair->decode->known[number];
-    uint32_t tokens = (pair->journeys[number].first_block + blocks) * KV_BLOCK_TOKENS;
+    uint32_t tokens = (pair->transfers[number].first_block + blocks) * KV_BLOCK_TOKENS;
     if (tokens > known->prompt_count) tokens = known->prompt_count;
     if (known->cancelled || (tokens < known->prompt_count && !pair->caches)) return;
     world_note_rows(pair->decode, number, tokens);
@@ -204,84 +204,84 @@ static void tell(struct world *world, uint32_t number, bool arrived, uint32_t bl
 }
 
 /* What the engine wrote in one world's page stands in the other's. */
-static void carry(struct pair *pair, const struct journey *journey, uint32_t end) {
-    for (uint32_t block = journey->first_block; block < end; block++) {
-        assert_true(journey->have[block]);
-        memcpy(pair->decode->kv[journey->to[block].index],
-               pair->prefill->kv[journey->from[block].index], sizeof pair->decode->kv[0]);
+static void carry(struct pair *pair, const struct transfer *transfer, uint32_t end) {
+    for (uint32_t block = transfer->first_block; block < end; block++) {
+        assert_true(transfer->have[block]);
+        memcpy(pair->decode->kv[transfer->to[block].index],
+               pair->prefill->kv[transfer->from[block].index], sizeof pair->decode->kv[0]);
     }
 }
 
-static void spoil(struct pair *pair, const struct journey *journey, uint32_t first) {
-    for (uint32_t block = first; block < journey->block_count; block++)
-        memset(pair->decode->kv[journey->to[block].index], 0, sizeof pair->decode->kv[0]);
+static void spoil(struct pair *pair, const struct transfer *transfer, uint32_t first) {
+    for (uint32_t block = first; block < transfer->block_count; block++)
+        memset(pair->decode->kv[transfer->to[block].index], 0, sizeof pair->decode->kv[0]);
 }
 
 /* The end of the leading blocks that were named and have been made. */
 static uint32_t made_end(const struct pair *pair, uint32_t number) {
-    const struct journey *journey = &pair->journeys[number];
+    const struct transfer *transfer = &pair->transfers[number];
     const struct known *known = &pair->prefill->known[number];
     uint64_t chain = 0;
     for (uint32_t i = 0; i < known->prompt_count; i++) {
         uint32_t block = i / KV_BLOCK_TOKENS;
         chain = world_chain(chain, known->tokens[i], TOKEN_PROMPT);
-        if (block < journey->first_block) continue;
-        if (!journey->have[block]) return block;
-        uint32_t page = journey->from[block].index;
+        if (block < transfer->first_block) continue;
+        if (!transfer->have[block]) return block;
+        uint32_t page = transfer->from[block].index;
         if (pair->prefill->kv[page][i % KV_BLOCK_TOKENS].chain != chain) return block;
     }
-    return journey->block_count;
+    return transfer->block_count;
 }
 
 /* The first ones of those are there, maybe all, but not the word that they are. */
 static uint32_t carry_some(struct pair *pair, uint32_t number) {
-    const struct journey *journey = &pair->journeys[number];
-    uint32_t end = journey->prefill_done ? journey->first_block : made_end(pair, number);
-    end -= (uint32_t)(draw(pair) * (end - journey->first_block + 1));
-    carry(pair, journey, end);
-    spoil(pair, journey, end); /* until it says so, it may write anything */
-    pair->partial += end > journey->first_block;
-    return end - journey->first_block;
+    const struct transfer *transfer = &pair->transfers[number];
+    uint32_t end = transfer->prefill_done ? transfer->first_block : made_end(pair, number);
+    end -= (uint32_t)(draw(pair) * (end - transfer->first_block + 1));
+    carry(pair, transfer, end);
+    spoil(pair, transfer, end); /* until it says so, it may write anything */
+    pair->partial += end > transfer->first_block;
+    return end - transfer->first_block;
 }
 
 /* The carrier's turn for one request: it may dawdle, and it may fail. */
 static void travel(struct pair *pair, uint32_t number) {
-    struct journey *journey = &pair->journeys[number];
-    if (!journey->expected || journey->decode_done) {
-        if (journey->pushing && !journey->prefill_done && (journey->named || journey->broken)) {
-            journey->prefill_done = true;
+    struct transfer *transfer = &pair->transfers[number];
+    if (!transfer->expected || transfer->decode_done) {
+        if (transfer->pushing && !transfer->prefill_done && (transfer->named || transfer->broken)) {
+            transfer->prefill_done = true;
             tell(pair->prefill, number, false, 0);
         }
         return;
     }
-    if (draw(pair) < pair->break_odds) journey->broken = true;
-    bool ended = pair->prefill->known[number].endings > 0 && !journey->named;
+    if (draw(pair) < pair->break_odds) transfer->broken = true;
+    bool ended = pair->prefill->known[number].endings > 0 && !transfer->named;
     if (draw(pair) < 0.5) return;
-    if (journey->broken || ended) {
+    if (transfer->broken || ended) {
         uint32_t blocks = carry_some(pair, number);
         pair->broken++;
-        journey->decode_done = true;
+        transfer->decode_done = true;
         note_rows(pair, number, blocks);
         tell(pair->decode, number, false, blocks);
-    } else if (journey->named) {
-        carry(pair, journey, journey->block_count);
-        journey->decode_done = journey->prefill_done = true;
-        note_rows(pair, number, journey->block_count);
-        tell(pair->decode, number, true, journey->block_count - journey->first_block);
+    } else if (transfer->named) {
+        carry(pair, transfer, transfer->block_count);
+        transfer->decode_done = transfer->prefill_done = true;
+        note_rows(pair, number, transfer->block_count);
+        tell(pair->decode, number, true, transfer->block_count - transfer->first_block);
         tell(pair->prefill, number, true, 0);
     }
 }
 
 /* The first token goes to the unit that is to continue, or the news that there is nothing to. */
 static void go_between(struct pair *pair, uint32_t number) {
-    struct journey *journey = &pair->journeys[number];
+    struct transfer *transfer = &pair->transfers[number];
     struct known *first = &pair->prefill->known[number], *then = &pair->decode->known[number];
-    if (journey->refused || journey->continued || first->received == 0) {
-        if (!journey->refused && !journey->continued && first->endings && !then->cancelled)
+    if (transfer->refused || transfer->continued || first->received == 0) {
+        if (!transfer->refused && !transfer->continued && first->endings && !then->cancelled)
             world_cancel(pair->decode, number);
         return;
     }
-    journey->continued = true;
+    transfer->continued = true;
     uint32_t token = first->tokens[first->prompt_count];
     if (token == STOP_TOKEN || first->new_tokens_max == 1) {
         world_cancel(pair->decode, number);
@@ -325,7 +325,7 @@ static void run(struct pair *pair) {
             travel(pair, number);
             struct known *first = &pair->prefill->known[number];
             struct known *then = &pair->decode->known[number];
-            if (pair->journeys[number].refused || draw(pair) >= pair->cancel_odds) continue;
+            if (pair->transfers[number].refused || draw(pair) >= pair->cancel_odds) continue;
             if (!first->endings && !first->cancelled) world_cancel(pair->prefill, number);
             if (!then->endings && !then->cancelled) world_cancel(pair->decode, number);
         }
@@ -347,9 +347,9 @@ static void assert_empty(struct pair *pair) {
     world_assert_empty(pair->prefill);
     world_assert_empty(pair->decode);
     for (uint32_t i = 0; i < pair->count; i++) {
-        const struct journey *journey = &pair->journeys[i];
-        assert_true(journey->decode_done == journey->expected);
-        assert_true(journey->prefill_done == journey->pushing);
+        const struct transfer *transfer = &pair->transfers[i];
+        assert_true(transfer->decode_done == transfer->expected);
+        assert_true(transfer->prefill_done == transfer->pushing);
     }
 }
 
@@ -380,7 +380,7 @@ static void live_in(struct pair *pair, double break_odds, double cancel_odds, do
     assert_true((pair->failed > 0) == (fail_odds > 0));
     for (uint32_t i = 0; i < pair->count && cancel_odds + fail_odds == 0; i++) {
         const struct known *first = &pair->prefill->known[i], *then = &pair->decode->known[i];
-        if (pair->journeys[i].refused) continue;
+        if (pair->transfers[i].refused) continue;
         if (first->reason != FINISH_HANDED_OVER) continue;
         assert_true(then->reason == FINISH_LENGTH || then->reason == FINISH_STOP_TOKEN);
         assert_true(then->reason != FINISH_LENGTH || then->received == then->new_tokens_max);
@@ -490,10 +490,10 @@ static void a_slow_link_is_remembered(void **state) {
         uint32_t tokens[100] = {i};
         int64_t since_ns = 0;
         assert_true(submit(pair, tokens, 100, 3));
-        while (!pair->journeys[i].broken) { /* by the unit's KV_CANCEL */
+        while (!pair->transfers[i].broken) { /* by the unit's KV_CANCEL */
             turn(pair, pair->prefill);
             turn(pair, pair->decode);
-            if (!pair->journeys[i].continued) since_ns = pair->decode->now_ns;
+            if (!pair->transfers[i].continued) since_ns = pair->decode->now_ns;
             go_between(pair, i);
         }
         int64_t waited_ns = pair->decode->now_ns - since_ns;
@@ -531,7 +531,7 @@ static void compute_prompt(struct pair *pair) {
     for (uint32_t i = 0; i < 200; i++)
         tokens[i] = (i * 7 + 1) % VOCAB;
     assert_true(submit(pair, tokens, 200, 40));
-    while (!pair->journeys[0].named) {
+    while (!pair->transfers[0].named) {
         turn(pair, pair->prefill);
     }
     turn(pair, pair->prefill);
@@ -540,10 +540,10 @@ static void compute_prompt(struct pair *pair) {
 
 /* The first blocks of request 0 have come, then the transfer failed. */
 static void fail_transfer(struct pair *pair, uint32_t came) {
-    struct journey *journey = &pair->journeys[0];
-    carry(pair, journey, came);
-    spoil(pair, journey, came);
-    journey->decode_done = true;
+    struct transfer *transfer = &pair->transfers[0];
+    carry(pair, transfer, came);
+    spoil(pair, transfer, came);
+    transfer->decode_done = true;
     note_rows(pair, 0, came);
     tell(pair->decode, 0, false, came);
 }
@@ -626,17 +626,17 @@ static void blocks_leave_when_their_load_is_whole(void **state) {
         for (uint32_t i = 0; i < 500; i++)
             tokens[i] = (i * 7 + 1) % VOCAB;
         assert_true(submit(pair, tokens, 500, 20));
-        struct journey *journey = &pair->journeys[0];
+        struct transfer *transfer = &pair->transfers[0];
         while (!pair->prefill->plan)
             turn(pair, pair->prefill);
         const struct step_row *row = step_plan_rows(pair->prefill->plan);
         assert_true(row->loads && row->first_position == 3 * KV_BLOCK_TOKENS);
-        assert_false(journey->pushing);
+        assert_false(transfer->pushing);
         pair->storage->lose_odds = lost;
         world_complete(pair->prefill, false);
         pair->storage->lose_odds = 0;
         world_drain(pair->prefill);
-        assert_false(journey->pushing);
+        assert_false(transfer->pushing);
         world_step(pair->prefill);
         world_drain(pair->prefill);
         assert_int_equal(pair->named_standing, lost ? 0 : 5);
@@ -683,11 +683,11 @@ static void what_arrives_is_not_computed_again(void **state) {
     assert_int_equal(pair->decode->known[0].first_start, 200);
     assert_int_equal(pair->decode->known[0].received, 40);
     assert_int_equal(pair->prefill->known[0].reason, FINISH_HANDED_OVER);
-    assert_int_equal(pair->journeys[0].first_block, 0);
+    assert_int_equal(pair->transfers[0].first_block, 0);
     /* The next turn of the talk: what the decode unit has need not travel. */
     assert_true(submit(pair, tokens, 200, 40));
     run(pair);
-    assert_int_equal(pair->journeys[1].first_block, 3);
+    assert_int_equal(pair->transfers[1].first_block, 3);
     assert_int_equal(pair->prefill->load.totals.prompt_tokens, 200 + 200 - 3 * KV_BLOCK_TOKENS);
     assert_int_equal(pair->decode->load.totals.transfers_arrived, 2);
     assert_int_equal(pair->prefill->load.totals.transfers_arrived, 0); /* counted once */

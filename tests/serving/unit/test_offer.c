@@ -16,7 +16,7 @@
 
 enum { PROMPT = 100, ANSWER = 150, KEYS_MAX = TOKENS_MAX / KV_BLOCK_TOKENS };
 
-/* ---- room ------------------------------------------------------------------------------------ */
+/* ---- room ---- */
 
 /* Whether a request of that turn has room behind those that wait, of whom each takes its tokens,
  * but at most three quarters of the step. */
@@ -68,7 +68,7 @@ static void a_step_is_full_from_one_turn_on(void **state) {
     assert_true(always > 50 && never > 50);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------ */
+/* ---- keys ---- */
 
 /* Of a prompt of `prompt_count` tokens and the answer's first ones behind it. */
 static uint32_t hit_of(const struct world *world, const uint32_t *tokens, uint32_t prompt_count,

@@ -41,7 +41,7 @@ struct world {
     struct record_kv *asks[ASKS_MAX]; /* of the KV storage, not yet answered */
     uint32_t ask_count;
     int64_t load_ns;         /* that a load takes; 0: some */
-    bool from_memory;        /* ... of the storage, not from its disk */
+    bool from_memory;        /* loads come from the storage's memory, not from its disk */
     uint32_t storage[RANKS]; /* enum kv_storage_state, as last told */
     struct record_unit_load load;
     int64_t now_ns;
@@ -938,7 +938,7 @@ static void test_crowded_lives(void **state) {
     assert_true(moved > 0 && preempted > moved);
 }
 
-/* Its client leaves: the rank where it is now hears of it. */
+/* Its client leaves: the rank where it is now learns of it. */
 static void test_moved_is_cancelled(void **state) {
     struct world world;
     crowd(&world, true);

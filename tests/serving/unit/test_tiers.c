@@ -334,7 +334,7 @@ static struct world *open_measured(struct storage *storage, int64_t block_ns) {
     return world;
 }
 
-/* ... with an answer that goes on meanwhile. */
+/* Begins an answer, which goes on meanwhile. */
 static void begin_answer(struct world *world) {
     world_submit(world, 100, 500);
     for (int i = 0; i < 4; i++) {

@@ -14,7 +14,7 @@
 #include "serving/policy/step_cost.h"
 #include "world.h"
 
-/* ---- promises ------------------------------------------------------------------------------- */
+/* ---- promises ---- */
 
 static void it_introduces_itself_once(void **state) {
     (void)state;
@@ -29,7 +29,7 @@ static void it_introduces_itself_once(void **state) {
     role->role = UNIT_DECODE;
     world_send(world, role);
     world_run(world);
-    assert_int_equal(world->hellos, 2); /* ... and again when what it says has changed */
+    assert_int_equal(world->hellos, 2); /* again, since what it says has changed */
     assert_int_equal(world->role, UNIT_DECODE);
     world_assert_empty(world);
     world_close(world);
@@ -158,7 +158,7 @@ static void options_out_of_range_are_named(void **state) {
     assert_int_equal(unit_create(&arena, &options, &unit, &error), STATUS_NO_MEMORY);
 }
 
-/* ---- time ---------------------------------------------------------------------------------- */
+/* ---- time ---- */
 
 /* A machine: 2 ms a step, 50 us an answer, 60 us a prompt token, 10 ns a position it reads. */
 static int64_t plan_ns(const struct step_plan *plan) {
@@ -273,7 +273,7 @@ static void nobody_waits_forever(void **state) {
     world_close(world);
 }
 
-/* ---- random lives --------------------------------------------------------------------------- */
+/* ---- random lives ---- */
 
 static uint64_t seed_now;
 static uint32_t draws, answers_max;
@@ -390,7 +390,7 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
     assert_true(hits > 10000 && evicted > 1000 && preemptions > 50 && recomputed > 5000);
 }
 
-/* ---- what a choice depends on --------------------------------------------------------------- */
+/* ---- what a choice depends on ---- */
 
 static void submit_sampled(struct world *world, struct sampling sampling, uint32_t bias_count) {
     enum { PROMPT = 70 };

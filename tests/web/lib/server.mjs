@@ -75,14 +75,14 @@ export class Server {
   raw(pieces, ms = patience, pause = 0, url = this.url) {
     return new Promise((resolve) => {
       const socket = net.connect(Number(new URL(url).port), '127.0.0.1');
-      let heard = '', closed = false;
+      let received = '', closed = false;
       const end = () => {
         clearTimeout(timer);
         socket.destroy();
-        resolve({ heard, closed });
+        resolve({ received, closed });
       };
       const timer = setTimeout(end, ms);
-      socket.on('data', (data) => { heard += data.toString('latin1'); });
+      socket.on('data', (data) => { received += data.toString('latin1'); });
       socket.on('error', () => {});
       socket.on('close', () => { closed = true; end(); });
       (async () => {

@@ -12,7 +12,7 @@ struct reader {
     struct api_error *error;
 };
 
-/* ---- single fields: an absent one and null are the same -------------------------------------- */
+/* ---- single fields: an absent one and null are the same ---- */
 
 static bool wrong_type(struct reader *reader, const char *param, const char *expected,
                        const struct tree *found) {
@@ -88,7 +88,7 @@ static bool read_length(struct reader *reader, struct api_request *out) {
     if (long_name != absent) length = long_name; /* the newer name counts */
     if (length == absent) return true;
     out->new_tokens_max = length;
-    out->wordless = length == 0;
+    out->prompt_only = length == 0;
     if (out->sampling.min_tokens <= length) return true;
     return api_error_set(reader->error, 422, "min_tokens", "out_of_range",
                          "'min_tokens' is %u, more than the %u tokens of the answer.",
@@ -107,7 +107,7 @@ static bool read_sampling(struct reader *reader, struct api_request *out) {
            read_count(reader, "min_tokens", 0, &sampling->min_tokens) && read_length(reader, out);
 }
 
-/* ---- lists of tokens ------------------------------------------------------------------------- */
+/* ---- lists of tokens ---- */
 
 /* "123", as JSON writes a number: no sign, no leading zero. */
 static bool id_from_text(struct bytes text, uint32_t *out) {
@@ -183,7 +183,7 @@ static bool read_stop_tokens(struct reader *reader, struct api_request *out) {
     return true;
 }
 
-/* ---- log probabilities, choices -------------------------------------------------------------- */
+/* ---- log probabilities, choices ---- */
 
 /* Chats: "logprobs" is a flag, "top_logprobs" the number of others; completions: "logprobs" is that
  * number. */
@@ -223,7 +223,7 @@ static bool read_echo(struct reader *reader, struct api_request *out) {
     return true;
 }
 
-/* ---- what we do not do ---------------------------------------------------------------------- */
+/* ---- what we do not do ---- */
 
 /* A value that asks for nothing: null, false, 0 (or `number`), "", [] or {}. */
 static bool is_neutral(const struct tree *value, double number) {
@@ -275,7 +275,7 @@ static bool refuse_unsupported(struct reader *reader) {
     return true;
 }
 
-/* ---- stop strings and model ----------------------------------------------------------------- */
+/* ---- stop strings and model ---- */
 
 static bool add_stop(struct reader *reader, struct stop_strings *stops, const struct tree *value) {
     struct bytes text;
@@ -316,7 +316,7 @@ static bool read_model(struct reader *reader, struct bytes served) {
                          served.count < 100 ? (int)served.count : 100, served.data);
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 struct place { /* of what is being read, for messages: "messages[3].content[0].text" */
     char text[64];
@@ -463,7 +463,7 @@ static bool read_messages(struct reader *reader, struct api_request *out) {
     return true;
 }
 
-/* ---- prompt ---------------------------------------------------------------------------------- */
+/* ---- prompt ---- */
 
 static bool read_prompt_tokens(struct reader *reader, const struct tree *array,
                                struct api_request *out) {
@@ -507,7 +507,7 @@ static bool read_prompt(struct reader *reader, struct api_request *out) {
     return wrong_type(reader, "prompt[0]", "a string, a token id or an array of token ids", first);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static bool read_stream(struct reader *reader, struct api_request *out) {
     if (!read_flag(reader, reader->root, "stream", &out->stream)) return false;

@@ -32,8 +32,8 @@ struct api_request {
 
     struct sampling sampling; /* seed only if has_seed */
     bool has_seed;
-    uint32_t new_tokens_max;          /* 0: not given, or wordless */
-    bool wordless;                    /* no token is to follow the prompt */
+    uint32_t new_tokens_max;          /* 0: not given, or prompt_only */
+    bool prompt_only;                 /* no token is to follow the prompt */
     const struct stop_strings *stops; /* NULL: none */
     bool stream;
     bool include_usage; /* stream_options.include_usage */

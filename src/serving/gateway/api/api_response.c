@@ -113,7 +113,7 @@ void api_response_whole(struct json_writer *writer, const struct api_answer *ans
     json_writer_text(writer, "}");
 }
 
-/* ---- streams --------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 static void event_begin(struct json_writer *writer, const struct api_answer *answer,
                         uint32_t choice) {
@@ -196,7 +196,7 @@ void api_response_failed(struct json_writer *writer, const struct api_error *err
     json_writer_text(writer, "\n\n" DONE);
 }
 
-/* ---- models ---------------------------------------------------------------------------------- */
+/* ---- models ---- */
 
 void api_response_model(struct json_writer *writer, struct bytes model, int64_t created) {
     json_writer_text(writer, "{\"id\":");

@@ -53,7 +53,7 @@ static void write_hexed(struct json_writer *writer, struct bytes bytes) {
     json_writer_text(writer, "\"");
 }
 
-/* ---- ids ------------------------------------------------------------------------------------- */
+/* ---- ids ---- */
 
 static void visit_id(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
@@ -69,7 +69,7 @@ void api_tokens_ids(struct json_writer *writer, const struct token_list *list, u
     json_writer_text(writer, "]");
 }
 
-/* ---- chats ----------------------------------------------------------------------------------- */
+/* ---- chats ---- */
 
 /* "token":…,"logprob":…,"bytes":[…] */
 static void write_entry(const struct spelling *spelling, const struct token_logprob *entry) {
@@ -128,7 +128,7 @@ void api_tokens_chat_logprobs(struct json_writer *writer, const struct tokenizer
     json_writer_text(writer, ",\"refusal\":null}");
 }
 
-/* ---- completions ----------------------------------------------------------------------------- */
+/* ---- completions ---- */
 
 static void write_name(const struct spelling *spelling, uint32_t token) {
     struct bytes bytes = bytes_of_token(spelling->tokenizer, token);
@@ -240,7 +240,7 @@ void api_tokens_completion_logprobs(struct json_writer *writer, const struct tok
     json_writer_text(writer, "]}");
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 uint32_t api_tokens_characters(const struct tokenizer *tokenizer, const struct token_list *list,
                                uint32_t index, uint32_t token) {

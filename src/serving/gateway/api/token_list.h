@@ -19,7 +19,7 @@ struct token_list {
     uint32_t text_offset;     /* characters of the answer before the first */
     bool is_prompt;           /* echoed: special tokens stand in the text, too */
     bool has_first;   /* the prompt's first token, of which nothing is known, is the first */
-    bool hides_first; /* ... and not in the text */
+    bool hides_first; /* the first token does not stand in the text */
 };
 
 /* `entries`: [each]. False when the arena is out of memory. */

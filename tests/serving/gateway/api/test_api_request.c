@@ -298,14 +298,14 @@ static void echo_with_logprobs_asks_about_the_prompt(void **state) {
     (void)state;
     assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":5}"));
     assert_int_equal(parsed.sampling.flags, SAMPLING_LOGPROBS | SAMPLING_SCORES);
-    assert_false(parsed.wordless);
+    assert_false(parsed.prompt_only);
     assert_int_equal(parsed.new_tokens_max, 0);
     assert_true(
         parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":0,\"max_tokens\":0}"));
-    assert_true(parsed.wordless && parsed.new_tokens_max == 0);
+    assert_true(parsed.prompt_only && parsed.new_tokens_max == 0);
     assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true,\"logprobs\":1,"
                                        "\"max_tokens\":0,\"max_completion_tokens\":3}"));
-    assert_true(!parsed.wordless && parsed.new_tokens_max == 3);
+    assert_true(!parsed.prompt_only && parsed.new_tokens_max == 3);
     assert_true(parse(API_COMPLETIONS, "{\"prompt\":\"a\",\"echo\":true}"));
     assert_int_equal(parsed.sampling.flags, 0);
 }

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "programs/gateway_side.h"
 #include "command/model_run.h"
+#include "programs/gateway_side.h"
 #include "programs/programs.h"
 #include "programs/wire_options.h"
 

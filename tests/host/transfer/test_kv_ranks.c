@@ -3,7 +3,7 @@
  * byte; each answer comes from the rank that was asked; blocks in a rank's memory are its own; a
  * rank whose disk fails stops writing, by itself and with one line, while the others go on; a rank
  * that goes is told of; a rank's engine may wait for a load in the middle of a step, before its
- * storage was told of it, and that the load is over is heard before the step's end. Ranks are
+ * storage was told of it, and that the load is over is said before the step's end. Ranks are
  * threads here, each with pages and an agent.
  */
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/machine.h"
-#include "host/transfer/kv_fabric.h"
+#include "host/transfer/kv_ranks.h"
 #include "host/wire/record_queue.h"
 
 enum { RANKS_MAX = 3, PAGES = 24, WIDTH = 72, SLICES = 3, BLOCKS = 6, SLOT = 5 };
@@ -40,7 +40,7 @@ struct rank {
 
 struct unit {
     struct event_base *base;
-    struct kv_fabric *fabric;
+    struct kv_ranks *kv_ranks;
     struct rank ranks[RANKS_MAX];
     uint32_t rank_count;
     struct record_queue told;
@@ -58,7 +58,7 @@ static void count_line(void *context, const char *line) {
     if (strstr(line, "nothing is written for now")) rank->lines++;
 }
 
-static void hear(void *context, const struct record *record) {
+static void take_record(void *context, const struct record *record) {
     struct unit *unit = context;
     assert_true(record_valid(record, record->bytes));
     record_queue_force(&unit->told, record);
@@ -70,27 +70,27 @@ static void lose(void *context, const struct error *error) {
     unit->lost++;
 }
 
-static struct kv_fabric_options options_of(struct unit *unit, uint32_t rank, const char *directory,
-                                           uint64_t host_bytes) {
+static struct kv_ranks_options options_of(struct unit *unit, uint32_t rank, const char *directory,
+                                          uint64_t host_bytes) {
     static const uint8_t model[32] = "the model of these tests";
     struct rank *is = &unit->ranks[rank];
     is->faults = (struct kv_io_faults){fail_writes, is};
-    return (struct kv_fabric_options){.pages = &is->pages,
-                                      .model_id = model,
-                                      .numerics_id = "test",
-                                      .storage = {.directory = directory,
-                                                  .disk_bytes = (uint64_t)64 << 20,
-                                                  .host_bytes = host_bytes,
-                                                  .scan_ms = 10,
-                                                  .faults = &is->faults,
-                                                  .log = count_line,
-                                                  .log_context = is},
-                                      .control = unit->control,
-                                      .rank = rank,
-                                      .rank_count = unit->rank_count,
-                                      .context = unit,
-                                      .say = hear,
-                                      .lost = lose};
+    return (struct kv_ranks_options){.pages = &is->pages,
+                                     .model_id = model,
+                                     .numerics_id = "test",
+                                     .storage = {.directory = directory,
+                                                 .disk_bytes = (uint64_t)64 << 20,
+                                                 .host_bytes = host_bytes,
+                                                 .scan_ms = 10,
+                                                 .faults = &is->faults,
+                                                 .log = count_line,
+                                                 .log_context = is},
+                                     .control = unit->control,
+                                     .rank = rank,
+                                     .rank_count = unit->rank_count,
+                                     .context = unit,
+                                     .say = take_record,
+                                     .lost = lose};
 }
 
 static void open_unit(struct unit *unit, uint32_t ranks, bool disk, uint64_t host_bytes) {
@@ -109,18 +109,18 @@ static void open_unit(struct unit *unit, uint32_t ranks, bool disk, uint64_t hos
         assert_int_equal(status, STATUS_OK);
     }
     for (uint32_t i = 1; i < ranks; i++) {
-        struct kv_fabric_options options = options_of(unit, i, directory, host_bytes);
+        struct kv_ranks_options options = options_of(unit, i, directory, host_bytes);
         if (kv_agent_open(&options, &unit->ranks[i].agent, &error)) fail_msg("%s", error.text);
     }
-    struct kv_fabric_options options = options_of(unit, 0, directory, host_bytes);
-    assert_true(kv_fabric_wanted(&options));
-    if (kv_fabric_open(&options, unit->base, &unit->fabric, &error)) fail_msg("%s", error.text);
-    assert_int_equal(kv_fabric_addresses(unit->fabric)[ranks - 1][0], 0); /* no transports */
+    struct kv_ranks_options options = options_of(unit, 0, directory, host_bytes);
+    assert_true(kv_ranks_wanted(&options));
+    if (kv_ranks_open(&options, unit->base, &unit->kv_ranks, &error)) fail_msg("%s", error.text);
+    assert_int_equal(kv_ranks_addresses(unit->kv_ranks)[ranks - 1][0], 0); /* no transports */
 }
 
 static void close_unit(struct unit *unit) {
     char command[128];
-    kv_fabric_close(unit->fabric);
+    kv_ranks_close(unit->kv_ranks);
     for (uint32_t i = 0; i < unit->rank_count; i++) {
         kv_agent_close(unit->ranks[i].agent);
         kv_pages_close(&unit->ranks[i].pages);
@@ -151,8 +151,8 @@ static void *next_told(struct unit *unit, enum record_kind kind, uint32_t rank) 
 
 /* ---- asking ---- */
 
-static struct kv_key key_of(uint32_t family, uint32_t block) {
-    struct kv_key key = {{0}};
+static struct block_key key_of(uint32_t family, uint32_t block) {
+    struct block_key key = {{0}};
     for (size_t i = 0; i < sizeof key.bytes; i++)
         key.bytes[i] = (uint8_t)(family * 31 + block * 7 + i * (family + 3) + 1);
     return key;
@@ -172,14 +172,14 @@ static void *make(enum record_kind kind, size_t bytes, uint32_t rank) {
 
 static void give(struct unit *unit, void *record) {
     assert_true(record_valid(record, ((struct record *)record)->bytes));
-    kv_fabric_take(unit->fabric, record);
+    kv_ranks_take(unit->kv_ranks, record);
     free(record);
 }
 
 /* Blocks of a family, in the rank's pages from 0 on; what became of them. */
 static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t family) {
     struct record_kv_keep *keep = make(RECORD_KV_KEEP, kv_keep_bytes(BLOCKS), rank);
-    struct kv_key *keys = record_tail_at(keep, sizeof *keep);
+    struct block_key *keys = record_tail_at(keep, sizeof *keep);
     struct page_id *pages = (void *)((char *)keep + kv_keep_pages_at(BLOCKS));
     struct kv_pages *own = &unit->ranks[rank].pages;
     keep->block_count = BLOCKS;
@@ -202,7 +202,7 @@ static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t fam
 
 static struct record_kv_found find(struct unit *unit, uint32_t rank, uint32_t family) {
     struct record_kv_find *find = make(RECORD_KV_FIND, kv_find_bytes(BLOCKS), rank);
-    struct kv_key *keys = record_tail_at(find, sizeof *find);
+    struct block_key *keys = record_tail_at(find, sizeof *find);
     find->request.low = 77;
     find->key_count = BLOCKS;
     for (uint32_t i = 0; i < BLOCKS; i++)
@@ -227,7 +227,7 @@ static void wait_found(struct unit *unit, uint32_t rank, uint32_t family) {
 /* Into the rank's pages from the middle on. */
 static void give_load(struct unit *unit, uint32_t rank, uint32_t family, uint32_t number) {
     struct record_kv_load *load = make(RECORD_KV_LOAD, kv_load_bytes(BLOCKS), rank);
-    struct kv_key *keys = record_tail_at(load, sizeof *load);
+    struct block_key *keys = record_tail_at(load, sizeof *load);
     struct page_id *pages = (void *)((char *)load + kv_load_pages_at(BLOCKS));
     load->request.low = 78;
     load->block_count = BLOCKS;
@@ -363,11 +363,11 @@ static void an_engine_waits_and_the_load_is_heard_first(void **state) {
         pthread_join(thread, NULL);
         assert_true(waiter.come);
         step_result_rows(result)[1].loaded = number;
-        assert_false(kv_fabric_heard(unit.fabric, result)); /* the wire was not looked at yet */
+        assert_false(kv_ranks_said(unit.kv_ranks, result)); /* the wire was not looked at yet */
         check_loaded(&unit, 1, 40, number);
-        assert_true(kv_fabric_heard(unit.fabric, result));
+        assert_true(kv_ranks_said(unit.kv_ranks, result));
         result->rank = 0;
-        assert_false(kv_fabric_heard(unit.fabric, result)); /* that is another's slot */
+        assert_false(kv_ranks_said(unit.kv_ranks, result)); /* that is another's slot */
         result->rank = 1;
     }
     free(result);

@@ -2,8 +2,8 @@
  * For tests of the KV transport: ranks with pages and a transport each, and prompts whose bytes are
  * known by ticket and place, so that any byte in any page can be checked.
  */
-#ifndef TESTS_HOST_KV_RANKS_H
-#define TESTS_HOST_KV_RANKS_H
+#ifndef TESTS_HOST_TRANSPORT_RANKS_H
+#define TESTS_HOST_TRANSPORT_RANKS_H
 
 #include <poll.h>
 #include <stdio.h>
@@ -146,7 +146,7 @@ static inline enum status prompt_send(struct rank *rank, const struct prompt *pr
     return prompt_finish(rank, prompt);
 }
 
-/* The next end that `rank` hears of. */
+/* The next end that `rank` is told. */
 static inline struct transfer_ended rank_wait(struct rank *rank) {
     struct transfer_ended ended;
     int64_t until_ns = clock_now_ns() + PATIENCE;

@@ -116,19 +116,18 @@ static enum unit_role role_of(const struct unit_values *values) {
     return strcmp(values->role, "decode") == 0 ? UNIT_DECODE : UNIT_BOTH;
 }
 
-static struct kv_fabric_options kv_options(const struct unit_values *values) {
-    return (struct kv_fabric_options){.host = values->kv_listen,
-                                      .storage =
-                                          unit_side_storage(&values->unit, values->job.ranks),
-                                      .control = values->kv_control,
-                                      .seconds_max = values->kv_seconds,
-                                      .bytes_per_second = values->kv_send_rate,
-                                      .by_step = strcmp(values->kv_push, "step") == 0};
+static struct kv_ranks_options kv_options(const struct unit_values *values) {
+    return (struct kv_ranks_options){.host = values->kv_listen,
+                                     .storage = unit_side_storage(&values->unit, values->job.ranks),
+                                     .control = values->kv_control,
+                                     .seconds_max = values->kv_seconds,
+                                     .bytes_per_second = values->kv_send_rate,
+                                     .by_step = strcmp(values->kv_push, "step") == 0};
 }
 
 /* A rank other than 0: what its pages need beside the work for rank 0. */
 struct beside {
-    struct kv_fabric_options kv;
+    struct kv_ranks_options kv;
     struct kv_agent *agent;
     struct engine *engine;
 };
@@ -165,11 +164,11 @@ static void prepare_ranks(const struct unit_values *values) {
     static struct beside beside;
     beside.kv = kv_options(values);
     const struct rank_group_side side = {&beside, beside_opened, beside_closing};
-    if (kv_fabric_wanted(&beside.kv) && values->job.ranks > 1) rank_group_beside(&side);
+    if (kv_ranks_wanted(&beside.kv) && values->job.ranks > 1) rank_group_beside(&side);
 }
 
 static bool is_misused(const struct unit_values *values, int *exit_code_out) {
-    struct kv_fabric_options kv = kv_options(values);
+    struct kv_ranks_options kv = kv_options(values);
     if (!values->wire.address)
         *exit_code_out =
             command_misused(unit_options, "--connect is missing: the gateway's address");
@@ -178,7 +177,7 @@ static bool is_misused(const struct unit_values *values, int *exit_code_out) {
                                          "--role %s needs --kv-listen: this machine's "
                                          "address, for the prompts' KV blocks",
                                          values->role);
-    else if (kv_fabric_wanted(&kv) && mpi_job_exists() && values->job.ranks > 1 && !kv.control)
+    else if (kv_ranks_wanted(&kv) && mpi_job_exists() && values->job.ranks > 1 && !kv.control)
         *exit_code_out = command_misused(
             unit_options, "--kv-listen, --kv-dir and --kv-host with several ranks need "
                           "--kv-control: an address for rank 0, e.g. ipc:///tmp/unit1.ranks");
@@ -193,7 +192,7 @@ static enum status process_run(struct process *process, struct error *error) {
     char name[256];
     enum status status = wire_options_read(&values->wire, false, &parts.wire, error);
     if (!status) status = loop_open(NULL, 0, &process->loop, error);
-    const struct kv_fabric_options kv = kv_options(values);
+    const struct kv_ranks_options kv = kv_options(values);
     if (!status)
         status = unit_side_open(&process->unit, &values->run, &values->job, &values->unit,
                                 role_of(values), &kv, process->loop, error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/transfer/kv_fabric.h"
+#include "host/transfer/kv_ranks.h"
 
 #include <event2/event.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@
 #define RETRY_US 2000                      /* after the wire was full */
 
 /* A rank's ways in and out. */
-struct seat {
+struct kv_rank {
     struct kv_transport *transport;
     struct kv_carrier *carrier;
     struct kv_tier *tier;
@@ -27,16 +27,16 @@ struct seat {
     void (*say)(void *context, const struct record *record);
 };
 
-static bool has_storage(const struct kv_fabric_options *options) {
+static bool has_storage(const struct kv_ranks_options *options) {
     const struct kv_store_options *storage = &options->storage;
     return (storage->directory && storage->directory[0]) || storage->host_bytes > 0;
 }
 
-bool kv_fabric_wanted(const struct kv_fabric_options *options) {
+bool kv_ranks_wanted(const struct kv_ranks_options *options) {
     return options->host || has_storage(options);
 }
 
-static enum status open_carrier(struct seat *seat, const struct kv_fabric_options *options,
+static enum status open_carrier(struct kv_rank *own, const struct kv_ranks_options *options,
                                 struct event_base *base, struct error *error) {
     struct kv_transport_options transport = kv_transport_defaults();
     transport.pages = options->pages;
@@ -44,72 +44,72 @@ static enum status open_carrier(struct seat *seat, const struct kv_fabric_option
     transport.numerics_id = options->numerics_id;
     transport.host = options->host;
     transport.bytes_per_second = options->bytes_per_second;
-    enum status status = kv_transport_open(&transport, &seat->transport, error);
+    enum status status = kv_transport_open(&transport, &own->transport, error);
     if (status) return status;
     struct kv_carrier_options carrier = {
-        .transport = seat->transport,
+        .transport = own->transport,
         .pages = transport.pages,
         .progress = options->by_step ? NULL : options->progress,
         .transfer_ns_max = (int64_t)(options->seconds_max * 1e9),
-        .context = seat->context,
-        .say = seat->say,
+        .context = own->context,
+        .say = own->say,
     };
-    return kv_carrier_open(&carrier, base, &seat->carrier, error);
+    return kv_carrier_open(&carrier, base, &own->carrier, error);
 }
 
 static void on_told(evutil_socket_t file, short what, void *context) {
-    struct seat *seat = context;
-    kv_tier_take(seat->tier, seat->say, seat->context);
+    struct kv_rank *own = context;
+    kv_tier_take(own->tier, own->say, own->context);
 }
 
-static enum status open_tier(struct seat *seat, const struct kv_fabric_options *options,
+static enum status open_tier(struct kv_rank *own, const struct kv_ranks_options *options,
                              struct event_base *base, struct error *error) {
-    enum status status = kv_tier_open(&options->storage, options->pages, &seat->tier, error);
+    enum status status = kv_tier_open(&options->storage, options->pages, &own->tier, error);
     if (status) return status;
-    seat->told = event_new(base, kv_tier_file(seat->tier), EV_READ | EV_PERSIST, on_told, seat);
-    if (seat->told && event_add(seat->told, NULL) == 0) return STATUS_OK;
+    own->told = event_new(base, kv_tier_file(own->tier), EV_READ | EV_PERSIST, on_told, own);
+    if (own->told && event_add(own->told, NULL) == 0) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
 }
 
-static enum status seat_open(struct seat *seat, const struct kv_fabric_options *options,
-                             struct event_base *base, void *context,
-                             void (*say)(void *context, const struct record *record),
-                             struct error *error) {
+static enum status open_own(struct kv_rank *own, const struct kv_ranks_options *options,
+                            struct event_base *base, void *context,
+                            void (*say)(void *context, const struct record *record),
+                            struct error *error) {
     enum status status = STATUS_OK;
-    seat->context = context;
-    seat->say = say;
-    if (options->host) status = open_carrier(seat, options, base, error);
-    if (!status && has_storage(options)) status = open_tier(seat, options, base, error);
+    own->context = context;
+    own->say = say;
+    if (options->host) status = open_carrier(own, options, base, error);
+    if (!status && has_storage(options)) status = open_tier(own, options, base, error);
     return status;
 }
 
-static void seat_close(struct seat *seat) {
-    kv_carrier_close(seat->carrier);
-    kv_transport_close(seat->transport);
-    if (seat->told) event_free(seat->told);
-    kv_tier_close(seat->tier);
+static void close_own(struct kv_rank *own) {
+    kv_carrier_close(own->carrier);
+    kv_transport_close(own->transport);
+    if (own->told) event_free(own->told);
+    kv_tier_close(own->tier);
 }
 
 /* Where its transport takes blocks; empty: there is none. */
-static void seat_address(const struct seat *seat, char address_out[KV_ADDRESS_BYTES]) {
+static void own_address(const struct kv_rank *own, char address_out[KV_ADDRESS_BYTES]) {
     snprintf(address_out, KV_ADDRESS_BYTES, "%s",
-             seat->transport ? kv_transport_address(seat->transport) : "");
+             own->transport ? kv_transport_address(own->transport) : "");
 }
 
-static void seat_take(struct seat *seat, const struct record *record) {
+static void take_own(struct kv_rank *own, const struct record *record) {
     switch ((enum record_kind)record->kind) {
     case RECORD_KV_FIND:
     case RECORD_KV_LOAD:
     case RECORD_KV_KEEP:
-        kv_tier_give(seat->tier, record);
-        kv_tier_take(seat->tier, seat->say, seat->context); /* what it knows at once */
+        kv_tier_give(own->tier, record);
+        kv_tier_take(own->tier, own->say, own->context); /* what it knows at once */
         break;
     default:
-        kv_carrier_take(seat->carrier, record);
+        kv_carrier_take(own->carrier, record);
     }
 }
 
-static uint64_t kinds_of(const struct kv_fabric_options *options, bool asked) {
+static uint64_t kinds_of(const struct kv_ranks_options *options, bool asked) {
     uint64_t kinds = 0;
     if (options->host && asked)
         kinds |=
@@ -123,11 +123,11 @@ static uint64_t kinds_of(const struct kv_fabric_options *options, bool asked) {
     return kinds;
 }
 
-/* ---- rank 0 ---------------------------------------------------------------------------------- */
+/* ---- rank 0 ---- */
 
-struct kv_fabric {
-    struct kv_fabric_options options;
-    struct seat seat;
+struct kv_ranks {
+    struct kv_ranks_options options;
+    struct kv_rank own;
     struct wire *wire;
     struct event *retry;
     uint32_t *peers; /* [rank_count] on the wire; 0: not there */
@@ -138,15 +138,15 @@ struct kv_fabric {
                        * without a storage */
 };
 
-static void send_waiting(struct kv_fabric *fabric) {
+static void send_waiting(struct kv_ranks *ranks) {
     const struct record *record;
-    while ((record = record_queue_first(&fabric->waiting))) {
-        enum status status = wire_send(fabric->wire, fabric->peers[record_kv_rank(record)], record);
+    while ((record = record_queue_first(&ranks->waiting))) {
+        enum status status = wire_send(ranks->wire, ranks->peers[record_kv_rank(record)], record);
         if (status == STATUS_FULL) {
-            event_add(fabric->retry, &(struct timeval){.tv_usec = RETRY_US});
+            event_add(ranks->retry, &(struct timeval){.tv_usec = RETRY_US});
             return;
         }
-        record_queue_drop(&fabric->waiting); /* a rank that is gone takes the unit with it */
+        record_queue_drop(&ranks->waiting); /* a rank that is gone takes the unit with it */
     }
 }
 
@@ -154,175 +154,172 @@ static void on_retry(evutil_socket_t file, short what, void *context) {
     send_waiting(context);
 }
 
-void kv_fabric_take(struct kv_fabric *fabric, const struct record *record) {
+void kv_ranks_take(struct kv_ranks *ranks, const struct record *record) {
     uint32_t rank = record_kv_rank(record);
-    check(rank < fabric->options.rank_count);
+    check(rank < ranks->options.rank_count);
     if (rank == 0) {
-        seat_take(&fabric->seat, record);
+        take_own(&ranks->own, record);
         return;
     }
-    record_queue_force(&fabric->waiting, record);
-    send_waiting(fabric);
+    record_queue_force(&ranks->waiting, record);
+    send_waiting(ranks);
 }
 
-static uint32_t *loaded_at(const struct kv_fabric *fabric, uint32_t rank, uint32_t slot) {
-    return &fabric->loaded[(size_t)rank * LIMIT_UNIT_REQUESTS + slot];
+static uint32_t *loaded_at(const struct kv_ranks *ranks, uint32_t rank, uint32_t slot) {
+    return &ranks->loaded[(size_t)rank * LIMIT_UNIT_REQUESTS + slot];
 }
 
 /* Of any rank. */
 static void say(void *context, const struct record *record) {
-    struct kv_fabric *fabric = context;
+    struct kv_ranks *ranks = context;
     if (record->kind == RECORD_KV_LOADED) {
         const struct record_kv_loaded *loaded = (const struct record_kv_loaded *)record;
-        *loaded_at(fabric, loaded->rank, loaded->slot) = loaded->number;
+        *loaded_at(ranks, loaded->rank, loaded->slot) = loaded->number;
     }
-    fabric->options.say(fabric->options.context, record);
+    ranks->options.say(ranks->options.context, record);
 }
 
 static void on_joined(void *context, uint32_t peer) {
 }
 
 static void on_lost(void *context, uint32_t peer) {
-    struct kv_fabric *fabric = context;
+    struct kv_ranks *ranks = context;
     struct error error;
-    for (uint32_t rank = 1; rank < fabric->options.rank_count; rank++) {
-        if (fabric->peers[rank] != peer) continue;
-        fabric->peers[rank] = 0;
+    for (uint32_t rank = 1; rank < ranks->options.rank_count; rank++) {
+        if (ranks->peers[rank] != peer) continue;
+        ranks->peers[rank] = 0;
         error_set(&error, STATUS_GONE, "rank %u is not heard at %s any more", rank,
-                  fabric->options.control);
-        fabric->options.lost(fabric->options.context, &error);
+                  ranks->options.control);
+        ranks->options.lost(ranks->options.context, &error);
     }
 }
 
-static void take_hello(struct kv_fabric *fabric, uint32_t peer,
-                       const struct record_kv_hello *hello) {
-    if (hello->rank == 0 || hello->rank >= fabric->options.rank_count) {
-        wire_drop(fabric->wire, peer, "it is no rank of this unit");
+static void take_hello(struct kv_ranks *ranks, uint32_t peer, const struct record_kv_hello *hello) {
+    if (hello->rank == 0 || hello->rank >= ranks->options.rank_count) {
+        wire_drop(ranks->wire, peer, "it is no rank of this unit");
         return;
     }
-    fabric->there += fabric->peers[hello->rank] == 0;
-    fabric->peers[hello->rank] = peer;
-    memcpy(fabric->addresses[hello->rank], hello->address, KV_ADDRESS_BYTES);
+    ranks->there += ranks->peers[hello->rank] == 0;
+    ranks->peers[hello->rank] = peer;
+    memcpy(ranks->addresses[hello->rank], hello->address, KV_ADDRESS_BYTES);
 }
 
 static void on_wire(void *context, uint32_t peer, const struct record *record) {
-    struct kv_fabric *fabric = context;
+    struct kv_ranks *ranks = context;
     uint32_t rank = record_kv_rank(record);
     if (record->kind == RECORD_KV_HELLO)
-        take_hello(fabric, peer, (const struct record_kv_hello *)record);
-    else if (rank < fabric->options.rank_count && fabric->peers[rank] == peer)
-        say(fabric, record);
+        take_hello(ranks, peer, (const struct record_kv_hello *)record);
+    else if (rank < ranks->options.rank_count && ranks->peers[rank] == peer)
+        say(ranks, record);
     else
-        wire_drop(fabric->wire, peer, "it speaks for another rank");
+        wire_drop(ranks->wire, peer, "it speaks for another rank");
 }
 
 static bool may_take(void *context) {
     return true;
 }
 
-static enum status wait_for_ranks(struct kv_fabric *fabric, struct event_base *base,
+static enum status wait_for_ranks(struct kv_ranks *ranks, struct event_base *base,
                                   struct error *error) {
     int64_t until_ns = clock_now_ns() + JOIN_NS_MAX;
     struct timeval while_looking = {.tv_usec = 50000};
-    while (fabric->there < fabric->options.rank_count) {
-        event_add(fabric->retry, &while_looking); /* wakes the loop, and does no harm */
+    while (ranks->there < ranks->options.rank_count) {
+        event_add(ranks->retry, &while_looking); /* wakes the loop, and does no harm */
         event_base_loop(base, EVLOOP_ONCE);
         if (clock_now_ns() > until_ns)
             return error_set(error, STATUS_IO,
                              "%u of %u ranks have said that their KV pages are ready; the others "
                              "do not reach %s",
-                             fabric->there, fabric->options.rank_count, fabric->options.control);
+                             ranks->there, ranks->options.rank_count, ranks->options.control);
     }
     return STATUS_OK;
 }
 
-static enum status open_wire(struct kv_fabric *fabric, struct event_base *base,
-                             struct error *error) {
+static enum status open_wire(struct kv_ranks *ranks, struct event_base *base, struct error *error) {
     struct wire_options wire = {
-        .address = fabric->options.control,
+        .address = ranks->options.control,
         .listens = true,
-        .kinds = wire_kind(RECORD_KV_HELLO) | kinds_of(&fabric->options, false),
-        .context = fabric,
+        .kinds = wire_kind(RECORD_KV_HELLO) | kinds_of(&ranks->options, false),
+        .context = ranks,
         .joined = on_joined,
         .take = on_wire,
         .lost = on_lost,
         .may_take = may_take,
     };
-    enum status status = wire_open(&wire, base, &fabric->wire, error);
-    return status ? status : wait_for_ranks(fabric, base, error);
+    enum status status = wire_open(&wire, base, &ranks->wire, error);
+    return status ? status : wait_for_ranks(ranks, base, error);
 }
 
-enum status kv_fabric_open(const struct kv_fabric_options *options, struct event_base *base,
-                           struct kv_fabric **fabric_out, struct error *error) {
-    struct kv_fabric *fabric = calloc(1, sizeof *fabric);
-    if (!fabric) return error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
-    fabric->options = *options;
-    fabric->peers = calloc(options->rank_count, sizeof *fabric->peers);
-    fabric->addresses = calloc(options->rank_count, sizeof *fabric->addresses);
-    fabric->retry = event_new(base, -1, 0, on_retry, fabric);
+enum status kv_ranks_open(const struct kv_ranks_options *options, struct event_base *base,
+                          struct kv_ranks **ranks_out, struct error *error) {
+    struct kv_ranks *ranks = calloc(1, sizeof *ranks);
+    if (!ranks) return error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
+    ranks->options = *options;
+    ranks->peers = calloc(options->rank_count, sizeof *ranks->peers);
+    ranks->addresses = calloc(options->rank_count, sizeof *ranks->addresses);
+    ranks->retry = event_new(base, -1, 0, on_retry, ranks);
     bool stores = has_storage(options);
     if (stores)
-        fabric->loaded =
-            calloc((size_t)options->rank_count * LIMIT_UNIT_REQUESTS, sizeof *fabric->loaded);
+        ranks->loaded =
+            calloc((size_t)options->rank_count * LIMIT_UNIT_REQUESTS, sizeof *ranks->loaded);
     enum status status = STATUS_OK;
-    if (!fabric->peers || !fabric->addresses || !fabric->retry || (stores && !fabric->loaded))
+    if (!ranks->peers || !ranks->addresses || !ranks->retry || (stores && !ranks->loaded))
         status = error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
-    if (!status) status = seat_open(&fabric->seat, options, base, fabric, say, error);
+    if (!status) status = open_own(&ranks->own, options, base, ranks, say, error);
     if (!status) {
-        seat_address(&fabric->seat, fabric->addresses[0]);
-        fabric->there = 1;
-        if (options->rank_count > 1) status = open_wire(fabric, base, error);
+        own_address(&ranks->own, ranks->addresses[0]);
+        ranks->there = 1;
+        if (options->rank_count > 1) status = open_wire(ranks, base, error);
     }
     if (status)
-        kv_fabric_close(fabric);
+        kv_ranks_close(ranks);
     else
-        *fabric_out = fabric;
+        *ranks_out = ranks;
     return status;
 }
 
-void kv_fabric_close(struct kv_fabric *fabric) {
-    if (!fabric) return;
-    seat_close(&fabric->seat);
-    if (fabric->wire) wire_close(fabric->wire);
-    if (fabric->retry) event_free(fabric->retry);
-    record_queue_clear(&fabric->waiting);
-    free(fabric->peers);
-    free(fabric->addresses);
-    free(fabric->loaded);
-    free(fabric);
+void kv_ranks_close(struct kv_ranks *ranks) {
+    if (!ranks) return;
+    close_own(&ranks->own);
+    if (ranks->wire) wire_close(ranks->wire);
+    if (ranks->retry) event_free(ranks->retry);
+    record_queue_clear(&ranks->waiting);
+    free(ranks->peers);
+    free(ranks->addresses);
+    free(ranks->loaded);
+    free(ranks);
 }
 
-bool kv_fabric_await(struct kv_fabric *fabric, uint32_t slot, uint32_t number, uint32_t slices) {
-    return kv_tier_await(fabric->seat.tier, slot, number, slices);
+bool kv_ranks_await(struct kv_ranks *ranks, uint32_t slot, uint32_t number, uint32_t slices) {
+    return kv_tier_await(ranks->own.tier, slot, number, slices);
 }
 
-void kv_fabric_hear(struct kv_fabric *fabric) {
-    if (fabric->seat.tier) on_told(-1, 0, &fabric->seat);
+void kv_ranks_collect(struct kv_ranks *ranks) {
+    if (ranks->own.tier) on_told(-1, 0, &ranks->own);
 }
 
-bool kv_fabric_heard(const struct kv_fabric *fabric, const struct step_result *result) {
+bool kv_ranks_said(const struct kv_ranks *ranks, const struct step_result *result) {
     const struct step_result_row *rows = step_result_rows(result);
     for (uint32_t i = 0; i < result->row_count; i++)
-        if (rows[i].loaded && *loaded_at(fabric, result->rank, rows[i].slot) != rows[i].loaded)
+        if (rows[i].loaded && *loaded_at(ranks, result->rank, rows[i].slot) != rows[i].loaded)
             return false;
     return true;
 }
 
-struct kv_store *kv_fabric_store(const struct kv_fabric *fabric) {
-    return fabric->seat.tier ? kv_tier_store(fabric->seat.tier) : NULL;
+struct kv_store *kv_ranks_store(const struct kv_ranks *ranks) {
+    return ranks->own.tier ? kv_tier_store(ranks->own.tier) : NULL;
 }
 
-const char (*kv_fabric_addresses(const struct kv_fabric *fabric))[KV_ADDRESS_BYTES] {
-    return (const char(*)[KV_ADDRESS_BYTES])fabric->addresses;
+const char (*kv_ranks_addresses(const struct kv_ranks *ranks))[KV_ADDRESS_BYTES] {
+    return (const char(*)[KV_ADDRESS_BYTES])ranks->addresses;
 }
 
-/* ---- another rank -----------------------------------------------------------------------------
- */
+/* ---- another rank ---- */
 
 struct kv_agent {
-    struct kv_fabric_options options;
+    struct kv_ranks_options options;
     struct event_base *base;
-    struct seat seat;
+    struct kv_rank own;
     struct wire *wire;
     struct event *retry, *leave;
     int leave_files[2]; /* a byte in the second ends the thread */
@@ -356,7 +353,7 @@ static void agent_joined(void *context, uint32_t peer) {
     struct kv_agent *agent = context;
     struct record_kv_hello hello = {.record = {RECORD_VERSION, RECORD_KV_HELLO, sizeof hello},
                                     .rank = agent->options.rank};
-    seat_address(&agent->seat, hello.address);
+    own_address(&agent->own, hello.address);
     agent->peer = peer;
     agent_say(agent, &hello.record);
 }
@@ -368,7 +365,7 @@ static void agent_lost(void *context, uint32_t peer) {
 
 static void agent_take(void *context, uint32_t peer, const struct record *record) {
     struct kv_agent *agent = context;
-    seat_take(&agent->seat, record);
+    take_own(&agent->own, record);
 }
 
 static void agent_leave(evutil_socket_t file, short what, void *context) {
@@ -393,14 +390,14 @@ static enum status agent_events(struct kv_agent *agent, struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "no memory or files for KV blocks on their way");
 }
 
-enum status kv_agent_open(const struct kv_fabric_options *options, struct kv_agent **agent_out,
+enum status kv_agent_open(const struct kv_ranks_options *options, struct kv_agent **agent_out,
                           struct error *error) {
     struct kv_agent *agent = calloc(1, sizeof *agent);
     if (!agent) return error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
     agent->options = *options;
     agent->leave_files[0] = agent->leave_files[1] = -1;
     enum status status = agent_events(agent, error);
-    if (!status) status = seat_open(&agent->seat, options, agent->base, agent, agent_say, error);
+    if (!status) status = open_own(&agent->own, options, agent->base, agent, agent_say, error);
     struct wire_options wire = {
         .address = options->control,
         .kinds = kinds_of(options, true),
@@ -422,7 +419,7 @@ enum status kv_agent_open(const struct kv_fabric_options *options, struct kv_age
 }
 
 bool kv_agent_await(struct kv_agent *agent, uint32_t slot, uint32_t number, uint32_t slices) {
-    return kv_tier_await(agent->seat.tier, slot, number, slices);
+    return kv_tier_await(agent->own.tier, slot, number, slices);
 }
 
 void kv_agent_close(struct kv_agent *agent) {
@@ -431,7 +428,7 @@ void kv_agent_close(struct kv_agent *agent) {
         (void)!write(agent->leave_files[1], "", 1);
         pthread_join(agent->thread, NULL);
     }
-    seat_close(&agent->seat);
+    close_own(&agent->own);
     if (agent->wire) wire_close(agent->wire);
     if (agent->retry) event_free(agent->retry);
     if (agent->leave) event_free(agent->leave);

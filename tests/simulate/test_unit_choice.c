@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "simulate/units.h"
+#include "simulate/unit_choice.h"
 
 enum {
     ABREAST = 39,
@@ -46,19 +46,19 @@ static void make_requests(int64_t gap_ns) {
     }
 }
 
-static struct units_report run(enum units_method method, uint32_t units) {
+static struct unit_choice_report run(enum unit_choice_method method, uint32_t units) {
     size_t bytes = (size_t)64 << 20;
     void *memory = malloc(bytes);
     struct arena arena;
-    struct units_report report;
-    struct units_options options = {.method = method,
-                                    .unit_count = units,
-                                    .block_ids = COMMON + TALKS * TURNS * BLOCKS_A_TURN,
-                                    .unit_blocks = 2400 / units,
-                                    .table_entries = 1 << 14,
-                                    .token_ns = 5e3 * units};
+    struct unit_choice_report report;
+    struct unit_choice_options options = {.method = method,
+                                          .unit_count = units,
+                                          .block_ids = COMMON + TALKS * TURNS * BLOCKS_A_TURN,
+                                          .unit_blocks = 2400 / units,
+                                          .table_entries = 1 << 14,
+                                          .token_ns = 5e3 * units};
     arena_over(&arena, memory, bytes);
-    assert_int_equal(units_prefill(&options, requests, REQUESTS, &arena, ready_ns, &report),
+    assert_int_equal(unit_choice_run(&options, requests, REQUESTS, &arena, ready_ns, &report),
                      STATUS_OK);
     for (uint32_t i = 0; i < REQUESTS; i++)
         assert_true(ready_ns[i] > requests[i].arrival_ns);
@@ -66,17 +66,17 @@ static struct units_report run(enum units_method method, uint32_t units) {
     return report;
 }
 
-static double rate(struct units_report report) {
+static double rate(struct unit_choice_report report) {
     return (double)report.cached_tokens / (double)report.prompt_tokens;
 }
 
 static void units_share_a_large_cache(void **state) {
     (void)state;
     make_requests(40000000);
-    double one = rate(run(UNITS_LOAD, 1)), turns = rate(run(UNITS_TURNS, 4));
-    struct units_report prefix = run(UNITS_PREFIX, 4);
+    double one = rate(run(UNIT_CHOICE_LOAD, 1)), turns = rate(run(UNIT_CHOICE_TURNS, 4));
+    struct unit_choice_report prefix = run(UNIT_CHOICE_PREFIX, 4);
     print_message("# hits: one unit %.3f, four by prefix %.3f, by load %.3f, in turns %.3f\n", one,
-                  rate(prefix), rate(run(UNITS_LOAD, 4)), turns);
+                  rate(prefix), rate(run(UNIT_CHOICE_LOAD, 4)), turns);
     assert_true(rate(prefix) > 0.85 * one);
     assert_true(turns < 0.7 * one);
 }
@@ -85,7 +85,7 @@ static void units_share_a_large_cache(void **state) {
 static void no_unit_is_hot(void **state) {
     (void)state;
     make_requests(10000000);
-    struct units_report prefix = run(UNITS_PREFIX, 4);
+    struct unit_choice_report prefix = run(UNIT_CHOICE_PREFIX, 4);
     print_message("# tokens computed under load: max/mean %.3f\n", prefix.spread);
     assert_true(prefix.spread < 1.5);
     for (uint32_t i = 0; i < REQUESTS; i++) { /* one prompt, again and again */
@@ -94,7 +94,7 @@ static void no_unit_is_hot(void **state) {
         requests[i].prompt_tokens = (COMMON + BLOCKS_A_TURN) * RANKS_BLOCK_TOKENS + 100;
         requests[i].arrival_ns = (int64_t)i * 600000; /* more than three of the units can do */
     }
-    prefix = run(UNITS_PREFIX, 4);
+    prefix = run(UNIT_CHOICE_PREFIX, 4);
     assert_true(prefix.spread < 2);
     assert_true(rate(prefix) > 0.9);
 }
