@@ -12,8 +12,8 @@
 #include "base/random.h"
 #include "contract/step_plan.h"
 #include "serving/policy/balance_prefill.h"
-#include "simulate/hardware.h"
 #include "serving/unit/rank_units.h"
+#include "simulate/hardware.h"
 
 enum { REQUESTS = 1000, CONTEXT = 131072, VOCAB = 100000, SEEDS = 6 };
 

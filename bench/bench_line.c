@@ -13,8 +13,8 @@
 #include <time.h>
 
 #include "base/check.h"
-#include "serving/cache/block_key.h"
 #include "contract/step_plan.h"
+#include "serving/cache/block_key.h"
 #include "serving/unit/rank_units.h"
 
 enum {

@@ -14,9 +14,9 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "serving/policy/balance_experts.h"
-#include "compute/exchange/split_tokens.h"
 #include "bench/bench.h"
+#include "compute/exchange/split_tokens.h"
+#include "serving/policy/balance_experts.h"
 
 #define LAYERS 58
 #define EXPERTS 256

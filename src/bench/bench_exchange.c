@@ -10,12 +10,12 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "compute/exchange/exchange.h"
-#include "compute/exchange/mpi_job.h"
-#include "compute/model/exchange_rows.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
 #include "command/rank_job.h"
+#include "compute/exchange/exchange.h"
+#include "compute/exchange/mpi_job.h"
+#include "compute/model/exchange_rows.h"
 
 #define ROUNDS_MAX 999
 #define WARM_UP 3

@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "compute/kernels/kernels.h"
-#include "compute/kernels/team.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
+#include "compute/kernels/kernels.h"
+#include "compute/kernels/team.h"
 
 #define RUNS_MAX 101
 #define POOL_BYTES ((size_t)128 << 20)

@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "host/engine/engine.h"
 #include "bench/bench.h"
 #include "bench/layer_run.h"
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
+#include "host/engine/engine.h"
 
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define CASES_MAX (2 + 2 * MODEL_RUN_SIZES_MAX * MODEL_RUN_SIZES_MAX + MODEL_RUN_SIZES_MAX)

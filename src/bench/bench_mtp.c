@@ -14,12 +14,12 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/tree.h"
-#include "host/engine/engine.h"
-#include "host/process/model_text.h"
-#include "serving/policy/speculate.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
+#include "host/engine/engine.h"
+#include "host/process/model_text.h"
+#include "serving/policy/speculate.h"
 #include "serving/unit/unit.h"
 
 #define RUNS_MAX 99

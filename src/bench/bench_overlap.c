@@ -21,11 +21,11 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "serving/policy/choose_overlap.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
 #include "command/rank_job.h"
+#include "serving/policy/choose_overlap.h"
 
 #define RUNS_MAX 99
 #define WARM_RUNS 2

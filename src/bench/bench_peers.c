@@ -19,12 +19,12 @@
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "base/tree.h"
-#include "compute/weights/shape.h"
 #include "bench/bench.h"
 #include "bench/child.h"
 #include "bench/load_report.h"
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
+#include "compute/weights/shape.h"
 
 #define RUNS_MAX 21
 #define ARGUMENTS_MAX 40

@@ -22,9 +22,9 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "host/transfer/kv_transport.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
+#include "host/transfer/kv_transport.h"
 
 #define ROUNDS_MAX 999
 #define WARM_UP 2

@@ -15,11 +15,11 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "host/storage/kv_store_check.h"
 #include "bench/bench.h"
 #include "bench/child.h"
 #include "bench/load.h"
 #include "bench/machine_limits.h"
+#include "host/storage/kv_store_check.h"
 
 #define ROUNDS_MAX 99
 #define WARM_PROMPTS                                                                               \

@@ -10,11 +10,11 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "bench/machine_limits.h"
 #include "compute/model/forward.h"
 #include "compute/model/kv_pages.h"
 #include "compute/weights/random_checkpoint.h"
 #include "compute/weights/random_tensors.h"
-#include "bench/machine_limits.h"
 
 #define VOCAB 64 /* a token's embedding is all that is needed of it */
 

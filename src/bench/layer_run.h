@@ -5,8 +5,8 @@
 #ifndef BENCH_LAYER_RUN_H
 #define BENCH_LAYER_RUN_H
 
-#include "compute/kernels/kernels.h"
 #include "bench/layer_work.h"
+#include "compute/kernels/kernels.h"
 
 struct layer_run_options {
     const char *shape; /* as random_checkpoint_config names it */

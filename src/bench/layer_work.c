@@ -4,8 +4,8 @@
  */
 #include "bench/layer_work.h"
 
-#include "contract/kv_block.h"
 #include "compute/model/exchange_rows.h"
+#include "contract/kv_block.h"
 
 /* What one part does: products of `rows` inputs with matrices, and what it reads and writes. */
 struct tally {

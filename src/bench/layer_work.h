@@ -6,8 +6,8 @@
 #ifndef BENCH_LAYER_WORK_H
 #define BENCH_LAYER_WORK_H
 
-#include "contract/stage_part.h"
 #include "compute/model/model.h"
+#include "contract/stage_part.h"
 
 /* A layer's run at one rank. */
 struct layer_case {

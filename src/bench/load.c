@@ -9,11 +9,11 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "host/http/http_client.h"
 #include "bench/load_answer.h"
 #include "bench/load_body.h"
 #include "bench/load_events.h"
 #include "bench/machine_limits.h"
+#include "host/http/http_client.h"
 
 #define SCRATCH_BYTES ((size_t)4 << 20)
 #define BODY_BYTES_MAX ((size_t)64 << 10) /* of an answer that is no stream */

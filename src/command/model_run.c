@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "host/process/default_model.h"
 #include "host/engine/engine.h"
+#include "host/process/default_model.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
 #ifndef COMMAND_MODEL_RUN_H
 #define COMMAND_MODEL_RUN_H
 
-#include "host/engine/solo.h"
 #include "command/command.h"
+#include "host/engine/solo.h"
 
 /* First member of a program's values. */
 struct model_run_values {

@@ -9,8 +9,8 @@
 #ifndef COMMAND_RANK_JOB_H
 #define COMMAND_RANK_JOB_H
 
-#include "host/engine/rebalancer.h"
 #include "command/command.h"
+#include "host/engine/rebalancer.h"
 
 struct rank_job_values {
     uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;

@@ -133,8 +133,8 @@ struct record_client_request {
     struct record record;
     struct connection_id connection;
     uint64_t random[2]; /* fresh bits from the host, for the request's id and, if asked, its seed */
-    int64_t unix_time; /* seconds, for the answer's "created" */
-    uint32_t method;   /* enum http_method */
+    int64_t unix_time;  /* seconds, for the answer's "created" */
+    uint32_t method;    /* enum http_method */
     uint32_t path_bytes;
     uint32_t authorization_bytes;
     uint32_t body_bytes;

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "host/process/model_text.h"
 #include "command/model_run.h"
+#include "host/process/model_text.h"
 #include "programs/programs.h"
 #include "programs/sampler.h"
 #include "serving/text/utf8.h"

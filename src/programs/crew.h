@@ -6,8 +6,8 @@
 #ifndef PROGRAMS_CREW_H
 #define PROGRAMS_CREW_H
 
-#include "host/loop.h"
 #include "command/rank_job.h"
+#include "host/loop.h"
 
 struct crew;
 

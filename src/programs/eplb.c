@@ -12,11 +12,11 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/limits.h"
+#include "command/eplb_load.h"
+#include "programs/programs.h"
 #include "serving/policy/balance_experts.h"
 #include "serving/policy/balance_keep.h"
 #include "serving/policy/balance_traffic.h"
-#include "programs/programs.h"
-#include "command/eplb_load.h"
 
 #define FILE_BYTES_MAX ((size_t)64 << 20)
 #define SOLVES 5

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "host/process/accounts_file.h"
-#include "host/http/web_assets.h"
-#include "compute/weights/checkpoint.h"
-#include "serving/policy/allow_hosts.h"
 #include "command/model_run.h"
+#include "compute/weights/checkpoint.h"
+#include "host/http/web_assets.h"
+#include "host/process/accounts_file.h"
+#include "serving/policy/allow_hosts.h"
 
 #define UNIT_SILENCE_NS ((int64_t)2000000000) /* units far away say something more often */
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */

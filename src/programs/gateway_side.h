@@ -5,11 +5,11 @@
 #ifndef PROGRAMS_GATEWAY_SIDE_H
 #define PROGRAMS_GATEWAY_SIDE_H
 
-#include "serving/gateway/gateway.h"
-#include "host/process/lazy_memory.h"
-#include "host/loop.h"
-#include "host/process/model_text.h"
 #include "command/command.h"
+#include "host/loop.h"
+#include "host/process/lazy_memory.h"
+#include "host/process/model_text.h"
+#include "serving/gateway/gateway.h"
 
 struct gateway_side_values {
     uint64_t port, connections_per_address;

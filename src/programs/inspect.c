@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "bench/bench.h"
-#include "programs/programs.h"
 #include "programs/inspect.h"
+#include "programs/programs.h"
 
 static const struct option_table inspect_options_options = {
     .command = "inspect options",

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "compute/kernels/kernels.h"
-#include "command/command.h"
-#include "programs/inspect.h"
 #include "bench/machine_limits.h"
+#include "command/command.h"
+#include "compute/kernels/kernels.h"
+#include "programs/inspect.h"
 
 struct cpu_values {
     const char *cpu_mask;

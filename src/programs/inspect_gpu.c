@@ -3,8 +3,8 @@
  */
 #include <stdio.h>
 
-#include "host/engine/gpu.h"
 #include "command/command.h"
+#include "host/engine/gpu.h"
 #include "programs/inspect.h"
 
 const struct option_table inspect_gpu_options = {

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "command/command.h"
 #include "compute/weights/checkpoint.h"
 #include "compute/weights/layout.h"
-#include "command/command.h"
 #include "programs/inspect.h"
 
 #define EP_SIZES_MAX 16

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "command/model_run.h"
-#include "programs/programs.h"
 #include "command/rank_job.h"
+#include "programs/programs.h"
 
 #define STEP_TOKENS 512
 

@@ -6,8 +6,8 @@
 #define PROGRAMS_SAMPLER_H
 
 #include "base/status.h"
-#include "compute/model/sample.h"
 #include "command/command.h"
+#include "compute/model/sample.h"
 
 struct sampler_values {
     double min_p, frequency_penalty, presence_penalty, repetition_penalty;

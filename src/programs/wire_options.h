@@ -5,8 +5,8 @@
 #ifndef PROGRAMS_WIRE_OPTIONS_H
 #define PROGRAMS_WIRE_OPTIONS_H
 
-#include "host/wire/wire.h"
 #include "command/command.h"
+#include "host/wire/wire.h"
 
 struct wire_values {
     const char *address, *key, *peers;

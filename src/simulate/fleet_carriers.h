@@ -12,8 +12,8 @@
 #ifndef SIMULATE_FLEET_CARRIERS_H
 #define SIMULATE_FLEET_CARRIERS_H
 
-#include "serving/cache/transfer_ledger.h"
 #include "contract/machine.h"
+#include "serving/cache/transfer_ledger.h"
 #include "simulate/fleet_dice.h"
 #include "simulate/fleet_engine.h"
 #include "simulate/fleet_log.h"

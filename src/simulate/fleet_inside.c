@@ -3,8 +3,8 @@
  * writes to a page, or reads it, outside of steps, does so under a lease.
  */
 #include "base/check.h"
-#include "simulate/fleet_state.h"
 #include "serving/unit/state.h"
+#include "simulate/fleet_state.h"
 
 void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan,
                         uint64_t *salts_out) {

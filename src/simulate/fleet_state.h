@@ -6,12 +6,12 @@
 #ifndef SIMULATE_FLEET_STATE_H
 #define SIMULATE_FLEET_STATE_H
 
+#include "serving/unit/rank_units.h"
 #include "simulate/fleet_carriers.h"
 #include "simulate/fleet_clients.h"
 #include "simulate/fleet_post.h"
 #include "simulate/fleet_storage.h"
 #include "simulate/fleet_world.h"
-#include "serving/unit/rank_units.h"
 
 #define HEALED_NS (20 * FLEET_SECOND) /* no fault behind it */
 #define ASKED_NS (24 * FLEET_SECOND)  /* no client behind it */
@@ -95,8 +95,8 @@ struct world {
     struct fleet_post inbox; /* of the gateway */
     struct fleet_clients clients;
     struct fleet_fault faults[FLEET_FAULTS];
-    int64_t ask_ns, leave_ns; /* the next ones */
-    struct fleet_client *stalled;       /* does not read, and is given up at stall_ns */
+    int64_t ask_ns, leave_ns;     /* the next ones */
+    struct fleet_client *stalled; /* does not read, and is given up at stall_ns */
     int64_t stall_ns;
     int64_t gateway_ns; /* a new one comes; MACHINE_NEVER */
     char *result;       /* [RESULT_BYTES] of a step, until the unit has taken it */

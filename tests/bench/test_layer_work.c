@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "compute/weights/random_checkpoint.h"
 #include "bench/layer_work.h"
+#include "compute/weights/random_checkpoint.h"
 
 static struct shape shape_of(const char *name) {
     char config[RANDOM_CHECKPOINT_CONFIG_BYTES];

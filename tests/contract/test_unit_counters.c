@@ -47,7 +47,8 @@ static void units_add_up(void **state) {
 
 static void lines_of_one_metric_stand_together_and_the_first_has_the_help(void **state) {
     for (size_t i = 0; i < unit_counter_count; i++) {
-        bool first = i == 0 || strcmp(unit_counter_table[i].metric, unit_counter_table[i - 1].metric);
+        bool first =
+            i == 0 || strcmp(unit_counter_table[i].metric, unit_counter_table[i - 1].metric);
         assert_int_equal(first, unit_counter_table[i].help[0] != 0);
         for (size_t k = 0; k + 1 < i && first; k++)
             assert_string_not_equal(unit_counter_table[k].metric, unit_counter_table[i].metric);

@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "serving/policy/balance_experts.h"
 #include "command/eplb_load.h"
+#include "serving/policy/balance_experts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -17,9 +17,9 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "compute/model/sample.h"
 #include "golden.h"
 #include "host/engine/solo.h"
-#include "compute/model/sample.h"
 
 #define CONTEXT_MAX 512
 #define NEW_TOKENS 24

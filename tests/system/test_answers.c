@@ -14,10 +14,10 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "contract/machine.h"
-#include "host/engine/engine.h"
 #include "compute/model/forward.h"
 #include "compute/model/sample.h"
+#include "contract/machine.h"
+#include "host/engine/engine.h"
 #include "serving/policy/speculate.h"
 #include "serving/unit/unit.h"
 

@@ -5,8 +5,8 @@
 #ifndef COMPUTE_MODEL_KV_PAGES_H
 #define COMPUTE_MODEL_KV_PAGES_H
 
-#include "contract/kv_block.h"
 #include "compute/kernels/kernels.h"
+#include "contract/kv_block.h"
 
 struct kv_pages {
     char *memory;

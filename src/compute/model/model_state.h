@@ -53,7 +53,7 @@ struct model {
     struct model_follower follower; /* `written` is NULL if nobody follows */
     struct drafts *drafts;          /* NULL without MTP */
     struct moves *moves;            /* NULL: no expert ever moves */
-    uint64_t tokens;       /* of all steps' rows */
+    uint64_t tokens;                /* of all steps' rows */
     uint32_t *slot_tokens; /* [weights.slot_count] tokens computed since model_take_tokens */
     char numerics_id[32];
     uint8_t identity[32];

@@ -354,7 +354,8 @@ static void refuse_token(struct shape_reader *reader, const char *key, const str
 }
 
 /* One token; NONE if there is none. */
-static uint32_t read_token(struct shape_reader *reader, const char *key, const struct shape *shape) {
+static uint32_t read_token(struct shape_reader *reader, const char *key,
+                           const struct shape *shape) {
     const struct tree *value = member(reader, key);
     int64_t id = NONE;
     if (value && !is_token(value, shape, &id)) refuse_token(reader, key, value, shape);

@@ -6,8 +6,8 @@
 #ifndef HOST_ENGINE_LANES_H
 #define HOST_ENGINE_LANES_H
 
-#include "contract/step_plan.h"
 #include "compute/weights/shape.h"
+#include "contract/step_plan.h"
 #include "serving/policy/choose_overlap.h"
 
 struct lanes {

@@ -3,10 +3,10 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "contract/kv_block.h"
 #include "compute/exchange/mpi_job.h"
-#include "host/engine/lanes.h"
 #include "compute/weights/checkpoint.h"
+#include "contract/kv_block.h"
+#include "host/engine/lanes.h"
 
 #include <stdlib.h>
 #include <string.h>

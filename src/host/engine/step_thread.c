@@ -21,8 +21,8 @@ enum status step_thread_open(struct step_thread *thread, struct rank_group *grou
     thread->results = calloc(ranks, sizeof *thread->results);
     bool whole = thread->plans && thread->results;
     for (uint32_t i = 0; whole && i < ranks; i++)
-        whole = (thread->results[i] =
-                     calloc(1, step_result_bytes_max(step_rows_max, step_tokens_max)));
+        whole =
+            (thread->results[i] = calloc(1, step_result_bytes_max(step_rows_max, step_tokens_max)));
     return whole ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for step results");
 }
 

@@ -23,8 +23,7 @@ struct step_thread {
  * Borrows group and rebalancer. STATUS_NO_MEMORY. */
 enum status step_thread_open(struct step_thread *thread, struct rank_group *group,
                              struct rebalancer *rebalancer, const char *schedule,
-                             uint32_t step_rows_max, uint32_t step_tokens_max,
-                             struct error *error);
+                             uint32_t step_rows_max, uint32_t step_tokens_max, struct error *error);
 /* Also of one that was zeroed and not opened. */
 void step_thread_close(struct step_thread *thread);
 

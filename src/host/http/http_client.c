@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "host/process/file_limit.h"
 #include "host/http/http_answer.h"
 #include "host/http/http_message.h"
+#include "host/process/file_limit.h"
 
 #define HEAD_BYTES_MAX ((size_t)64 << 10)
 #define NAME_BYTES_MAX 256

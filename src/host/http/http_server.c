@@ -28,10 +28,10 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "host/process/file_limit.h"
 #include "host/http/http_message.h"
 #include "host/http/listen_socket.h"
 #include "host/http/own_time.h"
+#include "host/process/file_limit.h"
 #include "serving/policy/allow_hosts.h"
 #include "serving/policy/evict_clients.h"
 

@@ -6,8 +6,8 @@
 #ifndef HOST_PROCESS_MODEL_TEXT_H
 #define HOST_PROCESS_MODEL_TEXT_H
 
-#include "contract/record.h"
 #include "compute/weights/shape.h"
+#include "contract/record.h"
 #include "serving/text/chat_template.h"
 #include "serving/text/tokenizer.h"
 

@@ -32,8 +32,7 @@ struct rank_watch_place {
     char boot[40];       /* of rank 0's machine */
     int64_t interval_ns; /* between two signs */
     uint32_t count;
-    struct sockaddr_storage
-        addresses[RANK_WATCH_ADDRESSES]; /* [count]; the first is the machine's
+    struct sockaddr_storage addresses[RANK_WATCH_ADDRESSES]; /* [count]; the first is the machine's
                                           * own, for ranks that are there, too */
 };
 

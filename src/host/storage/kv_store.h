@@ -15,8 +15,8 @@
 #ifndef HOST_STORAGE_KV_STORE_H
 #define HOST_STORAGE_KV_STORE_H
 
-#include "serving/cache/store_format.h"
 #include "host/storage/kv_store_io.h"
+#include "serving/cache/store_format.h"
 #include "serving/policy/retain_blocks.h"
 
 struct kv_store;

@@ -20,8 +20,8 @@
 #ifndef HOST_STORAGE_KV_STORE_FILES_H
 #define HOST_STORAGE_KV_STORE_FILES_H
 
-#include "serving/cache/store_format.h"
 #include "host/storage/kv_store_io.h"
+#include "serving/cache/store_format.h"
 
 #define KV_SEGMENTS_MAX 4096
 #define KV_SEGMENT_NONE UINT32_MAX

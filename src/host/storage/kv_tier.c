@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/pulse.h"
-#include "serving/cache/block_key.h"
 #include "host/wire/record_queue.h"
+#include "serving/cache/block_key.h"
 
 #define REFRESH_NS_MAX 20000000        /* the event loop stands still so long at most */
 #define CLOSE_NS ((int64_t)5000000000) /* one rank after the other, while a supervisor waits */

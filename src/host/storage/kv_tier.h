@@ -6,9 +6,9 @@
 #ifndef HOST_STORAGE_KV_TIER_H
 #define HOST_STORAGE_KV_TIER_H
 
+#include "compute/model/kv_pages.h"
 #include "contract/record.h"
 #include "host/storage/kv_store.h"
-#include "compute/model/kv_pages.h"
 
 struct kv_tier;
 

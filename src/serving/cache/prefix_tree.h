@@ -18,8 +18,8 @@
 #define SERVING_CACHE_PREFIX_TREE_H
 
 #include "base/map.h"
-#include "serving/cache/block_key.h"
 #include "contract/ids.h"
+#include "serving/cache/block_key.h"
 
 #define PREFIX_NONE UINT32_MAX
 

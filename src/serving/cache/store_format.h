@@ -17,8 +17,8 @@
 #ifndef SERVING_CACHE_STORE_FORMAT_H
 #define SERVING_CACHE_STORE_FORMAT_H
 
-#include "serving/cache/block_key.h"
 #include "contract/kv_block.h"
+#include "serving/cache/block_key.h"
 
 #define STORE_VERSION 1
 #define STORE_PAGE_BYTES ((size_t)KV_SLICE_ALIGN)

@@ -35,7 +35,7 @@ struct receipt_stay { /* at a unit */
 struct receipt {
     bool settled;           /* the first token has come */
     struct unit_work first; /* of the unit that it came from */
-    struct unit_work sum; /* of units that it has parted from, besides */
+    struct unit_work sum;   /* of units that it has parted from, besides */
     struct {
         bool told, settles; /* the unit has told `work`; its `work` is `first` */
         struct unit_work work;

@@ -18,8 +18,8 @@
 #define SERVING_GATEWAY_REQUEST_H
 
 #include "base/map.h"
-#include "serving/cache/prefix_affinity.h"
 #include "contract/machine.h"
+#include "serving/cache/prefix_affinity.h"
 #include "serving/gateway/accounts.h"
 #include "serving/gateway/api/api_response.h"
 #include "serving/gateway/fleet.h"
@@ -65,13 +65,13 @@ struct request {
     uint8_t reason; /* enum finish_reason, once DONE */
     uint8_t no_answer_choice;
     bool prompt_only; /* only the prompt is asked about: the token that units choose is kept back */
-    bool has_bos;  /* bos goes in front of the tokens that the host will send */
+    bool has_bos;     /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
     struct connection_id connection;
-    struct request_id id; /* at the unit; its attempt counts the units that had it before */
-    uint32_t unit;        /* in the fleet's table; FLEET_NONE: no unit has it */
+    struct request_id id;  /* at the unit; its attempt counts the units that had it before */
+    uint32_t unit;         /* in the fleet's table; FLEET_NONE: no unit has it */
     uint32_t avoided_unit; /* the unit that failed it last; FLEET_NONE */
-    int64_t retry_ns;     /* may be tried there again */
+    int64_t retry_ns;      /* may be tried there again */
     uint8_t losses, retries, refusals; /* since its last token */
     uint8_t task;                      /* enum request_task (serving/gateway/handover.h) */
     bool has_last_word;     /* its unit has ended, the one that computed its prompt has not */

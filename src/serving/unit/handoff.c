@@ -15,7 +15,7 @@ struct handoff {
     struct kv_route route;
     struct page_id *sent; /* [prompt's blocks] named, each leased until the transfer ends */
     uint32_t sent_count;
-    uint32_t whole_count;  /* of sent: the others are only being made */
+    uint32_t whole_count;       /* of sent: the others are only being made */
     struct page_id *duplicates; /* [prompt's blocks] leased likewise, see handoff_made */
     uint32_t duplicate_count;
     bool open;            /* EXPECT or PUSH was said, and no KV_DONE has come */

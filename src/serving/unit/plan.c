@@ -177,7 +177,8 @@ static void choose_drafts(struct unit *unit, uint32_t count) {
 static void start_requests(struct unit *unit, uint32_t row_count, int64_t now_ns) {
     for (uint32_t i = 0; i < row_count; i++)
         if (unit->choices[i].starts)
-            unit_request_start(unit, &unit->requests[unit->items[unit->choices[i].item].slot], now_ns);
+            unit_request_start(unit, &unit->requests[unit->items[unit->choices[i].item].slot],
+                               now_ns);
     for (uint32_t i = 0; i < row_count; i++) {
         if (!unit->choices[i].starts) continue;
         const struct schedule_item *item = &unit->items[unit->choices[i].item];

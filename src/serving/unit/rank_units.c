@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "base/map.h"
-#include "serving/cache/recent_blocks.h"
 #include "contract/step_plan.h"
+#include "serving/cache/recent_blocks.h"
 #include "serving/policy/admit.h"
 #include "serving/policy/balance_decode.h"
 #include "serving/policy/balance_prefill.h"

@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "base/map.h"
+#include "contract/step_plan.h"
 #include "serving/cache/page_table.h"
 #include "serving/cache/prefix_tree.h"
-#include "contract/step_plan.h"
 #include "serving/policy/admit.h"
 #include "serving/policy/balance_decode.h"
 #include "serving/policy/evict_pages.h"
@@ -72,14 +72,14 @@ struct unit_request {
     struct arena arena;
 };
 
-struct tiers {                       /* of the KV storage (serving/unit/tiers.c) */
-    struct load_rate rates[2];       /* disk, host memory */
-    uint64_t keep_leases;            /* of pages that are being copied */
-    uint32_t keeping_count;          /* KEEPs without their KEPT */
-    uint32_t computed_instead;       /* choices in a row that loaded nothing */
-    uint32_t load_number;            /* of the last KV_LOAD */
-    uint32_t loading_blocks;         /* of all that are under way */
-    int64_t answer_by_ns; /* the first that waits for KV_FOUND starts without it */
+struct tiers {                 /* of the KV storage (serving/unit/tiers.c) */
+    struct load_rate rates[2]; /* disk, host memory */
+    uint64_t keep_leases;      /* of pages that are being copied */
+    uint32_t keeping_count;    /* KEEPs without their KEPT */
+    uint32_t computed_instead; /* choices in a row that loaded nothing */
+    uint32_t load_number;      /* of the last KV_LOAD */
+    uint32_t loading_blocks;   /* of all that are under way */
+    int64_t answer_by_ns;      /* the first that waits for KV_FOUND starts without it */
     bool read_only;
 };
 
@@ -94,16 +94,16 @@ struct unit {
     struct prefix_tree tree;
     struct evict_candidate *candidates; /* [page_count] scratch of one eviction */
     struct pool pool;
-    struct map slots;                /* request id -> slot */
-    struct unit_request *requests;   /* [requests_max] */
-    uint32_t *free_slots;            /* [counts[REQUEST_FREE]] stack */
-    uint32_t *step_slots;            /* [step_row_count] of the step in flight, in row order */
-    struct schedule_item *items;     /* [requests_max] scratch of one plan */
-    struct schedule_choice *choices; /* [requests_max] scratch */
-    uint32_t *order;                 /* [requests_max] scratch */
-    struct decode_running *leavers;  /* [requests_max] scratch of a rank's relief */
-    uint32_t counts[REQUEST_STATE_COUNT];              /* of requests in each state */
-    uint32_t step_row_count;                           /* of the step in flight; 0: none */
+    struct map slots;                     /* request id -> slot */
+    struct unit_request *requests;        /* [requests_max] */
+    uint32_t *free_slots;                 /* [counts[REQUEST_FREE]] stack */
+    uint32_t *step_slots;                 /* [step_row_count] of the step in flight, in row order */
+    struct schedule_item *items;          /* [requests_max] scratch of one plan */
+    struct schedule_choice *choices;      /* [requests_max] scratch */
+    uint32_t *order;                      /* [requests_max] scratch */
+    struct decode_running *leavers;       /* [requests_max] scratch of a rank's relief */
+    uint32_t counts[REQUEST_STATE_COUNT]; /* of requests in each state */
+    uint32_t step_row_count;              /* of the step in flight; 0: none */
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
     struct step_cost cost;      /* learnt from the steps so far */

@@ -23,8 +23,8 @@
 #define SERVING_UNIT_UNIT_H
 
 #include "base/arena.h"
-#include "serving/cache/block_key.h"
 #include "contract/machine.h"
+#include "serving/cache/block_key.h"
 #include "serving/policy/predict_length.h"
 
 struct unit;
@@ -41,12 +41,12 @@ struct unit_options {
     uint32_t step_tokens_max;    /* >= step_rows_max + KV_BLOCK_TOKENS; at most LIMIT_STEP_TOKENS */
     uint32_t chunk_tokens_max;   /* of one prompt in one step; 0: as many as the step allows */
     uint32_t vocab_count;
-    bool prefix_cache;    /* blocks that stand in the pages already are not computed again */
+    bool prefix_cache; /* blocks that stand in the pages already are not computed again */
     /* Blocks of answers that come back in a later prompt are reused, too. They were computed in
      * another form, so the next answer may differ in a last bit from one computed without them. */
     bool reuse_generated;
-    uint32_t evict_rule;  /* enum evict_rule */
-    uint32_t speculate;   /* enum speculate_mode; all but SPECULATE_NEVER need an engine with an MTP
+    uint32_t evict_rule; /* enum evict_rule */
+    uint32_t speculate;  /* enum speculate_mode; all but SPECULATE_NEVER need an engine with an MTP
                            * layer */
     uint32_t tpot_stretch_percent; /* schedule_pace; 0: a default */
     int64_t tpot_target_ns;        /* schedule_pace; 0: by stretch */

@@ -14,11 +14,11 @@
 #include <cmocka.h>
 
 #include "base/check.h"
-#include "contract/machine.h"
 #include "compute/model/draft.h"
 #include "compute/model/forward.h"
 #include "compute/model/model.h"
 #include "compute/model/model_state.h"
+#include "contract/machine.h"
 
 enum {
     SEQUENCES = 4,

@@ -15,11 +15,11 @@
 
 #include <cmocka.h>
 
-#include "contract/machine.h"
 #include "compute/model/forward.h"
 #include "compute/model/model.h"
 #include "compute/model/model_state.h"
 #include "compute/weights/weights_file.h"
+#include "contract/machine.h"
 
 enum { ROWS = 3, PAGES_EACH = 4, STEP_TOKENS = 512, TRIALS = 40, LOAD = 7 };
 

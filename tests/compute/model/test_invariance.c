@@ -18,9 +18,9 @@
 #include <cmocka.h>
 
 #include "base/check.h"
-#include "host/engine/solo.h"
 #include "compute/model/model_state.h"
 #include "compute/weights/random_checkpoint.h"
+#include "host/engine/solo.h"
 
 #define SEQUENCES 5
 #define PROMPT_MAX 200

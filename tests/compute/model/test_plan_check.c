@@ -12,10 +12,10 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "compute/model/model_state.h"
 #include "contract/kv_block.h"
 #include "contract/machine.h"
 #include "host/engine/engine.h"
-#include "compute/model/model_state.h"
 
 #define VOCAB 333 /* of the golden case; checked below */
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/check.h"
-#include "config_text.h"
 #include "compute/weights/layout.h"
+#include "config_text.h"
 
 struct tally {
     uint64_t main, mtp; /* parameters */

@@ -13,8 +13,8 @@
 
 #include "base/check.h"
 #include "base/number.h"
-#include "config_text.h"
 #include "compute/weights/checkpoint.h"
+#include "config_text.h"
 #include "sandbox.h"
 
 #define FP8                                                                                        \

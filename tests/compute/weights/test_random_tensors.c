@@ -14,8 +14,8 @@
 
 #include "base/check.h"
 #include "compute/model/forward.h"
-#include "compute/weights/layout.h"
 #include "compute/model/model.h"
+#include "compute/weights/layout.h"
 #include "compute/weights/random_checkpoint.h"
 #include "compute/weights/random_tensors.h"
 

@@ -14,8 +14,8 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/tree.h"
-#include "config_text.h"
 #include "compute/weights/shape.h"
+#include "config_text.h"
 
 static const char *golden_path;
 

@@ -24,8 +24,8 @@
 #include "base/clock.h"
 #include "base/format.h"
 #include "base/random.h"
-#include "kv_blocks.h"
 #include "host/storage/kv_store_files.h"
+#include "kv_blocks.h"
 
 static int tear_down(void **state) {
     (void)state;

@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 
 #include "base/format.h"
-#include "kv_blocks.h"
 #include "host/storage/kv_store_check.h"
+#include "kv_blocks.h"
 
 #define COUNT 20 /* blocks of a sequence; far fewer than a segment's 63 slots */
 #define MORE 6   /* sequences 2 to 5: more than a segment's */

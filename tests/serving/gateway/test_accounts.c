@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/sha256.h"
-#include "serving/gateway/accounts.h"
 #include "hands.h"
+#include "serving/gateway/accounts.h"
 
 struct name {
     const char *name, *key;

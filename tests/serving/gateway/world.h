@@ -43,7 +43,7 @@ struct world {
     struct unit_id speaker;   /* the unit that speaks when a unit speaks; at first unit 1 */
     struct unit_id last_unit; /* the unit that was spoken to last */
     struct request_id last_tokenized;
-    uint32_t fulls;           /* deliveries answered with FULL */
+    uint32_t fulls;                    /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
     bool wants_receipts;               /* requests have the header that asks for receipts */
     const char *authorization;         /* requests have this header; NULL: none */

@@ -3,8 +3,8 @@
  * byte, the R1 forms do what their templates say, templates are known in any spelling that Jinja
  * renders alike, and any other is refused.
  */
-#include "support.h"
 #include "serving/text/chat_template.h"
+#include "support.h"
 
 static char text_out[65536];
 static struct error error;
@@ -247,7 +247,8 @@ static const struct released {
 } releases[] = {
     {"tests/serving/text/goldens/chat_v2.json", CHAT_FORM_V2, false, TOKEN_STREAM_PLAIN},
     {"tests/serving/text/goldens/chat_v3_0324.json", CHAT_FORM_V3_0324, false, TOKEN_STREAM_PLAIN},
-    {"tests/serving/text/goldens/chat_r1_0528.json", CHAT_FORM_V3_0324, true, TOKEN_STREAM_MAY_THINK},
+    {"tests/serving/text/goldens/chat_r1_0528.json", CHAT_FORM_V3_0324, true,
+     TOKEN_STREAM_MAY_THINK},
     {"tests/serving/text/goldens/chat_v3_1.json", CHAT_FORM_V3_1, false, TOKEN_STREAM_PLAIN},
 };
 

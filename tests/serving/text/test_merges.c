@@ -2,8 +2,8 @@
  * Protects the order of merging: on random vocabularies and words of all lengths, both ways of
  * merging (scan and tournament) give what the definition gives, applied literally.
  */
-#include "support.h"
 #include "serving/text/merges.h"
+#include "support.h"
 
 #define MERGES 120
 #define WORD_BYTES_MAX 400

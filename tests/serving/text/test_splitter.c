@@ -2,8 +2,8 @@
  * Protects the pre-tokenizer: words as the tokenizers library cuts them, pass after pass, for the
  * kinds of steps that DeepSeek's tokenizers use; clear refusal of the others.
  */
-#include "support.h"
 #include "serving/text/splitter.h"
+#include "support.h"
 
 #define SEQUENCE(steps) "{\"type\":\"Sequence\",\"pretokenizers\":[" steps "]}"
 #define SPLIT(form, pattern)                                                                       \

@@ -2,8 +2,8 @@
  * Protects what a reader sees of an answer: never half a character, the same text however the
  * tokens fall, stop strings found across tokens and cut off, and reasoning parted from content.
  */
-#include "support.h"
 #include "serving/text/token_stream.h"
+#include "support.h"
 
 static struct tokenizer *tiny; /* its first 256 byte tokens let any bytes be pushed */
 static uint32_t byte_ids[256];

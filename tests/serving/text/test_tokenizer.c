@@ -5,8 +5,8 @@
  */
 #include <time.h>
 
-#include "support.h"
 #include "serving/text/utf8.h"
+#include "support.h"
 
 static struct tokenizer *tiny;
 static struct tokenizer_scratch *scratch;

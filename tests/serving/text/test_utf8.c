@@ -2,8 +2,8 @@
  * Protects the line between valid and invalid UTF-8 (every lead byte, the Unicode standard's own
  * examples of maximal subparts) and that text comes out the same however its bytes arrive.
  */
-#include "support.h"
 #include "serving/text/utf8.h"
+#include "support.h"
 
 #define R UTF8_REPLACEMENT
 

@@ -2,9 +2,9 @@
  * Protects the reading of a vocabulary: bytes behind spelled and unspelled tokens, gaps, flags, and
  * the refusal of everything that would give an id two meanings.
  */
-#include "support.h"
 #include "serving/text/byte_level.h"
 #include "serving/text/vocabulary.h"
+#include "support.h"
 
 static struct vocabulary vocabulary;
 static struct error error;

@@ -79,8 +79,8 @@ static void what_one_keeps_another_loads(void **state) {
         whole += ((3 + i) * 100 - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
     assert_int_equal(hits, whole); /* every whole block before the last token */
     assert_int_equal(storage->loads, 4);
-    assert_int_equal(second->load.totals.loaded_disk_tokens + second->load.totals.loaded_host_tokens,
-                     hits);
+    assert_int_equal(
+        second->load.totals.loaded_disk_tokens + second->load.totals.loaded_host_tokens, hits);
     assert_int_equal(second->load.kv_storage, KV_STORAGE_ON);
     world_close(second);
     struct world *third = open_above(storage, KV_CHOICE_COMPUTE); /* hits, though all is computed */

@@ -19,9 +19,9 @@ struct known {
     uint32_t drafted, right, pairs;
     enum finish_reason reason;
     bool cancelled;
-    bool load_came;                /* its last load brought all blocks */
-    bool reserved;                 /* its prompt is computed elsewhere */
-    uint64_t chain;                /* of all its known tokens, in their forms; 0: not known yet */
+    bool load_came;  /* its last load brought all blocks */
+    bool reserved;   /* its prompt is computed elsewhere */
+    uint64_t chain;  /* of all its known tokens, in their forms; 0: not known yet */
     uint32_t scored; /* leading tokens of its prompt whose scores it was told; 0: not asked */
     uint32_t resumed_count, found; /* tokens that came along; that a storage has said it has */
     struct unit_work work;         /* when it ended */

@@ -346,7 +346,8 @@ static void bodies_of_too_many_parts_are_not_parsed(void **state) {
     assert_refused(API_CHAT, 413, "request_too_large", "more than 16384 integers");
     defaults.tokens_max = 1000;
     make_body("{\"prompt\":[", "1,", LIMIT_BODY_INTEGERS + 1000, "1]}");
-    assert_refused(API_COMPLETIONS, 400, "context_length_exceeded", "than this server's context, 1000");
+    assert_refused(API_COMPLETIONS, 400, "context_length_exceeded",
+                   "than this server's context, 1000");
     defaults.tokens_max = 0;
 }
 
