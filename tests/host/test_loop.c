@@ -329,12 +329,18 @@ static void answer_client(struct connection_id connection) {
     respond->http_status = 200;
 }
 
+/* The letter stands before the count tells the visitor of it. */
+static void note_order(char letter) {
+    order[taken] = letter;
+    taken++;
+}
+
 /* The loop stands still, first until all large requests have come, then until a small one has. */
 static enum status crowd_receive(void *self, const struct record *record, int64_t now_ns) {
-    if (record->kind == RECORD_CLIENT_GONE) order[taken++] = 'g';
+    if (record->kind == RECORD_CLIENT_GONE) note_order('g');
     if (record->kind != RECORD_CLIENT_REQUEST) return STATUS_OK;
     const struct record_client_request *request = (const void *)record;
-    order[taken++] = *((const char *)record_tail_at(request, sizeof *request) + 1);
+    note_order(*((const char *)record_tail_at(request, sizeof *request) + 1));
     if (order[taken - 1] == 'f') wait_for(&all_sent);
     if (taken == 2) wait_for(&last_sent);
     answer_client(request->connection);

@@ -299,6 +299,12 @@ static void with_the_prefix_cache(void **state) {
     }
 }
 
+/* Prompts join whatever they cost the others' pace: on a slow machine too, pages run out. */
+static void crowd(struct unit_options *options) {
+    options->tpot_stretch_percent = 100000;
+    options->prompt_patience_ns = 1;
+}
+
 /* Eight pages for 32 requests of up to five; once without cache and drafts, once with both. */
 static void interrupted(void **state) {
     (void)state;
@@ -308,6 +314,7 @@ static void interrupted(void **state) {
         options.prefix_cache = cached;
         options.speculate = cached ? SPECULATE_ALWAYS : SPECULATE_NEVER;
         options.step_tokens_max = 128;
+        crowd(&options);
         struct answers answers = run_all(&options, 1);
         print_message("# cache %u: %u interrupted, %u tokens again, %u pages evicted\n", cached,
                       (uint32_t)answers.load.totals.preemptions,
@@ -327,7 +334,7 @@ static void continued_elsewhere(void **state) {
         struct unit_options options = unit_defaults();
         options.prefix_cache = round > 0;
         options.speculate = round < 2 ? SPECULATE_ALWAYS : SPECULATE_NEVER;
-        if (round == 2) options.page_count = 8, options.step_tokens_max = 128;
+        if (round == 2) options.page_count = 8, options.step_tokens_max = 128, crowd(&options);
         struct run run = run_open(&options);
         struct answers answers = {0};
         for (uint32_t i = 0; i < REQUESTS; i++) {
