@@ -109,15 +109,15 @@ static int64_t own_ns(struct http_server *server) {
 
 static void set_deadline(struct connection *connection, uint32_t ms) {
     struct timeval time = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000) * 1000};
-    connection->due_ns = own_ns(connection->server) + (int64_t)ms * 1000000;
+    connection->due_ns = own_ns(connection->server) + (int64_t)ms * NS_PER_MS;
     event_add(connection->deadline, &time);
 }
 
 /* False: the loop stood still meanwhile, and the deadline is put off by as much. */
 static bool deadline_is_over(struct connection *connection) {
     int64_t left_ns = connection->due_ns - own_ns(connection->server);
-    if (left_ns <= 1000000) return true;
-    set_deadline(connection, (uint32_t)(left_ns / 1000000) + 1);
+    if (left_ns <= NS_PER_MS) return true;
+    set_deadline(connection, (uint32_t)(left_ns / NS_PER_MS) + 1);
     return false;
 }
 
@@ -838,7 +838,7 @@ static bool reads_too_slowly(struct connection *connection, size_t output_bytes)
     if (!long_now || !connection->behind_ns) connection->behind_ns = long_now ? now_ns : 0;
     if (!long_now) return false;
     return output_bytes / OUTPUT_STRETCH > options->output_bytes_max ||
-           now_ns - connection->behind_ns > (int64_t)options->behind_ms_max * 1000000;
+           now_ns - connection->behind_ns > (int64_t)options->behind_ms_max * NS_PER_MS;
 }
 
 static void stream_data(struct http_server *server, const struct record_stream_data *data) {

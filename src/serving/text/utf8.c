@@ -81,6 +81,18 @@ enum status utf8_repair(struct bytes text, char *out, size_t capacity, size_t *c
     return count <= capacity ? STATUS_OK : STATUS_FULL;
 }
 
+void utf8_write_repaired(struct json_writer *writer, struct bytes text) {
+    json_writer_text(writer, "\"");
+    while (text.count) {
+        size_t count;
+        bool whole = utf8_next(text, &count) == UTF8_WHOLE;
+        json_writer_escaped(writer, whole ? (struct bytes){text.data, count}
+                                          : BYTES_LITERAL(UTF8_REPLACEMENT));
+        text = (struct bytes){text.data + count, text.count - count};
+    }
+    json_writer_text(writer, "\"");
+}
+
 static const struct bytes replacement = {UTF8_REPLACEMENT, UTF8_REPLACEMENT_BYTES};
 
 /* Adds bytes of `piece` to the pending ones until they are a character or cannot become one;

@@ -7,6 +7,7 @@
 #define SERVING_TEXT_UTF8_H
 
 #include "base/bytes.h"
+#include "base/json_writer.h"
 #include "base/status.h"
 
 #define UTF8_BYTES_MAX 4
@@ -29,6 +30,9 @@ size_t utf8_valid_prefix(struct bytes text);
 /* Copies `text` with U+FFFD for each invalid part, the cut one at the end included. STATUS_FULL
  * when capacity is short. *count_out is, in both cases, the bytes needed. */
 enum status utf8_repair(struct bytes text, char *out, size_t capacity, size_t *count_out) MUST_USE;
+
+/* Writes `text`, repaired as utf8_repair does, as a JSON string. */
+void utf8_write_repaired(struct json_writer *writer, struct bytes text);
 
 /* Joins text that comes in pieces of any length: puts out whole characters, in runs as long as they
  * come, with U+FFFD for each invalid part. Zero it to start. */

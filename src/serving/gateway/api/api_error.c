@@ -37,26 +37,13 @@ void api_error_no_unit(struct api_error *error) {
     error->retry_after_seconds = 5;
 }
 
-/* A cut message may end inside a character, and quotes what clients sent. */
-static void write_repaired(struct json_writer *writer, const char *text) {
-    struct bytes left = bytes_of(text);
-    while (left.count) {
-        size_t count;
-        bool whole = utf8_next(left, &count) == UTF8_WHOLE;
-        json_writer_escaped(writer, whole ? (struct bytes){left.data, count}
-                                          : BYTES_LITERAL(UTF8_REPLACEMENT));
-        left = (struct bytes){left.data + count, left.count - count};
-    }
-}
-
 static void write_or_null(struct json_writer *writer, const char *text) {
     if (!text || !*text) {
         json_writer_text(writer, "null");
         return;
     }
-    json_writer_text(writer, "\"");
-    write_repaired(writer, text);
-    json_writer_text(writer, "\"");
+    /* A cut message may end inside a character, and quotes what clients sent. */
+    utf8_write_repaired(writer, bytes_of(text));
 }
 
 void api_error_write(struct json_writer *writer, const struct api_error *error) {

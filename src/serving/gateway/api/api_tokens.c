@@ -30,18 +30,6 @@ static void write_id(struct json_writer *writer, uint32_t token) {
     json_writer_text(writer, "\"");
 }
 
-static void write_repaired(struct json_writer *writer, struct bytes left) {
-    json_writer_text(writer, "\"");
-    while (left.count) {
-        size_t count;
-        bool whole = utf8_next(left, &count) == UTF8_WHOLE;
-        json_writer_escaped(writer, whole ? (struct bytes){left.data, count}
-                                          : BYTES_LITERAL(UTF8_REPLACEMENT));
-        left = (struct bytes){left.data + count, left.count - count};
-    }
-    json_writer_text(writer, "\"");
-}
-
 static void write_hexed(struct json_writer *writer, struct bytes bytes) {
     static const char digits[] = "0123456789abcdef";
     json_writer_text(writer, "\"bytes:");
@@ -77,7 +65,7 @@ static void write_entry(const struct spelling *spelling, const struct token_logp
     struct bytes bytes = bytes_of_token(spelling->tokenizer, entry->token);
     json_writer_text(writer, "\"token\":");
     if (bytes.count)
-        write_repaired(writer, bytes);
+        utf8_write_repaired(writer, bytes);
     else
         write_id(writer, entry->token);
     json_writer_text(writer, ",\"logprob\":");
