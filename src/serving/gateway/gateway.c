@@ -49,9 +49,10 @@ size_t gateway_memory_bytes(const struct gateway_options *options) {
     size_t per_request = sizeof(struct request) + sizeof(int64_t) + sizeof(uint32_t);
     size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
     return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes +
-           texts_memory_bytes(&full) + scratch_bytes(&full) + tokenizer +
-           2 * map_bytes(full.requests_max) + full.requests_max * per_request + fleet_bytes() +
-           prefix_affinity_bytes(full.prefix_blocks) + accounts_bytes(full.requests_max) + 512;
+           texts_memory_bytes(full.texts_bytes, full.requests_max) + scratch_bytes(&full) +
+           tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request +
+           fleet_bytes() + prefix_affinity_bytes(full.prefix_blocks) +
+           accounts_bytes(full.requests_max) + 512;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -93,7 +94,7 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     const struct gateway_options *o = &gateway->options;
     void *pool = arena_take(arena, o->request_bytes);
     void *scratch = arena_take(arena, scratch_bytes(o));
-    void *texts = arena_take(arena, texts_memory_bytes(o));
+    void *texts = arena_take(arena, texts_memory_bytes(o->texts_bytes, o->requests_max));
     gateway->outbox = (struct outbox){.memory = arena_take(arena, o->outbox_bytes),
                                       .capacity = (uint32_t)o->outbox_bytes};
     gateway->requests = arena_take_zeroed(arena, o->requests_max * sizeof *gateway->requests);
@@ -104,12 +105,13 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
         return STATUS_NO_MEMORY;
     pool_open(&gateway->pool, pool, o->request_bytes);
     arena_over(&gateway->scratch, scratch, scratch_bytes(o));
+    texts_open(&gateway->texts, &gateway->outbox, texts, o->texts_bytes, o->requests_max);
     for (uint32_t i = 0; i < o->requests_max; i++) {
         gateway->free_slots[i] = o->requests_max - 1 - i;
         gateway->wake_ns[i] = MACHINE_NEVER;
         arena_open(&gateway->requests[i].arena, &gateway->pool);
+        texts_open_place(&gateway->texts, &gateway->requests[i].waiting_text);
     }
-    texts_open(gateway, texts);
     if (o->tokenizer) {
         gateway->tokenizer_scratch = tokenizer_scratch_create(arena, o->inline_text_bytes);
         if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
@@ -390,7 +392,7 @@ static void gateway_step(void *self, int64_t now_ns) {
     struct gateway *gateway = self;
     if (now_ns >= gateway->drain_ends_ns) end_drain(gateway);
     dispatch_run(gateway, now_ns);
-    texts_run(gateway);
+    texts_run(&gateway->texts, (uint32_t)fleet_tokens_max(&gateway->fleet));
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
         if (gateway->wake_ns[slot] > now_ns) continue;
         if (answer_keep_alive(gateway, &gateway->requests[slot])) return; /* full: again later */
@@ -400,7 +402,7 @@ static void gateway_step(void *self, int64_t now_ns) {
 
 static int64_t gateway_next_wake_ns(const void *self) {
     const struct gateway *gateway = self;
-    int64_t wake_ns = texts_want(gateway) ? 0 : dispatch_wake_ns(gateway);
+    int64_t wake_ns = texts_want(&gateway->texts) ? 0 : dispatch_wake_ns(gateway);
     if (gateway->drain_ends_ns < wake_ns) wake_ns = gateway->drain_ends_ns;
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++)
         if (gateway->wake_ns[slot] < wake_ns) wake_ns = gateway->wake_ns[slot];
@@ -451,6 +453,7 @@ static void audit_request(const struct gateway *gateway, uint32_t slot) {
     const struct request *request = &gateway->requests[slot];
     struct request_id id = request->id;
     check(request->leader->choices[request->index] == request);
+    check(!request->waiting_text.waits || request->state == REQUEST_TOKENIZING);
     check(map_find(&gateway->by_id, (struct map_key){id.high, id.low, 0}) == slot);
     switch ((enum request_state)request->state) {
     case REQUEST_WAITING:
@@ -482,12 +485,13 @@ void gateway_audit(const struct gateway *gateway) {
         if (request->state != REQUEST_FREE)
             audit_request(gateway, slot);
         else
-            check(request->arena.run_count == 0 && gateway->wake_ns[slot] == MACHINE_NEVER);
+            check(request->arena.run_count == 0 && gateway->wake_ns[slot] == MACHINE_NEVER &&
+                  !request->waiting_text.waits);
     }
     for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)
         audit_unit(gateway, unit);
     audit_queue(gateway);
-    texts_audit(gateway);
+    texts_audit(&gateway->texts);
     check(held == gateway->held_count && gateway->by_id.count == held);
     check(gateway->by_connection.count == connected);
     if (held == 0) check(gateway->pool.free_count == gateway->pool.chunk_count);

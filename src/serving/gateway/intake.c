@@ -172,7 +172,11 @@ static enum status send_to_tokenize(struct gateway *gateway, struct request *req
                                     struct api_error *error) {
     size_t tokens_min = tokenizer_count_min(gateway->options.tokenizer, text);
     enum status status = fit_text(gateway, request, tokens_min, error);
-    if (!status) status = texts_take(gateway, request, text, plain);
+    struct texts_ask ask = {request->id, request->account, text, plain,
+                            (uint32_t)fleet_tokens_max(&gateway->fleet)};
+    if (!status) status = texts_take(&gateway->texts, &request->waiting_text, &ask);
+    for (uint32_t i = 0; i < request->choice_count && !status; i++)
+        request->choices[i]->state = REQUEST_TOKENIZING;
     if (status == STATUS_TOO_LARGE) return refuse_size(error);
     return status == STATUS_NO_MEMORY ? refuse_busy(error) : status;
 }
@@ -438,7 +442,7 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     struct request *request = request_find(gateway, record->request);
     struct api_error error;
     enum status status = STATUS_OK;
-    texts_answered(gateway);
+    texts_answered(&gateway->texts);
     if (!request || request->state != REQUEST_TOKENIZING)
         return STATUS_OK; /* its client has gone */
     if (record->too_many) status = fit_text(gateway, request, record->too_many, &error);

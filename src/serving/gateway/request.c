@@ -65,7 +65,7 @@ static void release_slot(struct gateway *gateway, struct request *request) {
     dispatch_remove(gateway, request);
     map_remove(&gateway->by_id, key_of_id(request->id));
     arena_clear(&request->arena);
-    texts_forget(gateway, request);
+    texts_forget(&gateway->texts, &request->waiting_text);
     struct arena arena = request->arena, text = request->waiting_text.arena;
     *request = (struct request){.arena = arena, .waiting_text = {.arena = text}};
     gateway->wake_ns[slot] = MACHINE_NEVER;

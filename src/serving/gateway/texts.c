@@ -2,161 +2,164 @@
 #include "serving/gateway/texts.h"
 
 #include "base/check.h"
-#include "serving/gateway/request.h"
+#include "serving/gateway/accounts.h"
 #include "serving/policy/share_tokenizer.h"
 
-size_t texts_memory_bytes(const struct gateway_options *options) {
-    return round_up(options->texts_bytes, POOL_CHUNK_BYTES) +
-           (options->requests_max + (size_t)1) * POOL_CHUNK_BYTES;
+size_t texts_memory_bytes(size_t bytes_max, uint32_t requests_max) {
+    return round_up(bytes_max, POOL_CHUNK_BYTES) + (requests_max + (size_t)1) * POOL_CHUNK_BYTES;
 }
 
-void texts_open(struct gateway *gateway, void *memory) {
-    pool_open(&gateway->texts.pool, memory, texts_memory_bytes(&gateway->options));
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++)
-        arena_open(&gateway->requests[slot].waiting_text.arena, &gateway->texts.pool);
+void texts_open(struct texts *texts, struct outbox *outbox, void *memory, size_t bytes_max,
+                uint32_t requests_max) {
+    texts->outbox = outbox;
+    texts->bytes_max = bytes_max;
+    pool_open(&texts->pool, memory, texts_memory_bytes(bytes_max, requests_max));
+}
+
+void texts_open_place(struct texts *texts, struct waiting_text *place) {
+    arena_open(&place->arena, &texts->pool);
 }
 
 static size_t spans_bytes(struct plain_text plain) {
     return plain.count * sizeof *plain.spans;
 }
 
-/* Without an account a request is a client of its own. */
-static bool same_client(const struct request *request, uint32_t account) {
-    return account != ACCOUNT_NONE && request->account == account;
+static size_t bytes_of_place(const struct waiting_text *place) {
+    return place->text.count + spans_bytes(place->plain);
 }
 
-/* The last turn of the request's client, and how much of it waits. */
+/* Without an account a request is a client of its own. */
+static bool same_client(const struct waiting_text *place, uint32_t account) {
+    return account != ACCOUNT_NONE && place->account == account;
+}
+
+/* ---- the list ---- */
+
+static bool client_waits(const struct texts *texts, uint32_t account) {
+    const struct waiting_text *place = texts->first;
+    while (place && !same_client(place, account))
+        place = place->next;
+    return place != NULL;
+}
+
+static void list(struct texts *texts, struct waiting_text *place) {
+    texts->client_count += !client_waits(texts, place->account);
+    texts->bytes += bytes_of_place(place);
+    place->waits = true;
+    place->next = texts->first;
+    texts->first = place;
+}
+
+void texts_forget(struct texts *texts, struct waiting_text *place) {
+    struct waiting_text **link = &texts->first;
+    if (!place->waits) return;
+    while (*link != place)
+        link = &(*link)->next;
+    *link = place->next;
+    texts->client_count -= !client_waits(texts, place->account);
+    texts->bytes -= bytes_of_place(place);
+    arena_clear(&place->arena);
+    *place = (struct waiting_text){.arena = place->arena};
+}
+
+/* The last turn of the account's texts, and how much of them waits. */
 static uint64_t last_turn(const struct texts *texts, uint32_t account, size_t *bytes_out) {
     bool in_work = texts->busy && account != ACCOUNT_NONE && texts->busy_account == account;
     uint64_t last = in_work ? texts->busy_turn : 0;
     *bytes_out = 0;
-    for (const struct request *r = texts->first; r; r = r->waiting_text.next) {
-        if (!same_client(r, account)) continue;
-        if (r->waiting_text.turn > last) last = r->waiting_text.turn;
-        *bytes_out += r->waiting_text.text.count + spans_bytes(r->waiting_text.plain);
+    for (const struct waiting_text *place = texts->first; place; place = place->next) {
+        if (!same_client(place, account)) continue;
+        if (place->turn > last) last = place->turn;
+        *bytes_out += bytes_of_place(place);
     }
     return last;
 }
 
-static uint32_t count_clients(const struct texts *texts) {
-    uint32_t count = 0;
-    for (const struct request *r = texts->first; r; r = r->waiting_text.next) {
-        const struct request *same = r->waiting_text.next;
-        while (same && !same_client(same, r->account))
-            same = same->waiting_text.next;
-        count += same == NULL;
-    }
-    return count;
-}
+/* ---- to the tokenizer, now or later ---- */
 
-static enum status give(struct gateway *gateway, const struct request *leader, struct bytes text,
-                        struct plain_text plain) {
-    struct texts *texts = &gateway->texts;
-    size_t bytes = tokenize_plain_at((uint32_t)text.count) + spans_bytes(plain);
-    struct record_tokenize *record = outbox_put(&gateway->outbox, RECORD_TOKENIZE, bytes);
+static enum status give(struct texts *texts, const struct texts_ask *ask, uint64_t turn) {
+    size_t bytes = tokenize_plain_at((uint32_t)ask->text.count) + spans_bytes(ask->plain);
+    struct record_tokenize *record = outbox_put(texts->outbox, RECORD_TOKENIZE, bytes);
     if (!record) return STATUS_FULL;
-    record->request = leader->id;
-    record->text_bytes = (uint32_t)text.count;
-    record->plain_count = (uint32_t)plain.count;
-    record->tokens_max = (uint32_t)fleet_tokens_max(&gateway->fleet);
-    memcpy(record_tail_at(record, sizeof *record), text.data, text.count);
-    if (plain.count)
-        memcpy((char *)record + tokenize_plain_at(record->text_bytes), plain.spans,
-               spans_bytes(plain));
+    record->request = ask->request;
+    record->text_bytes = (uint32_t)ask->text.count;
+    record->plain_count = (uint32_t)ask->plain.count;
+    record->tokens_max = ask->tokens_max;
+    memcpy(record_tail_at(record, sizeof *record), ask->text.data, ask->text.count);
+    if (ask->plain.count)
+        memcpy((char *)record + tokenize_plain_at(record->text_bytes), ask->plain.spans,
+               spans_bytes(ask->plain));
     texts->busy = true;
-    texts->busy_account = leader->account;
-    texts->busy_turn = leader->waiting_text.turn;
+    texts->busy_account = ask->account;
+    texts->busy_turn = turn;
     return STATUS_OK;
 }
 
-static enum status keep(struct gateway *gateway, struct request *leader, struct bytes text,
-                        struct plain_text plain, size_t client_bytes) {
-    struct texts *texts = &gateway->texts;
-    struct waiting_text *waiting = &leader->waiting_text;
-    size_t free_bytes = gateway->options.texts_bytes - texts->bytes;
-    size_t bytes = text.count + spans_bytes(plain);
+static enum status keep(struct texts *texts, struct waiting_text *place,
+                        const struct texts_ask *ask, uint64_t turn, size_t client_bytes) {
+    size_t free_bytes = texts->bytes_max - texts->bytes;
+    size_t bytes = ask->text.count + spans_bytes(ask->plain);
     if (!share_tokenizer_admits(bytes, client_bytes, free_bytes)) return STATUS_NO_MEMORY;
-    struct text_span *spans = arena_take(&waiting->arena, spans_bytes(plain));
-    char *copy = arena_take(&waiting->arena, text.count);
+    struct text_span *spans = arena_take(&place->arena, spans_bytes(ask->plain));
+    char *copy = arena_take(&place->arena, ask->text.count);
     if (!copy || !spans) {
-        arena_clear(&waiting->arena);
+        arena_clear(&place->arena);
         return STATUS_NO_MEMORY;
     }
-    memcpy(copy, text.data, text.count);
-    if (plain.count) memcpy(spans, plain.spans, spans_bytes(plain));
-    waiting->text = (struct bytes){copy, text.count};
-    waiting->plain = (struct plain_text){spans, plain.count};
-    waiting->waits = true;
-    texts->bytes += bytes;
-    waiting->next = texts->first;
-    texts->first = leader;
+    memcpy(copy, ask->text.data, ask->text.count);
+    if (ask->plain.count) memcpy(spans, ask->plain.spans, spans_bytes(ask->plain));
+    place->request = ask->request;
+    place->account = ask->account;
+    place->text = (struct bytes){copy, ask->text.count};
+    place->plain = (struct plain_text){spans, ask->plain.count};
+    place->turn = turn;
+    list(texts, place);
     return STATUS_OK;
 }
 
-enum status texts_take(struct gateway *gateway, struct request *leader, struct bytes text,
-                       struct plain_text plain) {
-    struct texts *texts = &gateway->texts;
-    size_t client_bytes, spans = spans_bytes(plain);
-    if (record_tail(tokenize_plain_at((uint32_t)text.count) + spans) > gateway->outbox.capacity)
+enum status texts_take(struct texts *texts, struct waiting_text *place,
+                       const struct texts_ask *ask) {
+    size_t client_bytes, spans = spans_bytes(ask->plain);
+    if (record_tail(tokenize_plain_at((uint32_t)ask->text.count) + spans) > texts->outbox->capacity)
         return STATUS_TOO_LARGE;
-    uint64_t before = last_turn(texts, leader->account, &client_bytes);
-    leader->waiting_text.turn = share_tokenizer_turn(texts->now, before, text.count);
-    enum status status = texts->busy || texts->first
-                             ? keep(gateway, leader, text, plain, client_bytes)
-                             : give(gateway, leader, text, plain);
-    for (uint32_t i = 0; i < leader->choice_count && !status; i++)
-        leader->choices[i]->state = REQUEST_TOKENIZING;
-    return status;
+    uint64_t before = last_turn(texts, ask->account, &client_bytes);
+    uint64_t turn = share_tokenizer_turn(texts->now, before, ask->text.count);
+    if (!texts->busy && !texts->first) return give(texts, ask, turn);
+    return keep(texts, place, ask, turn, client_bytes);
 }
 
-void texts_answered(struct gateway *gateway) {
-    gateway->texts.busy = false;
+void texts_answered(struct texts *texts) {
+    texts->busy = false;
 }
 
-void texts_forget(struct gateway *gateway, struct request *leader) {
-    struct request **place = &gateway->texts.first;
-    if (!leader->waiting_text.waits) return;
-    while (*place != leader)
-        place = &(*place)->waiting_text.next;
-    *place = leader->waiting_text.next;
-    gateway->texts.bytes -=
-        leader->waiting_text.text.count + spans_bytes(leader->waiting_text.plain);
-    arena_clear(&leader->waiting_text.arena);
-    leader->waiting_text = (struct waiting_text){.arena = leader->waiting_text.arena};
+bool texts_want(const struct texts *texts) {
+    return !texts->busy && texts->first;
 }
 
-bool texts_want(const struct gateway *gateway) {
-    return !gateway->texts.busy && gateway->texts.first;
-}
-
-void texts_run(struct gateway *gateway) {
-    struct texts *texts = &gateway->texts;
-    if (!texts_want(gateway)) return;
-    struct request *next = texts->first;
-    for (struct request *r = next; r; r = r->waiting_text.next) /* ties: who came first */
-        if (r->waiting_text.turn <= next->waiting_text.turn) next = r;
-    struct bytes text = next->waiting_text.text;
-    uint32_t clients = count_clients(texts);
-    if (clients > texts->clients_max) texts->clients_max = clients;
-    if (give(gateway, next, text, next->waiting_text.plain)) return;
-    texts->now = share_tokenizer_after(texts->now, text.count, texts->clients_max);
-    texts_forget(gateway, next);
+void texts_run(struct texts *texts, uint32_t tokens_max) {
+    if (!texts_want(texts)) return;
+    struct waiting_text *next = texts->first;
+    for (struct waiting_text *place = next; place; place = place->next) /* ties: who came first */
+        if (place->turn <= next->turn) next = place;
+    struct texts_ask ask = {next->request, next->account, next->text, next->plain, tokens_max};
+    if (texts->client_count > texts->clients_max) texts->clients_max = texts->client_count;
+    if (give(texts, &ask, next->turn)) return;
+    texts->now = share_tokenizer_after(texts->now, next->text.count, texts->clients_max);
+    texts_forget(texts, next);
     if (!texts->first) texts->clients_max = 0;
 }
 
-void texts_audit(const struct gateway *gateway) {
-    uint32_t waiting = 0;
+void texts_audit(const struct texts *texts) {
+    uint32_t clients = 0;
     size_t bytes = 0;
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
-        const struct waiting_text *text = &gateway->requests[slot].waiting_text;
-        check(text->waits == (text->arena.run_count > 0));
-        check(!text->waits || gateway->requests[slot].state == REQUEST_TOKENIZING);
-        waiting += text->waits;
-        bytes += text->text.count + spans_bytes(text->plain);
+    for (const struct waiting_text *place = texts->first; place; place = place->next) {
+        const struct waiting_text *same = place->next;
+        while (same && !same_client(same, place->account))
+            same = same->next;
+        clients += same == NULL;
+        bytes += bytes_of_place(place);
+        check(place->waits && place->arena.run_count > 0);
     }
-    for (const struct request *r = gateway->texts.first; r; r = r->waiting_text.next)
-        check(r->waiting_text.waits && r->leader == r && waiting-- > 0);
-    check(waiting == 0 && bytes == gateway->texts.bytes);
-    const struct pool *pool = &gateway->texts.pool;
-    if (!gateway->texts.first) check(pool->free_count == pool->chunk_count);
+    check(clients == texts->client_count && bytes == texts->bytes);
+    if (!texts->first) check(texts->pool.free_count == texts->pool.chunk_count);
 }
