@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/number.h"
-#include "serving/gateway/request.h"
+#include "serving/gateway/gateway_state.h"
 #include "simulate/fleet_state.h"
 
 enum { RECENT = 12 }; /* the clients of whom one leaves */
@@ -198,8 +198,8 @@ void fleet_gateway_audit(struct world *world) {
     const struct gateway *gateway = world->gateway;
     if (!gateway) return;
     gateway_audit(gateway);
-    if (gateway->queue.count > gateway->options.requests_max ||
-        gateway->held_count > gateway->options.requests_max)
+    if (gateway_queued_count(gateway) > gateway->options.requests_max ||
+        gateway_held_count(gateway) > gateway->options.requests_max)
         fleet_world_breach(world, "the gateway's queue is longer than it may be");
 }
 

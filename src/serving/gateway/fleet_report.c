@@ -139,8 +139,8 @@ static void write_report(struct json_writer *writer, const void *context) {
         json_writer_string(writer, bytes_of(units_reason_name((enum units_reason)i)));
         write_member(writer, ":", gateway->unit_choices[i]);
     }
-    write_member(writer, "},\"queue\":", gateway->queue.count);
-    write_member(writer, ",\"requests\":", gateway->held_count);
+    write_member(writer, "},\"queue\":", gateway_queued_count(gateway));
+    write_member(writer, ",\"requests\":", gateway_held_count(gateway));
     write_member(writer, ",\"resumed_total\":", gateway->resumed_total);
     write_member(writer, ",\"handed_over_total\":", gateway->handed_over_total);
     write_member(writer, ",\"role_changes_total\":", gateway->role_changes_total);
@@ -305,7 +305,7 @@ static enum status give_drain(struct gateway *gateway, const struct order *order
     drain->record = head;
     if (order->drain.one_rank) return STATUS_OK;
     gateway->fleet.units[order->unit].draining = !order->drain.back;
-    gateway->queue.wanted = true; /* who waits may go there again */
+    gateway->changed = true; /* who waits may go there again */
     return STATUS_OK;
 }
 

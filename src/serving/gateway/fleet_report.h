@@ -17,7 +17,7 @@
 #ifndef SERVING_GATEWAY_FLEET_REPORT_H
 #define SERVING_GATEWAY_FLEET_REPORT_H
 
-#include "serving/gateway/request.h"
+#include "serving/gateway/gateway_state.h"
 
 enum status fleet_report(struct gateway *gateway, struct connection_id connection) MUST_USE;
 

@@ -3,12 +3,17 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/number.h"
 #include "serving/gateway/answer.h"
+#include "serving/gateway/delivery.h"
 #include "serving/gateway/dispatch.h"
+#include "serving/gateway/ending.h"
 #include "serving/gateway/fleet_report.h"
+#include "serving/gateway/gateway_state.h"
 #include "serving/gateway/handover.h"
 #include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
+#include "serving/gateway/resume.h"
 #include "serving/gateway/service.h"
 
 /* ---- creation ---- */
@@ -46,13 +51,11 @@ static size_t scratch_bytes(const struct gateway_options *options) {
 
 size_t gateway_memory_bytes(const struct gateway_options *options) {
     struct gateway_options full = with_defaults(options);
-    size_t per_request = sizeof(struct request) + sizeof(int64_t) + sizeof(uint32_t);
     size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
     return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes +
            texts_memory_bytes(full.texts_bytes, full.requests_max) + scratch_bytes(&full) +
-           tokenizer + 2 * map_bytes(full.requests_max) + full.requests_max * per_request +
-           fleet_bytes() + prefix_affinity_bytes(full.prefix_blocks) +
-           accounts_bytes(full.requests_max) + 512;
+           tokenizer + request_table_bytes(full.requests_max) + fleet_bytes() +
+           prefix_affinity_bytes(full.prefix_blocks) + accounts_bytes(full.requests_max) + 512;
 }
 
 static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
@@ -97,21 +100,10 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     void *texts = arena_take(arena, texts_memory_bytes(o->texts_bytes, o->requests_max));
     gateway->outbox = (struct outbox){.memory = arena_take(arena, o->outbox_bytes),
                                       .capacity = (uint32_t)o->outbox_bytes};
-    gateway->requests = arena_take_zeroed(arena, o->requests_max * sizeof *gateway->requests);
-    gateway->wake_ns = arena_take(arena, o->requests_max * sizeof *gateway->wake_ns);
-    gateway->free_slots = arena_take(arena, o->requests_max * sizeof *gateway->free_slots);
-    if (!pool || !scratch || !texts || !gateway->outbox.memory || !gateway->requests ||
-        !gateway->wake_ns || !gateway->free_slots)
-        return STATUS_NO_MEMORY;
+    if (!pool || !scratch || !texts || !gateway->outbox.memory) return STATUS_NO_MEMORY;
     pool_open(&gateway->pool, pool, o->request_bytes);
     arena_over(&gateway->scratch, scratch, scratch_bytes(o));
     texts_open(&gateway->texts, &gateway->outbox, texts, o->texts_bytes, o->requests_max);
-    for (uint32_t i = 0; i < o->requests_max; i++) {
-        gateway->free_slots[i] = o->requests_max - 1 - i;
-        gateway->wake_ns[i] = MACHINE_NEVER;
-        arena_open(&gateway->requests[i].arena, &gateway->pool);
-        texts_open_place(&gateway->texts, &gateway->requests[i].waiting_text);
-    }
     if (o->tokenizer) {
         gateway->tokenizer_scratch = tokenizer_scratch_create(arena, o->inline_text_bytes);
         if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
@@ -120,8 +112,7 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     if (!status && o->prefix_blocks)
         status = prefix_affinity_open(&gateway->affinity, arena, o->prefix_blocks);
     if (!status) status = accounts_open(&gateway->accounts, arena, o->requests_max);
-    if (!status) status = map_open(&gateway->by_id, arena, o->requests_max);
-    return status ? status : map_open(&gateway->by_connection, arena, o->requests_max);
+    return status ? status : request_open_all(gateway, arena);
 }
 
 enum status gateway_create(struct arena *arena, const struct gateway_options *options,
@@ -138,7 +129,7 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
     gateway->version = bytes_of(full.version);
     if (full.accounts) accounts_take(&gateway->accounts, full.accounts);
     gateway->options.accounts = NULL;
-    gateway->started_ns = gateway->queue.retry_ns = gateway->drain_ends_ns = MACHINE_NEVER;
+    gateway->started_ns = gateway->retry_ns = gateway->drain_ends_ns = MACHINE_NEVER;
     *gateway_out = gateway;
     return STATUS_OK;
 }
@@ -283,10 +274,10 @@ static enum status receive_client_request(struct gateway *gateway,
 
 static void receive_hello(struct gateway *gateway, uint32_t unit,
                           const struct record_unit_hello *hello) {
-    if (!fleet_hello(&gateway->fleet, unit, hello, gateway->held_count == 0)) return;
+    if (!fleet_hello(&gateway->fleet, unit, hello, gateway_held_count(gateway) == 0)) return;
     prefix_affinity_welcome(&gateway->affinity, unit, hello->page_count);
-    gateway->queue.wanted = true;
-    if (gateway->fingerprint[0] && gateway->held_count) return; /* answers point to it */
+    gateway->changed = true;
+    if (gateway->fingerprint[0] && gateway_held_count(gateway)) return; /* answers point to it */
     format_text(gateway->fingerprint, sizeof gateway->fingerprint, "fathom-%s-%s",
                 gateway->options.version, gateway->fleet.model.numerics_id);
 }
@@ -296,7 +287,7 @@ static void receive_load(struct gateway *gateway, uint32_t unit,
     if (!fleet_is_member(&gateway->fleet, unit)) return;
     metrics_count_step(&gateway->metrics, &gateway->fleet.units[unit].load, load);
     fleet_load(&gateway->fleet, unit, load);
-    gateway->queue.wanted = true;
+    gateway->changed = true;
 }
 
 static enum status receive_from_unit(struct gateway *gateway, const struct record_carried *carried,
@@ -320,11 +311,11 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
     else if (record->kind == RECORD_SCORES)
         status = answer_scores(gateway, unit, (const struct record_scores *)record);
     else if (record->kind == RECORD_FINISHED)
-        status = answer_finished(gateway, unit, (const struct record_finished *)record, now_ns);
+        status = ending_finished(gateway, unit, (const struct record_finished *)record, now_ns);
     else if (record->kind == RECORD_RESERVED)
         status = handover_reserved(gateway, unit, (const struct record_reserved *)record);
     if (status != STATUS_INVALID) return status;
-    status = dispatch_lose(gateway, unit, now_ns);
+    status = resume_lost(gateway, unit, now_ns);
     if (status) return status;
     fleet_expel(&gateway->fleet, unit);
     return STATUS_OK;
@@ -335,7 +326,7 @@ static enum status receive_lost(struct gateway *gateway, struct unit_id id, int6
     if (unit == FLEET_NONE) return STATUS_OK;
     const struct fleet_unit *gone = &gateway->fleet.units[unit];
     bool lost = gone->state == FLEET_SERVING && !(gone->draining && gone->bound == 0);
-    enum status status = dispatch_lose(gateway, unit, now_ns);
+    enum status status = resume_lost(gateway, unit, now_ns);
     if (!status) fleet_leave(&gateway->fleet, unit, lost);
     return status;
 }
@@ -344,18 +335,25 @@ static void drain(struct gateway *gateway, int64_t now_ns) {
     if (gateway->draining) return;
     gateway->draining = true;
     gateway->drain_ends_ns = now_ns + gateway->options.drain_ns;
-    gateway->queue.wanted = true; /* who waits for a unit that is not there waits no more */
+    gateway->changed = true; /* who waits for a unit that is not there waits no more */
+}
+
+static enum status shut_down(struct gateway *gateway, struct request *leader) {
+    enum request_state state = (enum request_state)leader->life.state;
+    return state == REQUEST_TOKENIZING || state == REQUEST_UNSETTLED
+               ? intake_give_up(gateway, leader)
+               : ending_shut_down(gateway, leader);
 }
 
 /* Its time is over: whoever still has no answer is told so. */
 static void end_drain(struct gateway *gateway) {
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
-        struct request *request = &gateway->requests[slot];
-        bool leads = request->state != REQUEST_FREE && request->leader == request;
-        if (leads && answer_shut_down(gateway, request)) return; /* full: again later */
+        struct request *request = &gateway->requests.slots[slot];
+        bool leads = request->life.state != REQUEST_FREE && request->leader == request;
+        if (leads && shut_down(gateway, request)) return; /* full: again later */
     }
     gateway->drain_ends_ns = MACHINE_NEVER;
-    gateway->queue.wanted = true;
+    gateway->changed = true;
 }
 
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
@@ -366,7 +364,7 @@ static enum status gateway_receive(void *self, const struct record *record, int6
         return receive_client_request(gateway, (const struct record_client_request *)record,
                                       now_ns);
     case RECORD_CLIENT_GONE:
-        return answer_client_gone(gateway, (const struct record_client_gone *)record);
+        return ending_client_gone(gateway, (const struct record_client_gone *)record);
     case RECORD_TOKENIZED:
         return intake_tokenized(gateway, (const struct record_tokenized *)record, now_ns);
     case RECORD_ACCOUNTS:
@@ -388,24 +386,45 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     return STATUS_OK;
 }
 
+/* Serves the three lists in turn. Who ends may end others, and they come first. */
+static void serve_lists(struct gateway *gateway, int64_t now_ns) {
+    for (bool room = true; room && gateway_queued_count(gateway);) {
+        gateway->changed = false;
+        room = ending_run(gateway, now_ns) && intake_run(gateway, now_ns) &&
+               dispatch_run(gateway, now_ns);
+        if (room && !gateway->changed) return;
+        gateway->changed = true;
+    }
+}
+
+static void keep_alive(struct gateway *gateway, int64_t now_ns) {
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        if (gateway->requests.keep_alive_ns[slot] > now_ns) continue;
+        struct request *leader = &gateway->requests.slots[slot];
+        if (delivery_keep_alive(gateway, leader)) return; /* full: again later */
+        request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
+    }
+}
+
 static void gateway_step(void *self, int64_t now_ns) {
     struct gateway *gateway = self;
     if (now_ns >= gateway->drain_ends_ns) end_drain(gateway);
-    dispatch_run(gateway, now_ns);
+    resume_watch(gateway, now_ns);
+    dispatch_change_roles(gateway, now_ns);
+    if (fleet_serves(&gateway->fleet)) gateway->served_ns = now_ns;
+    serve_lists(gateway, now_ns);
     texts_run(&gateway->texts, (uint32_t)fleet_tokens_max(&gateway->fleet));
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
-        if (gateway->wake_ns[slot] > now_ns) continue;
-        if (answer_keep_alive(gateway, &gateway->requests[slot])) return; /* full: again later */
-        gateway->wake_ns[slot] = now_ns + gateway->options.keep_alive_ns;
-    }
+    keep_alive(gateway, now_ns);
 }
 
 static int64_t gateway_next_wake_ns(const void *self) {
     const struct gateway *gateway = self;
-    int64_t wake_ns = texts_want(&gateway->texts) ? 0 : dispatch_wake_ns(gateway);
-    if (gateway->drain_ends_ns < wake_ns) wake_ns = gateway->drain_ends_ns;
+    if (texts_want(&gateway->texts)) return 0;
+    if (gateway->changed && gateway_queued_count(gateway)) return 0;
+    int64_t wake_ns = min_i64(gateway->drain_ends_ns, resume_wake_ns(gateway));
+    wake_ns = min_i64(wake_ns, dispatch_wake_ns(gateway));
     for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++)
-        if (gateway->wake_ns[slot] < wake_ns) wake_ns = gateway->wake_ns[slot];
+        wake_ns = min_i64(wake_ns, gateway->requests.keep_alive_ns[slot]);
     return wake_ns;
 }
 
@@ -418,81 +437,12 @@ struct machine gateway_machine(struct gateway *gateway) {
 }
 
 uint32_t gateway_request_count(const struct gateway *gateway) {
-    return gateway->held_count;
-}
-
-/* Requests that the unit has, by the requests' own account. */
-static void audit_unit(const struct gateway *gateway, uint32_t index) {
-    const struct fleet_unit *unit = &gateway->fleet.units[index];
-    uint64_t bound = 0, pages = 0;
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
-        const struct request *request = &gateway->requests[slot];
-        if (request->state == REQUEST_FREE) continue;
-        if (request->unit != index && request->prefill != index) continue;
-        check(request->state == REQUEST_SUBMITTED || request->state == REQUEST_ENDING);
-        bound++;
-        pages += request->unit == index ? request->promised_pages : request->prefill_pages;
-    }
-    check(bound == unit->bound && pages == unit->promised_pages);
-    check(bound == 0 || unit->state == FLEET_SERVING);
-}
-
-static void audit_queue(const struct gateway *gateway) {
-    const struct request *before = NULL;
-    uint32_t count = 0;
-    for (const struct request *r = gateway->queue.first; r; before = r, r = r->behind, count++) {
-        check(r->queued && r->before == before && r->unit == FLEET_NONE);
-        check(r->must_end ? r->state == REQUEST_ENDING
-                          : r->state == REQUEST_WAITING || r->state == REQUEST_UNSETTLED);
-        check(!before || before->must_end || (!r->must_end && before->arrival <= r->arrival));
-    }
-    check(gateway->queue.last == before && gateway->queue.count == count);
-}
-
-static void audit_request(const struct gateway *gateway, uint32_t slot) {
-    const struct request *request = &gateway->requests[slot];
-    struct request_id id = request->id;
-    check(request->leader->choices[request->index] == request);
-    check(!request->waiting_text.waits || request->state == REQUEST_TOKENIZING);
-    check(map_find(&gateway->by_id, (struct map_key){id.high, id.low, 0}) == slot);
-    switch ((enum request_state)request->state) {
-    case REQUEST_WAITING:
-        check(request->queued);
-        break;
-    case REQUEST_UNSETTLED:
-        check(request->queued == (request->leader == request));
-        break;
-    case REQUEST_SUBMITTED:
-        check(request->unit != FLEET_NONE && !request->queued);
-        break;
-    case REQUEST_ENDING:
-        check((request->unit != FLEET_NONE) != request->queued);
-        break;
-    default:
-        check(request->unit == FLEET_NONE && !request->queued);
-    }
-    if (request->prefill == FLEET_NONE) return;
-    check(request->unit != FLEET_NONE && request->unit != request->prefill);
-    check(request->task != TASK_ANSWER);
+    return gateway_held_count(gateway);
 }
 
 void gateway_audit(const struct gateway *gateway) {
-    uint32_t held = 0, connected = 0;
-    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
-        const struct request *request = &gateway->requests[slot];
-        held += request->state != REQUEST_FREE;
-        connected += request->leader == request && !request->client_gone;
-        if (request->state != REQUEST_FREE)
-            audit_request(gateway, slot);
-        else
-            check(request->arena.run_count == 0 && gateway->wake_ns[slot] == MACHINE_NEVER &&
-                  !request->waiting_text.waits);
-    }
-    for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)
-        audit_unit(gateway, unit);
-    audit_queue(gateway);
+    request_audit(gateway);
     texts_audit(&gateway->texts);
-    check(held == gateway->held_count && gateway->by_id.count == held);
-    check(gateway->by_connection.count == connected);
-    if (held == 0) check(gateway->pool.free_count == gateway->pool.chunk_count);
+    if (gateway_held_count(gateway) == 0)
+        check(gateway->pool.free_count == gateway->pool.chunk_count);
 }

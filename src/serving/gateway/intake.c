@@ -31,12 +31,13 @@ static enum status refuse_size(struct api_error *error) {
 static enum status refuse_length(const struct gateway *gateway, const struct request *request,
                                  const char *about, uint64_t prompt_count,
                                  struct api_error *error) {
-    uint64_t most = fleet_tokens_max(&gateway->fleet), wanted = request->new_tokens_max;
+    const struct request_asked *asked = &request->asked;
+    uint64_t most = fleet_tokens_max(&gateway->fleet), wanted = asked->new_tokens_max;
     uint64_t least = wanted ? wanted : 1, total = prompt_count + least;
     const char *what = most < gateway->fleet.largest.context_tokens
                            ? "This server's KV memory holds"
                            : "This model's context has";
-    api_error_set(error, 400, request->answer.endpoint == API_CHAT ? "messages" : "prompt",
+    api_error_set(error, 400, asked->answer.endpoint == API_CHAT ? "messages" : "prompt",
                   "context_length_exceeded",
                   "%s at most %llu tokens. The request has %s%llu tokens: %s%llu in the prompt and "
                   "%llu for the answer. Shorten the prompt or ask for fewer tokens.",
@@ -48,18 +49,19 @@ static enum status refuse_length(const struct gateway *gateway, const struct req
 /* Settles the length of the answer, or refuses: nothing that can never run reaches the unit. */
 static enum status fit(const struct gateway *gateway, struct request *request,
                        uint64_t prompt_count, struct api_error *error) {
-    uint64_t most = fleet_room_tokens(gateway->fleet.largest), wanted = request->new_tokens_max;
+    struct request_asked *asked = &request->asked;
+    uint64_t most = fleet_room_tokens(gateway->fleet.largest), wanted = asked->new_tokens_max;
     uint64_t least = wanted ? wanted : 1, total = prompt_count + least;
     if (prompt_count == 0)
         return refuse(error, 400, "prompt", "invalid_value", "The prompt has no tokens.");
     if (total <= most) {
         uint64_t left = most - prompt_count, usual = gateway->options.new_tokens_default;
         if (!wanted) wanted = usual && usual < left ? usual : left;
-        request->new_tokens_max = (uint32_t)wanted;
-        if (request->sampling.min_tokens <= wanted) return STATUS_OK;
+        asked->new_tokens_max = (uint32_t)wanted;
+        if (asked->sampling.min_tokens <= wanted) return STATUS_OK;
         api_error_set(error, 422, "min_tokens", "out_of_range",
                       "'min_tokens' is %u, more than the %llu tokens that the answer may have.",
-                      request->sampling.min_tokens, (unsigned long long)wanted);
+                      asked->sampling.min_tokens, (unsigned long long)wanted);
         return STATUS_INVALID;
     }
     return refuse_length(gateway, request, "", prompt_count, error);
@@ -68,8 +70,9 @@ static enum status fit(const struct gateway *gateway, struct request *request,
 /* A text that can never run is refused before anybody tokenizes it. */
 static enum status fit_text(const struct gateway *gateway, const struct request *request,
                             size_t tokens_min, struct api_error *error) {
-    uint64_t prompt_min = tokens_min + (request->has_bos ? 1 : 0);
-    uint64_t least = request->new_tokens_max ? request->new_tokens_max : 1;
+    const struct request_asked *asked = &request->asked;
+    uint64_t prompt_min = tokens_min + (asked->has_bos ? 1 : 0);
+    uint64_t least = asked->new_tokens_max ? asked->new_tokens_max : 1;
     if (prompt_min + least <= fleet_tokens_max(&gateway->fleet)) return STATUS_OK;
     return refuse_length(gateway, request, "at least ", prompt_min, error);
 }
@@ -77,25 +80,24 @@ static enum status fit_text(const struct gateway *gateway, const struct request 
 /* Prompt, stop tokens and biases must be tokens of this model. */
 static enum status check_vocab(const struct gateway *gateway, const struct request *request,
                                struct api_error *error) {
+    const struct request_asked *asked = &request->asked;
     uint32_t vocab = gateway->fleet.model.vocab_count, wrong = 0;
     const char *param = NULL;
-    for (uint32_t i = request->model_stops_count; i < request->stop_token_count; i++)
-        if (request->stop_tokens[i] >= vocab)
-            param = "stop_token_ids", wrong = request->stop_tokens[i];
-    for (uint32_t i = 0; i < request->bias_count; i++)
-        if (request->biases[i].token >= vocab)
-            param = "logit_bias", wrong = request->biases[i].token;
+    for (uint32_t i = asked->model_stops_count; i < asked->stop_token_count; i++)
+        if (asked->stop_tokens[i] >= vocab) param = "stop_token_ids", wrong = asked->stop_tokens[i];
+    for (uint32_t i = 0; i < asked->bias_count; i++)
+        if (asked->biases[i].token >= vocab) param = "logit_bias", wrong = asked->biases[i].token;
     if (param) {
         api_error_set(error, 422, param, "out_of_range",
                       "'%s' names token %u; the model's ids end at %u.", param, wrong, vocab - 1);
         return STATUS_INVALID;
     }
-    for (uint32_t i = 0; i < request->prompt_tokens; i++)
-        if (request->prompt[i] >= vocab) {
-            uint32_t place = i - (request->has_bos ? 1 : 0);
+    for (uint32_t i = 0; i < asked->prompt_tokens; i++)
+        if (asked->prompt[i] >= vocab) {
+            uint32_t place = i - (asked->has_bos ? 1 : 0);
             api_error_set(error, 422, "prompt", "out_of_range",
                           "Token %u of the prompt is %u; the model's ids end at %u.", place,
-                          request->prompt[i], vocab - 1);
+                          asked->prompt[i], vocab - 1);
             return STATUS_INVALID;
         }
     return STATUS_OK;
@@ -105,19 +107,13 @@ static enum status check_vocab(const struct gateway *gateway, const struct reque
 static bool share(struct request *leader) {
     for (uint32_t i = 1; i < leader->choice_count; i++) {
         struct request *choice = leader->choices[i];
-        choice->stream = leader->stream;
-        choice->mode = leader->mode;
-        choice->answer = leader->answer;
-        choice->sampling = leader->sampling;
-        choice->sampling.choice = i;
-        choice->new_tokens_max = leader->new_tokens_max;
-        choice->prompt_only = leader->prompt_only;
-        choice->prompt_tokens = leader->prompt_tokens;
+        choice->asked = leader->asked;
+        choice->asked.sampling.choice = i;
         choice->times = leader->times;
-        choice->words = leader->words;
-        choice->tokens = leader->tokens;
-        choice->stops = leader->stops;
-        if (!answer_text_copy(&choice->text, &choice->arena, &leader->text)) return false;
+        choice->answered.words = leader->answered.words;
+        choice->answered.tokens = leader->answered.tokens;
+        if (!answer_text_copy(&choice->answered.text, &choice->arena, &leader->answered.text))
+            return false;
     }
     return true;
 }
@@ -126,36 +122,29 @@ static bool share(struct request *leader) {
 static enum status settle(struct gateway *gateway, struct request *leader, int64_t now_ns,
                           struct api_error *error) {
     enum status status = check_vocab(gateway, leader, error);
-    if (!status) status = fit(gateway, leader, leader->prompt_tokens, error);
+    if (!status) status = fit(gateway, leader, leader->asked.prompt_tokens, error);
     if (status) return status;
-    leader->answer.fingerprint = bytes_of(gateway->fingerprint);
+    leader->asked.answer.fingerprint = bytes_of(gateway->fingerprint);
     if (!share(leader)) return refuse_memory(error);
-    dispatch_remove(gateway, leader);
-    for (uint32_t i = 0; i < leader->choice_count; i++) {
-        leader->choices[i]->arrival = leader->arrival;
-        leader->choices[i]->state = REQUEST_WAITING;
-        dispatch_add(gateway, leader->choices[i], now_ns);
-    }
+    request_wait(gateway, leader, now_ns);
     return STATUS_OK;
 }
 
 /* Keeps the prompt, which may have to be sent more than once. */
 static enum status submit(struct gateway *gateway, struct request *request, const uint32_t *ids,
                           size_t count, int64_t now_ns, struct api_error *error) {
-    uint32_t bos_count = request->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
-    size_t bytes = submit_bytes(prompt_count, request->stop_token_count, request->bias_count);
+    struct request_asked *asked = &request->asked;
+    uint32_t bos_count = asked->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
+    size_t bytes = submit_bytes(prompt_count, asked->stop_token_count, asked->bias_count);
     if (carried_bytes(bytes) > gateway->outbox.capacity) return refuse_size(error);
     uint32_t *prompt = arena_take(&request->arena, (prompt_count + (size_t)1) * sizeof *prompt);
     if (!prompt) return refuse_memory(error);
     if (bos_count) prompt[0] = gateway->options.bos_token;
     if (count) memcpy(prompt + bos_count, ids, count * sizeof *ids);
-    request->prompt = prompt;
-    request->prompt_tokens = prompt_count;
-    request->arrival = gateway->arrivals++;
+    asked->prompt = prompt;
+    asked->prompt_tokens = prompt_count;
     if (fleet_knows_model(&gateway->fleet)) return settle(gateway, request, now_ns, error);
-    for (uint32_t i = 0; i < request->choice_count; i++)
-        request->choices[i]->state = REQUEST_UNSETTLED;
-    dispatch_add(gateway, request, now_ns);
+    request_unsettle(gateway, request, now_ns);
     return STATUS_OK;
 }
 
@@ -172,11 +161,10 @@ static enum status send_to_tokenize(struct gateway *gateway, struct request *req
                                     struct api_error *error) {
     size_t tokens_min = tokenizer_count_min(gateway->options.tokenizer, text);
     enum status status = fit_text(gateway, request, tokens_min, error);
-    struct texts_ask ask = {request->id, request->account, text, plain,
+    struct texts_ask ask = {request->id, request->asked.account, text, plain,
                             (uint32_t)fleet_tokens_max(&gateway->fleet)};
     if (!status) status = texts_take(&gateway->texts, &request->waiting_text, &ask);
-    for (uint32_t i = 0; i < request->choice_count && !status; i++)
-        request->choices[i]->state = REQUEST_TOKENIZING;
+    if (!status) request_tokenize(gateway, request);
     if (status == STATUS_TOO_LARGE) return refuse_size(error);
     return status == STATUS_NO_MEMORY ? refuse_busy(error) : status;
 }
@@ -224,8 +212,9 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
                                       &rendering, &reason);
     }
     if (status) return refuse(error, 400, "messages", "invalid_value", reason.text);
-    request->mode = rendering.stream;
-    token_stream_open(&request->words, gateway->options.tokenizer, request->stops, request->mode);
+    request->asked.mode = rendering.stream;
+    token_stream_open(&request->answered.words, gateway->options.tokenizer, request->asked.stops,
+                      request->asked.mode);
     struct plain_text plain = {rendering.contents,
                                rendering.contents ? rendering.content_count : 0};
     return take_text(gateway, request,
@@ -239,7 +228,8 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
 static enum status echo_prompt(struct gateway *gateway, struct request *request,
                                const struct api_request *parsed, struct api_error *error) {
     struct bytes text = parsed->prompt_text;
-    if (!gateway->options.tokenizer && request->answer.logprobs) return STATUS_OK; /* its ids */
+    if (!gateway->options.tokenizer && request->asked.answer.logprobs)
+        return STATUS_OK; /* its ids */
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "echo", "unsupported_parameter",
                       "This checkpoint has no tokenizer, so it cannot echo.");
@@ -255,8 +245,10 @@ static enum status echo_prompt(struct gateway *gateway, struct request *request,
         check(status == STATUS_OK);
         text = (struct bytes){out, count};
     }
-    if (!answer_text_add(&request->text, &request->arena, text)) return refuse_memory(error);
-    if (request->text.escaped_count > reply_text_bytes_max(gateway) / 2) return refuse_size(error);
+    if (!answer_text_add(&request->answered.text, &request->arena, text))
+        return refuse_memory(error);
+    if (request->answered.text.escaped_count > reply_text_bytes_max(gateway) / 2)
+        return refuse_size(error);
     return STATUS_OK;
 }
 
@@ -265,7 +257,8 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
                                struct api_error *error) {
     const struct gateway_options *options = &gateway->options;
     if (options->tokenizer)
-        token_stream_open(&request->words, options->tokenizer, request->stops, request->mode);
+        token_stream_open(&request->answered.words, options->tokenizer, request->asked.stops,
+                          request->asked.mode);
     if (parsed->echo) {
         enum status status = echo_prompt(gateway, request, parsed, error);
         if (status) return status;
@@ -277,7 +270,7 @@ static enum status take_prompt(struct gateway *gateway, struct request *request,
         return refuse(
             error, 400, "prompt", "no_tokenizer",
             "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
-    request->has_bos = options->prepend_bos;
+    request->asked.has_bos = options->prepend_bos;
     /* Added tokens are recognized here, as Hugging Face's tokenizers do by default. */
     return take_text(gateway, request, parsed->prompt_text, plain_text_nowhere, now_ns, error);
 }
@@ -289,39 +282,41 @@ static enum status fill_sampling(const struct gateway *gateway, struct request *
                                  const struct api_request *parsed,
                                  const struct record_client_request *record,
                                  struct api_error *error) {
+    struct request_asked *asked = &request->asked;
     const struct gateway_options *options = &gateway->options;
-    request->sampling = parsed->sampling;
-    request->sampling.choice = 0;
+    asked->sampling = parsed->sampling;
+    asked->sampling.choice = 0;
     if (!parsed->has_seed)
-        request->sampling.seed =
+        asked->sampling.seed =
             record->random[0] ^ (record->random[1] << 32 | record->random[1] >> 32);
     if (!parsed->ignore_eos) {
-        request->stop_token_count = options->stop_token_count;
-        memcpy(request->stop_tokens, options->stop_tokens, sizeof options->stop_tokens);
+        asked->stop_token_count = options->stop_token_count;
+        memcpy(asked->stop_tokens, options->stop_tokens, sizeof options->stop_tokens);
     }
-    request->model_stops_count = request->stop_token_count;
+    asked->model_stops_count = asked->stop_token_count;
     for (uint32_t i = 0; i < parsed->stop_token_count; i++)
-        request->stop_tokens[request->stop_token_count++] = parsed->stop_tokens[i];
+        asked->stop_tokens[asked->stop_token_count++] = parsed->stop_tokens[i];
     if (parsed->bias_count == 0) return STATUS_OK;
     size_t bytes = parsed->bias_count * sizeof *parsed->biases;
     struct token_bias *biases = arena_take(&request->arena, bytes);
     if (!biases) return refuse_memory(error);
     memcpy(biases, parsed->biases, bytes);
-    request->biases = biases;
-    request->bias_count = parsed->bias_count;
+    asked->biases = biases;
+    asked->bias_count = parsed->bias_count;
     return STATUS_OK;
 }
 
 static enum status fill(struct gateway *gateway, struct request *request,
                         const struct api_request *parsed,
                         const struct record_client_request *record, struct api_error *error) {
+    struct request_asked *asked = &request->asked;
     enum status status = fill_sampling(gateway, request, parsed, record, error);
     if (status) return status;
-    request->stream = parsed->stream;
-    request->wants_receipt = parsed->return_receipt || record->wants_receipt;
-    request->prompt_only = parsed->prompt_only;
-    request->new_tokens_max = parsed->prompt_only ? 1 : parsed->new_tokens_max;
-    request->answer = (struct api_answer){
+    asked->stream = parsed->stream;
+    asked->wants_receipt = parsed->return_receipt || record->wants_receipt;
+    asked->prompt_only = parsed->prompt_only;
+    asked->new_tokens_max = parsed->prompt_only ? 1 : parsed->new_tokens_max;
+    asked->answer = (struct api_answer){
         .endpoint = parsed->endpoint,
         .include_usage = parsed->include_usage,
         .token_ids = parsed->return_token_ids || gateway->options.tokenizer == NULL,
@@ -331,7 +326,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
         .created = record->unix_time,
         .model = gateway->model_name,
     };
-    request->mode = TOKEN_STREAM_PLAIN;
+    asked->mode = TOKEN_STREAM_PLAIN;
     if (!parsed->stops) return STATUS_OK;
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "stop", "unsupported_parameter",
@@ -339,7 +334,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
     struct stop_strings *stops = arena_take(&request->arena, sizeof *stops);
     if (!stops) return refuse_memory(error);
     *stops = *parsed->stops;
-    request->stops = stops;
+    asked->stops = stops;
     return STATUS_OK;
 }
 
@@ -375,7 +370,7 @@ static struct request *claim(struct gateway *gateway, const struct record_client
     }
     struct request *request = request_claim(gateway, record, choice_count);
     if (request) {
-        request->account = account;
+        request->asked.account = account;
         return request;
     }
     accounts_release(&gateway->accounts, account, choice_count);
@@ -404,7 +399,7 @@ enum status intake_request(struct gateway *gateway, const struct record_client_r
 
     struct request *request = claim(gateway, record, account, parsed.choice_count, &error);
     if (!request) return reply_error(gateway, record->connection, counted, &error);
-    request->tenant = accounts_tenant(&gateway->accounts, account, parsed.cache_salt);
+    request->asked.tenant = accounts_tenant(&gateway->accounts, account, parsed.cache_salt);
     request->times.arrived_ns = now_ns;
     status = begin(gateway, record, &parsed, request, now_ns, &error);
     if (status) {
@@ -412,28 +407,16 @@ enum status intake_request(struct gateway *gateway, const struct record_client_r
         if (status == STATUS_FULL) return status;
         return reply_error(gateway, record->connection, counted, &error);
     }
-    if (request->stream)
-        gateway->wake_ns[request_slot(gateway, request)] = now_ns + gateway->options.keep_alive_ns;
+    if (request->asked.stream)
+        request_keep_alive(gateway, request, now_ns + gateway->options.keep_alive_ns);
     return STATUS_OK;
 }
 
-/* A refusal after a keep-alive: the stream has begun and can only say so inside. */
-static void write_failed(struct json_writer *writer, const void *context) {
-    api_response_failed(writer, context);
-}
-
-static enum status refuse_late(struct gateway *gateway, struct request *request,
+/* A keep-alive may have gone out: then the stream has begun. */
+static enum status refuse_late(struct gateway *gateway, struct request *leader,
                                const struct api_error *error) {
-    enum status status;
-    if (!request->begun) {
-        status = reply_error(gateway, request->connection, request_endpoint(request), error);
-    } else {
-        uint32_t mark = gateway->outbox.used;
-        status = reply_data(gateway, request, write_failed, error);
-        if (!status) status = reply_end(gateway, request);
-        if (status) gateway->outbox.used = mark;
-    }
-    if (!status) request_release(gateway, request);
+    enum status status = reply_no_answer(gateway, leader, error);
+    if (!status) request_release(gateway, leader);
     return status;
 }
 
@@ -443,7 +426,7 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     struct api_error error;
     enum status status = STATUS_OK;
     texts_answered(&gateway->texts);
-    if (!request || request->state != REQUEST_TOKENIZING)
+    if (!request || request->life.state != REQUEST_TOKENIZING)
         return STATUS_OK; /* its client has gone */
     if (record->too_many) status = fit_text(gateway, request, record->too_many, &error);
     if (!status && record->too_many) /* a larger unit has come meanwhile */
@@ -456,12 +439,6 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     return status == STATUS_INVALID ? refuse_late(gateway, request, &error) : status;
 }
 
-enum status intake_settle(struct gateway *gateway, struct request *leader, int64_t now_ns) {
-    struct api_error error;
-    enum status status = settle(gateway, leader, now_ns, &error);
-    return status == STATUS_INVALID ? refuse_late(gateway, leader, &error) : status;
-}
-
 enum status intake_give_up(struct gateway *gateway, struct request *leader) {
     struct api_error error;
     if (gateway->draining)
@@ -469,4 +446,23 @@ enum status intake_give_up(struct gateway *gateway, struct request *leader) {
     else
         api_error_no_unit(&error);
     return refuse_late(gateway, leader, &error);
+}
+
+/* The first unit has come: what was asked can be judged. Or none has for too long. */
+static enum status settle_late(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    struct api_error error;
+    if (fleet_knows_model(&gateway->fleet)) {
+        enum status status = settle(gateway, leader, now_ns, &error);
+        return status == STATUS_INVALID ? refuse_late(gateway, leader, &error) : status;
+    }
+    if (now_ns < dispatch_gives_up_ns(gateway, leader, false)) return STATUS_OK;
+    return intake_give_up(gateway, leader);
+}
+
+bool intake_run(struct gateway *gateway, int64_t now_ns) {
+    for (struct request *leader = gateway->requests.unsettled.first, *next; leader; leader = next) {
+        next = leader->life.behind;
+        if (settle_late(gateway, leader, now_ns)) return false;
+    }
+    return true;
 }

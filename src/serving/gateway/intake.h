@@ -6,7 +6,7 @@
 #ifndef SERVING_GATEWAY_INTAKE_H
 #define SERVING_GATEWAY_INTAKE_H
 
-#include "serving/gateway/request.h"
+#include "serving/gateway/gateway_state.h"
 
 enum status intake_request(struct gateway *gateway, const struct record_client_request *record,
                            enum api_endpoint endpoint, uint32_t account, int64_t now_ns) MUST_USE;
@@ -14,11 +14,12 @@ enum status intake_request(struct gateway *gateway, const struct record_client_r
 enum status intake_tokenized(struct gateway *gateway, const struct record_tokenized *record,
                              int64_t now_ns) MUST_USE;
 
-/* The first unit has come: a request that waits for one, UNSETTLED, is judged, and all its choices
- * wait from now on, or it is refused and released. STATUS_FULL: not done. */
-enum status intake_settle(struct gateway *gateway, struct request *leader, int64_t now_ns) MUST_USE;
+/* Those that came before any unit are judged when the first has come, or refused when none has for
+ * too long. False: the outbox has no room for what comes next. */
+bool intake_run(struct gateway *gateway, int64_t now_ns) MUST_USE;
 
-/* No unit has come for too long. Likewise. */
+/* A request that waits for the tokenizer or for the first unit is refused: the server ends, or no
+ * unit has come. STATUS_FULL: not done. */
 enum status intake_give_up(struct gateway *gateway, struct request *leader) MUST_USE;
 
 #endif

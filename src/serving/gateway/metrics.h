@@ -62,7 +62,7 @@ void metrics_count_answer(struct metrics *metrics, enum metrics_endpoint endpoin
 /* Tokens have come for the request. */
 void metrics_count_tokens(struct metrics *metrics, struct metrics_times *times, int64_t now_ns);
 
-/* The unit's last word on the request; `stopped`: the gateway had ended it at a stop string. */
+/* An answer has ended as `record` says; `stopped`: at a stop string, which its unit did not know. */
 void metrics_count_end(struct metrics *metrics, const struct metrics_times *times,
                        const struct record_finished *record, bool stopped, int64_t now_ns);
 

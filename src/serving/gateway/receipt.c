@@ -4,8 +4,6 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/number.h"
-#include "serving/gateway/answer.h"
-#include "serving/gateway/handover.h"
 
 bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens) {
     uint64_t obtained = (uint64_t)work->device_tokens + work->host_tokens + work->disk_tokens +
@@ -14,13 +12,13 @@ bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens) {
            obtained <= prompt_tokens;
 }
 
-void receipt_note(struct receipt *receipt, enum receipt_part part, const struct unit_work *work) {
+void receipt_note(struct receipt *receipt, enum request_part part, const struct unit_work *work) {
     receipt->parts[part].told = true;
     receipt->parts[part].work = *work;
     if (receipt->parts[part].settles) receipt->first = *work;
 }
 
-void receipt_settle(struct receipt *receipt, enum receipt_part part) {
+void receipt_settle(struct receipt *receipt, enum request_part part) {
     if (receipt->settled) return;
     receipt->settled = receipt->parts[part].settles = true;
     receipt->first = receipt->parts[part].work;
@@ -40,7 +38,7 @@ static void add_extras(struct unit_work *sum, const struct unit_work *work, bool
     sum->recomputed_tokens += work->computed_tokens;
 }
 
-static void leave(struct receipt *receipt, enum receipt_part part, struct receipt_stay stay) {
+void receipt_leave(struct receipt *receipt, enum request_part part, struct receipt_stay stay) {
     const struct unit_work *work = &receipt->parts[part].work;
     if (!receipt->parts[part].told) return;
     add_extras(&receipt->sum, work, receipt->parts[part].settles);
@@ -49,27 +47,12 @@ static void leave(struct receipt *receipt, enum receipt_part part, struct receip
     memset(&receipt->parts[part], 0, sizeof receipt->parts[part]);
 }
 
-static struct receipt_stay stay_of(const struct gateway *gateway, const struct request *request,
-                                   enum receipt_part part) {
-    uint32_t unit = part == RECEIPT_PROMPT ? request->prefill : request->unit;
-    enum unit_role role = part == RECEIPT_PROMPT         ? UNIT_PREFILL
-                          : request->task == TASK_ANSWER ? UNIT_BOTH
-                                                         : UNIT_DECODE;
-    struct receipt_stay stay = {.role = (uint8_t)role};
-    if (unit != FLEET_NONE) stay.unit = gateway->fleet.units[unit].id;
-    return stay;
-}
-
-void receipt_leave(const struct gateway *gateway, struct request *request, enum receipt_part part) {
-    leave(&request->receipt, part, stay_of(gateway, request, part));
-}
-
 struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_tokens) {
     struct unit_work total = {.prompt_miss_tokens = prompt_tokens, .queue_ns = -1};
     struct unit_work extras = receipt->sum;
     bool settled = receipt->settled;
     if (settled) total = receipt->first;
-    for (int part = RECEIPT_PART_COUNT; part-- > 0;) {
+    for (int part = PART_COUNT; part-- > 0;) {
         if (!receipt->parts[part].told) continue;
         bool counts = receipt->parts[part].settles || !settled; /* it may end without a token */
         if (!settled) total = receipt->parts[part].work;
@@ -105,10 +88,9 @@ static void write_ms(struct json_writer *writer, const char *name, int64_t ns) {
 
 /* queue + load + prefill = ttft, ttft + transfer + decode = total: what a unit says of times is
  * measured by its own clock, so it is cut to what passed here. */
-static void write_times(struct json_writer *writer, const struct request *request,
-                        const struct unit_work *work) {
-    const struct metrics_times *times = &request->times;
-    int64_t total = request->receipt.ended_ns - times->arrived_ns;
+static void write_times(struct json_writer *writer, const struct metrics_times *times,
+                        int64_t ended_ns, const struct unit_work *work) {
+    int64_t total = ended_ns - times->arrived_ns;
     int64_t first = times->has_token ? times->first_token_ns - times->arrived_ns : total;
     int64_t prefill = min_i64(work->prefill_ns, first),
             load = min_i64(work->load_ns, first - prefill);
@@ -154,42 +136,26 @@ static void write_work(struct json_writer *writer, const struct unit_work *work,
     write_count(writer, ",\"recomputed\":", work->recomputed_tokens);
 }
 
-static void write_receipt(struct json_writer *writer, const struct gateway *gateway,
-                          const struct request *request) {
-    struct receipt receipt = request->receipt;
-    for (int part = RECEIPT_PART_COUNT; part-- > 0;)
-        leave(&receipt, part, stay_of(gateway, request, part));
-    struct unit_work work = receipt_total(&receipt, request->prompt_tokens);
+void receipt_write(struct json_writer *writer, const struct receipt *receipt,
+                   const struct receipt_head *head) {
+    struct unit_work work = receipt_total(receipt, head->prompt_tokens);
     char id[40];
-    format_text(id, sizeof id, "%016llx%016llx", (unsigned long long)request->id.high,
-                (unsigned long long)request->id.low);
+    format_text(id, sizeof id, "%016llx%016llx", (unsigned long long)head->request.high,
+                (unsigned long long)head->request.low);
     json_writer_text(writer, "{\"request\":\"");
     json_writer_text(writer, id);
-    write_count(writer, "\",\"index\":", request->index);
+    write_count(writer, "\",\"index\":", head->index);
     json_writer_text(writer, ",\"finish_reason\":\"");
-    json_writer_text(writer, answer_finish(request));
+    json_writer_text(writer, head->finish);
     json_writer_text(writer, "\"");
-    write_times(writer, request, &work);
-    write_stays(writer, &receipt);
-    write_work(writer, &work, request->prompt_tokens);
-    write_count(writer, ",\"output\":", request_told_tokens(request));
+    write_times(writer, head->times, receipt->ended_ns, &work);
+    write_stays(writer, receipt);
+    write_work(writer, &work, head->prompt_tokens);
+    write_count(writer, ",\"output\":", head->output_tokens);
     write_count(writer, ",\"drafts\":{\"made\":", work.drafts_made);
     write_count(writer, ",\"right\":", work.drafts_right);
-    write_count(writer, "},\"restarts\":{\"units\":", receipt.attempts ? receipt.attempts - 1 : 0);
+    write_count(writer,
+                "},\"restarts\":{\"units\":", receipt->attempts ? receipt->attempts - 1 : 0);
     write_count(writer, ",\"preemptions\":", work.preemptions);
     json_writer_text(writer, "}}");
-}
-
-struct bytes receipt_text(struct gateway *gateway, const struct request *leader) {
-    size_t room = leader->choice_count * RECEIPT_BYTES_MAX;
-    struct json_writer writer = {.out = arena_take(&gateway->scratch, room), .room = room};
-    check(writer.out);
-    if (leader->choice_count > 1) json_writer_text(&writer, "[");
-    for (uint32_t i = 0; i < leader->choice_count; i++) {
-        if (i > 0) json_writer_text(&writer, ",");
-        write_receipt(&writer, gateway, leader->choices[i]);
-    }
-    if (leader->choice_count > 1) json_writer_text(&writer, "]");
-    check(json_writer_fits(&writer));
-    return (struct bytes){writer.out, writer.count};
 }

@@ -17,14 +17,13 @@
 
 #include "base/json_writer.h"
 #include "contract/record.h"
-
-struct gateway;
-struct request;
+#include "serving/gateway/metrics.h"
 
 #define RECEIPT_STAYS_MAX 8              /* units that a receipt names: the last ones */
 #define RECEIPT_BYTES_MAX ((size_t)2048) /* of one answer's, as JSON */
 
-enum receipt_part { RECEIPT_ANSWER, RECEIPT_PROMPT, RECEIPT_PART_COUNT }; /* of request's units */
+/* What a unit does for a request: all of it or the answer alone, or the prompt for another unit. */
+enum request_part { PART_ANSWER, PART_PROMPT, PART_COUNT };
 
 struct receipt_stay { /* at a unit */
     struct unit_id unit;
@@ -39,7 +38,7 @@ struct receipt {
     struct {
         bool told, settles; /* the unit has told `work`; its `work` is `first` */
         struct unit_work work;
-    } parts[RECEIPT_PART_COUNT]; /* of the units that have it now */
+    } parts[PART_COUNT]; /* of the units that have it now */
     struct receipt_stay stays[RECEIPT_STAYS_MAX];
     uint32_t stay_count; /* in all */
     uint32_t attempts;   /* units that it was given to for its answer */
@@ -50,17 +49,25 @@ struct receipt {
 bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens);
 
 /* One of its units has told what it has done so far; the first token of all came with it. */
-void receipt_note(struct receipt *receipt, enum receipt_part part, const struct unit_work *work);
-void receipt_settle(struct receipt *receipt, enum receipt_part part);
+void receipt_note(struct receipt *receipt, enum request_part part, const struct unit_work *work);
+void receipt_settle(struct receipt *receipt, enum request_part part);
 
-/* It is about to part from that unit. */
-void receipt_leave(const struct gateway *gateway, struct request *request, enum receipt_part part);
+/* The unit has it no more; `stay` names the unit, but for its rank. */
+void receipt_leave(struct receipt *receipt, enum request_part part, struct receipt_stay stay);
 
 /* All of it, as it stands: first, parted and present units together. */
 struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_tokens);
 
-/* The receipts of all its answers as one line of JSON: an object, or for several an array of them.
- * In the gateway's scratch memory, which has been cleared. */
-struct bytes receipt_text(struct gateway *gateway, const struct request *leader);
+struct receipt_head { /* what a receipt says besides */
+    struct request_id request;
+    uint32_t index;     /* of the answer */
+    const char *finish; /* its finish reason */
+    uint32_t prompt_tokens, output_tokens;
+    const struct metrics_times *times;
+};
+
+/* As a JSON object, of an answer that has ended and that no unit has any more. */
+void receipt_write(struct json_writer *writer, const struct receipt *receipt,
+                   const struct receipt_head *head);
 
 #endif

@@ -62,12 +62,12 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
     return reply_whole(gateway, &reply, write_error, error);
 }
 
-enum status reply_begin(struct gateway *gateway, struct request *request) {
+enum status reply_begin(struct gateway *gateway, struct request *leader) {
     struct record_stream_begin *begin = put(gateway, RECORD_STREAM_BEGIN, sizeof *begin);
     if (!begin) return STATUS_FULL;
-    begin->connection = request->connection;
-    request->begun = true;
-    metrics_count_answer(&gateway->metrics, request_endpoint(request), 200);
+    begin->connection = leader->owed.connection;
+    leader->owed.begun = true;
+    metrics_count_answer(&gateway->metrics, request_endpoint(leader), 200);
     return STATUS_OK;
 }
 
@@ -76,7 +76,7 @@ enum status reply_data(struct gateway *gateway, const struct request *request, r
     size_t data_bytes = measure(write, context);
     struct record_stream_data *data = put(gateway, RECORD_STREAM_DATA, sizeof *data + data_bytes);
     if (!data) return STATUS_FULL;
-    data->connection = request->connection;
+    data->connection = request->owed.connection;
     data->data_bytes = (uint32_t)data_bytes;
     write_tail(write, context, record_tail_at(data, sizeof *data), data_bytes);
     return STATUS_OK;
@@ -85,6 +85,21 @@ enum status reply_data(struct gateway *gateway, const struct request *request, r
 enum status reply_end(struct gateway *gateway, const struct request *request) {
     struct record_stream_end *end = put(gateway, RECORD_STREAM_END, sizeof *end);
     if (!end) return STATUS_FULL;
-    end->connection = request->connection;
+    end->connection = request->owed.connection;
     return STATUS_OK;
+}
+
+static void write_failed(struct json_writer *writer, const void *context) {
+    api_response_failed(writer, context);
+}
+
+enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
+                            const struct api_error *error) {
+    uint32_t mark = gateway->outbox.used;
+    if (!leader->owed.begun)
+        return reply_error(gateway, leader->owed.connection, request_endpoint(leader), error);
+    enum status status = reply_data(gateway, leader, write_failed, error);
+    if (!status) status = reply_end(gateway, leader);
+    if (status) gateway->outbox.used = mark;
+    return status;
 }

@@ -5,7 +5,7 @@
 #ifndef SERVING_GATEWAY_REPLY_H
 #define SERVING_GATEWAY_REPLY_H
 
-#include "serving/gateway/request.h"
+#include "serving/gateway/gateway_state.h"
 
 /* Writes a body; called twice with the same result. */
 typedef void reply_writer(struct json_writer *writer, const void *context);
@@ -29,7 +29,7 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
                         enum metrics_endpoint endpoint, const struct api_error *error) MUST_USE;
 
 /* STREAM_BEGIN, and counts the answer. */
-enum status reply_begin(struct gateway *gateway, struct request *request) MUST_USE;
+enum status reply_begin(struct gateway *gateway, struct request *leader) MUST_USE;
 
 /* STREAM_DATA. */
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
@@ -37,6 +37,11 @@ enum status reply_data(struct gateway *gateway, const struct request *request, r
 
 /* STREAM_END. */
 enum status reply_end(struct gateway *gateway, const struct request *request) MUST_USE;
+
+/* The request has no answer: RESPOND with the error, or where its stream has begun already, the
+ * error as the last event and STREAM_END. */
+enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
+                            const struct api_error *error) MUST_USE;
 
 /* Bytes of events around the text: enough for all but the text itself of four events. */
 #define REPLY_FRAME_BYTES ((size_t)16 << 10)

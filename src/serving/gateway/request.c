@@ -2,7 +2,97 @@
 #include "serving/gateway/request.h"
 
 #include "base/check.h"
-#include "serving/gateway/dispatch.h"
+#include "serving/gateway/gateway_state.h"
+
+/* ---- states and lists ---- */
+
+#define IN(state) (1u << REQUEST_##state)
+#define BEFORE_WAITING (IN(READING) | IN(TOKENIZING) | IN(UNSETTLED))
+#define UNDISTURBED (IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED))
+#define AT_UNITS (UNDISTURBED | IN(ANSWERED) | IN(CANCELLED))
+
+static void require(const struct request *request, uint32_t states) {
+    check(1u << request->life.state & states);
+}
+
+/* The list in which a request in its state stands; NULL: none. */
+static struct request_list *list_of(struct gateway *gateway, const struct request *request) {
+    switch ((enum request_state)request->life.state) {
+    case REQUEST_UNSETTLED:
+        return request->leader == request ? &gateway->requests.unsettled : NULL;
+    case REQUEST_WAITING:
+        return &gateway->requests.waiting;
+    case REQUEST_ENDING:
+        return &gateway->requests.ending;
+    default:
+        return NULL;
+    }
+}
+
+/* Behind all that came before; but those to be ended stand first, because their memory is wanted. */
+static void insert(struct request_list *list, struct request *request) {
+    struct request_life *life = &request->life;
+    struct request *before = life->state == REQUEST_ENDING ? NULL : list->last;
+    while (before && before->life.arrival > life->arrival)
+        before = before->life.before;
+    life->before = before;
+    life->behind = before ? before->life.behind : list->first;
+    *(before ? &before->life.behind : &list->first) = request;
+    *(life->behind ? &life->behind->life.before : &list->last) = request;
+    list->count++;
+}
+
+static void take_out(struct request_list *list, struct request *request) {
+    struct request_life *life = &request->life;
+    *(life->before ? &life->before->life.behind : &list->first) = life->behind;
+    *(life->behind ? &life->behind->life.before : &list->last) = life->before;
+    life->before = life->behind = NULL;
+    list->count--;
+}
+
+static void set_state(struct gateway *gateway, struct request *request, enum request_state state) {
+    struct request_list *from = list_of(gateway, request);
+    if (from) take_out(from, request);
+    gateway->requests.counts[request->life.state]--;
+    gateway->requests.counts[state]++;
+    request->life.state = (uint8_t)state;
+    struct request_list *to = list_of(gateway, request);
+    if (!to) return;
+    insert(to, request);
+    gateway->changed = true;
+}
+
+static void set_all(struct gateway *gateway, struct request *leader, enum request_state state) {
+    check(leader->leader == leader);
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        set_state(gateway, leader->choices[i], state);
+}
+
+/* ---- tables ---- */
+
+size_t request_table_bytes(uint32_t requests_max) {
+    size_t each = sizeof(struct request) + sizeof(uint32_t) + sizeof(int64_t);
+    return requests_max * each + 2 * map_bytes(requests_max) + 64;
+}
+
+enum status request_open_all(struct gateway *gateway, struct arena *arena) {
+    struct request_table *requests = &gateway->requests;
+    uint32_t count = gateway->options.requests_max;
+    requests->slots = arena_take_zeroed(arena, count * sizeof *requests->slots);
+    requests->keep_alive_ns = arena_take(arena, count * sizeof *requests->keep_alive_ns);
+    requests->free_slots = arena_take(arena, count * sizeof *requests->free_slots);
+    if (!requests->slots || !requests->keep_alive_ns || !requests->free_slots)
+        return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        requests->free_slots[i] = count - 1 - i;
+        requests->keep_alive_ns[i] = MACHINE_NEVER;
+        arena_open(&requests->slots[i].arena, &gateway->pool);
+        texts_open_waiting(&gateway->texts, &requests->slots[i].waiting_text);
+    }
+    requests->counts[REQUEST_FREE] = count;
+    enum status status = map_open(&requests->by_id, arena, count);
+    return status ? status : map_open(&requests->by_connection, arena, count);
+}
 
 /* One request whatever its attempt: only the last one is found. */
 static struct map_key key_of_id(struct request_id id) {
@@ -13,29 +103,56 @@ static struct map_key key_of_connection(struct connection_id connection) {
     return (struct map_key){0, connection.value, 0};
 }
 
-uint32_t request_slot(const struct gateway *gateway, const struct request *request) {
-    return (uint32_t)(request - gateway->requests);
+static uint32_t slot_of(const struct gateway *gateway, const struct request *request) {
+    return (uint32_t)(request - gateway->requests.slots);
 }
 
+struct request *request_find(struct gateway *gateway, struct request_id id) {
+    struct request_table *requests = &gateway->requests;
+    uint32_t slot = map_find(&requests->by_id, key_of_id(id));
+    if (slot == MAP_NONE || requests->slots[slot].id.attempt != id.attempt) return NULL;
+    return &requests->slots[slot];
+}
+
+struct request *request_of_connection(struct gateway *gateway, struct connection_id connection) {
+    uint32_t slot = map_find(&gateway->requests.by_connection, key_of_connection(connection));
+    return slot == MAP_NONE ? NULL : &gateway->requests.slots[slot];
+}
+
+void request_keep_alive(struct gateway *gateway, const struct request *leader, int64_t at_ns) {
+    gateway->requests.keep_alive_ns[slot_of(gateway, leader)] = at_ns;
+}
+
+void request_forget_connection(struct gateway *gateway, struct request *leader) {
+    if (leader->owed.gone) return;
+    map_remove(&gateway->requests.by_connection, key_of_connection(leader->owed.connection));
+    leader->owed.gone = true;
+    request_keep_alive(gateway, leader, MACHINE_NEVER);
+}
+
+/* ---- from its claim to the wait for a unit ---- */
+
 static struct request *claim_slot(struct gateway *gateway, struct request_id id) {
-    uint32_t free_count = gateway->options.requests_max - gateway->held_count;
-    uint32_t slot = gateway->free_slots[free_count - 1];
-    struct request *request = &gateway->requests[slot];
-    check(request->state == REQUEST_FREE);
-    while (map_find(&gateway->by_id, key_of_id(id)) != MAP_NONE)
+    struct request_table *requests = &gateway->requests;
+    uint32_t slot = requests->free_slots[requests->counts[REQUEST_FREE] - 1];
+    struct request *request = &requests->slots[slot];
+    require(request, IN(FREE));
+    while (map_find(&requests->by_id, key_of_id(id)) != MAP_NONE)
         id.low++;
     request->id = id;
-    request->unit = request->prefill = request->avoided_unit = FLEET_NONE;
-    request->account = ACCOUNT_NONE;
-    map_add(&gateway->by_id, key_of_id(id), slot);
-    gateway->held_count++;
+    for (uint32_t part = 0; part < PART_COUNT; part++)
+        request->life.at[part].unit = FLEET_NONE;
+    request->placing.avoided_unit = FLEET_NONE;
+    request->asked.account = ACCOUNT_NONE;
+    map_add(&requests->by_id, key_of_id(id), slot);
+    set_state(gateway, request, REQUEST_READING);
     return request;
 }
 
 struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
                               uint32_t choice_count) {
     check(choice_count >= 1 && choice_count <= LIMIT_CHOICES);
-    if (gateway->options.requests_max - gateway->held_count < choice_count) return NULL;
+    if (gateway->requests.counts[REQUEST_FREE] < choice_count) return NULL;
     struct request *leader = NULL;
     for (uint32_t i = 0; i < choice_count; i++) {
         struct request *request = claim_slot(
@@ -43,51 +160,308 @@ struct request *request_claim(struct gateway *gateway, const struct record_clien
         if (i == 0) leader = request;
         request->leader = leader;
         request->index = i;
-        request->connection = record->connection;
+        request->owed.connection = record->connection;
         leader->choices[i] = request;
     }
     leader->choice_count = choice_count;
-    map_add(&gateway->by_connection, key_of_connection(record->connection),
-            request_slot(gateway, leader));
+    map_add(&gateway->requests.by_connection, key_of_connection(record->connection),
+            slot_of(gateway, leader));
     return leader;
 }
 
-void request_forget_connection(struct gateway *gateway, struct request *leader) {
-    if (leader->client_gone) return;
-    map_remove(&gateway->by_connection, key_of_connection(leader->connection));
-    leader->client_gone = true;
-    gateway->wake_ns[request_slot(gateway, leader)] = MACHINE_NEVER; /* nobody is kept alive */
+void request_tokenize(struct gateway *gateway, struct request *leader) {
+    require(leader, IN(READING));
+    set_all(gateway, leader, REQUEST_TOKENIZING);
+}
+
+static void arrive(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    bool again = leader->life.state == REQUEST_UNSETTLED;
+    uint64_t arrival = again ? leader->life.arrival : gateway->requests.arrivals++;
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        leader->choices[i]->life.arrival = arrival;
+        leader->choices[i]->life.waits_since_ns = now_ns;
+    }
+}
+
+void request_unsettle(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    require(leader, IN(READING) | IN(TOKENIZING));
+    arrive(gateway, leader, now_ns);
+    set_all(gateway, leader, REQUEST_UNSETTLED);
+}
+
+void request_wait(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    require(leader, BEFORE_WAITING);
+    arrive(gateway, leader, now_ns);
+    set_all(gateway, leader, REQUEST_WAITING);
+}
+
+/* ---- at units ---- */
+
+static void bind_part(struct gateway *gateway, struct request *request, enum request_part part,
+                      struct request_binding binding) {
+    struct fleet_unit *unit = &gateway->fleet.units[binding.unit];
+    request->life.at[part] = binding;
+    unit->promised_pages += binding.promised_pages;
+    unit->bound++;
+}
+
+static struct receipt_stay stay_of(const struct gateway *gateway,
+                                   const struct request_binding *binding) {
+    return (struct receipt_stay){.unit = gateway->fleet.units[binding->unit].id,
+                                 .role = binding->role};
+}
+
+struct receipt request_receipt(const struct gateway *gateway, const struct request *request) {
+    struct receipt receipt = request->answered.receipt;
+    for (uint32_t part = PART_COUNT; part-- > 0;) {
+        const struct request_binding *binding = &request->life.at[part];
+        if (binding->unit != FLEET_NONE)
+            receipt_leave(&receipt, (enum request_part)part, stay_of(gateway, binding));
+    }
+    return receipt;
+}
+
+/* All that the unit did for it goes into the account. */
+static void unbind_part(struct gateway *gateway, struct request *request, enum request_part part) {
+    struct request_binding *binding = &request->life.at[part];
+    if (binding->unit == FLEET_NONE) return;
+    struct fleet_unit *unit = &gateway->fleet.units[binding->unit];
+    receipt_leave(&request->answered.receipt, part, stay_of(gateway, binding));
+    unit->promised_pages -= binding->promised_pages;
+    unit->bound--;
+    *binding = (struct request_binding){.unit = FLEET_NONE};
+    gateway->changed = true;
+}
+
+static void unbind_parts(struct gateway *gateway, struct request *request) {
+    unbind_part(gateway, request, PART_PROMPT);
+    unbind_part(gateway, request, PART_ANSWER);
+}
+
+static void count_attempt(struct gateway *gateway, struct request *request) {
+    const struct request_placing *placing = &request->placing;
+    request->answered.receipt.attempts++;
+    gateway->resumed_total +=
+        placing->losses || placing->retries || placing->refusals || request->answered.output_tokens;
+}
+
+void request_bind(struct gateway *gateway, struct request *request, uint32_t unit, uint64_t pages) {
+    require(request, IN(WAITING));
+    struct request_binding binding = {unit, UNIT_BOTH, true, pages};
+    bind_part(gateway, request, PART_ANSWER, binding);
+    count_attempt(gateway, request);
+    set_state(gateway, request, REQUEST_ANSWERING);
+}
+
+void request_reserve(struct gateway *gateway, struct request *request, uint32_t unit,
+                     uint64_t pages, uint32_t prompt_unit, uint64_t prompt_pages) {
+    require(request, IN(WAITING));
+    struct request_binding answers = {unit, UNIT_DECODE, true, pages};
+    struct request_binding computes = {prompt_unit, UNIT_PREFILL, false, prompt_pages};
+    bind_part(gateway, request, PART_ANSWER, answers);
+    bind_part(gateway, request, PART_PROMPT, computes);
+    count_attempt(gateway, request);
+    set_state(gateway, request, REQUEST_RESERVING);
+}
+
+void request_prefill(struct gateway *gateway, struct request *request) {
+    require(request, IN(RESERVING));
+    request->life.at[PART_PROMPT].told = true;
+    set_state(gateway, request, REQUEST_PREFILLING);
+}
+
+void request_continue(struct gateway *gateway, struct request *request) {
+    require(request, IN(PREFILLING));
+    gateway->handed_over_total++;
+    set_state(gateway, request, REQUEST_CONTINUED);
+}
+
+void request_progress(struct gateway *gateway, struct request *request) {
+    require(request, IN(ANSWERING) | IN(PREFILLING) | IN(CONTINUED));
+    bool computes = request->life.state == REQUEST_PREFILLING;
+    struct request_binding *binding = &request->life.at[computes ? PART_PROMPT : PART_ANSWER];
+    gateway->fleet.units[binding->unit].promised_pages -= binding->promised_pages;
+    binding->promised_pages = 0;
+    request->placing.losses = request->placing.retries = request->placing.refusals = 0;
+    gateway->changed = true;
+}
+
+void request_unbind_prompt(struct gateway *gateway, struct request *request) {
+    require(request, IN(CONTINUED) | IN(CANCELLED));
+    unbind_part(gateway, request, PART_PROMPT);
+}
+
+bool request_is_whole(const struct request *request, enum finish_reason *reason_out) {
+    const struct request_asked *asked = &request->asked;
+    const struct request_answered *answered = &request->answered;
+    *reason_out = FINISH_STOP_TOKEN;
+    for (uint32_t i = 0; answered->output_tokens && i < asked->stop_token_count; i++)
+        if (answered->last_token == asked->stop_tokens[i]) return true;
+    *reason_out = FINISH_LENGTH;
+    return answered->output_tokens == asked->new_tokens_max;
+}
+
+void request_wait_again(struct gateway *gateway, struct request *request, int64_t now_ns) {
+    require(request, UNDISTURBED);
+    struct request *leader = request->leader;
+    unbind_parts(gateway, request);
+    request->id.attempt++;
+    request->life.waits_since_ns = now_ns;
+    if (request->asked.stream && !leader->owed.gone) /* the pause is no silence */
+        request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
+    set_state(gateway, request, REQUEST_WAITING);
+}
+
+/* ---- the end ---- */
+
+static void put_cancel(struct gateway *gateway, const struct request *request,
+                       enum request_part part) {
+    const struct request_binding *binding = &request->life.at[part];
+    if (binding->unit == FLEET_NONE || !binding->told) return;
+    struct record_cancel *record =
+        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[binding->unit].id,
+                           RECORD_CANCEL, sizeof *record);
+    check(record);
+    record->request = request->id;
+}
+
+void request_put_cancel(struct gateway *gateway, const struct request *request) {
+    put_cancel(gateway, request, PART_ANSWER);
+    put_cancel(gateway, request, PART_PROMPT);
+}
+
+void request_answer(struct gateway *gateway, struct request *request, enum finish_reason reason) {
+    require(request, IN(CONTINUED));
+    check(request_is_shared(request));
+    request->owed.reason = (uint8_t)reason;
+    set_state(gateway, request, REQUEST_ANSWERED);
+}
+
+void request_cancel(struct gateway *gateway, struct request *request, enum request_cause cause) {
+    check(request_is_under_way(request));
+    request->owed.cause = (uint8_t)cause;
+    request_keep_alive(gateway, request, MACHINE_NEVER);
+    if (request->life.state == REQUEST_WAITING) {
+        request_end(gateway, request, FINISH_CANCELLED);
+        return;
+    }
+    request_put_cancel(gateway, request);
+    if (request->life.state != REQUEST_ANSWERED) set_state(gateway, request, REQUEST_CANCELLED);
+}
+
+void request_end(struct gateway *gateway, struct request *request, enum finish_reason reason) {
+    require(request, IN(WAITING) | AT_UNITS);
+    unbind_parts(gateway, request);
+    request->owed.reason = (uint8_t)reason;
+    set_state(gateway, request, REQUEST_ENDING);
+}
+
+void request_done(struct gateway *gateway, struct request *request) {
+    require(request, AT_UNITS | IN(ENDING));
+    unbind_parts(gateway, request);
+    set_state(gateway, request, REQUEST_DONE);
 }
 
 static void release_slot(struct gateway *gateway, struct request *request) {
-    uint32_t slot = request_slot(gateway, request);
-    check(request->unit == FLEET_NONE && request->prefill == FLEET_NONE);
-    dispatch_remove(gateway, request);
-    map_remove(&gateway->by_id, key_of_id(request->id));
-    arena_clear(&request->arena);
+    struct request_table *requests = &gateway->requests;
+    uint32_t slot = slot_of(gateway, request);
+    require(request, BEFORE_WAITING | IN(DONE));
+    request_keep_alive(gateway, request, MACHINE_NEVER);
+    map_remove(&requests->by_id, key_of_id(request->id));
     texts_forget(&gateway->texts, &request->waiting_text);
+    arena_clear(&request->arena);
+    set_state(gateway, request, REQUEST_FREE);
     struct arena arena = request->arena, text = request->waiting_text.arena;
     *request = (struct request){.arena = arena, .waiting_text = {.arena = text}};
-    gateway->wake_ns[slot] = MACHINE_NEVER;
-    gateway->held_count--;
-    gateway->free_slots[gateway->options.requests_max - gateway->held_count - 1] = slot;
+    requests->free_slots[requests->counts[REQUEST_FREE] - 1] = slot;
 }
 
 void request_release(struct gateway *gateway, struct request *leader) {
     check(leader->leader == leader);
     request_forget_connection(gateway, leader);
-    accounts_release(&gateway->accounts, leader->account, leader->choice_count);
+    accounts_release(&gateway->accounts, leader->asked.account, leader->choice_count);
     for (uint32_t i = leader->choice_count; i-- > 0;)
         release_slot(gateway, leader->choices[i]);
 }
 
-struct request *request_find(struct gateway *gateway, struct request_id id) {
-    uint32_t slot = map_find(&gateway->by_id, key_of_id(id));
-    if (slot == MAP_NONE || gateway->requests[slot].id.attempt != id.attempt) return NULL;
-    return &gateway->requests[slot];
+/* ---- audit ---- */
+
+static void audit_list(const struct request_list *list, enum request_state state) {
+    const struct request *before = NULL;
+    uint32_t count = 0;
+    for (const struct request *r = list->first; r; before = r, r = r->life.behind, count++) {
+        check(r->life.state == state && r->life.before == before);
+        check(state != REQUEST_UNSETTLED || r->leader == r);
+        check(state == REQUEST_ENDING || !before || before->life.arrival <= r->life.arrival);
+    }
+    check(list->last == before && list->count == count);
 }
 
-struct request *request_of_connection(struct gateway *gateway, struct connection_id connection) {
-    uint32_t slot = map_find(&gateway->by_connection, key_of_connection(connection));
-    return slot == MAP_NONE ? NULL : &gateway->requests[slot];
+/* Which units a request has by its state. */
+static void audit_bindings(const struct request *request) {
+    bool answers = request->life.at[PART_ANSWER].unit != FLEET_NONE;
+    uint32_t state = 1u << request->life.state;
+    check(answers == ((state & AT_UNITS) != 0));
+    if (state & (IN(RESERVING) | IN(PREFILLING) | IN(ANSWERED))) check(request_is_shared(request));
+    if (!request_is_shared(request)) return;
+    check(answers && !(state & IN(ANSWERING)));
+    check(request->life.at[PART_ANSWER].unit != request->life.at[PART_PROMPT].unit);
+    check((state & IN(CANCELLED)) ||
+          request->life.at[PART_PROMPT].told == !(state & IN(RESERVING)));
+}
+
+/* What a unit has, by the requests' own account. */
+static void audit_unit(const struct gateway *gateway, uint32_t index) {
+    const struct fleet_unit *unit = &gateway->fleet.units[index];
+    uint64_t bound = 0, pages = 0;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        const struct request *request = &gateway->requests.slots[slot];
+        for (uint32_t part = 0; part < PART_COUNT; part++) {
+            const struct request_binding *binding = &request->life.at[part];
+            if (request->life.state == REQUEST_FREE || binding->unit != index) continue;
+            pages += binding->promised_pages;
+            bound++;
+        }
+    }
+    check(bound == unit->bound && pages == unit->promised_pages);
+    check(bound == 0 || unit->state == FLEET_SERVING);
+}
+
+static void audit_slot(const struct gateway *gateway, uint32_t slot) {
+    const struct request_table *requests = &gateway->requests;
+    const struct request *request = &requests->slots[slot];
+    if (request->life.state == REQUEST_FREE) {
+        check(request->arena.run_count == 0 && !request->waiting_text.waits);
+        check(requests->keep_alive_ns[slot] == MACHINE_NEVER);
+        return;
+    }
+    check(request->leader->choices[request->index] == request);
+    check(map_find(&requests->by_id, key_of_id(request->id)) == slot);
+    check(!request->waiting_text.waits || request->life.state == REQUEST_TOKENIZING);
+    audit_bindings(request);
+}
+
+void request_audit(const struct gateway *gateway) {
+    const struct request_table *requests = &gateway->requests;
+    uint32_t counts[REQUEST_STATE_COUNT] = {0}, connected = 0, unsettled = 0;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        const struct request *request = &requests->slots[slot];
+        bool leads = request->leader == request;
+        counts[request->life.state]++;
+        connected += leads && !request->owed.gone;
+        unsettled += leads && request->life.state == REQUEST_UNSETTLED;
+        audit_slot(gateway, slot);
+    }
+    for (uint32_t state = 0; state < REQUEST_STATE_COUNT; state++)
+        check(counts[state] == requests->counts[state]);
+    check(requests->by_id.count == gateway_held_count(gateway));
+    check(requests->by_connection.count == connected);
+    check(requests->unsettled.count == unsettled);
+    check(requests->waiting.count == counts[REQUEST_WAITING]);
+    check(requests->ending.count == counts[REQUEST_ENDING]);
+    audit_list(&requests->unsettled, REQUEST_UNSETTLED);
+    audit_list(&requests->waiting, REQUEST_WAITING);
+    audit_list(&requests->ending, REQUEST_ENDING);
+    for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)
+        audit_unit(gateway, unit);
 }

@@ -1,188 +1,311 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The gateway's inside: its tables, and one request's life in them.
+ * A request's life in the gateway. serving/gateway/request.c alone changes a request's state, the
+ * units that have it, the list that it stands in and the counts that follow; everybody else asks
+ * for a transition.
  *
- *   FREE -> TOKENIZING (long text, at the host) -> (UNSETTLED, before any unit has come)
- *        -> WAITING (for a unit) -> SUBMITTED (to one) -> (a stop string: ENDING) -> DONE -> FREE
+ *   state       what it means                                           what may follow
+ *   ----------  ------------------------------------------------------  -----------------------------
+ *   FREE        nobody's slot                                           READING
+ *   READING     its body is read, within one call                       TOKENIZING, UNSETTLED,
+ *                                                                       WAITING, FREE
+ *   TOKENIZING  its text waits for the tokenizer, or is there           UNSETTLED, WAITING, FREE
+ *   UNSETTLED   no unit has ever come, so nothing can be judged         WAITING, FREE
+ *   WAITING     for a unit                                              ANSWERING, RESERVING, ENDING
+ *   ANSWERING   one unit computes its prompt and makes the answer       WAITING, CANCELLED, ENDING,
+ *                                                                       DONE
+ *   RESERVING   two units share it: the one that is to make the answer  PREFILLING and as ANSWERING
+ *               was asked for pages, the other was told nothing yet
+ *   PREFILLING  the other computes the prompt                           CONTINUED and as ANSWERING
+ *   CONTINUED   the first token was passed on to the answer's unit; the ANSWERED and as ANSWERING
+ *               prompt's unit may still have to say FINISHED
+ *   ANSWERED    the answer's unit has said FINISHED, the prompt's unit  ENDING, DONE
+ *               has not, and its work belongs to the account
+ *   CANCELLED   its units were told CANCEL, and will say FINISHED       ENDING, DONE
+ *   ENDING      no unit has it; the next step ends it                   DONE
+ *   DONE        it has ended; other answers to its client have not      FREE
  *
- * and from SUBMITTED back to WAITING when its unit is lost (serving/gateway/dispatch). SUBMITTED to
- * two, where one computes the prompt for the other (serving/gateway/handover). What it takes to go
- * on elsewhere is kept: the leader's prompt, and the tokens of every answer.
+ * UNSETTLED, WAITING and ENDING have a list each, which gateway_step serves.
  *
  * Each of the n answers that a client asks for is a request of its own, with its own slot, id and
  * text, led by the first: the leader has the connection and lists them all. They are claimed and
  * released together, when their units' last FINISHED has come, even if the client has gone or a
  * stop string has ended them: only then is the account complete. All memory of a request is its
- * arena, cleared at the end.
+ * arena, cleared at the end. What it takes to go on at another unit is kept: the prompt, and the
+ * tokens of the answer.
  */
 #ifndef SERVING_GATEWAY_REQUEST_H
 #define SERVING_GATEWAY_REQUEST_H
 
 #include "base/map.h"
-#include "contract/machine.h"
-#include "serving/cache/prefix_affinity.h"
-#include "serving/gateway/accounts.h"
 #include "serving/gateway/api/api_response.h"
 #include "serving/gateway/fleet.h"
-#include "serving/gateway/gateway.h"
 #include "serving/gateway/metrics.h"
 #include "serving/gateway/receipt.h"
 #include "serving/gateway/texts.h"
-#include "serving/policy/choose_roles.h"
+
+struct gateway;
 
 enum request_state {
     REQUEST_FREE,
+    REQUEST_READING,
     REQUEST_TOKENIZING,
     REQUEST_UNSETTLED,
     REQUEST_WAITING,
-    REQUEST_SUBMITTED,
+    REQUEST_ANSWERING,
+    REQUEST_RESERVING,
+    REQUEST_PREFILLING,
+    REQUEST_CONTINUED,
+    REQUEST_ANSWERED,
+    REQUEST_CANCELLED,
     REQUEST_ENDING,
-    REQUEST_DONE
+    REQUEST_DONE,
+    REQUEST_STATE_COUNT
 };
 
-enum request_ending { /* why the gateway ends it, or has it ended by CANCEL */
-                      ENDING_NONE,
-                      ENDING_STOP_STRING,
-                      ENDING_CLIENT_GONE,
-                      ENDING_TOO_LONG,      /* the answer outgrew its memory */
-                      ENDING_ECHO_TOO_LONG, /* so would what is told of its prompt */
-                      ENDING_NO_MEMORY,     /* there is no room to keep that */
-                      ENDING_OTHER_FAILED,  /* another choice has no answer, so there is none */
-                      ENDING_NO_UNIT,       /* none could take it for too long */
-                      ENDING_DRAINING       /* the server ends */
+enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
+                     CAUSE_NONE,
+                     CAUSE_STOP_STRING,
+                     CAUSE_CLIENT_GONE,
+                     CAUSE_TOO_LONG,      /* the answer outgrew its memory */
+                     CAUSE_ECHO_TOO_LONG, /* what is told of its prompt would outgrow it */
+                     CAUSE_NO_MEMORY,     /* there is no room to keep what is told of its prompt */
+                     CAUSE_OTHER_FAILED,  /* another choice has no answer, so there is none */
+                     CAUSE_NO_UNIT,       /* none could take it for too long */
+                     CAUSE_DRAINING       /* the server ends */
 };
 
-struct request {
-    uint8_t state;  /* enum request_state */
-    uint8_t ending; /* enum request_ending */
-    bool stream;
-    bool begun;       /* leader: STREAM_BEGIN has gone out */
-    bool spoken;      /* leader: the first event (role, echo) has gone out */
-    bool flushed;     /* token_stream_finish has been called */
-    bool client_gone; /* leader: say nothing any more */
-    bool no_answer; /* leader: a choice ended without one, for choices[no_answer_choice]->reason */
-    bool queued;    /* in the gateway's queue */
-    bool must_end;  /* queued to be ended, for `reason` */
-    uint8_t reason; /* enum finish_reason, once DONE */
-    uint8_t no_answer_choice;
+/* ---- a request, by who needs what of it ---- */
+
+struct request_binding {     /* to the unit that does one part of its work */
+    uint32_t unit;           /* in the fleet's table; FLEET_NONE: none */
+    uint8_t role;            /* enum unit_role: what the unit does for the request */
+    bool told;               /* it has had a SUBMIT; else it has only promised pages */
+    uint64_t promised_pages; /* until the first tokens come from there */
+};
+
+struct request_life {                      /* changed by serving/gateway/request.c alone */
+    uint8_t state;                         /* enum request_state */
+    struct request_binding at[PART_COUNT]; /* the units that have it */
+    struct request *before, *behind;       /* in its state's list */
+    uint64_t arrival;                      /* its place among all that have waited */
+    int64_t waits_since_ns;
+};
+
+struct request_asked {        /* by the client; the same for all choices but for `sampling` */
+    struct api_answer answer; /* what the answer says of itself; its id is the leader's */
+    bool stream, wants_receipt;
     bool prompt_only; /* only the prompt is asked about: the token that units choose is kept back */
     bool has_bos;     /* bos goes in front of the tokens that the host will send */
     enum token_stream_mode mode;
-    struct connection_id connection;
-    struct request_id id;  /* at the unit; its attempt counts the units that had it before */
-    uint32_t unit;         /* in the fleet's table; FLEET_NONE: no unit has it */
-    uint32_t avoided_unit; /* the unit that failed it last; FLEET_NONE */
-    int64_t retry_ns;      /* may be tried there again */
-    uint8_t losses, retries, refusals; /* since its last token */
-    uint8_t task;                      /* enum request_task (serving/gateway/handover.h) */
-    bool has_last_word;     /* its unit has ended, the one that computed its prompt has not */
-    uint32_t prefill;       /* the unit that computes its prompt for `unit`; FLEET_NONE */
-    uint64_t prefill_pages; /* promised there */
-    struct record_finished last_word;
-    uint64_t promised_pages; /* at its unit */
-    uint64_t arrival;
-    int64_t waits_since_ns;
-    struct request *before, *behind; /* in the queue */
-    uint32_t index;                  /* among the leader's choices; 0: the leader */
-    struct request *leader;
-    struct request *choices[LIMIT_CHOICES]; /* leader: [choice_count], itself first */
-    uint32_t choice_count;                  /* leader */
-    struct api_answer answer;               /* its id is the leader's */
     struct sampling sampling;
-    const uint32_t *prompt;      /* leader: [prompt_tokens] in arena */
+    const uint32_t *prompt; /* [prompt_tokens] in the leader's arena */
+    uint32_t prompt_tokens;
+    uint32_t new_tokens_max; /* 0: the default */
+    uint32_t stop_token_count;
+    uint32_t model_stops_count; /* so many stop tokens, at the start, are the model's */
+    uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
+    const struct token_bias *biases; /* [bias_count] in the leader's arena */
+    uint32_t bias_count;
+    const struct stop_strings *stops; /* in the leader's arena; NULL: none */
+    uint32_t account;                 /* ACCOUNT_NONE */
+    struct tenant_salt tenant;
+};
+
+struct request_placing {               /* how a unit is found for it */
+    uint32_t avoided_unit;             /* the unit that failed it last; FLEET_NONE */
+    int64_t retry_ns;                  /* it may be tried there again */
+    uint8_t losses, retries, refusals; /* since its last token */
+    uint8_t choice_reason; /* 1 + enum units_reason, of the last choice of a unit; 0: none yet */
     const uint64_t *prefix_keys; /* leader: [prefix_key_count] of its leading blocks, in arena */
     uint32_t prefix_key_count;
-    uint8_t choice_reason; /* 1 + enum units_reason, of the last choice of a unit; 0: none yet */
-    uint32_t stop_token_count;  /* leader */
-    uint32_t model_stops_count; /* leader: of them, at the start, are the model's */
-    uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
-    const struct token_bias *biases; /* leader: [bias_count] in arena */
-    uint32_t bias_count;
-    uint32_t new_tokens_max; /* 0: the default */
-    uint32_t prompt_tokens, output_tokens;
+};
+
+struct request_answered { /* what has come of the answer */
+    uint32_t output_tokens;
+    uint32_t last_token;
     uint32_t scored_count; /* leading tokens of the prompt whose log probabilities are told */
-    uint32_t last_token;   /* of the answer so far */
-    struct receipt receipt;
-    bool wants_receipt;        /* leader: the client asked for it */
-    uint32_t account;          /* leader; ACCOUNT_NONE */
-    struct tenant_salt tenant; /* leader */
-    struct metrics_times times;
     struct token_stream words;
-    struct answer_text text;          /* stream: only what is echoed */
-    struct token_list echoed;         /* not stream: the prompt's, [scored_count] */
-    struct token_list tokens;         /* all of the answer, unless memory ran out */
-    size_t tokens_json_bytes;         /* they need at most so many in the answer */
-    const struct stop_strings *stops; /* in arena; NULL: none */
+    bool flushed;             /* token_stream_finish has been called */
+    struct answer_text text;  /* in a stream: only what is echoed */
+    struct token_list echoed; /* not in a stream: the prompt's, [scored_count] */
+    struct token_list tokens; /* all of the answer, unless memory ran out */
+    size_t tokens_json_bytes; /* they need at most so many in the answer */
+    struct receipt receipt;
+};
+
+struct request_owed { /* what its client was told, and is still to be told */
+    struct connection_id connection;
+    bool begun;  /* leader: STREAM_BEGIN has gone out */
+    bool gone;   /* leader: the client has closed the connection and is told nothing more */
+    bool spoken; /* the choice's first event (role, echo) has gone out */
+    const struct request *failed; /* leader: a choice without an answer, so there is none; NULL */
+    uint8_t cause;                /* enum request_cause */
+    uint8_t reason;               /* enum finish_reason, in ANSWERED, ENDING and DONE */
+};
+
+struct request {
+    struct request_id id;   /* at the unit; its attempt counts the units that had it before */
+    struct request *leader; /* of its choices; itself, if it is the first */
+    uint32_t index;         /* among the leader's choices */
+    struct request *choices[LIMIT_CHOICES]; /* leader: [choice_count], itself first */
+    uint32_t choice_count;                  /* leader */
+    struct request_life life;
+    struct request_asked asked;
+    struct request_placing placing;
+    struct request_answered answered;
+    struct request_owed owed;
+    struct metrics_times times;
     struct waiting_text waiting_text; /* leader */
     struct arena arena;
 };
 
-struct request_queue { /* of those that wait for a unit, first come first */
+struct request_list {
     struct request *first, *last;
     uint32_t count;
-    bool wanted;       /* something has changed since it was walked */
-    int64_t retry_ns;  /* when the first of those that were failed may be tried again */
-    int64_t served_ns; /* when a unit was last seen that takes requests */
 };
 
-struct gateway {
-    struct gateway_options options;
-    struct bytes model_name, version;
-    char fingerprint[96];
-    struct outbox outbox;
-    struct pool pool;
-    struct map by_id, by_connection; /* -> slot */
-    struct request *requests;        /* [requests_max] */
-    int64_t *wake_ns;                /* [requests_max] next keep-alive; MACHINE_NEVER: none */
-    uint32_t *free_slots;            /* [requests_max - held_count] stack */
-    uint32_t held_count;
-    struct arena scratch; /* of one call */
-    struct tokenizer_scratch *tokenizer_scratch;
-    struct metrics metrics;
-    struct accounts accounts;
-    struct fleet fleet;
-    struct choose_roles roles;
-    uint64_t role_changes_total;     /* by policy, not by order */
-    struct prefix_affinity affinity; /* which unit has which prompts' beginnings */
-    struct request_queue queue;
-    struct texts texts;
-    uint64_t
-        unit_choices[UNITS_REASON_COUNT]; /* a request that waits counts once for each reason */
-    uint64_t arrivals, resumed_total, handed_over_total;
-    int64_t started_ns; /* first event; MACHINE_NEVER before */
-    bool draining;
-    int64_t drain_ends_ns; /* what is left then is ended; MACHINE_NEVER */
+struct request_table {                      /* changed by serving/gateway/request.c alone */
+    struct request *slots;                  /* [requests_max] */
+    uint32_t *free_slots;                   /* [counts[REQUEST_FREE]] stack */
+    int64_t *keep_alive_ns;                 /* [requests_max] the leader's next; MACHINE_NEVER */
+    struct map by_id, by_connection;        /* -> slot */
+    uint32_t counts[REQUEST_STATE_COUNT];   /* of requests in each state */
+    struct request_list unsettled, waiting; /* first come first; of the unsettled only leaders */
+    struct request_list ending;             /* last come first */
+    uint64_t arrivals;
 };
 
-/* Free slots for a connection's choices, each with an id of its own; the leader, or NULL when the
- * table is too full. */
-struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
-                              uint32_t choice_count);
+/* ---- tables ---- */
 
-/* Forgets the leader and all its choices: tables, memory, keep-alive. */
-void request_release(struct gateway *gateway, struct request *leader);
+/* Arena bytes that suffice for request_open_all. */
+size_t request_table_bytes(uint32_t requests_max);
+
+/* All are free: the gateway begins. Its options, pool and texts are there. */
+enum status request_open_all(struct gateway *gateway, struct arena *arena) MUST_USE;
 
 /* NULL if there is none (any more); of a connection, the leader. */
 struct request *request_find(struct gateway *gateway, struct request_id id);
 struct request *request_of_connection(struct gateway *gateway, struct connection_id connection);
 
+/* When the leader's client is told that we are still here; MACHINE_NEVER: not any more. */
+void request_keep_alive(struct gateway *gateway, const struct request *leader, int64_t at_ns);
+
 /* The connection gets nothing more: CLIENT_GONE for it finds nobody. */
 void request_forget_connection(struct gateway *gateway, struct request *leader);
 
-uint32_t request_slot(const struct gateway *gateway, const struct request *request);
+/* check()s that states, lists, counts and the fleet's books agree. Slow. */
+void request_audit(const struct gateway *gateway);
+
+/* ---- transitions; to make one from any other state is a bug ---- */
+
+/* FREE -> READING: slots for a connection's choices, each with an id of its own. The leader, or
+ * NULL when the table is too full. */
+struct request *request_claim(struct gateway *gateway, const struct record_client_request *record,
+                              uint32_t choice_count);
+
+/* READING -> TOKENIZING, of all choices. */
+void request_tokenize(struct gateway *gateway, struct request *leader);
+
+/* READING, TOKENIZING -> UNSETTLED, of all choices. */
+void request_unsettle(struct gateway *gateway, struct request *leader, int64_t now_ns);
+
+/* READING, TOKENIZING, UNSETTLED -> WAITING, of all choices. */
+void request_wait(struct gateway *gateway, struct request *leader, int64_t now_ns);
+
+/* WAITING -> ANSWERING: the unit promises so many pages; its SUBMIT is put by the caller. */
+void request_bind(struct gateway *gateway, struct request *request, uint32_t unit, uint64_t pages);
+
+/* WAITING -> RESERVING: `unit` is to make the answer, `prompt_unit` to compute the prompt. */
+void request_reserve(struct gateway *gateway, struct request *request, uint32_t unit,
+                     uint64_t pages, uint32_t prompt_unit, uint64_t prompt_pages);
+
+/* RESERVING -> PREFILLING: the prompt's unit is told. */
+void request_prefill(struct gateway *gateway, struct request *request);
+
+/* PREFILLING -> CONTINUED: the answer's unit is told the first token. */
+void request_continue(struct gateway *gateway, struct request *request);
+
+/* Tokens have come from its speaker: what that unit promised it now holds, and what failed before
+ * is forgotten. The state stays. */
+void request_progress(struct gateway *gateway, struct request *request);
+
+/* Of one that is CONTINUED or CANCELLED, the prompt's unit has it no more. The state stays. */
+void request_unbind_prompt(struct gateway *gateway, struct request *request);
+
+/* CONTINUED -> ANSWERED: the answer's unit has said FINISHED. */
+void request_answer(struct gateway *gateway, struct request *request, enum finish_reason reason);
+
+/* Ends one that is under way: WAITING -> ENDING; at units, which are told CANCEL, -> CANCELLED; but
+ * an ANSWERED one stays. Takes room for REQUEST_CANCEL_BYTES. */
+void request_cancel(struct gateway *gateway, struct request *request, enum request_cause cause);
+
+/* ANSWERING to CONTINUED -> WAITING: its units have it no more, and another is to go on. */
+void request_wait_again(struct gateway *gateway, struct request *request, int64_t now_ns);
+
+/* WAITING to CANCELLED -> ENDING: no unit has it any more. */
+void request_end(struct gateway *gateway, struct request *request, enum finish_reason reason);
+
+/* ANSWERING to ENDING -> DONE: its client has been told. */
+void request_done(struct gateway *gateway, struct request *request);
+
+/* The leader and all its choices -> FREE: gone from tables, with their memory. */
+void request_release(struct gateway *gateway, struct request *leader);
+
+/* Room that request_cancel and request_put_cancel take: a CANCEL for each of two units. */
+#define REQUEST_CANCEL_BYTES (2 * carried_bytes(sizeof(struct record_cancel)))
+
+/* The receipt as it is when its units have left it. */
+struct receipt request_receipt(const struct gateway *gateway, const struct request *request);
+
+/* CANCEL to the units that were told of it. */
+void request_put_cancel(struct gateway *gateway, const struct request *request);
+
+/* ---- questions ---- */
+
+/* True if its last token ended the answer, which only its unit's FINISHED tells yet. */
+bool request_is_whole(const struct request *request, enum finish_reason *reason_out);
+
+/* The unit that is to say its next tokens; FLEET_NONE: none may. */
+static inline uint32_t request_speaker(const struct request *request) {
+    const struct request_life *life = &request->life;
+    if (life->state == REQUEST_PREFILLING) return life->at[PART_PROMPT].unit;
+    bool answers = life->state == REQUEST_ANSWERING || life->state == REQUEST_CONTINUED;
+    return answers ? life->at[PART_ANSWER].unit : FLEET_NONE;
+}
+
+static inline bool request_is_at(const struct request *request, uint32_t unit) {
+    return request->life.at[PART_ANSWER].unit == unit || request->life.at[PART_PROMPT].unit == unit;
+}
+
+/* Two units have it. */
+static inline bool request_is_shared(const struct request *request) {
+    return request->life.at[PART_PROMPT].unit != FLEET_NONE;
+}
+
+/* Its answer's unit was asked for pages and has not said yet whether it has them. */
+static inline bool request_asks_for_pages(const struct request *request) {
+    return request_is_shared(request) && !request->life.at[PART_PROMPT].told;
+}
+
+/* It waits for a unit or is at one, and nobody has ended it. */
+static inline bool request_is_under_way(const struct request *request) {
+    return request->life.state >= REQUEST_WAITING && request->life.state <= REQUEST_ANSWERED &&
+           request->owed.cause == CAUSE_NONE;
+}
 
 static inline enum metrics_endpoint request_endpoint(const struct request *request) {
-    return request->answer.endpoint == API_CHAT ? METRICS_CHAT : METRICS_COMPLETIONS;
+    return request->asked.answer.endpoint == API_CHAT ? METRICS_CHAT : METRICS_COMPLETIONS;
 }
 
 /* Log probabilities of its prompt are still missing. */
 static inline bool request_scores(const struct request *request) {
-    return (request->sampling.flags & SAMPLING_SCORES) &&
-           request->scored_count < request->prompt_tokens;
+    return (request->asked.sampling.flags & SAMPLING_SCORES) &&
+           request->answered.scored_count < request->asked.prompt_tokens;
 }
 
 /* Tokens that the client is told of. */
 static inline uint32_t request_told_tokens(const struct request *request) {
-    return request->prompt_only ? 0 : request->output_tokens;
+    return request->asked.prompt_only ? 0 : request->answered.output_tokens;
 }
 
 #endif

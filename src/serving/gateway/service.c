@@ -66,9 +66,9 @@ enum status service_metrics(struct gateway *gateway, struct connection_id connec
     struct metrics_view view = {
         .metrics = &gateway->metrics,
         .gauges = {.uptime_ns = now_ns - gateway->started_ns,
-                   .requests_held = gateway->held_count,
+                   .requests_held = gateway_held_count(gateway),
                    .page_count = page_count,
-                   .requests_queued = gateway->queue.count,
+                   .requests_queued = gateway_queued_count(gateway),
                    .requests_resumed = gateway->resumed_total,
                    .fleet = &gateway->fleet,
                    .accounts = &gateway->accounts,

@@ -4,7 +4,7 @@
 #ifndef SERVING_GATEWAY_SERVICE_H
 #define SERVING_GATEWAY_SERVICE_H
 
-#include "serving/gateway/request.h"
+#include "serving/gateway/gateway_state.h"
 
 /* `name`: of one model, or empty for the list. */
 enum status service_models(struct gateway *gateway, struct connection_id connection,

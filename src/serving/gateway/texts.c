@@ -16,50 +16,50 @@ void texts_open(struct texts *texts, struct outbox *outbox, void *memory, size_t
     pool_open(&texts->pool, memory, texts_memory_bytes(bytes_max, requests_max));
 }
 
-void texts_open_place(struct texts *texts, struct waiting_text *place) {
-    arena_open(&place->arena, &texts->pool);
+void texts_open_waiting(struct texts *texts, struct waiting_text *waiting) {
+    arena_open(&waiting->arena, &texts->pool);
 }
 
 static size_t spans_bytes(struct plain_text plain) {
     return plain.count * sizeof *plain.spans;
 }
 
-static size_t bytes_of_place(const struct waiting_text *place) {
-    return place->text.count + spans_bytes(place->plain);
+static size_t bytes_waiting(const struct waiting_text *waiting) {
+    return waiting->text.count + spans_bytes(waiting->plain);
 }
 
 /* Without an account a request is a client of its own. */
-static bool same_client(const struct waiting_text *place, uint32_t account) {
-    return account != ACCOUNT_NONE && place->account == account;
+static bool same_client(const struct waiting_text *waiting, uint32_t account) {
+    return account != ACCOUNT_NONE && waiting->account == account;
 }
 
 /* ---- the list ---- */
 
 static bool client_waits(const struct texts *texts, uint32_t account) {
-    const struct waiting_text *place = texts->first;
-    while (place && !same_client(place, account))
-        place = place->next;
-    return place != NULL;
+    const struct waiting_text *waiting = texts->first;
+    while (waiting && !same_client(waiting, account))
+        waiting = waiting->next;
+    return waiting != NULL;
 }
 
-static void list(struct texts *texts, struct waiting_text *place) {
-    texts->client_count += !client_waits(texts, place->account);
-    texts->bytes += bytes_of_place(place);
-    place->waits = true;
-    place->next = texts->first;
-    texts->first = place;
+static void list(struct texts *texts, struct waiting_text *waiting) {
+    texts->client_count += !client_waits(texts, waiting->account);
+    texts->bytes += bytes_waiting(waiting);
+    waiting->waits = true;
+    waiting->next = texts->first;
+    texts->first = waiting;
 }
 
-void texts_forget(struct texts *texts, struct waiting_text *place) {
+void texts_forget(struct texts *texts, struct waiting_text *waiting) {
     struct waiting_text **link = &texts->first;
-    if (!place->waits) return;
-    while (*link != place)
+    if (!waiting->waits) return;
+    while (*link != waiting)
         link = &(*link)->next;
-    *link = place->next;
-    texts->client_count -= !client_waits(texts, place->account);
-    texts->bytes -= bytes_of_place(place);
-    arena_clear(&place->arena);
-    *place = (struct waiting_text){.arena = place->arena};
+    *link = waiting->next;
+    texts->client_count -= !client_waits(texts, waiting->account);
+    texts->bytes -= bytes_waiting(waiting);
+    arena_clear(&waiting->arena);
+    *waiting = (struct waiting_text){.arena = waiting->arena};
 }
 
 /* The last turn of the account's texts, and how much of them waits. */
@@ -67,10 +67,10 @@ static uint64_t last_turn(const struct texts *texts, uint32_t account, size_t *b
     bool in_work = texts->busy && account != ACCOUNT_NONE && texts->busy_account == account;
     uint64_t last = in_work ? texts->busy_turn : 0;
     *bytes_out = 0;
-    for (const struct waiting_text *place = texts->first; place; place = place->next) {
-        if (!same_client(place, account)) continue;
-        if (place->turn > last) last = place->turn;
-        *bytes_out += bytes_of_place(place);
+    for (const struct waiting_text *waiting = texts->first; waiting; waiting = waiting->next) {
+        if (!same_client(waiting, account)) continue;
+        if (waiting->turn > last) last = waiting->turn;
+        *bytes_out += bytes_waiting(waiting);
     }
     return last;
 }
@@ -95,29 +95,29 @@ static enum status give(struct texts *texts, const struct texts_ask *ask, uint64
     return STATUS_OK;
 }
 
-static enum status keep(struct texts *texts, struct waiting_text *place,
+static enum status keep(struct texts *texts, struct waiting_text *waiting,
                         const struct texts_ask *ask, uint64_t turn, size_t client_bytes) {
     size_t free_bytes = texts->bytes_max - texts->bytes;
     size_t bytes = ask->text.count + spans_bytes(ask->plain);
     if (!share_tokenizer_admits(bytes, client_bytes, free_bytes)) return STATUS_NO_MEMORY;
-    struct text_span *spans = arena_take(&place->arena, spans_bytes(ask->plain));
-    char *copy = arena_take(&place->arena, ask->text.count);
+    struct text_span *spans = arena_take(&waiting->arena, spans_bytes(ask->plain));
+    char *copy = arena_take(&waiting->arena, ask->text.count);
     if (!copy || !spans) {
-        arena_clear(&place->arena);
+        arena_clear(&waiting->arena);
         return STATUS_NO_MEMORY;
     }
     memcpy(copy, ask->text.data, ask->text.count);
     if (ask->plain.count) memcpy(spans, ask->plain.spans, spans_bytes(ask->plain));
-    place->request = ask->request;
-    place->account = ask->account;
-    place->text = (struct bytes){copy, ask->text.count};
-    place->plain = (struct plain_text){spans, ask->plain.count};
-    place->turn = turn;
-    list(texts, place);
+    waiting->request = ask->request;
+    waiting->account = ask->account;
+    waiting->text = (struct bytes){copy, ask->text.count};
+    waiting->plain = (struct plain_text){spans, ask->plain.count};
+    waiting->turn = turn;
+    list(texts, waiting);
     return STATUS_OK;
 }
 
-enum status texts_take(struct texts *texts, struct waiting_text *place,
+enum status texts_take(struct texts *texts, struct waiting_text *waiting,
                        const struct texts_ask *ask) {
     size_t client_bytes, spans = spans_bytes(ask->plain);
     if (record_tail(tokenize_plain_at((uint32_t)ask->text.count) + spans) > texts->outbox->capacity)
@@ -125,7 +125,7 @@ enum status texts_take(struct texts *texts, struct waiting_text *place,
     uint64_t before = last_turn(texts, ask->account, &client_bytes);
     uint64_t turn = share_tokenizer_turn(texts->now, before, ask->text.count);
     if (!texts->busy && !texts->first) return give(texts, ask, turn);
-    return keep(texts, place, ask, turn, client_bytes);
+    return keep(texts, waiting, ask, turn, client_bytes);
 }
 
 void texts_answered(struct texts *texts) {
@@ -139,8 +139,9 @@ bool texts_want(const struct texts *texts) {
 void texts_run(struct texts *texts, uint32_t tokens_max) {
     if (!texts_want(texts)) return;
     struct waiting_text *next = texts->first;
-    for (struct waiting_text *place = next; place; place = place->next) /* ties: who came first */
-        if (place->turn <= next->turn) next = place;
+    for (struct waiting_text *waiting = next; waiting;
+         waiting = waiting->next) /* ties: who came first */
+        if (waiting->turn <= next->turn) next = waiting;
     struct texts_ask ask = {next->request, next->account, next->text, next->plain, tokens_max};
     if (texts->client_count > texts->clients_max) texts->clients_max = texts->client_count;
     if (give(texts, &ask, next->turn)) return;
@@ -152,13 +153,13 @@ void texts_run(struct texts *texts, uint32_t tokens_max) {
 void texts_audit(const struct texts *texts) {
     uint32_t clients = 0;
     size_t bytes = 0;
-    for (const struct waiting_text *place = texts->first; place; place = place->next) {
-        const struct waiting_text *same = place->next;
-        while (same && !same_client(same, place->account))
+    for (const struct waiting_text *waiting = texts->first; waiting; waiting = waiting->next) {
+        const struct waiting_text *same = waiting->next;
+        while (same && !same_client(same, waiting->account))
             same = same->next;
         clients += same == NULL;
-        bytes += bytes_of_place(place);
-        check(place->waits && place->arena.run_count > 0);
+        bytes += bytes_waiting(waiting);
+        check(waiting->waits && waiting->arena.run_count > 0);
     }
     check(clients == texts->client_count && bytes == texts->bytes);
     if (!texts->first) check(texts->pool.free_count == texts->pool.chunk_count);

@@ -10,7 +10,7 @@
 #include "contract/machine.h"
 #include "serving/text/tokenizer.h"
 
-struct waiting_text { /* a place for the text of one request */
+struct waiting_text { /* the text of one request, if it waits */
     struct arena arena;
     struct request_id request;
     uint32_t account; /* ACCOUNT_NONE: the request is a client of its own */
@@ -40,7 +40,7 @@ size_t texts_memory_bytes(size_t bytes_max, uint32_t requests_max);
 /* Takes `memory` and the outbox for the gateway's life. */
 void texts_open(struct texts *texts, struct outbox *outbox, void *memory, size_t bytes_max,
                 uint32_t requests_max);
-void texts_open_place(struct texts *texts, struct waiting_text *place);
+void texts_open_waiting(struct texts *texts, struct waiting_text *waiting);
 
 struct texts_ask { /* a text to be tokenized */
     struct request_id request;
@@ -50,16 +50,16 @@ struct texts_ask { /* a text to be tokenized */
     uint32_t tokens_max; /* more are only counted */
 };
 
-/* The text goes to the tokenizer now, or waits in the request's place for its turn. FULL: the
+/* The text goes to the tokenizer now, or waits in the request's `waiting` for its turn. FULL: the
  * outbox is, nothing is done. TOO_LARGE: no outbox could take it. NO_MEMORY: too much waits. */
-enum status texts_take(struct texts *texts, struct waiting_text *place,
+enum status texts_take(struct texts *texts, struct waiting_text *waiting,
                        const struct texts_ask *ask) MUST_USE;
 
 /* The tokenizer has answered. */
 void texts_answered(struct texts *texts);
 
 /* The request ends; if its text waits, it does no longer. */
-void texts_forget(struct texts *texts, struct waiting_text *place);
+void texts_forget(struct texts *texts, struct waiting_text *waiting);
 
 /* Gives the tokenizer its next text, if it is idle and the outbox has room. */
 void texts_run(struct texts *texts, uint32_t tokens_max);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The gateway among several units, which the tests play by hand: requests wait for a unit, go on
- * elsewhere when theirs is lost, silent or failing, and wait again when there is none; each ends
- * once and says each token once. Units of another model, and units that lie, are kept out. The
- * random lives of whole fleets are in tests/simulate.
+ * The gateway among several units, which the tests play by hand: requests wait for a unit, units
+ * are drained and come back, and those of another model, or that lie, are kept out. What becomes of
+ * requests whose unit is lost is in test_resume.c. The random lives of whole fleets are in
+ * tests/simulate.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,150 +88,6 @@ static void binding_is_late(void **state) {
     assert_int_equal(gateway_request_count(world->gateway), 2 * BALANCE_UNITS_WAITING + 3);
     lose(world, 1);
     lose(world, 2);
-    close_empty(world);
-}
-
-/* ---- going on elsewhere ---- */
-
-static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
-    (void)state;
-    struct world *world = open_with(1, (struct gateway_options){0});
-    uint32_t client = ask(world, ",\"seed\":7,\"logit_bias\":{\"9\":1},\"stop_token_ids\":[77]");
-    struct request_id old = world->last_submit->request;
-    tell_tokens(world, 1, old, 0, ids, 2);
-    tell_tokens(world, 1, old, 2, ids + 2, 1);
-    join(world, 2);
-    lose(world, 1);
-    const struct record_submit *again = world->last_submit;
-    struct request_id new = again->request;
-    assert_int_equal(world->last_unit.value, 2);
-    assert_int_equal(new.attempt, 1);
-    assert_true(new.high == old.high &&new.low == old.low);
-    assert_int_equal(again->prompt_count, 3);
-    assert_int_equal(again->resumed_count, 3);
-    assert_int_equal(again->new_tokens_max, 6);
-    assert_int_equal(again->sampling.seed, 7);
-    const uint32_t expected[] = {5, 6, 7, 11, 12, 13};
-    assert_memory_equal(record_tail_at(again, sizeof *again), expected, sizeof expected);
-    const uint32_t *stops = (const void *)((const char *)again + submit_stops_at(6));
-    assert_int_equal(stops[1], 77);
-    tell_tokens(world, 2, old, 3, ids + 4, 1); /* of the first attempt, whoever says it */
-    tell_tokens(world, 1, new, 3, ids + 4, 1); /* of a unit that is gone */
-    tell_tokens(world, 2, new, 3, ids + 3, 3);
-    tell_finished(world, 2, old, FINISH_FAILED, 0);
-    assert_false(world->clients[client].ended);
-    tell_finished(world, 2, new, FINISH_LENGTH, 6);
-    assert_ids(world, client, ids, 6);
-    close_empty(world);
-}
-
-/* All its tokens had come, only the last word had not. */
-static void a_whole_answer_is_not_asked_for_again(void **state) {
-    (void)state;
-    struct world *world = open_with(2, (struct gateway_options){0});
-    uint32_t full = ask(world, ",\"stop_token_ids\":[13]");
-    uint32_t unit = world->last_unit.value;
-    tell_tokens(world, unit, world->last_submit->request, 0, ids, 3);
-    lose(world, unit);
-    assert_ids(world, full, ids, 3);
-    join(world, 3);
-    uint32_t submits = world->submits, longest = ask(world, "");
-    unit = world->last_unit.value;
-    tell_tokens(world, unit, world->last_submit->request, 0, ids, 6);
-    lose(world, unit);
-    assert_ids(world, longest, ids, 6);
-    assert_int_equal(world->submits, submits + 1);
-    close_empty(world);
-}
-
-static void a_silent_unit_is_given_up_until_it_speaks(void **state) {
-    (void)state;
-    struct world *world = open_with(2, (struct gateway_options){.unit_silence_ns = 2 * SECOND});
-    const struct machine *machine = &world->gateway_machine;
-    uint32_t client = ask(world, "");
-    struct request_id old = world->last_submit->request;
-    assert_int_equal(world->last_unit.value, 1);
-    tell_tokens(world, 1, old, 0, ids, 2);
-    world->now_ns = SECOND;
-    tell_load(world, 2, 0, 0);
-    assert_true(machine->next_wake_ns(machine->self) == 2 * SECOND);
-    world->now_ns = 2 * SECOND;
-    world_settle(world);
-    assert_int_equal(world->cancels, 1); /* should it get the record */
-    assert_int_equal(world->last_unit.value, 2);
-    assert_int_equal(world->last_submit->resumed_count, 2);
-    tell_tokens(world, 1, old, 2, ids + 4, 1); /* late */
-    tell_finished(world, 1, old, FINISH_CANCELLED, 3);
-    tell_tokens(world, 2, world->last_submit->request, 2, ids + 2, 4);
-    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 6);
-    assert_ids(world, client, ids, 6);
-    world->now_ns = 3 * SECOND + 1; /* now the second is silent, and the first serves again */
-    world_settle(world);
-    ask(world, "");
-    assert_int_equal(world->last_unit.value, 1);
-    lose(world, 1);
-    tell_load(world, 2, 0, 0);
-    assert_int_equal(world->last_unit.value, 2);
-    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 0);
-    close_empty(world);
-}
-
-static void a_failed_step_is_tried_elsewhere(void **state) {
-    (void)state;
-    struct world *world = open_with(2, (struct gateway_options){0});
-    uint32_t client = ask(world, "");
-    uint32_t failing = world->last_unit.value;
-    tell_tokens(world, failing, world->last_submit->request, 0, ids, 1);
-    tell_finished(world, failing, world->last_submit->request, FINISH_FAILED, 1);
-    assert_int_equal(world->last_unit.value, 3 - failing);
-    assert_int_equal(world->last_submit->resumed_count, 1);
-    lose(world, failing);
-    const struct machine *machine = &world->gateway_machine;
-    for (uint32_t turn = 0; turn < 3; turn++) { /* the same unit is tried again, a little later */
-        assert_false(world->clients[client].ended);
-        uint32_t submits = world->submits;
-        tell_finished(world, 3 - failing, world->last_submit->request, FINISH_FAILED, 1);
-        assert_int_equal(world->submits, submits);
-        world->now_ns = turn < 2 ? machine->next_wake_ns(machine->self) : world->now_ns;
-        world_settle(world);
-    }
-    assert_true(world->now_ns == 3 * SECOND); /* 1 s, 2 s */
-    assert_int_equal(world->submits, 4);
-    assert_ids(world, client, ids, 1); /* cut, with a reason */
-    close_empty(world);
-}
-
-/* A refusal is no failure: it takes none of the tries that failures have. */
-static void failures_and_refusals_are_counted_apart(void **state) {
-    (void)state;
-    static const enum finish_reason turns[] = {FINISH_FAILED, FINISH_REFUSED_QUEUE, FINISH_FAILED,
-                                               FINISH_FAILED, FINISH_REFUSED_QUEUE};
-    struct world *world = open_with(2, (struct gateway_options){0});
-    uint32_t client = ask(world, "");
-    for (size_t turn = 0; turn < sizeof turns / sizeof *turns; turn++) {
-        uint32_t unit = world->last_unit.value;
-        tell_finished(world, unit, world->last_submit->request, turns[turn], 0);
-        assert_false(world->clients[client].ended);
-        assert_int_equal(world->submits, turn + 2);
-        assert_int_equal(world->last_unit.value, 3 - unit);
-    }
-    tell_finished(world, world->last_unit.value, world->last_submit->request, FINISH_FAILED, 0);
-    assert_int_equal(world->submits, 6); /* the fourth failure */
-    assert_refused(world, client, 503, "engine_failed");
-    close_empty(world);
-}
-
-/* A request that takes every unit along does not take them all. */
-static void no_request_loses_units_for_ever(void **state) {
-    (void)state;
-    struct world *world = open_empty((struct gateway_options){0});
-    uint32_t client = ask(world, ""), unit = 1;
-    for (; unit < 30 && !world->clients[client].ended; unit++) {
-        join(world, unit);
-        lose(world, unit);
-    }
-    assert_true(unit < 12);
-    assert_refused(world, client, 503, "engine_failed");
     close_empty(world);
 }
 
@@ -373,8 +229,6 @@ static void orders_with_strange_members_change_nothing(void **state) {
     close_empty(world);
 }
 
-/* ---- the end ---- */
-
 static void nobody_waits_for_units_of_a_gateway_that_ends(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){0});
@@ -397,59 +251,6 @@ static void nobody_waits_for_units_of_a_gateway_that_ends(void **state) {
     world_drain(world);
     world_settle(world);
     assert_refused(world, whole, 503, "draining");
-    close_empty(world);
-}
-
-/* Its unit is lost meanwhile, and no other is going to come. */
-static void a_lost_unit_s_requests_end_with_the_gateway(void **state) {
-    (void)state;
-    struct world *world = open_with(1, (struct gateway_options){0});
-    uint32_t client = ask(world, ",\"stream\":true");
-    tell_tokens(world, 1, world->last_submit->request, 0, ids, 2);
-    world_drain(world);
-    world_settle(world);
-    assert_false(world->clients[client].ended);
-    lose(world, 1);
-    assert_true(world->clients[client].ended);
-    assert_non_null(strstr(world->clients[client].data, "\"code\":\"draining\""));
-    close_empty(world);
-}
-
-static void what_outlasts_the_drain_is_ended(void **state) {
-    (void)state;
-    struct world *world = open_with(1, (struct gateway_options){.drain_ns = 30 * SECOND});
-    const struct machine *machine = &world->gateway_machine;
-    uint32_t quick = ask(world, ",\"stream\":true");
-    struct request_id first = world->last_submit->request;
-    uint32_t stream = ask(world, ",\"stream\":true");
-    struct request_id second = world->last_submit->request;
-    uint32_t whole = ask(world, ",\"n\":2");
-    struct request_id last = world->last_submit->request;
-    tell_tokens(world, 1, second, 0, ids, 2);
-    world->now_ns = SECOND;
-    world_drain(world);
-    world_settle(world);
-    world->now_ns += 10 * SECOND;
-    tell_tokens(world, 1, first, 0, ids, 6);
-    tell_finished(world, 1, first, FINISH_LENGTH, 6);
-    assert_non_null(strstr(world->clients[quick].data, "\"finish_reason\":\"length\""));
-    while (machine->next_wake_ns(machine->self) < 31 * SECOND) { /* keep-alives */
-        world->now_ns = machine->next_wake_ns(machine->self);
-        world_settle(world);
-    }
-    assert_true(machine->next_wake_ns(machine->self) == 31 * SECOND);
-    assert_int_equal(world->cancels, 0);
-    world->now_ns = 31 * SECOND;
-    world_settle(world);
-    assert_int_equal(world->cancels, 3);
-    assert_true(machine->next_wake_ns(machine->self) > world->now_ns); /* once */
-    tell_finished(world, 1, second, FINISH_CANCELLED, 2);
-    assert_non_null(strstr(world->clients[stream].data, "\"code\":\"draining\""));
-    tell_finished(world, 1, last, FINISH_CANCELLED, 0);
-    last.low--;
-    tell_finished(world, 1, last, FINISH_CANCELLED, 0);
-    assert_refused(world, whole, 503, "draining");
-    lose(world, 1);
     close_empty(world);
 }
 
@@ -668,18 +469,10 @@ int main(void) {
         cmocka_unit_test(requests_wait_for_the_first_unit),
         cmocka_unit_test(nobody_waits_for_ever),
         cmocka_unit_test(binding_is_late),
-        cmocka_unit_test(a_lost_unit_s_requests_go_on_elsewhere),
-        cmocka_unit_test(a_whole_answer_is_not_asked_for_again),
-        cmocka_unit_test(a_silent_unit_is_given_up_until_it_speaks),
-        cmocka_unit_test(a_failed_step_is_tried_elsewhere),
-        cmocka_unit_test(failures_and_refusals_are_counted_apart),
-        cmocka_unit_test(no_request_loses_units_for_ever),
         cmocka_unit_test(a_draining_unit_finishes_what_it_has),
         cmocka_unit_test(a_drained_unit_comes_back),
         cmocka_unit_test(orders_with_strange_members_change_nothing),
         cmocka_unit_test(nobody_waits_for_units_of_a_gateway_that_ends),
-        cmocka_unit_test(a_lost_unit_s_requests_end_with_the_gateway),
-        cmocka_unit_test(what_outlasts_the_drain_is_ended),
         cmocka_unit_test(another_model_is_refused),
         cmocka_unit_test(units_that_lie_are_put_out),
         cmocka_unit_test(the_table_is_bounded),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Prefill and decode apart, as the gateway sees it: pages are reserved before a prompt is computed,
  * the first token goes to the client and on to the second unit, whose tokens follow; each request
- * ends once, whichever unit is lost, refuses, fails or is late with its last word, and nobody is
+ * ends once, whichever unit is lost, refuses, fails or says FINISHED late, and nobody is
  * left with a request that has ended. Unit 1 computes prompts, units 2 and 3 make answers, by hand.
  */
 #include <setjmp.h>
@@ -64,7 +64,7 @@ static void assert_hits(struct world *world, uint32_t client, int64_t hits) {
 
 static void a_prompt_goes_to_one_and_its_answer_to_another(void **state) {
     (void)state;
-    for (uint32_t late = 0; late < 2; late++) { /* whose last word comes first */
+    for (uint32_t late = 0; late < 2; late++) { /* whose FINISHED comes first */
         struct world *world = open_apart(1);
         struct request_id id;
         uint32_t client = ask(world, ",\"seed\":7");
@@ -141,8 +141,8 @@ static void a_request_survives_the_loss_of_either_unit(void **state) {
         }
 }
 
-/* Its last word has come; nobody waits for a unit that is gone. */
-static void the_first_unit_may_be_lost_before_its_last_word(void **state) {
+/* The answer's unit has said FINISHED; nobody waits for a unit that is gone. */
+static void the_first_unit_may_be_lost_before_it_says_finished(void **state) {
     (void)state;
     struct world *world = open_apart(1);
     struct request_id id;
@@ -176,6 +176,22 @@ static void who_has_no_room_is_asked_again_when_it_has_moved(void **state) {
     tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
+}
+
+/* It never will have pages for it, and the prompt's unit has not heard of the request. */
+static void who_refuses_to_reserve_for_good_ends_the_request(void **state) {
+    (void)state;
+    for (uint32_t stage = 0; stage < 2; stage++) {
+        struct world *world = open_apart(1);
+        uint32_t client = ask(world, "");
+        struct request_id id = world->last_submit->request;
+        if (stage > 0) tell_reserved(world, SECOND_UNIT, id);
+        world->cancelled_at = 0;
+        tell_finished(world, SECOND_UNIT, id, FINISH_REFUSED_TOO_LARGE, 0);
+        assert_refused(world, client, 400, "context_length_exceeded");
+        assert_int_equal(world->cancelled_at >> FIRST & 1, stage > 0); /* nobody waits for it */
+        close_empty(world);
+    }
 }
 
 static void a_failed_prompt_is_computed_by_the_other(void **state) {
@@ -332,8 +348,9 @@ int main(void) {
         cmocka_unit_test(a_prompt_goes_to_one_and_its_answer_to_another),
         cmocka_unit_test(an_answer_that_ends_with_its_first_token_is_not_continued),
         cmocka_unit_test(a_request_survives_the_loss_of_either_unit),
-        cmocka_unit_test(the_first_unit_may_be_lost_before_its_last_word),
+        cmocka_unit_test(the_first_unit_may_be_lost_before_it_says_finished),
         cmocka_unit_test(who_has_no_room_is_asked_again_when_it_has_moved),
+        cmocka_unit_test(who_refuses_to_reserve_for_good_ends_the_request),
         cmocka_unit_test(a_failed_prompt_is_computed_by_the_other),
         cmocka_unit_test(a_client_that_leaves_frees_both),
         cmocka_unit_test(one_kind_alone_serves),

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * `end` is the one way from a state with units, or from ENDING, to DONE. It may find the outbox full
+ * and is then called again: nothing that is not undone by being done again comes before that.
+ */
+#include "serving/gateway/ending.h"
+
+#include "base/check.h"
+#include "serving/gateway/delivery.h"
+#include "serving/gateway/reply.h"
+#include "serving/gateway/resume.h"
+
+/* ---- what the client is told ---- */
+
+#define FINISH_CUT "insufficient_system_resource"
+
+/* The finish reason to tell; NULL: there is no answer to speak of, *error says why. */
+static const char *finish_of(const struct request *request, struct api_error *error) {
+    /* The unit may have ended it for a reason of its own before our CANCEL reached it. */
+    switch ((enum request_cause)request->owed.cause) {
+    case CAUSE_STOP_STRING:
+        return "stop";
+    case CAUSE_TOO_LONG:
+        return FINISH_CUT;
+    case CAUSE_ECHO_TOO_LONG:
+        api_error_set(
+            error, 413, NULL, "request_too_large",
+            "The log probabilities of this prompt are more than one answer may hold. Send "
+            "a shorter one, ask for fewer, or stream them.");
+        return NULL;
+    case CAUSE_NO_MEMORY:
+        api_error_no_memory(error);
+        return NULL;
+    case CAUSE_NO_UNIT:
+        api_error_no_unit(error);
+        return NULL;
+    case CAUSE_DRAINING:
+        api_error_draining(error);
+        return NULL;
+    case CAUSE_NONE:
+    case CAUSE_CLIENT_GONE:
+    case CAUSE_OTHER_FAILED:
+        break;
+    }
+    switch ((enum finish_reason)request->owed.reason) {
+    case FINISH_STOP_TOKEN: /* who asked for no token has all of them */
+        return request->asked.prompt_only ? "length" : "stop";
+    case FINISH_LENGTH:
+        return "length";
+    case FINISH_REFUSED_QUEUE:
+        api_error_set(error, 429, NULL, "queue_full",
+                      "The queue of the model is full. Try again later.");
+        error->retry_after_seconds = 1;
+        return NULL;
+    case FINISH_REFUSED_TOO_LARGE:
+        api_error_set(error, 400, NULL, "context_length_exceeded",
+                      "The request is larger than the model's context or memory.");
+        return NULL;
+    case FINISH_REFUSED_DRAINING:
+        api_error_draining(error);
+        return NULL;
+    case FINISH_CANCELLED:
+    case FINISH_FAILED:
+    case FINISH_HANDED_OVER: /* nobody was asked to */
+    case FINISH_REASON_COUNT:
+        break;
+    }
+    if (request->answered.output_tokens) return FINISH_CUT;
+    api_error_set(error, 503, NULL, "engine_failed",
+                  "The model could not compute an answer. Try again.");
+    error->retry_after_seconds = 1;
+    return NULL;
+}
+
+static const char *finish_name(const struct request *request) {
+    struct api_error none;
+    return finish_of(request, &none);
+}
+
+/* The usage of all choices together, when the last one has ended. */
+static struct api_usage usage_of(const struct request *leader) {
+    /* Tokens beyond a stop string, computed before the unit knew of it, are not the client's. */
+    struct api_usage usage = {.prompt_tokens = leader->asked.prompt_tokens};
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request_answered *choice = &leader->choices[i]->answered;
+        struct unit_work work = receipt_total(&choice->receipt, usage.prompt_tokens);
+        if (i == 0) usage.prompt_hit_tokens = work.prompt_hit_tokens;
+        usage.completion_tokens += request_told_tokens(leader->choices[i]);
+        usage.reasoning_tokens += choice->words.reasoning_tokens;
+        usage.drafts_made += work.drafts_made;
+        usage.drafts_right += work.drafts_right;
+    }
+    return usage;
+}
+
+/* The receipts of all choices as one line of JSON: an object, or for several an array of them. In
+ * the scratch memory, which is cleared; empty if nobody asked for it. */
+static struct bytes receipts_of(struct gateway *gateway, const struct request *leader) {
+    if (!leader->asked.wants_receipt) return BYTES_LITERAL("");
+    size_t room = leader->choice_count * RECEIPT_BYTES_MAX;
+    arena_clear(&gateway->scratch);
+    struct json_writer writer = {.out = arena_take(&gateway->scratch, room), .room = room};
+    check(writer.out);
+    if (leader->choice_count > 1) json_writer_text(&writer, "[");
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request *choice = leader->choices[i];
+        struct receipt receipt = request_receipt(gateway, choice);
+        struct receipt_head head = {.request = choice->id,
+                                    .index = i,
+                                    .finish = finish_name(choice),
+                                    .prompt_tokens = choice->asked.prompt_tokens,
+                                    .output_tokens = request_told_tokens(choice),
+                                    .times = &choice->times};
+        if (i > 0) json_writer_text(&writer, ",");
+        receipt_write(&writer, &receipt, &head);
+    }
+    if (leader->choice_count > 1) json_writer_text(&writer, "]");
+    check(json_writer_fits(&writer));
+    return (struct bytes){writer.out, writer.count};
+}
+
+/* ---- what closes the answer, when the last choice ends ---- */
+
+struct closing { /* arguments of the reply_writers below */
+    const struct request *leader;
+    struct api_usage usage;
+    struct bytes receipt;
+};
+
+static void write_whole(struct json_writer *writer, const void *context) {
+    const struct closing *closing = context;
+    const struct request *leader = closing->leader;
+    struct api_choice choices[LIMIT_CHOICES];
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request_answered *answered = &leader->choices[i]->answered;
+        choices[i] = (struct api_choice){
+            .text = &answered->text,
+            .echoed = answered->scored_count ? &answered->echoed : NULL,
+            .tokens = &answered->tokens,
+            .finish = finish_name(leader->choices[i]),
+        };
+    }
+    api_response_whole(writer, &leader->asked.answer, choices, leader->choice_count,
+                       &closing->usage);
+}
+
+static void write_done(struct json_writer *writer, const void *context) {
+    const struct closing *closing = context;
+    api_response_done(writer, &closing->leader->asked.answer, &closing->usage, closing->receipt);
+}
+
+static enum status tell_all(struct gateway *gateway, struct request *leader) {
+    struct closing closing = {leader, usage_of(leader), receipts_of(gateway, leader)};
+    if (leader->asked.stream) {
+        enum status status = reply_data(gateway, leader, write_done, &closing);
+        check(status == STATUS_OK); /* end_bytes_max */
+        return reply_end(gateway, leader);
+    }
+    struct reply reply = {.connection = leader->owed.connection,
+                          .endpoint = request_endpoint(leader),
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON,
+                          .receipt = closing.receipt};
+    return reply_whole(gateway, &reply, write_whole, &closing);
+}
+
+static enum status tell_failed(struct gateway *gateway, const struct request *leader) {
+    struct api_error error = {0};
+    (void)finish_of(leader->owed.failed, &error);
+    return reply_no_answer(gateway, leader, &error);
+}
+
+/* ---- the end of a choice ---- */
+
+static bool others_are_done(const struct request *request) {
+    const struct request *leader = request->leader;
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        if (leader->choices[i] != request && leader->choices[i]->life.state != REQUEST_DONE)
+            return false;
+    return true;
+}
+
+/* Room that the end of a choice takes; but for a whole answer. */
+static size_t end_bytes_max(const struct request *request) {
+    size_t choices = request->leader->choice_count, bytes = choices * REQUEST_CANCEL_BYTES;
+    if (request->asked.stream)
+        bytes += 2 * REPLY_FRAME_BYTES + delivery_start_bytes_max(request) +
+                 DELIVERY_ESCAPED_PER_BYTE * 3 * TOKEN_STREAM_HELD_MAX +
+                 choices * RECEIPT_BYTES_MAX;
+    return bytes;
+}
+
+/* Of those under way, all but one (NULL: all). */
+static void cancel_choices(struct gateway *gateway, struct request *leader,
+                           const struct request *but, enum request_cause cause) {
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        if (leader->choices[i] != but && request_is_under_way(leader->choices[i]))
+            request_cancel(gateway, leader->choices[i], cause);
+}
+
+static enum status tell_end(struct gateway *gateway, struct request *request) {
+    struct request *leader = request->leader;
+    struct api_error error = {0};
+    if (!gateway_can_put(gateway, end_bytes_max(request))) return STATUS_FULL;
+    const char *finish = finish_of(request, &error);
+    if (!finish && !leader->owed.failed) { /* then no other choice has an answer, either */
+        leader->owed.failed = request;
+        cancel_choices(gateway, leader, request, CAUSE_OTHER_FAILED);
+    }
+    if (leader->owed.failed)
+        return others_are_done(request) ? tell_failed(gateway, leader) : STATUS_OK;
+    if (request->asked.stream) delivery_start(gateway, request);
+    struct delivery_text rest = delivery_flush(gateway, request);
+    if (request->asked.stream) {
+        delivery_say(gateway, request, &rest, NULL);
+        delivery_say_finish(gateway, request, finish);
+    } else if (rest.count && !delivery_gather(gateway, request, &rest)) {
+        request->owed.cause = CAUSE_TOO_LONG;
+    }
+    return others_are_done(request) ? tell_all(gateway, leader) : STATUS_OK;
+}
+
+/* Tells the client, unless it has gone, and counts the end; the last choice to end takes them all
+ * along. `output_tokens`: as the unit counts them. */
+static enum status end(struct gateway *gateway, struct request *request, enum finish_reason reason,
+                       uint32_t output_tokens, int64_t now_ns) {
+    struct request *leader = request->leader;
+    struct record_finished last = {
+        .reason = reason,
+        .output_tokens = request->asked.prompt_only ? 0 : output_tokens,
+        .work = receipt_total(&request->answered.receipt, request->asked.prompt_tokens)};
+    request->owed.reason = (uint8_t)reason;
+    request->answered.receipt.ended_ns = now_ns;
+    enum status status = leader->owed.gone ? STATUS_OK : tell_end(gateway, request);
+    if (status) return status;
+    request_done(gateway, request);
+    metrics_count_end(&gateway->metrics, &request->times, &last,
+                      request->owed.cause == CAUSE_STOP_STRING, now_ns);
+    if (!others_are_done(request)) return STATUS_OK;
+    struct api_usage usage = usage_of(leader);
+    if (!leader->owed.failed) accounts_charge(&gateway->accounts, leader->asked.account, &usage);
+    request_release(gateway, leader);
+    return STATUS_OK;
+}
+
+bool ending_run(struct gateway *gateway, int64_t now_ns) {
+    for (struct request *request = gateway->requests.ending.first, *next; request; request = next) {
+        next = request->life.behind;
+        if (end(gateway, request, (enum finish_reason)request->owed.reason,
+                request->answered.output_tokens, now_ns))
+            return false;
+    }
+    return true;
+}
+
+/* ---- a unit's FINISHED ---- */
+
+/* One of the two units that share a request has ended it before the answer went from one to the
+ * other: the other one need not go on. */
+static enum status end_shared(struct gateway *gateway, struct request *request,
+                              const struct record_finished *record, int64_t now_ns) {
+    uint32_t mark = gateway->outbox.used;
+    request_put_cancel(gateway, request);
+    enum status status =
+        end(gateway, request, (enum finish_reason)record->reason, record->output_tokens, now_ns);
+    if (status) gateway->outbox.used = mark;
+    return status;
+}
+
+enum status ending_finished(struct gateway *gateway, uint32_t unit,
+                            const struct record_finished *record, int64_t now_ns) {
+    struct request *request = request_find(gateway, record->request);
+    enum finish_reason reason = (enum finish_reason)record->reason;
+    if (!request || !request_is_at(request, unit)) return STATUS_OK;
+    if (!receipt_is_credible(&record->work, request->asked.prompt_tokens)) return STATUS_INVALID;
+    if (!gateway_can_put(gateway, REQUEST_CANCEL_BYTES)) return STATUS_FULL;
+    bool computes = request->life.at[PART_PROMPT].unit == unit;
+    enum request_state state = (enum request_state)request->life.state;
+    receipt_note(&request->answered.receipt, computes ? PART_PROMPT : PART_ANSWER, &record->work);
+    if (state == REQUEST_ANSWERED) {     /* the account is complete */
+        if (!computes) return STATUS_OK; /* it has said so before */
+        return end(gateway, request, (enum finish_reason)request->owed.reason,
+                   request->answered.output_tokens, now_ns);
+    }
+    if (computes && (state == REQUEST_CONTINUED || state == REQUEST_CANCELLED)) {
+        /* The answer's unit goes on, or will say FINISHED too. */
+        request_unbind_prompt(gateway, request);
+        return STATUS_OK;
+    }
+    if (resume_after(gateway, request, unit, reason, now_ns)) return STATUS_OK;
+    if (state == REQUEST_CONTINUED && request_is_shared(request)) {
+        request_answer(gateway, request, reason);
+        return STATUS_OK;
+    }
+    if (state == REQUEST_RESERVING || state == REQUEST_PREFILLING)
+        return end_shared(gateway, request, record, now_ns);
+    return end(gateway, request, reason, record->output_tokens, now_ns);
+}
+
+/* ---- others who end requests ---- */
+
+enum status ending_client_gone(struct gateway *gateway, const struct record_client_gone *record) {
+    struct request *leader = request_of_connection(gateway, record->connection);
+    if (!leader) return STATUS_OK; /* it has had its answer */
+    if (!gateway_can_put(gateway, leader->choice_count * REQUEST_CANCEL_BYTES)) return STATUS_FULL;
+    gateway->metrics.cancelled++;
+    if (!leader->owed.begun) metrics_count_answer(&gateway->metrics, request_endpoint(leader), 499);
+    if (leader->life.state == REQUEST_TOKENIZING || leader->life.state == REQUEST_UNSETTLED) {
+        request_release(gateway, leader);
+        return STATUS_OK;
+    }
+    request_forget_connection(gateway, leader);
+    cancel_choices(gateway, leader, NULL, CAUSE_CLIENT_GONE);
+    return STATUS_OK;
+}
+
+enum status ending_shut_down(struct gateway *gateway, struct request *leader) {
+    if (!gateway_can_put(gateway, leader->choice_count * REQUEST_CANCEL_BYTES)) return STATUS_FULL;
+    cancel_choices(gateway, leader, NULL, CAUSE_DRAINING);
+    return STATUS_OK;
+}

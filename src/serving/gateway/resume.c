@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/resume.h"
+
+#include "base/check.h"
+#include "base/number.h"
+#include "serving/gateway/dispatch.h"
+
+#define LOSSES_MAX 8                  /* units that a request may lose without a token in between */
+#define RETRIES_MAX 3                 /* times that units may fail it, and refuse it, likewise */
+#define RETRY_NS ((int64_t)500000000) /* before the same unit is tried again; doubles each time */
+
+/* What another unit needs is there. */
+static bool can_go_on(const struct gateway *gateway, const struct request *request) {
+    bool remembered = request->answered.tokens.count == request->answered.output_tokens;
+    return remembered && request->placing.losses <= LOSSES_MAX &&
+           request->placing.retries <= RETRIES_MAX &&
+           dispatch_submit_bytes(request) <= gateway->outbox.capacity;
+}
+
+/* No unit has it any more: it waits for another one, or ends. */
+static void send_again(struct gateway *gateway, struct request *request, int64_t now_ns) {
+    enum finish_reason reason = FINISH_CANCELLED;
+    if (request->life.state == REQUEST_CANCELLED || request_is_whole(request, &reason))
+        request_end(gateway, request, reason);
+    else if (!can_go_on(gateway, request))
+        request_end(gateway, request, FINISH_FAILED);
+    else
+        request_wait_again(gateway, request, now_ns);
+}
+
+static bool others_serve(const struct gateway *gateway, uint32_t unit) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (i != unit && fleet_takes(&gateway->fleet, i)) return true;
+    return false;
+}
+
+bool resume_after(struct gateway *gateway, struct request *request, uint32_t unit,
+                  enum finish_reason reason, int64_t now_ns) {
+    if (reason == FINISH_REFUSED_QUEUE && request_asks_for_pages(request)) {
+        gateway->fleet.units[unit].full = true; /* it is asked again when it has moved */
+        send_again(gateway, request, now_ns);
+        return true;
+    }
+    struct request_placing *placing = &request->placing;
+    bool refused = reason == FINISH_REFUSED_DRAINING || reason == FINISH_REFUSED_QUEUE;
+    uint8_t *count = refused ? &placing->refusals : &placing->retries;
+    /* A unit that drains is not asked again, so that this alone never goes on for ever. */
+    bool again = reason == FINISH_REFUSED_DRAINING && !gateway->draining;
+    if (request->life.state == REQUEST_CANCELLED || (*count >= RETRIES_MAX && !again)) return false;
+    if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].draining = true;
+    if (refused) again |= others_serve(gateway, unit);
+    if (!again && reason != FINISH_FAILED) return false;
+    placing->avoided_unit = unit;
+    placing->retry_ns = now_ns + (RETRY_NS << *count);
+    if (*count < RETRIES_MAX) ++*count;
+    if (request_is_shared(request)) request_put_cancel(gateway, request); /* at the other one */
+    send_again(gateway, request, now_ns);
+    return true;
+}
+
+/* ---- units that are gone ---- */
+
+/* The unit, one of its two, is lost. */
+static void lose_one(struct gateway *gateway, struct request *request, uint32_t unit,
+                     int64_t now_ns) {
+    enum request_state state = (enum request_state)request->life.state;
+    bool computes = request->life.at[PART_PROMPT].unit == unit;
+    if (state == REQUEST_ANSWERED) {
+        request_end(gateway, request, (enum finish_reason)request->owed.reason);
+    } else if (computes && (state == REQUEST_CONTINUED || state == REQUEST_CANCELLED)) {
+        request_unbind_prompt(gateway, request);
+    } else {
+        if (request_is_shared(request)) request_put_cancel(gateway, request);
+        request->placing.losses++;
+        send_again(gateway, request, now_ns);
+    }
+}
+
+enum status resume_lost(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
+    size_t room = gateway->fleet.units[unit].bound * REQUEST_CANCEL_BYTES;
+    if (!gateway_can_put(gateway, room) && gateway->outbox.used) return STATUS_FULL;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        struct request *request = &gateway->requests.slots[slot];
+        if (request->life.state == REQUEST_FREE) continue;
+        if (request->placing.avoided_unit == unit)
+            request->placing.avoided_unit = FLEET_NONE; /* its place may be taken */
+        if (request_is_at(request, unit)) lose_one(gateway, request, unit, now_ns);
+    }
+    return STATUS_OK;
+}
+
+/* ---- silence ---- */
+
+/* Its requests are cancelled there, should it ever get the record. False: no room to say so. */
+static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
+    struct fleet_unit *unit = &gateway->fleet.units[index];
+    if (!gateway_can_put(gateway, 2 * unit->bound * REQUEST_CANCEL_BYTES)) return false;
+    for (uint32_t slot = 0; slot < gateway->options.requests_max; slot++) {
+        const struct request *request = &gateway->requests.slots[slot];
+        if (request->life.state == REQUEST_FREE || request_is_shared(request)) continue;
+        if (request_is_at(request, index)) request_put_cancel(gateway, request);
+    }
+    unit->state = FLEET_SILENT;
+    gateway->fleet.losses_total++;
+    enum status status = resume_lost(gateway, index, now_ns);
+    check(status == STATUS_OK);
+    return true;
+}
+
+static int64_t silent_at_ns(const struct gateway *gateway, uint32_t index) {
+    const struct fleet_unit *unit = &gateway->fleet.units[index];
+    if (unit->state != FLEET_SERVING || !gateway->options.unit_silence_ns) return MACHINE_NEVER;
+    return unit->last_seen_ns + gateway->options.unit_silence_ns;
+}
+
+void resume_watch(struct gateway *gateway, int64_t now_ns) {
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (silent_at_ns(gateway, i) <= now_ns && !give_up(gateway, i, now_ns)) return;
+}
+
+int64_t resume_wake_ns(const struct gateway *gateway) {
+    int64_t wake_ns = MACHINE_NEVER;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        wake_ns = min_i64(wake_ns, silent_at_ns(gateway, i));
+    return wake_ns;
+}
