@@ -267,9 +267,14 @@ def law_banned(root):
 
 # --- owners -----------------------------------------------------------------------------------------
 
+CHANGE = r"\s*(\+\+|--|[-+|&]?=[^=])"
 OWNED = (  # where, what changes it, who may, what it is
-    ("src/serving/unit/", r"request->state\s*=[^=]|->counts\[[^]]*\]\s*(\+\+|--|[-+]?=[^=])",
+    ("src/serving/unit/", r"request->state\s*=[^=]|->counts\[[^]]*\]" + CHANGE,
      ("unit_request.c",), "a request's state and the counts of states"),
+    ("src/serving/gateway/", r"\blife(\.|->)[\w.\[\]]+" + CHANGE + r"|\blife\s*=[^=]"
+     r"|(->|\.)requests\.[\w.\[\]]+" + CHANGE + r"|->(bound|promised_pages)" + CHANGE + r"|->id\.attempt" + CHANGE +
+     r"|(?<!const )struct request_(life|binding|list|table) \*",
+     ("request.c", "request.h"), "a request's life, or the tables and counts that follow from it"),
 )
 
 

@@ -106,6 +106,10 @@ def text_laws():
         "src/serving/unit/c.c", "void f(struct r *request) { request->state = 1; }\n"))
     expect("owners", "src/serving/unit/c.c:1: changes a request's state", planting(
         "src/serving/unit/c.c", "void f(struct u *unit) { unit->counts[1]--; }\n"))
+    for line in ("request->life.state = 1;", "request->life.at[PART_PROMPT].unit = 3;", "leader->choices[i]->life.arrival++;",
+                 "gateway->requests.counts[0]--;", "gateway->requests.waiting.count += 1;", "unit->bound--;",
+                 "unit->promised_pages = 0;", "request->id.attempt++;", "struct request_binding *binding = at;"):
+        expect("owners", "src/serving/gateway/c.c:1: changes a request's life", planting("src/serving/gateway/c.c", line + "\n"))
     expect("banned", "src/compute/model/batch.h:2: a step's flow names values by tokens' indices",
            planting("src/compute/model/batch.h", "void forward_run(float *logits);\nfloat *x;\n"))
     expect("banned", "src/compute/model/mtp.c:1: a step's flow names values by tokens' indices",
