@@ -16,7 +16,7 @@ struct delivery_text { /* what a run of tokens says: reasoning, and behind it co
 struct delivery_text delivery_open(struct gateway *gateway, size_t room);
 
 /* For token_stream_push and token_stream_finish: `context` is a struct delivery_text. */
-void delivery_add(void *context, enum token_stream_part part, struct bytes text);
+void delivery_add(void *context, enum token_stream_part part, struct bytes more);
 
 /* What the request's token stream still holds back; nothing the second time. */
 struct delivery_text delivery_flush(struct gateway *gateway, struct request *request);

@@ -15,9 +15,9 @@
 
 #include "serving/gateway/gateway_state.h"
 
-/* The answer's unit has reserved pages: SUBMIT to the prompt's unit. STATUS_INVALID: the record
- * cannot be true. */
-enum status handover_reserved(struct gateway *gateway, uint32_t unit,
+/* The answer's unit, of that place in the fleet's table, has reserved pages: SUBMIT to the prompt's
+ * unit. STATUS_INVALID: the record cannot be true. */
+enum status handover_reserved(struct gateway *gateway, uint32_t index,
                               const struct record_reserved *record) MUST_USE;
 
 /* The prompt's unit has said the first tokens: CONTINUE to the answer's unit. Room for

@@ -15,18 +15,15 @@ static void require(const struct request *request, uint32_t states) {
     check(1u << request->life.state & states);
 }
 
-/* The list in which a request in its state stands; NULL: none. */
-static struct request_list *list_of(struct gateway *gateway, const struct request *request) {
-    switch ((enum request_state)request->life.state) {
-    case REQUEST_UNSETTLED:
-        return request->leader == request ? &gateway->requests.unsettled : NULL;
-    case REQUEST_WAITING:
-        return &gateway->requests.waiting;
-    case REQUEST_ENDING:
-        return &gateway->requests.ending;
-    default:
-        return NULL;
-    }
+/* Of the unsettled only leaders stand in their list. */
+static bool is_listed(const struct request *request) {
+    if (request->life.state == REQUEST_UNSETTLED) return request->leader == request;
+    return 1u << request->life.state & (IN(WAITING) | IN(ENDING));
+}
+
+static struct request_list *list_of(struct gateway *gateway, enum request_state state) {
+    if (state == REQUEST_UNSETTLED) return &gateway->requests.unsettled;
+    return state == REQUEST_WAITING ? &gateway->requests.waiting : &gateway->requests.ending;
 }
 
 /* Behind all that came before; but those to be ended stand first, because their memory is wanted. */
@@ -51,14 +48,13 @@ static void take_out(struct request_list *list, struct request *request) {
 }
 
 static void set_state(struct gateway *gateway, struct request *request, enum request_state state) {
-    struct request_list *from = list_of(gateway, request);
-    if (from) take_out(from, request);
-    gateway->requests.counts[request->life.state]--;
+    enum request_state before = (enum request_state)request->life.state;
+    if (is_listed(request)) take_out(list_of(gateway, before), request);
+    gateway->requests.counts[before]--;
     gateway->requests.counts[state]++;
     request->life.state = (uint8_t)state;
-    struct request_list *to = list_of(gateway, request);
-    if (!to) return;
-    insert(to, request);
+    if (!is_listed(request)) return;
+    insert(list_of(gateway, state), request);
     gateway->changed = true;
 }
 

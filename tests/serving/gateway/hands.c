@@ -91,14 +91,18 @@ void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint3
     tell(world, unit, record);
 }
 
-void tell_finished(struct world *world, uint32_t unit, struct request_id id,
-                   enum finish_reason reason, uint32_t count) {
+void *make_finished(struct request_id id, enum finish_reason reason, uint32_t count) {
     struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
     record->request = id;
     record->reason = reason;
     record->output_tokens = count;
     record->work.prompt_miss_tokens = 3;
-    tell(world, unit, record);
+    return record;
+}
+
+void tell_finished(struct world *world, uint32_t unit, struct request_id id,
+                   enum finish_reason reason, uint32_t count) {
+    tell(world, unit, make_finished(id, reason, count));
 }
 
 void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t running) {

@@ -32,6 +32,7 @@ void join_as(struct world *world, uint32_t unit, enum unit_role role);
 void lose(struct world *world, uint32_t unit);
 void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
                  const uint32_t *tokens, uint32_t count);
+void *make_finished(struct request_id id, enum finish_reason reason, uint32_t count);
 void tell_finished(struct world *world, uint32_t unit, struct request_id id,
                    enum finish_reason reason, uint32_t count);
 void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t running);

@@ -31,13 +31,8 @@ static void fill_outbox(struct world *world, size_t room) {
 /* FINISHED comes while the outbox has so much room left. */
 static void finish_in(struct world *world, size_t room, uint32_t unit, struct request_id id,
                       enum finish_reason reason, uint32_t count) {
-    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
-    record->request = id;
-    record->reason = reason;
-    record->output_tokens = count;
-    record->work.prompt_miss_tokens = 3;
     world->speaker.value = unit;
-    world_tell_gateway(world, record);
+    world_tell_gateway(world, make_finished(id, reason, count));
     fill_outbox(world, room);
     world_deliver_to_gateway(world);
     world_settle(world);
