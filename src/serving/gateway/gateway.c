@@ -386,7 +386,8 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     return STATUS_OK;
 }
 
-/* Serves the three lists in turn. Who ends may end others, and they come first. */
+/* Serves the three lists in turn; once more if one of them has changed another. Those to be ended
+ * come first: their memory is wanted. */
 static void serve_lists(struct gateway *gateway, int64_t now_ns) {
     for (bool room = true; room && gateway_queued_count(gateway);) {
         gateway->changed = false;

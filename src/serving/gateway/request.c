@@ -26,7 +26,7 @@ static struct request_list *list_of(struct gateway *gateway, enum request_state 
     return state == REQUEST_WAITING ? &gateway->requests.waiting : &gateway->requests.ending;
 }
 
-/* Behind all that came before; but those to be ended stand first, because their memory is wanted. */
+/* In the order of arrival; of those to be ended, the last comes first. */
 static void insert(struct request_list *list, struct request *request) {
     struct request_life *life = &request->life;
     struct request *before = life->state == REQUEST_ENDING ? NULL : list->last;
