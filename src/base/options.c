@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading a command line against a table. Two passes: the first finds --help and --config, the
- * second sets values, so that a flag wins over the file wherever it stands on the line.
+ * Reading a command line against a table, and printing the table as its help. A line is read in two
+ * passes: the first finds --help and --config, the second sets values, so that a flag wins over the
+ * file wherever it stands on the line.
  */
 #include "base/options.h"
 
@@ -185,6 +186,29 @@ static enum status unknown_experiment(const struct option_table *table, struct b
                      (int)(name.count < 80 ? name.count : 80), name.data, names);
 }
 
+/* An experiment's value ends at a comma, so it is copied. What an option keeps is never freed. */
+struct kept_value {
+    struct kept_value *next;
+    char text[];
+};
+static struct kept_value *kept_values;
+
+static enum status set_copy(const struct option *option, struct bytes value, void *values,
+                            struct error *error) {
+    struct kept_value *copy = calloc(1, sizeof *copy + value.count + 1);
+    if (!copy) return error_set(error, STATUS_NO_MEMORY, "no memory for --experiment");
+    memcpy(copy->text, value.data, value.count);
+    enum status status = set_value(option, copy->text, values, error);
+    bool keeps = option->type == OPTION_TEXT || option->type == OPTION_CHOICE;
+    if (status == STATUS_OK && keeps) {
+        copy->next = kept_values;
+        kept_values = copy;
+    } else {
+        free(copy);
+    }
+    return status;
+}
+
 /* Sets the experiment of "NAME=VALUE". */
 static enum status set_experiment(const struct option_table *table, struct bytes setting,
                                   void *values, struct error *error) {
@@ -195,12 +219,8 @@ static enum status set_experiment(const struct option_table *table, struct bytes
     if (!equals)
         return error_set(error, STATUS_INVALID, "option --experiment %s needs a value: %s=VALUE",
                          option->name, option->name);
-    char *value = strndup(equals + 1, setting.count - name.count - 1);
-    if (!value) return error_set(error, STATUS_NO_MEMORY, "no memory for --experiment");
-    enum status status = set_value(option, value, values, error);
-    bool keeps = option->type == OPTION_TEXT || option->type == OPTION_CHOICE;
-    if (status || !keeps) free(value);
-    return status;
+    struct bytes value = {equals + 1, setting.count - name.count - 1};
+    return set_copy(option, value, values, error);
 }
 
 /* Settings of experiments, with commas between. */
@@ -377,8 +397,8 @@ enum status options_parse(const struct option_table *table, int argc, char **arg
 
 /* ---- help ---- */
 
-/* A text in lines of at most HELP_COLUMNS, broken at spaces; the first begins at column `indent`,
- * where the file stands, and so do the others. */
+/* Prints a text in lines of at most HELP_COLUMNS, broken at spaces. Each begins at column
+ * `indent`; the caller has printed what is before the first. */
 static void print_wrapped(const char *text, int indent, FILE *file) {
     for (size_t room = (size_t)(HELP_COLUMNS - indent);;) {
         size_t line = strcspn(text, "\n"), bytes = line;

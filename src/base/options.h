@@ -5,7 +5,7 @@
  *
  * A row of OPTION_GROUP_EXPERIMENTS is no flag of its own: it is set by `--experiment NAME=VALUE`,
  * and is there for whoever compares ways of doing a thing. A table that has such rows has one of
- * OPTION_EXPERIMENT before them.
+ * OPTION_EXPERIMENT, too.
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H

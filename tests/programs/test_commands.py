@@ -45,6 +45,8 @@ def check_command(words):
     titles = re.findall(r"^(.+):\n  \S*-", text, re.MULTILINE)
     if titles not in ([], ["options"]) and titles != [group for group in GROUPS if group in titles]:
         failures.append("fathom %s --help has the groups %s" % (name, titles))
+    if ("experiments" in titles) != ("\n  --experiment NAME=VALUE" in text):
+        failures.append("fathom %s has experiments, but not --experiment, or the reverse" % name)
     wide = [line for line in text.splitlines() if len(line) > 100]
     if wide:
         failures.append("fathom %s --help has wide lines: %s" % (name, wide))
