@@ -152,7 +152,7 @@ static void let_clients_in(struct loop *loop) {
 }
 
 static void tell_link(struct loop *loop, enum record_kind kind, uint32_t number) {
-    struct record_unit_link link = {{RECORD_VERSION, (uint16_t)kind, sizeof link}, {number}, 0};
+    struct record_unit_link link = {record_head(kind, sizeof link), {number}, 0};
     record_queue_force(&loop->inboxes[GATEWAY], &link.record);
     ask_turn(loop);
 }
@@ -179,7 +179,7 @@ static void on_joined(void *context, uint32_t number) {
 
 static void cancel(void *context, struct request_id request) {
     struct loop *loop = context;
-    struct record_cancel record = {{RECORD_VERSION, RECORD_CANCEL, sizeof record}, request};
+    struct record_cancel record = {record_head(RECORD_CANCEL, sizeof record), request};
     record_queue_force(&loop->inboxes[UNIT], &record.record);
 }
 
@@ -202,11 +202,11 @@ static void on_lost(void *context, uint32_t number) {
 }
 
 static void carry_from_unit(struct loop *loop, uint32_t unit, const struct record *record) {
-    struct outbox box = {.memory = malloc(carried_bytes(record->bytes)),
-                         .capacity = (uint32_t)carried_bytes(record->bytes)};
+    enum record_kind kind = (enum record_kind)record->kind;
+    size_t bytes = carried_bytes(kind, record);
+    struct outbox box = {.memory = malloc(bytes), .capacity = (uint32_t)bytes};
     check(box.memory);
-    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit},
-                                     (enum record_kind)record->kind, record->bytes);
+    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit}, kind, record);
     memcpy(inner, record, record->bytes);
     record_queue_force(&loop->inboxes[GATEWAY], outbox_next(&box, NULL));
     free(box.memory);
@@ -306,7 +306,7 @@ static void route(struct loop *loop, const struct record *record) {
         worker_give(loop->engine, record);
         break;
     default:
-        check(record_may_be_carried(RECORD_FROM_UNIT, record->kind));
+        check(record_goes(record->kind, WAY_UNIT_TO_GATEWAY));
         if (has_machine(loop, GATEWAY))
             carry_from_unit(loop, THE_UNIT, record);
         else
@@ -500,7 +500,7 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     struct timeval wait = {(time_t)(wait_ns / 1000000000),
                            (suseconds_t)(wait_ns % 1000000000 / 1000)};
     event_add(loop->finish_by, &wait);
-    struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
+    struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain)};
     /* A unit beside its gateway goes on taking what the gateway has let in. */
     int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
     if (has_machine(loop, first)) /* else it supervises others, who are told by their signal */
@@ -603,10 +603,7 @@ static enum status start_wire(struct loop *loop, const struct loop_parts *parts,
     struct wire_options options = parts->wire;
     if (!options.address) return STATUS_OK;
     options.listens = has_machine(loop, GATEWAY);
-    for (int kind = 0; kind < RECORD_KIND_COUNT; kind++)
-        if (record_may_be_carried(options.listens ? RECORD_FROM_UNIT : RECORD_TO_UNIT,
-                                  (uint16_t)kind))
-            options.kinds |= wire_kind((enum record_kind)kind);
+    options.kinds = record_kinds(options.listens ? WAY_UNIT_TO_GATEWAY : WAY_GATEWAY_TO_UNIT);
     options.context = loop;
     options.joined = on_joined;
     options.take = on_wire;

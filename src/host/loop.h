@@ -21,6 +21,7 @@
 #define HOST_LOOP_H
 
 #include "contract/machine.h"
+#include "contract/record_client.h"
 #include "host/http/http_server.h"
 #include "host/wire/wire.h"
 #include "host/wire/worker.h"

@@ -7,6 +7,7 @@
 #define PROGRAMS_CREW_H
 
 #include "command/rank_job.h"
+#include "contract/record_unit.h"
 #include "host/loop.h"
 
 struct crew;

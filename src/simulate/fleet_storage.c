@@ -103,7 +103,7 @@ static void look_for_others(struct fleet_storage *storage, uint32_t unit) {
 /* ---- questions ---- */
 
 static void find(struct fleet_storage *storage, const struct fleet_job *job, int64_t now_ns) {
-    struct record_kv_found told = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof told},
+    struct record_kv_found told = {.record = record_head(RECORD_KV_FOUND, sizeof told),
                                    .request = job->request,
                                    .rank = job->rank};
     if (job->fresh) look_for_others(storage, job->unit);
@@ -152,7 +152,7 @@ static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int
 }
 
 static void say_loaded(struct fleet_storage *storage, const struct fleet_job *job, int64_t now_ns) {
-    struct record_kv_loaded told = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof told},
+    struct record_kv_loaded told = {.record = record_head(RECORD_KV_LOADED, sizeof told),
                                     .request = job->request,
                                     .rank = job->rank,
                                     .blocks = job->whole,
@@ -189,7 +189,7 @@ static void copy(struct fleet_storage *storage, struct fleet_job *job, int64_t n
     }
     uint32_t queued = count_queued(storage, job->unit);
     if (queued > storage->most_queued) storage->most_queued = queued;
-    struct record_kv_kept told = {.record = {RECORD_VERSION, RECORD_KV_KEPT, sizeof told},
+    struct record_kv_kept told = {.record = record_head(RECORD_KV_KEPT, sizeof told),
                                   .rank = job->rank,
                                   .last_page = job->last_page,
                                   .dropped = job->dropped,
@@ -218,10 +218,8 @@ static struct fleet_job *add_job(struct fleet_storage *storage, enum record_kind
 
 static void keep(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
                  const struct record_kv_keep *record, int64_t now_ns) {
-    const struct block_key *keys = record_tail_at(record, sizeof *record);
-    struct fleet_job *job =
-        add_job(storage, RECORD_KV_KEEP, unit, rank, record->block_count, keys + 1,
-                (const char *)record + kv_keep_pages_at(record->block_count), now_ns);
+    struct fleet_job *job = add_job(storage, RECORD_KV_KEEP, unit, rank, record->block_count,
+                                    kv_keep_keys(record) + 1, kv_keep_pages(record), now_ns);
     uint32_t queued = count_queued(storage, unit);
     job->last_page = record->last_page;
     for (uint32_t i = 0; i < job->count; i++) {
@@ -241,12 +239,10 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
     const struct record_kv_load *load = (const void *)record;
     bool finds = record->kind == RECORD_KV_FIND;
     check(finds || record->kind == RECORD_KV_LOAD);
-    struct fleet_job *job =
-        finds ? add_job(storage, RECORD_KV_FIND, unit, rank, asked->key_count,
-                        record_tail_at(asked, sizeof *asked), NULL, now_ns)
-              : add_job(storage, RECORD_KV_LOAD, unit, rank, load->block_count,
-                        record_tail_at(load, sizeof *load),
-                        (const char *)load + kv_load_pages_at(load->block_count), now_ns);
+    struct fleet_job *job = finds ? add_job(storage, RECORD_KV_FIND, unit, rank, asked->key_count,
+                                            kv_find_keys(asked), NULL, now_ns)
+                                  : add_job(storage, RECORD_KV_LOAD, unit, rank, load->block_count,
+                                            kv_load_keys(load), kv_load_pages(load), now_ns);
     job->request = record_request(record);
     job->whole = job->count;
     job->fresh = finds && asked->fresh;

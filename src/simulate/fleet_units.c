@@ -15,8 +15,7 @@
 
 static void send_link(struct world *world, enum record_kind kind, uint32_t connection,
                       int64_t due_ns) {
-    struct record_unit_link link = {.record = {RECORD_VERSION, (uint16_t)kind, sizeof link},
-                                    .unit = {connection}};
+    struct record_unit_link link = {.record = record_head(kind, sizeof link), .unit = {connection}};
     fleet_post_send(&world->inbox, due_ns, connection, &link.record);
 }
 
@@ -27,7 +26,7 @@ static void tell_gateway(struct world *world, struct fleet_unit_host *unit,
     check(record->bytes <= most);
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
     void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit->connection},
-                                     (enum record_kind)record->kind, record->bytes);
+                                     (enum record_kind)record->kind, record);
     check(inner);
     memcpy(inner, record, record->bytes);
     check(record_valid(box.memory, box.used));
@@ -151,10 +150,8 @@ static const struct record *end_step(struct world *world, struct fleet_unit_host
  * stood in its pages is gone. */
 static void bury_rank(struct world *world, struct fleet_unit_host *unit, int64_t done_ns) {
     uint32_t rank = unit->dies - 1;
-    struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain},
-                                 .one_rank = 1,
-                                 .rank = rank,
-                                 .dead = 1};
+    struct record_drain drain = {
+        .record = record_head(RECORD_DRAIN, sizeof drain), .one_rank = 1, .rank = rank, .dead = 1};
     unit->dead[rank] = true;
     fleet_engine_spoil(&unit->engines[rank]);
     fleet_carriers_bury(&world->carriers, index_of(world, unit), rank, world->now_ns);
@@ -206,8 +203,8 @@ static void log_said(struct world *world, const struct fleet_unit_host *unit,
     if (!ends && record->kind != RECORD_TOKENS && record->kind != RECORD_SCORES &&
         record->kind != RECORD_RESERVED)
         return;
-    fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
-                      index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record),
+    fleet_log_request(world->log, world->now_ns, record_name(record->kind), index_of(world, unit),
+                      FLEET_LOG_NOWHERE, record_request(record),
                       ends ? finished->reason : tokens->first_output_position,
                       ends ? finished->work.prompt_hit_tokens : tokens->token_count);
 }
@@ -236,7 +233,7 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
     bool stepped = false;
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         if (record_is_kv(record)) {
-            fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
+            fleet_log_request(world->log, world->now_ns, record_name(record->kind),
                               index_of(world, unit), record_kv_rank(record), record_request(record),
                               0, 0);
             tell_pages(world, unit, record);
@@ -359,7 +356,7 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
         if (known && record->kind == RECORD_SUBMIT) note_submit(unit, message);
         if (known && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
                       record->kind == RECORD_CONTINUE))
-            fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
+            fleet_log_request(world->log, world->now_ns, record_name(record->kind),
                               index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record), 0,
                               0);
         if (record->kind == RECORD_KV_LOADED) note_loaded(unit, (const void *)record);
@@ -385,7 +382,7 @@ void fleet_units_hear(void *context, uint32_t unit, const struct record *record)
     int64_t due_ns = world->now_ns;
     check(host->up && record_valid(record, record->bytes));
     if (rank) due_ns += fleet_dice_time(&world->dice, FLEET_MS / 100, 2 * FLEET_MS);
-    fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind), unit, rank,
+    fleet_log_request(world->log, world->now_ns, record_name(record->kind), unit, rank,
                       record_request(record),
                       ((const struct record_kv *)(const void *)record)->value, 0);
     fleet_post_send(&host->inbox, due_ns, 0, record);
@@ -488,8 +485,7 @@ void fleet_units_cut(struct world *world, uint32_t index, bool told) {
     if (told) disconnect(world, unit);
     unit->connection = 0;
     for (uint32_t i = 0; i < unit->open_count; i++) {
-        struct record_cancel cancel = {{RECORD_VERSION, RECORD_CANCEL, sizeof cancel},
-                                       unit->open[i].id};
+        struct record_cancel cancel = {record_head(RECORD_CANCEL, sizeof cancel), unit->open[i].id};
         if (unit->open[i].connection)
             fleet_post_send(&unit->inbox, world->now_ns, 0, &cancel.record);
         unit->open[i].connection = 0;
@@ -501,7 +497,7 @@ void fleet_units_cut(struct world *world, uint32_t index, bool told) {
 }
 
 void fleet_units_ask_drain(struct world *world, uint32_t unit) {
-    struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
+    struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain)};
     fleet_post_send(&world->units[unit].inbox, world->now_ns, 0, &drain.record);
     world->report->drains++;
 }

@@ -23,6 +23,9 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "contract/record_client.h"
+#include "contract/record_kv.h"
+#include "contract/record_unit.h"
 #include "contract/step_plan.h"
 #include "host/loop.h"
 
@@ -58,9 +61,8 @@ static void pause_briefly(void) {
 }
 
 static void put_submit(void) {
-    struct record_submit *submit = outbox_put_carried(
-        &gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_SUBMIT, sizeof *submit);
-    submit->new_tokens_max = 1;
+    outbox_put_carried(&gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_SUBMIT,
+                       &(struct record_submit){.new_tokens_max = 1});
 }
 
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
@@ -68,22 +70,20 @@ static enum status gateway_receive(void *self, const struct record *record, int6
         record = carried_inner((const struct record_carried *)record);
     if (record->kind == RECORD_TOKENIZED && full_answers++ == 0) { /* once: full, with an outbox */
         outbox_put_carried(&gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_CANCEL,
-                           sizeof(struct record_cancel));
+                           NULL);
         return STATUS_FULL;
     }
     if (record->kind == RECORD_CLIENT_REQUEST) {
         client = ((const struct record_client_request *)record)->connection;
         came_on = ((const struct record_client_request *)record)->listener;
-        outbox_put(&gateway_outbox, RECORD_TOKENIZE, sizeof(struct record_tokenize));
+        outbox_put(&gateway_outbox, RECORD_TOKENIZE, NULL);
     } else if (record->kind == RECORD_TOKENIZED) {
         put_submit();
     } else if (record->kind == RECORD_FINISHED) {
-        struct record_respond *respond =
-            outbox_put(&gateway_outbox, RECORD_RESPOND, record_tail(sizeof *respond) + 4);
-        respond->connection = client;
-        respond->http_status = 200;
-        respond->body_bytes = 4;
-        memcpy((char *)respond + record_tail(sizeof *respond), "done", 4);
+        struct record_respond *respond = outbox_put(
+            &gateway_outbox, RECORD_RESPOND,
+            &(struct record_respond){.connection = client, .http_status = 200, .body_bytes = 4});
+        memcpy(respond_body(respond), "done", 4);
     } else if (record->kind == RECORD_DRAIN) {
         drains++;
     }
@@ -107,9 +107,9 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
                                               : ((const struct step_result *)record)->rank;
     }
     if (record->kind == RECORD_SUBMIT)
-        outbox_put(&unit_outbox, RECORD_RUN_STEP, sizeof(struct step_plan));
+        outbox_put(&unit_outbox, RECORD_RUN_STEP, NULL);
     else if (record->kind == RECORD_STEP_DONE && (!waits_for_load || told_count == 4))
-        outbox_put(&unit_outbox, RECORD_FINISHED, sizeof(struct record_finished));
+        outbox_put(&unit_outbox, RECORD_FINISHED, NULL);
     else if (record->kind == RECORD_DRAIN)
         drains++;
     return STATUS_OK;
@@ -127,7 +127,7 @@ static void engine(void *context, struct worker *worker, const struct record *re
     while (engine_ends == ENGINE_NEVER_ENDS ||
            (engine_ends == ENGINE_ENDS_AFTER_DRAIN && drains < 1))
         pause_briefly();
-    struct step_result result = {.record = {RECORD_VERSION, RECORD_STEP_DONE, sizeof result}};
+    struct step_result result = {.record = record_head(RECORD_STEP_DONE, sizeof result)};
     worker_answer(worker, &result.record);
     for (result.rank = 1; waits_for_load && result.rank < 3; result.rank++)
         worker_answer(worker, &result.record);
@@ -138,7 +138,7 @@ static void carry(void *context, const struct record *record) {
 
 static void say_load(evutil_socket_t file, short what, void *context) {
     struct record_kv_loaded loaded = {
-        .record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof loaded}, .rank = 1, .number = 1};
+        .record = record_head(RECORD_KV_LOADED, sizeof loaded), .rank = 1, .number = 1};
     load_said = true;
     loop_tell_unit(loop, &loaded.record);
 }
@@ -154,7 +154,7 @@ static bool said(void *context, const struct record *answer) {
 }
 
 static void tokenize(void *context, struct worker *worker, const struct record *record) {
-    struct record_tokenized result = {.record = {RECORD_VERSION, RECORD_TOKENIZED, sizeof result}};
+    struct record_tokenized result = {.record = record_head(RECORD_TOKENIZED, sizeof result)};
     worker_answer(worker, &result.record);
 }
 
@@ -324,7 +324,7 @@ static void wait_for(const atomic_bool *flag) {
 }
 
 static void answer_client(struct connection_id connection) {
-    struct record_respond *respond = outbox_put(&gateway_outbox, RECORD_RESPOND, sizeof *respond);
+    struct record_respond *respond = outbox_put(&gateway_outbox, RECORD_RESPOND, NULL);
     respond->connection = connection;
     respond->http_status = 200;
 }
@@ -340,7 +340,7 @@ static enum status crowd_receive(void *self, const struct record *record, int64_
     if (record->kind == RECORD_CLIENT_GONE) note_order('g');
     if (record->kind != RECORD_CLIENT_REQUEST) return STATUS_OK;
     const struct record_client_request *request = (const void *)record;
-    note_order(*((const char *)record_tail_at(request, sizeof *request) + 1));
+    note_order(client_request_path(request)[1]);
     if (order[taken - 1] == 'f') wait_for(&all_sent);
     if (taken == 2) wait_for(&last_sent);
     answer_client(request->connection);

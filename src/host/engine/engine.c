@@ -266,10 +266,11 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
     pulse_set(PULSE_COMPUTES);
     engine->awaited_ns = 0;
     engine->in_vain = false;
-    memset(result, 0, step_result_bytes(plan->row_count, 0));
-    result->step = plan->step;
-    result->row_count = plan->row_count;
-    result->rank = plan->rank;
+    *result = (struct step_result){.record = record_head(RECORD_STEP_DONE, 0),
+                                   .step = plan->step,
+                                   .row_count = plan->row_count,
+                                   .rank = plan->rank};
+    memset(step_result_rows(result), 0, plan->row_count * sizeof(struct step_result_row));
     result->failed = run(engine, plan, result, error) != STATUS_OK;
     if (result->failed) {
         result->logprob_count = 0;
@@ -277,10 +278,7 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
             step_result_rows(result)[i] =
                 (struct step_result_row){.slot = step_plan_rows(plan)[i].slot};
     }
-    result->record = (struct record){
-        .version = RECORD_VERSION,
-        .kind = RECORD_STEP_DONE,
-        .bytes = (uint32_t)step_result_bytes(plan->row_count, result->logprob_count)};
+    record_set_head(result, RECORD_STEP_DONE);
     result->compute_ns = clock_now_ns() - began_ns - engine->awaited_ns;
     pulse_set(PULSE_WAITS); /* for the others' results, or the next order */
 }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/pulse.h"
+#include "contract/record_kv.h"
 #include "host/wire/record_queue.h"
 #include "serving/cache/block_key.h"
 
@@ -149,9 +150,8 @@ static void *block_of(const struct kv_tier *tier, struct page_id page) {
 
 static void find(struct kv_tier *tier, const struct record_kv_find *record) {
     if (record->fresh) kv_store_refresh(tier->store, REFRESH_NS_MAX);
-    struct kv_found found =
-        kv_store_find(tier->store, record_tail_at(record, sizeof *record), record->key_count);
-    struct record_kv_found told = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof told},
+    struct kv_found found = kv_store_find(tier->store, kv_find_keys(record), record->key_count);
+    struct record_kv_found told = {.record = record_head(RECORD_KV_FOUND, sizeof told),
                                    .request = record->request,
                                    .rank = record->rank,
                                    .blocks = found.blocks,
@@ -164,7 +164,7 @@ static void loaded(void *context, struct kv_load *load) {
     struct loading *loading = context;
     struct kv_tier *tier = loading->tier;
     struct kv_load_state state = kv_load_look(load);
-    struct record_kv_loaded told = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof told},
+    struct record_kv_loaded told = {.record = record_head(RECORD_KV_LOADED, sizeof told),
                                     .request = loading->request,
                                     .rank = loading->rank,
                                     .blocks = state.blocks,
@@ -243,13 +243,12 @@ bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t number, uint32_
 
 static void begin_load(struct kv_tier *tier, const struct record_kv_load *record) {
     uint32_t count = record->block_count;
-    const struct page_id *pages =
-        (const void *)((const char *)record + kv_load_pages_at(record->block_count));
+    const struct page_id *pages = kv_load_pages(record);
     void **blocks = calloc(count, sizeof *blocks);
     struct loading *loading = calloc(1, sizeof *loading);
     for (uint32_t i = 0; blocks && i < count; i++)
         blocks[i] = block_of(tier, pages[i]);
-    struct kv_load_ask ask = {.keys = record_tail_at(record, sizeof *record),
+    struct kv_load_ask ask = {.keys = kv_load_keys(record),
                               .blocks = blocks,
                               .count = count,
                               .done = loaded,
@@ -263,7 +262,7 @@ static void begin_load(struct kv_tier *tier, const struct record_kv_load *record
                                     .asked = count};
     check(record->slot < LIMIT_UNIT_REQUESTS);
     if (!blocks || !loading || !load_slot(loading, &ask)) {
-        struct record_kv_loaded none = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof none},
+        struct record_kv_loaded none = {.record = record_head(RECORD_KV_LOADED, sizeof none),
                                         .request = record->request,
                                         .rank = record->rank,
                                         .slot = record->slot,
@@ -280,7 +279,7 @@ static void fewer(struct keeping *keeping, uint32_t count) {
     uint32_t left = keeping->left -= count;
     pthread_mutex_unlock(&tier->lock);
     if (left) return;
-    struct record_kv_kept told = {.record = {RECORD_VERSION, RECORD_KV_KEPT, sizeof told},
+    struct record_kv_kept told = {.record = record_head(RECORD_KV_KEPT, sizeof told),
                                   .rank = keeping->rank,
                                   .last_page = keeping->last_page,
                                   .dropped = keeping->dropped,
@@ -295,9 +294,8 @@ static void copied(void *context, uint64_t tag) {
 }
 
 static void keep(struct kv_tier *tier, const struct record_kv_keep *record) {
-    const struct block_key *keys = record_tail_at(record, sizeof *record);
-    const struct page_id *pages =
-        (const void *)((const char *)record + kv_keep_pages_at(record->block_count));
+    const struct block_key *keys = kv_keep_keys(record);
+    const struct page_id *pages = kv_keep_pages(record);
     struct keeping *keeping = malloc(sizeof *keeping);
     check(keeping);
     *keeping = (struct keeping){tier, record->rank, record->last_page, 0, record->block_count + 1};

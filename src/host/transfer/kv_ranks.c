@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "contract/record_kv.h"
 #include "host/transfer/kv_carrier.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/wire.h"
@@ -97,30 +98,19 @@ static void own_address(const struct kv_rank *own, char address_out[KV_ADDRESS_B
 }
 
 static void take_own(struct kv_rank *own, const struct record *record) {
-    switch ((enum record_kind)record->kind) {
-    case RECORD_KV_FIND:
-    case RECORD_KV_LOAD:
-    case RECORD_KV_KEEP:
+    if (record_goes(record->kind, WAY_UNIT_TO_STORAGE)) {
         kv_tier_give(own->tier, record);
         kv_tier_take(own->tier, own->say, own->context); /* what it knows at once */
-        break;
-    default:
+    } else {
         kv_carrier_take(own->carrier, record);
     }
 }
 
 static uint64_t kinds_of(const struct kv_ranks_options *options, bool asked) {
-    uint64_t kinds = 0;
-    if (options->host && asked)
-        kinds |=
-            wire_kind(RECORD_KV_EXPECT) | wire_kind(RECORD_KV_PUSH) | wire_kind(RECORD_KV_CANCEL);
-    if (options->host && !asked) kinds |= wire_kind(RECORD_KV_DONE);
-    if (has_storage(options) && asked)
-        kinds |= wire_kind(RECORD_KV_FIND) | wire_kind(RECORD_KV_LOAD) | wire_kind(RECORD_KV_KEEP);
-    if (has_storage(options) && !asked)
-        kinds |=
-            wire_kind(RECORD_KV_FOUND) | wire_kind(RECORD_KV_LOADED) | wire_kind(RECORD_KV_KEPT);
-    return kinds;
+    uint32_t ways = 0;
+    if (options->host) ways |= asked ? WAY_UNIT_TO_CARRIER : WAY_CARRIER_TO_UNIT;
+    if (has_storage(options)) ways |= asked ? WAY_UNIT_TO_STORAGE : WAY_STORAGE_TO_UNIT;
+    return record_kinds(ways);
 }
 
 /* ---- rank 0 ---- */
@@ -239,7 +229,7 @@ static enum status open_wire(struct kv_ranks *ranks, struct event_base *base, st
     struct wire_options wire = {
         .address = ranks->options.control,
         .listens = true,
-        .kinds = wire_kind(RECORD_KV_HELLO) | kinds_of(&ranks->options, false),
+        .kinds = record_kinds(WAY_RANK_TO_RANK_0) | kinds_of(&ranks->options, false),
         .context = ranks,
         .joined = on_joined,
         .take = on_wire,
@@ -351,7 +341,7 @@ static void agent_say(void *context, const struct record *record) {
 
 static void agent_joined(void *context, uint32_t peer) {
     struct kv_agent *agent = context;
-    struct record_kv_hello hello = {.record = {RECORD_VERSION, RECORD_KV_HELLO, sizeof hello},
+    struct record_kv_hello hello = {.record = record_head(RECORD_KV_HELLO, sizeof hello),
                                     .rank = agent->options.rank};
     own_address(&agent->own, hello.address);
     agent->peer = peer;

@@ -10,6 +10,7 @@
 #ifndef HOST_TRANSFER_KV_RANKS_H
 #define HOST_TRANSFER_KV_RANKS_H
 
+#include "contract/record_kv.h"
 #include "contract/step_plan.h"
 #include "host/engine/step_progress.h"
 #include "host/storage/kv_tier.h"

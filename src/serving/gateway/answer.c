@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "contract/record_client.h"
 #include "contract/step_plan.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/handover.h"
@@ -296,7 +297,7 @@ static bool is_credible(const struct gateway *gateway, const struct request *req
                         const struct record_tokens *record) {
     const struct sampling *sampling = &request->sampling;
     uint32_t each = sampling->flags & SAMPLING_LOGPROBS ? 1 + sampling->top_logprobs : 0;
-    const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    const uint32_t *tokens = tokens_chosen(record);
     if (!receipt_is_credible(&record->work, request->prompt_tokens)) return false;
     if (request_scores(request) && request->prompt_tokens > 1) return false; /* these come first */
     if (record->first_output_position > request->output_tokens || record->logprobs_each != each ||
@@ -325,7 +326,7 @@ static bool is_over(const struct request *request) {
 /* The first token of all goes in front: it has no score, so nobody tells of it. */
 static bool add_scores(const struct request *request, const struct token_logprob *scores,
                        uint32_t count, struct token_list *list, struct arena *arena) {
-    struct token_logprob first[STEP_ROW_LOGPROBS_MAX] = {{.token = request->leader->prompt[0]}};
+    struct token_logprob first[TOKEN_LOGPROBS_MAX] = {{.token = request->leader->prompt[0]}};
     uint32_t each = 1 + request->sampling.top_logprobs;
     bool added = true;
     list->is_prompt = true;
@@ -402,7 +403,7 @@ static enum status take_scores(struct gateway *gateway, struct request *request,
 /* False if no unit that was asked for them would say so. */
 static bool are_credible(const struct gateway *gateway, const struct request *request,
                          const struct record_scores *record) {
-    const struct token_logprob *scores = record_tail_at(record, sizeof *record);
+    const struct token_logprob *scores = scores_logprobs(record);
     uint32_t told = request->scored_count ? request->scored_count : 1;
     if (!(request->sampling.flags & SAMPLING_SCORES) ||
         record->logprobs_each != 1 + request->sampling.top_logprobs ||
@@ -424,7 +425,7 @@ enum status answer_scores(struct gateway *gateway, uint32_t unit,
     if (!request || !speaks_for(request, unit) || request->state != REQUEST_SUBMITTED)
         return STATUS_OK;
     if (!are_credible(gateway, request, record)) return STATUS_INVALID;
-    const struct token_logprob *scores = record_tail_at(record, sizeof *record);
+    const struct token_logprob *scores = scores_logprobs(record);
     uint32_t told = request->scored_count ? request->scored_count : 1;
     uint32_t known = told - record->first_position;
     if (known >= record->token_count) return STATUS_OK; /* repeats */
@@ -446,12 +447,10 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     }
     uint32_t known = request->output_tokens - record->first_output_position;
     if (known >= record->token_count) return STATUS_OK; /* repeats */
-    const char *logprobs = (const char *)record + tokens_logprobs_at(record->token_count);
     struct news news = {
-        .tokens = (const uint32_t *)record_tail_at(record, sizeof *record) + known,
+        .tokens = tokens_chosen(record) + known,
         .count = record->token_count - known,
-        .logprobs = (const struct token_logprob *)(const void *)logprobs +
-                    (size_t)known * record->logprobs_each,
+        .logprobs = tokens_logprobs(record) + (size_t)known * record->logprobs_each,
         .each = record->logprobs_each,
     };
     size_t said =

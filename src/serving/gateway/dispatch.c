@@ -80,10 +80,17 @@ void dispatch_part(struct gateway *gateway, struct request *request) {
     gateway->queue.wanted = true;
 }
 
+/* How much of everything the request's SUBMIT brings. */
+static struct record_submit submit_counts(const struct request *request) {
+    return (struct record_submit){.prompt_count = request->prompt_tokens,
+                                  .resumed_count = request->output_tokens,
+                                  .stop_token_count = request->leader->stop_token_count,
+                                  .bias_count = request->leader->bias_count};
+}
+
 size_t dispatch_submit_bytes(const struct request *request) {
-    const struct request *leader = request->leader;
-    return carried_bytes(submit_bytes(request->prompt_tokens + request->output_tokens,
-                                      leader->stop_token_count, leader->bias_count));
+    struct record_submit counts = submit_counts(request);
+    return carried_bytes(RECORD_SUBMIT, &counts);
 }
 
 static void write_token(void *context, uint32_t index, const struct token_logprob *entries) {
@@ -93,30 +100,25 @@ static void write_token(void *context, uint32_t index, const struct token_logpro
 struct record_submit *dispatch_put_submit(struct gateway *gateway, const struct request *request,
                                           uint32_t unit, enum submit_task task) {
     const struct request *leader = request->leader;
-    uint32_t resumed = request->output_tokens, known = request->prompt_tokens + resumed;
-    size_t bytes = submit_bytes(known, leader->stop_token_count, leader->bias_count);
+    struct record_submit counts = submit_counts(request);
     struct record_submit *submit = outbox_put_carried(
-        &gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id, RECORD_SUBMIT, bytes);
+        &gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id, RECORD_SUBMIT, &counts);
     check(submit);
     submit->task = task;
     submit->request = request->id;
     submit->sampling = request->sampling;
     if (task == SUBMIT_RESERVE || !request_scores(request))
         submit->sampling.flags &= ~SAMPLING_SCORES;
-    submit->prompt_count = request->prompt_tokens;
-    submit->resumed_count = resumed;
     submit->new_tokens_max = request->new_tokens_max;
     submit->tenant = leader->tenant;
-    submit->stop_token_count = leader->stop_token_count;
-    submit->bias_count = leader->bias_count;
-    uint32_t *tokens = record_tail_at(submit, sizeof *submit);
+    uint32_t *tokens = submit_tokens(submit);
     memcpy(tokens, leader->prompt, request->prompt_tokens * sizeof *tokens);
-    token_list_visit(&request->tokens, 0, resumed, write_token, tokens + request->prompt_tokens);
-    memcpy((char *)submit + submit_stops_at(known), leader->stop_tokens,
+    token_list_visit(&request->tokens, 0, request->output_tokens, write_token,
+                     tokens + request->prompt_tokens);
+    memcpy(submit_stop_tokens(submit), leader->stop_tokens,
            leader->stop_token_count * sizeof *leader->stop_tokens);
     if (leader->bias_count)
-        memcpy((char *)submit + submit_biases_at(known, leader->stop_token_count), leader->biases,
-               leader->bias_count * sizeof *leader->biases);
+        memcpy(submit_biases(submit), leader->biases, leader->bias_count * sizeof *leader->biases);
     return submit;
 }
 
@@ -233,11 +235,9 @@ enum status dispatch_lose(struct gateway *gateway, uint32_t unit, int64_t now_ns
 
 /* What it has is finished as it was asked for: a role is the choice of who gets what comes. */
 enum status dispatch_assign(struct gateway *gateway, uint32_t unit, enum unit_role role) {
-    struct record_role *record =
-        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id,
-                           RECORD_ROLE, sizeof *record);
-    if (!record) return STATUS_FULL;
-    record->role = role;
+    if (!outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id,
+                            RECORD_ROLE, &(struct record_role){.role = role}))
+        return STATUS_FULL;
     fleet_assign(&gateway->fleet, unit, role);
     gateway->queue.wanted = true;
     return STATUS_OK;
@@ -453,7 +453,7 @@ static void change_roles(struct gateway *gateway, int64_t now_ns) {
     struct choose_roles_rule rule = {.hold_ns = gateway->options.role_hold_ns,
                                      .rest_ns = ROLE_RESTS * gateway->options.role_hold_ns};
     struct balance_unit units[LIMIT_FLEET_UNITS];
-    size_t room = carried_bytes(sizeof(struct record_role));
+    size_t room = carried_bytes(RECORD_ROLE, NULL);
     if (!rule.hold_ns || outbox_room(&gateway->outbox) < room) return;
     fleet_view(&gateway->fleet, units);
     struct roles_choice choice = choose_roles(&gateway->roles, &rule, units, LIMIT_FLEET_UNITS,

@@ -68,23 +68,20 @@ enum status handover_reserved(struct gateway *gateway, uint32_t index,
 
 void handover_continue(struct gateway *gateway, struct request *request, const uint32_t *tokens,
                        uint32_t count) {
-    struct record_continue *record =
-        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[request->unit].id,
-                           RECORD_CONTINUE, continue_bytes(count));
+    struct record_continue *record = outbox_put_carried(
+        &gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[request->unit].id, RECORD_CONTINUE,
+        &(struct record_continue){.request = request->id, .token_count = count});
     check(record);
-    record->request = request->id;
-    record->token_count = count;
-    memcpy(record_tail_at(record, sizeof *record), tokens, count * sizeof *tokens);
+    memcpy(continue_tokens(record), tokens, count * sizeof *tokens);
     request->task = TASK_CONTINUED;
     gateway->handed_over_total++;
 }
 
 static void put_cancel(struct gateway *gateway, const struct request *request, uint32_t unit) {
-    struct record_cancel *record =
+    const void *record =
         outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id,
-                           RECORD_CANCEL, sizeof *record);
+                           RECORD_CANCEL, &(struct record_cancel){.request = request->id});
     check(record);
-    record->request = request->id;
 }
 
 void handover_cancel(struct gateway *gateway, const struct request *request) {

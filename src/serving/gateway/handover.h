@@ -17,8 +17,9 @@
 enum request_task { TASK_ANSWER, TASK_RESERVING, TASK_PREFILLING, TASK_CONTINUED };
 
 /* Room that telling both units something takes. */
-#define HANDOVER_CANCEL_BYTES (2 * carried_bytes(sizeof(struct record_cancel)))
-#define HANDOVER_CONTINUE_BYTES carried_bytes(continue_bytes(1 + LIMIT_DRAFTS))
+#define HANDOVER_CANCEL_BYTES (2 * carried_bytes(RECORD_CANCEL, NULL))
+#define HANDOVER_CONTINUE_BYTES                                                                    \
+    carried_bytes(RECORD_CONTINUE, &(struct record_continue){.token_count = 1 + LIMIT_DRAFTS})
 
 /* True if the fleet has units for either task, and the request is one to hand over. */
 bool handover_is_possible(const struct gateway *gateway, const struct request *request);

@@ -16,7 +16,7 @@
 #define SERVING_GATEWAY_RECEIPT_H
 
 #include "base/json_writer.h"
-#include "contract/record.h"
+#include "contract/record_unit.h"
 
 struct gateway;
 struct request;

@@ -19,6 +19,8 @@
 
 #include "base/map.h"
 #include "contract/machine.h"
+#include "contract/record_client.h"
+#include "contract/record_unit.h"
 #include "serving/cache/prefix_affinity.h"
 #include "serving/gateway/accounts.h"
 #include "serving/gateway/api/api_response.h"

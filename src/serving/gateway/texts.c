@@ -49,20 +49,21 @@ static uint32_t count_clients(const struct texts *texts) {
     return count;
 }
 
+static struct record_tokenize counts_of(struct bytes text, struct plain_text plain) {
+    return (struct record_tokenize){.text_bytes = (uint32_t)text.count,
+                                    .plain_count = (uint32_t)plain.count};
+}
+
 static enum status give(struct gateway *gateway, const struct request *leader, struct bytes text,
                         struct plain_text plain) {
     struct texts *texts = &gateway->texts;
-    size_t bytes = tokenize_plain_at((uint32_t)text.count) + spans_bytes(plain);
-    struct record_tokenize *record = outbox_put(&gateway->outbox, RECORD_TOKENIZE, bytes);
+    struct record_tokenize counts = counts_of(text, plain);
+    struct record_tokenize *record = outbox_put(&gateway->outbox, RECORD_TOKENIZE, &counts);
     if (!record) return STATUS_FULL;
     record->request = leader->id;
-    record->text_bytes = (uint32_t)text.count;
-    record->plain_count = (uint32_t)plain.count;
     record->tokens_max = (uint32_t)fleet_tokens_max(&gateway->fleet);
-    memcpy(record_tail_at(record, sizeof *record), text.data, text.count);
-    if (plain.count)
-        memcpy((char *)record + tokenize_plain_at(record->text_bytes), plain.spans,
-               spans_bytes(plain));
+    memcpy(tokenize_text(record), text.data, text.count);
+    if (plain.count) memcpy(tokenize_plain(record), plain.spans, spans_bytes(plain));
     texts->busy = true;
     texts->busy_account = leader->account;
     texts->busy_turn = leader->waiting_text.turn;
@@ -96,9 +97,9 @@ static enum status keep(struct gateway *gateway, struct request *leader, struct 
 enum status texts_take(struct gateway *gateway, struct request *leader, struct bytes text,
                        struct plain_text plain) {
     struct texts *texts = &gateway->texts;
-    size_t client_bytes, spans = spans_bytes(plain);
-    if (record_tail(tokenize_plain_at((uint32_t)text.count) + spans) > gateway->outbox.capacity)
-        return STATUS_TOO_LARGE;
+    size_t client_bytes;
+    struct record_tokenize counts = counts_of(text, plain);
+    if (record_bytes(RECORD_TOKENIZE, &counts) > gateway->outbox.capacity) return STATUS_TOO_LARGE;
     uint64_t before = last_turn(texts, leader->account, &client_bytes);
     leader->waiting_text.turn = share_tokenizer_turn(texts->now, before, text.count);
     enum status status = texts->busy || texts->first

@@ -170,8 +170,8 @@ static inline bool unit_can_put(const struct unit *unit, size_t bytes) {
 }
 
 /* Room has been checked before. */
-static inline void *unit_put(struct unit *unit, enum record_kind kind, size_t bytes) {
-    void *record = outbox_put(&unit->outbox, kind, bytes);
+static inline void *unit_put(struct unit *unit, enum record_kind kind, const void *fixed) {
+    void *record = outbox_put(&unit->outbox, kind, fixed);
     check(record);
     return record;
 }

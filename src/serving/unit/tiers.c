@@ -39,21 +39,27 @@ static uint32_t blocks_max(const struct unit_options *options) {
     return (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
 }
 
+static size_t find_bytes_max(const struct unit_options *options) {
+    return record_bytes(RECORD_KV_FIND, &(struct record_kv_find){.key_count = blocks_max(options)});
+}
+
 size_t tiers_submit_bytes_max(const struct unit_options *options) {
-    return options->kv_storage ? record_tail(kv_find_bytes(blocks_max(options))) : 0;
+    return options->kv_storage ? find_bytes_max(options) : 0;
 }
 
 size_t tiers_plan_bytes_max(const struct unit_options *options) {
-    size_t find = record_tail(kv_find_bytes(blocks_max(options)));
-    size_t load = record_tail(kv_load_bytes(blocks_max(options)));
-    return options->kv_storage ? ASKS_MAX * find + LOADS_MAX * load : 0;
+    struct record_kv_load load = {.block_count = blocks_max(options)};
+    return options->kv_storage ? ASKS_MAX * find_bytes_max(options) +
+                                     LOADS_MAX * record_bytes(RECORD_KV_LOAD, &load)
+                               : 0;
 }
 
 size_t tiers_step_bytes_max(const struct unit_options *options) {
     size_t keeps = KEEPS_OF_A_ROW * options->step_rows_max;
     size_t blocks = options->step_tokens_max / KV_BLOCK_TOKENS + keeps;
     size_t each = sizeof(struct block_key) + sizeof(struct page_id);
-    return options->kv_storage ? keeps * (record_tail(kv_keep_bytes(0)) + 16) + blocks * each : 0;
+    return options->kv_storage ? keeps * (record_bytes(RECORD_KV_KEEP, NULL) + 16) + blocks * each
+                               : 0;
 }
 
 size_t tiers_request_bytes_max(const struct unit_options *options) {
@@ -106,11 +112,11 @@ void tiers_ask(struct unit *unit, struct unit_request *request) {
     tier->ask_due = false;
     tier->answer_by_ns = 0;
     if (tier->key_count == 0) return;
-    struct record_kv_find *find = unit_put(unit, RECORD_KV_FIND, kv_find_bytes(tier->key_count));
-    find->request = request->id;
-    find->key_count = tier->key_count;
+    struct record_kv_find *find =
+        unit_put(unit, RECORD_KV_FIND,
+                 &(struct record_kv_find){.request = request->id, .key_count = tier->key_count});
     find->fresh = request->resumed_count > 0; /* it comes from a unit that ran a moment ago */
-    memcpy(record_tail_at(find, sizeof *find), tier->keys, tier->key_count * sizeof *tier->keys);
+    memcpy(kv_find_keys(find), tier->keys, tier->key_count * sizeof *tier->keys);
     tier->finds++;
 }
 
@@ -225,17 +231,16 @@ static uint32_t choose_blocks(struct unit *unit, const struct unit_request *requ
 
 static void put_load(struct unit *unit, struct unit_request *request, uint32_t first,
                      uint32_t count) {
-    struct record_kv_load *load = unit_put(unit, RECORD_KV_LOAD, kv_load_bytes(count));
-    load->request = request->id;
-    load->first_block = first;
-    load->block_count = count;
-    load->slot = (uint32_t)(request - unit->requests);
     if (++unit->tiers.load_number == 0) unit->tiers.load_number = 1; /* after four billion */
-    load->number = unit->tiers.load_number;
-    memcpy(record_tail_at(load, sizeof *load), request->tier->keys + first,
-           count * sizeof *request->tier->keys);
-    memcpy((char *)load + kv_load_pages_at(count), request->pages + first,
-           count * sizeof *request->pages);
+    struct record_kv_load *load =
+        unit_put(unit, RECORD_KV_LOAD,
+                 &(struct record_kv_load){.request = request->id,
+                                          .first_block = first,
+                                          .block_count = count,
+                                          .slot = (uint32_t)(request - unit->requests),
+                                          .number = unit->tiers.load_number});
+    memcpy(kv_load_keys(load), request->tier->keys + first, count * sizeof *request->tier->keys);
+    memcpy(kv_load_pages(load), request->pages + first, count * sizeof *request->pages);
     request->tier->first_block = first;
     request->tier->asked = count;
     request->tier->number = load->number;
@@ -408,12 +413,12 @@ void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t 
     uint32_t count = request->shared_count - first_block;
     if (!unit->options.kv_storage || count == 0) return;
     const struct prefix_node *nodes = unit->tree.nodes;
-    struct record_kv_keep *keep = unit_put(unit, RECORD_KV_KEEP, kv_keep_bytes(count));
-    struct block_key *keys = record_tail_at(keep, sizeof *keep);
-    struct page_id *pages = (struct page_id *)(void *)((char *)keep + kv_keep_pages_at(count));
-    keep->first_block = first_block;
-    keep->block_count = count;
-    keep->last_page = request->node;
+    struct record_kv_keep *keep =
+        unit_put(unit, RECORD_KV_KEEP,
+                 &(struct record_kv_keep){
+                     .first_block = first_block, .block_count = count, .last_page = request->node});
+    struct block_key *keys = kv_keep_keys(keep);
+    struct page_id *pages = kv_keep_pages(keep);
     if (first_block) keys[0] = nodes[request->pages[first_block - 1].index].key;
     for (uint32_t i = 0; i < count; i++) {
         pages[i] = request->pages[first_block + i];

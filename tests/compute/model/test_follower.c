@@ -20,6 +20,7 @@
 #include "compute/model/model_state.h"
 #include "compute/weights/weights_file.h"
 #include "contract/machine.h"
+#include "contract/step_plan.h"
 
 enum { ROWS = 3, PAGES_EACH = 4, STEP_TOKENS = 512, TRIALS = 40, LOAD = 7 };
 
@@ -77,15 +78,14 @@ static void make_plan(uint64_t step, uint32_t row_count) {
     uint32_t counts[ROWS], tokens = 0;
     for (uint32_t i = 0; i < row_count; i++)
         tokens += counts[i] = 1 + draw(STEP_TOKENS / ROWS);
-    size_t bytes = step_plan_bytes(row_count, tokens, row_count * PAGES_EACH);
-    assert_true(bytes <= sizeof plan_memory);
     memset(plan_memory, 0, sizeof plan_memory);
-    *plan = (struct step_plan){.record = {RECORD_VERSION, RECORD_RUN_STEP, (uint32_t)bytes},
-                               .step = step,
+    *plan = (struct step_plan){.step = step,
                                .row_count = row_count,
                                .token_count = tokens,
                                .page_count = row_count * PAGES_EACH,
                                .overlap = draw(OVERLAP_KIND_COUNT)};
+    record_set_head(plan, RECORD_RUN_STEP);
+    assert_true(plan->record.bytes <= sizeof plan_memory);
     for (uint32_t i = 0, at = 0; i < row_count; at += counts[i++]) {
         step_plan_rows(plan)[i] = (struct step_row){.slot = i,
                                                     .form = TOKEN_PROMPT,
@@ -190,13 +190,10 @@ static void run_second_half(uint32_t overlap, bool waits, float *logits) {
 }
 
 static void make_two_rows(void) {
-    size_t bytes = step_plan_bytes(2, 300, 2 * PAGES_EACH);
     memset(plan_memory, 0, sizeof plan_memory);
-    *plan = (struct step_plan){.record = {RECORD_VERSION, RECORD_RUN_STEP, (uint32_t)bytes},
-                               .step = 1,
-                               .row_count = 2,
-                               .token_count = 300,
-                               .page_count = 2 * PAGES_EACH};
+    *plan = (struct step_plan){
+        .step = 1, .row_count = 2, .token_count = 300, .page_count = 2 * PAGES_EACH};
+    record_set_head(plan, RECORD_RUN_STEP);
     for (uint32_t i = 0; i < 2; i++) {
         step_plan_rows(plan)[i] = (struct step_row){.slot = i,
                                                     .form = TOKEN_PROMPT,

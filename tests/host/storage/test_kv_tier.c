@@ -24,6 +24,7 @@
 #include "base/sha256.h"
 #include "compute/model/kv_pages.h"
 #include "contract/machine.h"
+#include "contract/record_kv.h"
 #include "serving/cache/block_key.h"
 
 /* Slices of 64 KiB: a load comes in parts. */
@@ -79,9 +80,9 @@ static bool slice_is(uint32_t page, uint32_t block, uint32_t slice) {
 static _Alignas(8) char memory[8192];
 static struct outbox records = {.memory = memory, .capacity = sizeof memory};
 
-static void *make(enum record_kind kind, size_t bytes) {
+static void *make(enum record_kind kind, const void *fixed) {
     outbox_clear(&records);
-    return outbox_put(&records, kind, bytes);
+    return outbox_put(&records, kind, fixed);
 }
 
 static void take(void *context, const struct record *record) {
@@ -98,10 +99,10 @@ static void take(void *context, const struct record *record) {
 
 /* Blocks 0..BLOCKS-1 from the first pages, until they are on disk. */
 static void keep_blocks(void) {
-    struct record_kv_keep *keep = make(RECORD_KV_KEEP, kv_keep_bytes(BLOCKS));
-    struct block_key *keys = record_tail_at(keep, sizeof *keep);
-    struct page_id *to = (struct page_id *)(void *)((char *)keep + kv_keep_pages_at(BLOCKS));
-    keep->block_count = BLOCKS;
+    struct record_kv_keep *keep =
+        make(RECORD_KV_KEEP, &(struct record_kv_keep){.block_count = BLOCKS});
+    struct block_key *keys = kv_keep_keys(keep);
+    struct page_id *to = kv_keep_pages(keep);
     for (uint32_t block = 0; block < BLOCKS; block++) {
         keys[1 + block] = key_of(block);
         to[block].index = block;
@@ -118,10 +119,10 @@ static void keep_blocks(void) {
 
 /* Into the pages behind. */
 static void load_blocks(uint32_t first, uint32_t count, uint32_t number) {
-    struct record_kv_load *load = make(RECORD_KV_LOAD, kv_load_bytes(count));
-    struct block_key *keys = record_tail_at(load, sizeof *load);
-    struct page_id *to = (struct page_id *)(void *)((char *)load + kv_load_pages_at(count));
-    load->block_count = count;
+    struct record_kv_load *load =
+        make(RECORD_KV_LOAD, &(struct record_kv_load){.block_count = count});
+    struct block_key *keys = kv_load_keys(load);
+    struct page_id *to = kv_load_pages(load);
     load->slot = SLOT;
     load->number = number;
     for (uint32_t i = 0; i < count; i++) {

@@ -24,6 +24,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/machine.h"
+#include "contract/step_plan.h"
 #include "host/transfer/kv_ranks.h"
 #include "host/wire/record_queue.h"
 
@@ -162,10 +163,11 @@ static uint8_t byte_of(uint32_t family, uint32_t block, size_t at) {
     return (uint8_t)(family * 13 + block * 5 + at % 251);
 }
 
-static void *make(enum record_kind kind, size_t bytes, uint32_t rank) {
-    struct record_kv *record = calloc(1, record_tail(bytes));
+static void *make(enum record_kind kind, const void *fixed, uint32_t rank) {
+    uint32_t bytes = (uint32_t)record_bytes(kind, fixed);
+    struct outbox box = {.memory = calloc(1, bytes), .capacity = bytes};
+    struct record_kv *record = outbox_put(&box, kind, fixed);
     check(record);
-    record->record = (struct record){RECORD_VERSION, (uint16_t)kind, (uint32_t)record_tail(bytes)};
     record->rank = rank;
     return record;
 }
@@ -178,9 +180,10 @@ static void give(struct unit *unit, void *record) {
 
 /* Blocks of a family, in the rank's pages from 0 on; what became of them. */
 static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t family) {
-    struct record_kv_keep *keep = make(RECORD_KV_KEEP, kv_keep_bytes(BLOCKS), rank);
-    struct block_key *keys = record_tail_at(keep, sizeof *keep);
-    struct page_id *pages = (void *)((char *)keep + kv_keep_pages_at(BLOCKS));
+    struct record_kv_keep *keep =
+        make(RECORD_KV_KEEP, &(struct record_kv_keep){.block_count = BLOCKS}, rank);
+    struct block_key *keys = kv_keep_keys(keep);
+    struct page_id *pages = kv_keep_pages(keep);
     struct kv_pages *own = &unit->ranks[rank].pages;
     keep->block_count = BLOCKS;
     keep->last_page = BLOCKS - 1;
@@ -201,8 +204,9 @@ static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t fam
 }
 
 static struct record_kv_found find(struct unit *unit, uint32_t rank, uint32_t family) {
-    struct record_kv_find *find = make(RECORD_KV_FIND, kv_find_bytes(BLOCKS), rank);
-    struct block_key *keys = record_tail_at(find, sizeof *find);
+    struct record_kv_find *find =
+        make(RECORD_KV_FIND, &(struct record_kv_find){.key_count = BLOCKS}, rank);
+    struct block_key *keys = kv_find_keys(find);
     find->request.low = 77;
     find->key_count = BLOCKS;
     for (uint32_t i = 0; i < BLOCKS; i++)
@@ -226,9 +230,10 @@ static void wait_found(struct unit *unit, uint32_t rank, uint32_t family) {
 
 /* Into the rank's pages from the middle on. */
 static void give_load(struct unit *unit, uint32_t rank, uint32_t family, uint32_t number) {
-    struct record_kv_load *load = make(RECORD_KV_LOAD, kv_load_bytes(BLOCKS), rank);
-    struct block_key *keys = record_tail_at(load, sizeof *load);
-    struct page_id *pages = (void *)((char *)load + kv_load_pages_at(BLOCKS));
+    struct record_kv_load *load =
+        make(RECORD_KV_LOAD, &(struct record_kv_load){.block_count = BLOCKS}, rank);
+    struct block_key *keys = kv_load_keys(load);
+    struct page_id *pages = kv_load_pages(load);
     load->request.low = 78;
     load->block_count = BLOCKS;
     load->slot = SLOT;
@@ -350,7 +355,9 @@ static void an_engine_waits_and_the_load_is_heard_first(void **state) {
     open_unit(&unit, 2, true, 0);
     assert_int_equal(keep(&unit, 1, 40).dropped, 0);
     wait_found(&unit, 1, 40);
-    struct step_result *result = calloc(1, step_result_bytes(2, 0));
+    struct step_result *result =
+        calloc(1, record_bytes(RECORD_STEP_DONE, &(struct step_result){.row_count = 2}));
+    result->record.kind = RECORD_STEP_DONE;
     result->row_count = 2; /* the first one waited for nothing */
     result->rank = 1;
     step_result_rows(result)[1].slot = SLOT;

@@ -112,8 +112,8 @@ static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
     assert_int_equal(again->new_tokens_max, 6);
     assert_int_equal(again->sampling.seed, 7);
     const uint32_t expected[] = {5, 6, 7, 11, 12, 13};
-    assert_memory_equal(record_tail_at(again, sizeof *again), expected, sizeof expected);
-    const uint32_t *stops = (const void *)((const char *)again + submit_stops_at(6));
+    assert_memory_equal(submit_tokens(again), expected, sizeof expected);
+    const uint32_t *stops = submit_stop_tokens(again);
     assert_int_equal(stops[1], 77);
     tell_tokens(world, 2, old, 3, ids + 4, 1); /* of the first attempt, whoever says it */
     tell_tokens(world, 1, new, 3, ids + 4, 1); /* of a unit that is gone */
@@ -244,13 +244,13 @@ static double metric_of(struct world *world, const char *name) {
 }
 
 static void join_ranks(struct world *world, uint32_t unit, uint32_t ranks) {
-    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(ranks));
+    struct record_unit_hello *hello =
+        make(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = ranks});
     hello->vocab_count = 500;
     hello->context_tokens_max = 2048;
     hello->page_count = 100 * ranks;
     hello->page_tokens = KV_BLOCK_TOKENS;
     hello->requests_max = 40 * ranks;
-    hello->rank_count = ranks;
     for (uint32_t rank = 0; rank < ranks; rank++)
         hello_ranks(hello)[rank] = (struct unit_rank){.page_count = 100, .requests_max = 40};
     strcpy(hello->numerics_id, "test.v1");
@@ -497,7 +497,7 @@ static void units_that_lie_are_put_out(void **state) {
             tell_tokens(world, unit, id, 0, many, 7);
         }
         if (lie == 4) {
-            struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+            struct record_finished *record = make(RECORD_FINISHED, NULL);
             record->request = id;
             record->work.prompt_hit_tokens = 4; /* of three */
             tell(world, unit, record);
@@ -538,7 +538,7 @@ static uint32_t ask_family(struct world *world, uint32_t family, uint32_t last) 
 
 static void end_last(struct world *world) {
     uint32_t unit = world->last_unit.value;
-    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = world->last_submit->request;
     record->reason = FINISH_CANCELLED;
     record->work.prompt_miss_tokens = world->last_submit->prompt_count;
@@ -621,7 +621,7 @@ static void a_rank_is_drained_if_the_others_can_cover(void **state) {
     (void)state;
     struct world *world = open_with(0, (struct gateway_options){0});
     join_ranks(world, 1, 4);
-    struct record_experts experts = {.record = {RECORD_VERSION, RECORD_EXPERTS, sizeof experts},
+    struct record_experts experts = {.record = record_head(RECORD_EXPERTS, sizeof experts),
                                      .experts = 64,
                                      .ranks = 4,
                                      .slots_per_rank = 20,

@@ -29,12 +29,12 @@ static struct stored *stored_of(struct storage *storage, const struct block_key 
 
 static void answer_find(struct storage *storage, struct world *world,
                         const struct record_kv_find *find) {
-    const struct block_key *keys = record_tail_at(find, sizeof *find);
+    const struct block_key *keys = kv_find_keys(find);
     uint32_t blocks = 0;
     while (blocks < find->key_count && stored_of(storage, &keys[blocks]))
         blocks++;
     world->known[find->request.low].found = blocks * KV_BLOCK_TOKENS;
-    struct record_kv_found *found = world_make(RECORD_KV_FOUND, sizeof *found);
+    struct record_kv_found *found = world_make(RECORD_KV_FOUND, NULL);
     found->request = find->request;
     found->blocks = blocks;
     found->host_blocks = blocks / 2;
@@ -45,9 +45,8 @@ static void answer_find(struct storage *storage, struct world *world,
 
 static void answer_load(struct storage *storage, struct world *world,
                         const struct record_kv_load *load) {
-    const struct block_key *keys = record_tail_at(load, sizeof *load);
-    const struct page_id *pages =
-        (const void *)((const char *)load + kv_load_pages_at(load->block_count));
+    const struct block_key *keys = kv_load_keys(load);
+    const struct page_id *pages = kv_load_pages(load);
     uint32_t blocks = 0;
     for (; blocks < load->block_count && storage_draw(storage) >= storage->lose_odds; blocks++)
         memcpy(world->kv[pages[blocks].index], stored_of(storage, &keys[blocks])->rows,
@@ -55,7 +54,7 @@ static void answer_load(struct storage *storage, struct world *world,
     world_note_rows(world, (uint32_t)load->request.low,
                     (load->first_block + blocks) * KV_BLOCK_TOKENS);
     world->known[load->request.low].load_came = blocks == load->block_count;
-    struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, sizeof *loaded);
+    struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, NULL);
     loaded->request = load->request;
     loaded->blocks = blocks;
     loaded->host_blocks = blocks / 3;
@@ -70,9 +69,8 @@ static void answer_load(struct storage *storage, struct world *world,
 static void answer_keep(struct storage *storage, const struct pending *pending) {
     struct world *world = pending->world;
     const struct record_kv_keep *keep = (const void *)pending->record;
-    const struct block_key *keys = record_tail_at(keep, sizeof *keep);
-    const struct page_id *pages =
-        (const void *)((const char *)keep + kv_keep_pages_at(keep->block_count));
+    const struct block_key *keys = kv_keep_keys(keep);
+    const struct page_id *pages = kv_keep_pages(keep);
     bool full = storage_draw(storage) < storage->lose_odds;
     if (keep->first_block == 0)
         for (uint32_t i = 0; i < sizeof keys[0]; i++)
@@ -86,7 +84,7 @@ static void answer_keep(struct storage *storage, const struct pending *pending) 
         memcpy(stored->rows, world->kv[pages[i].index], sizeof stored->rows);
         storage->keeps++;
     }
-    struct record_kv_kept *kept = world_make(RECORD_KV_KEPT, sizeof *kept);
+    struct record_kv_kept *kept = world_make(RECORD_KV_KEPT, NULL);
     kept->last_page = keep->last_page;
     kept->dropped = full ? keep->block_count : 0;
     kept->writable = !full;
@@ -104,15 +102,13 @@ void storage_take(struct storage *storage, struct world *world, const struct rec
     if (record->kind == RECORD_KV_LOAD) {
         const struct record_kv_load *load = (const void *)record;
         world->known[load->request.low].load_came = false;
-        const struct page_id *pages =
-            (const void *)((const char *)load + kv_load_pages_at(load->block_count));
+        const struct page_id *pages = kv_load_pages(load);
         for (uint32_t i = 0; i < load->block_count; i++)
             memset(world->kv[pages[i].index], 0xEE, sizeof world->kv[0]);
     }
     if (record->kind != RECORD_KV_KEEP) return;
     const struct record_kv_keep *keep = (const void *)record;
-    const struct page_id *pages =
-        (const void *)((const char *)keep + kv_keep_pages_at(keep->block_count));
+    const struct page_id *pages = kv_keep_pages(keep);
     for (uint32_t i = 0; i < keep->block_count; i++)
         memcpy(pending->kept[i], world->kv[pages[i].index], sizeof world->kv[0]);
 }

@@ -79,7 +79,7 @@ void world_send(struct world *world, const void *record);
 void world_note_rows(struct world *world, uint32_t number, uint32_t token_count);
 
 /* A record in a memory that the next one takes over. */
-void *world_make(enum record_kind kind, size_t bytes);
+void *world_make(enum record_kind kind, const void *fixed);
 
 /* What the engine says of a token, behind the row before. */
 struct token_logprob world_score(uint64_t chain, uint32_t token);
