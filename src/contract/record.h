@@ -17,7 +17,7 @@
 
 #include "contract/ids.h"
 
-#define RECORD_VERSION 7
+#define RECORD_VERSION 8
 
 enum record_kind {
     RECORD_NONE,
@@ -60,6 +60,7 @@ enum record_kind {
     RECORD_KV_FOUND,
     RECORD_KV_LOAD,
     RECORD_KV_LOADED,
+    RECORD_KV_PARK,
     RECORD_KV_KEEP,
     RECORD_KV_KEPT,
     RECORD_KV_HELLO,

@@ -93,6 +93,7 @@ const struct record_form record_forms[RECORD_KIND_COUNT] = {
          EACH(record_kv_load, block_count, struct block_key),
          EACH(record_kv_load, block_count, struct page_id)),
     FORM(KV_LOADED, record_kv_loaded, WAY_STORAGE_TO_UNIT, kv_loaded_valid, {0}),
+    FORM(KV_PARK, record_kv_park, WAY_UNIT_TO_STORAGE, kv_park_valid, {0}),
     FORM(KV_KEEP, record_kv_keep, WAY_UNIT_TO_STORAGE, kv_keep_valid,
          EACH_AND_ONE(record_kv_keep, block_count, struct block_key),
          EACH(record_kv_keep, block_count, struct page_id)),

@@ -62,15 +62,18 @@ bool kv_found_valid(const void *record) {
 
 bool kv_load_valid(const void *record) {
     const struct record_kv_load *load = record;
-    return head_valid(load) && load->slot < LIMIT_UNIT_REQUESTS && load->number > 0 &&
+    return head_valid(load) && load->slot < LIMIT_UNIT_REQUESTS && load->in_step <= 1 &&
            load->reserved == 0;
 }
 
 bool kv_loaded_valid(const void *record) {
     const struct record_kv_loaded *loaded = record;
-    return head_valid(loaded) && loaded->host_blocks <= loaded->blocks &&
-           loaded->slot < LIMIT_UNIT_REQUESTS && loaded->number > 0 && loaded->reserved == 0 &&
-           loaded->ns >= 0;
+    return head_valid(loaded) && load_end_valid(&loaded->end) && loaded->reserved == 0;
+}
+
+bool kv_park_valid(const void *record) {
+    return head_valid(record) &&
+           ((const struct record_kv_park *)record)->slot < LIMIT_UNIT_REQUESTS;
 }
 
 bool kv_keep_valid(const void *record) {

@@ -5,6 +5,7 @@
 #ifndef CONTRACT_RECORD_KV_H
 #define CONTRACT_RECORD_KV_H
 
+#include "contract/load_end.h"
 #include "contract/record.h"
 
 /* Every KV_* record begins so. */
@@ -127,25 +128,30 @@ struct record_kv_load {
     uint32_t rank;
     uint32_t first_block;
     uint32_t block_count;
-    uint32_t slot;   /* of the request in steps: its rows may wait for these blocks (step_plan.h) */
-    uint32_t number; /* of its rank's loads, in order: one more than the last; never 0 */
+    uint32_t slot;     /* of the request in steps */
+    uint32_t in_step;  /* 1: a row of the coming step waits for these blocks (step_plan.h), and its
+                        * STEP_DONE tells the load's end */
     uint32_t reserved; /* zero */
 };
 RECORD_TAIL(record_kv_load, 0, struct block_key, kv_load_keys) /* [block_count] */
 RECORD_TAIL(record_kv_load, 1, struct page_id, kv_load_pages)  /* [block_count] */
 
-/* A KV_LOAD has ended. If a row of a step waited for the load, and not in vain, this comes before
- * that step's STEP_DONE. */
+/* A KV_LOAD has ended: once for each that no STEP_DONE tells of. */
 struct record_kv_loaded {
     struct record record;
     struct request_id request;
     uint32_t rank;
-    uint32_t blocks;      /* leading ones that arrived, checked */
-    uint32_t host_blocks; /* of them, from memory */
-    uint32_t slot;        /* as in the KV_LOAD */
-    uint32_t number;      /* as in the KV_LOAD */
-    uint32_t reserved;    /* zero */
-    int64_t ns;           /* that the load took */
+    uint32_t reserved; /* zero */
+    struct load_end end;
+};
+
+/* No row waits for the slot's KV_LOAD any more, which was given with in_step: KV_LOADED tells its
+ * end. */
+struct record_kv_park {
+    struct record record;
+    struct request_id request;
+    uint32_t rank;
+    uint32_t slot; /* as in the KV_LOAD */
 };
 
 /* Blocks that have become whole, to be stored. Nobody writes to their pages until KV_KEPT. */
@@ -181,6 +187,7 @@ bool kv_find_valid(const void *record);
 bool kv_found_valid(const void *record);
 bool kv_load_valid(const void *record);
 bool kv_loaded_valid(const void *record);
+bool kv_park_valid(const void *record);
 bool kv_keep_valid(const void *record);
 bool kv_kept_valid(const void *record);
 bool kv_hello_valid(const void *record);

@@ -35,7 +35,7 @@ static bool row_valid(const struct step_plan *plan, const struct step_row *row) 
            inside(row->token_index, row->token_count, plan->token_count) &&
            inside(row->page_index, row->page_count, plan->page_count) &&
            end <= (uint64_t)row->page_count * KV_BLOCK_TOKENS &&
-           row->logits_count <= row->token_count && row->sample <= 1 &&
+           row->logits_count <= row->token_count && row->sample <= 1 && row->loads <= 1 &&
            row->sample <= row->logits_count && sampling_valid(&row->sampling) &&
            row_extras_valid(plan, row) && row_drafts_valid(row) && row_scores_valid(row);
 }
@@ -54,7 +54,9 @@ bool step_plan_valid(const void *record) {
 static bool result_row_valid(const struct step_result *result, const struct step_result_row *row) {
     if (row->draft_count > LIMIT_DRAFTS || row->token_count > 1 + row->draft_count ||
         row->logprobs_each > TOKEN_LOGPROBS_MAX || row->lost > 1 ||
-        (row->lost && (row->token_count || row->loaded || row->scored_count)) || row->reserved ||
+        (row->lost && (row->token_count || row->scored_count)) || row->reserved ||
+        row->load_ended > 1 || !load_end_valid(&row->load_end) ||
+        (!row->load_ended && !record_zeros(&row->load_end, sizeof row->load_end)) ||
         row->scored_count > LIMIT_STEP_TOKENS ||
         !inside(row->score_index, row->scored_count * row->logprobs_each, result->logprob_count))
         return false;

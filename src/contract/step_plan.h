@@ -10,6 +10,7 @@
 #ifndef CONTRACT_STEP_PLAN_H
 #define CONTRACT_STEP_PLAN_H
 
+#include "contract/load_end.h"
 #include "contract/overlap.h"
 #include "contract/record.h"
 #include "contract/sampling.h"
@@ -42,9 +43,9 @@ struct step_row {
                             * before it: the last so many of the row's tokens but its first, and of
                             * next_token behind them */
     uint32_t next_token;   /* STEP_NO_TOKEN: none is known; read only with a scored_count */
-    uint32_t loads; /* of the pages before the row some are being filled by the slot's KV_LOAD of
-                     * this number: a layer's core attention waits until its slices are there. 0:
-                     * none are */
+    uint32_t loads; /* 1: of the pages before the row some are being filled by the slot's KV_LOAD,
+                     * which was given with in_step: a layer's core attention waits until its
+                     * slices are there */
     struct sampling sampling;
 };
 
@@ -108,10 +109,11 @@ struct step_result_row {
     uint32_t logprob_index;            /* first of the row's, in the result's logprobs */
     uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */
     uint32_t lost; /* 1: what the row waited for did not come; it does not count, and chose none */
-    uint32_t loaded; /* it waited for the slot's KV_LOAD of this number, which is over; else 0 */
-    uint32_t score_index;  /* first of its scored tokens' logprobs, in the result's */
-    uint32_t scored_count; /* as the plan has it; 0 if lost */
-    uint32_t reserved;     /* zero */
+    uint32_t load_ended;      /* 1: the load that it waited for is over, as load_end says */
+    uint32_t score_index;     /* first of its scored tokens' logprobs, in the result's */
+    uint32_t scored_count;    /* as the plan has it; 0 if lost */
+    uint32_t reserved;        /* zero */
+    struct load_end load_end; /* zeros if not load_ended */
 };
 
 /* RECORD_STEP_DONE. */

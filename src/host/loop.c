@@ -46,7 +46,6 @@ struct loop {
     struct record_queue inboxes[MACHINE_COUNT];
     struct record_queue large; /* clients' requests: the gateway gets one of them in a turn */
     struct worker *engine, *tokenizer;
-    struct record_queue answers; /* the engine's, that the unit is not told yet */
     struct event *engine_answers, *tokenizer_answers;
     const struct loop_parts *parts;
     struct wire *wire;
@@ -298,6 +297,7 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_KV_CANCEL:
     case RECORD_KV_FIND:
     case RECORD_KV_LOAD:
+    case RECORD_KV_PARK:
     case RECORD_KV_KEEP:
         loop->parts->carry(loop->parts->carry_context, record);
         break;
@@ -443,30 +443,15 @@ static void take_tokenized(void *context, const struct record *record) {
     record_queue_force(&loop->inboxes[GATEWAY], record);
 }
 
-static void hold(void *context, const struct record *record) {
-    record_queue_force(context, record);
+static void take_step_done(void *context, const struct record *record) {
+    struct loop *loop = context;
+    record_queue_force(&loop->inboxes[UNIT], record);
 }
 
-/* The engine's answers, in order, as far as what they rest on was said. That of the rest is on its
- * way: an engine's row ended its waiting only when its rank's storage had said that the load was
- * over, and that comes over the ranks' wire, or else the rank is lost, and with it the unit. */
-static void tell_answers(struct loop *loop) {
-    const struct loop_parts *parts = loop->parts;
-    for (const struct record *record; (record = record_queue_first(&loop->answers));
-         record_queue_drop(&loop->answers)) {
-        if (parts->said && !parts->said(parts->carry_context, record)) break;
-        record_queue_force(&loop->inboxes[UNIT], record);
-    }
-    ask_turn(loop);
-}
-
-/* What the KV blocks' ways said before the engine, the unit gets before: a step may have waited
- * for it. */
 static void on_engine(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
-    worker_take(loop->engine, hold, &loop->answers);
-    if (loop->parts->collect) loop->parts->collect(loop->parts->carry_context);
-    tell_answers(loop);
+    worker_take(loop->engine, take_step_done, loop);
+    ask_turn(loop);
 }
 
 static void on_tokenizer(evutil_socket_t file, short what, void *context) {
@@ -555,7 +540,6 @@ enum status loop_open(const struct http_server_options *http, uint32_t http_coun
     loop->inboxes[GATEWAY].bytes_max = REQUESTS_BYTES_MAX;
     loop->large.bytes_max = LARGE_BYTES_MAX;
     loop->inboxes[UNIT].bytes_max = BEHIND_BYTES_MAX;
-    loop->answers.bytes_max = SIZE_MAX; /* those of one step, and of what moves beside it */
     loop->base = event_base_new();
     if (loop->base) {
         loop->turn = event_new(loop->base, -1, 0, on_turn, loop);
@@ -650,7 +634,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
 
 void loop_tell_unit(struct loop *loop, const struct record *record) {
     record_queue_force(&loop->inboxes[UNIT], record);
-    tell_answers(loop);
+    ask_turn(loop);
 }
 
 void loop_end(struct loop *loop, enum status status, const struct error *error) {
@@ -690,7 +674,6 @@ bool loop_close(struct loop *loop) {
     record_queue_clear(&loop->hello);
     record_queue_clear(&loop->load);
     record_queue_clear(&loop->experts);
-    record_queue_clear(&loop->answers);
     record_queue_clear(&loop->large);
     request_set_close(&loop->requests);
     for (int i = 0; i < MACHINE_COUNT; i++)

@@ -142,11 +142,6 @@ struct beside {
     struct engine *engine;
 };
 
-static bool await_load(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
-    const struct beside *beside = context;
-    return kv_agent_await(beside->agent, slot, number, slices);
-}
-
 static enum status beside_opened(void *context, struct engine *engine, uint32_t rank,
                                  struct error *error) {
     struct beside *beside = context;
@@ -154,7 +149,7 @@ static enum status beside_opened(void *context, struct engine *engine, uint32_t 
     beside->kv.rank = rank;
     enum status status = kv_agent_open(&beside->kv, &beside->agent, error);
     if (status) return status;
-    const struct engine_loads loads = {beside, await_load};
+    struct engine_loads loads = kv_agent_loads(beside->agent);
     engine_set_loads(engine, &loads);
     beside->engine = engine;
     return STATUS_OK;
@@ -162,7 +157,7 @@ static enum status beside_opened(void *context, struct engine *engine, uint32_t 
 
 static void beside_closing(void *context) {
     struct beside *beside = context;
-    const struct engine_loads none = {NULL, NULL};
+    const struct engine_loads none = {0};
     if (beside->engine) engine_set_loads(beside->engine, &none);
     beside->engine = NULL;
     kv_agent_close(beside->agent);

@@ -274,7 +274,6 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct step_result_row *out = &step_result_rows(result)[i];
         out->lost = row->loads && end == FLEET_STEP_LOSES;
-        out->loaded = out->lost ? 0 : row->loads;
         run_row(engine, plan, row, salts[i], result, out);
         tell_logprobs(row, result, out);
     }

@@ -66,19 +66,21 @@ static uint32_t index_of(const struct world *world, const struct fleet_unit_host
 static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_host *unit,
                                  const struct step_plan *plan) {
     struct fleet_wait wait = {0};
+    uint32_t waiting = 0;
     for (uint32_t i = 0; i < plan->row_count; i++) {
-        uint32_t number = step_plan_rows(plan)[i].loads;
-        if (number && wait.number) fleet_world_breach(world, "two rows of a step wait for loads");
-        if (number) wait.number = number;
+        if (!step_plan_rows(plan)[i].loads) continue;
+        wait.slot = step_plan_rows(plan)[i].slot;
+        waiting++;
     }
     const struct outbox *outbox = unit->machine.outbox;
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         const struct record_kv_load *load = (const void *)record;
-        if (record->kind == RECORD_KV_LOAD && load->rank == plan->rank &&
-            load->number == wait.number)
-            wait.asked = load->block_count;
+        if (record->kind != RECORD_KV_LOAD || !load->in_step || load->rank != plan->rank) continue;
+        if (load->slot != wait.slot) fleet_world_breach(world, "a load waits for no row");
+        wait.asked = load->block_count;
     }
-    if (wait.number && !wait.asked) fleet_world_breach(world, "a row waits for no load");
+    if (waiting > 1) fleet_world_breach(world, "two rows of a step wait for loads");
+    if (waiting != (wait.asked > 0)) fleet_world_breach(world, "a row waits for no load");
     return wait;
 }
 
@@ -95,7 +97,7 @@ static void begin_step(struct world *world, struct fleet_unit_host *unit,
     unit->waits[plan->rank] = wait_of(world, unit, plan);
     unit->tells[plan->rank] = fleet_dice_below(&world->dice, 3) && unit->role == UNIT_PREFILL;
     unit->step_rows += plan->row_count;
-    uint32_t slices = unit->tells[plan->rank] || unit->waits[plan->rank].number ? FLEET_SLICES : 0;
+    uint32_t slices = unit->tells[plan->rank] || unit->waits[plan->rank].asked ? FLEET_SLICES : 0;
     for (uint32_t slice = 0; slice < slices; slice++)
         fleet_post_send(&unit->inbox,
                         world->now_ns + (done_ns - world->now_ns) * (slice + 1) / FLEET_SLICES - 1,
@@ -116,29 +118,44 @@ static void write_slice(struct world *world, struct fleet_unit_host *unit,
 /* What became of the row that waited. An engine may leave it to the unit whether all blocks came.
  */
 static enum fleet_step_end end_wait(struct world *world, struct fleet_unit_host *unit,
-                                    uint32_t rank) {
-    struct fleet_wait *wait = &unit->waits[rank];
-    bool lost = wait->in_vain || !wait->over || (unit->looks && !wait->whole);
-    uint32_t number = wait->number;
-    wait->number = 0;
+                                    uint32_t rank, struct load_end *load_out, bool *ended_out) {
+    struct fleet_wait wait = unit->waits[rank];
+    unit->waits[rank] = (struct fleet_wait){0};
+    *ended_out = false;
     if (unit->failing) return FLEET_STEP_FAILS;
-    if (number == 0) return FLEET_STEP_WHOLE;
-    world->report->in_step += !lost && wait->whole;
-    world->report->in_step_lost += lost || !wait->whole;
+    if (wait.asked == 0) return FLEET_STEP_WHOLE;
+    *ended_out =
+        fleet_storage_take_end(&world->storage, index_of(world, unit), rank, wait.slot, load_out);
+    bool whole = *ended_out && load_out->blocks == wait.asked;
+    bool lost = wait.in_vain || !*ended_out || (unit->looks && !whole);
+    world->report->in_step += !lost && whole;
+    world->report->in_step_lost += lost || !whole;
     world->report->in_step_beside += unit->step_rows > 1;
     fleet_log_add(world->log, world->now_ns, lost ? "row waited in vain" : "row waited",
-                  index_of(world, unit), rank, number, wait->whole);
+                  index_of(world, unit), rank, wait.slot, whole);
     return lost ? FLEET_STEP_LOSES : FLEET_STEP_WHOLE;
+}
+
+static void tell_load(const struct step_plan *plan, const struct load_end *load,
+                      struct step_result *result) {
+    for (uint32_t i = 0; i < result->row_count; i++) {
+        if (!step_plan_rows(plan)[i].loads) continue;
+        step_result_rows(result)[i].load_ended = 1;
+        step_result_rows(result)[i].load_end = *load;
+    }
 }
 
 static const struct record *end_step(struct world *world, struct fleet_unit_host *unit,
                                      const struct step_plan *plan, int64_t due_ns) {
     uint64_t salts[LIMIT_STEP_ROWS];
-    enum fleet_step_end end = end_wait(world, unit, plan->rank);
+    struct load_end load;
+    bool ended;
+    enum fleet_step_end end = end_wait(world, unit, plan->rank, &load, &ended);
     struct step_result *result = (struct step_result *)(void *)world->result;
     struct fleet_engine *engine = &unit->engines[plan->rank];
     fleet_inside_salts(rank_units_unit(unit->units, plan->rank), plan, salts);
     fleet_engine_end(engine, plan, salts, end, result);
+    if (ended) tell_load(plan, &load, result);
     result->compute_ns = due_ns - unit->step_began_ns;
     result->awaited_ns = world->now_ns - due_ns;
     check(record_valid(result, result->record.bytes));
@@ -214,7 +231,7 @@ static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t d
     struct fleet_dice *dice = &world->dice;
     bool faulty = world->options.faults && world->now_ns < HEALED_NS, waiting = false;
     for (uint32_t rank = 0; rank < world->ranks; rank++)
-        waiting |= unit->waits[rank].number > 0;
+        waiting |= unit->waits[rank].asked > 0;
     bool patient = !faulty || fleet_dice_below(dice, 4);
     unit->looks = fleet_dice_below(dice, 2);
     unit->step_began_ns = world->now_ns;
@@ -290,8 +307,14 @@ static void note_submit(struct fleet_unit_host *unit, const struct fleet_message
 
 /* ---- rows that wait ---- */
 
-static bool waits(const struct fleet_wait *wait) {
-    return wait->number && !wait->over && !wait->in_vain;
+static struct fleet_load_state look(const struct world *world, const struct fleet_unit_host *unit,
+                                    uint32_t rank) {
+    return fleet_storage_look(&world->storage, index_of(world, unit), rank, unit->waits[rank].slot);
+}
+
+static bool waits(const struct world *world, const struct fleet_unit_host *unit, uint32_t rank) {
+    const struct fleet_wait *wait = &unit->waits[rank];
+    return wait->asked && !wait->in_vain && !look(world, unit, rank).over;
 }
 
 /* Not for ever, nor for what it sees is broken; then it computes the layers that are left,
@@ -299,10 +322,9 @@ static bool waits(const struct fleet_wait *wait) {
 static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_wait *wait = &unit->waits[rank];
-        if (!waits(wait)) continue;
-        struct fleet_load_state load =
-            fleet_storage_look(&world->storage, index_of(world, unit), rank, wait->number);
-        wait->in_vain = (unit->looks && load.broken) || world->now_ns >= unit->wait_until_ns;
+        if (!waits(world, unit, rank)) continue;
+        wait->in_vain =
+            (unit->looks && look(world, unit, rank).broken) || world->now_ns >= unit->wait_until_ns;
         if (wait->in_vain)
             unit->behind_ns = world->now_ns + fleet_dice_time(&world->dice, 0, STEP_NS_MAX);
     }
@@ -314,21 +336,12 @@ static bool is_held(const struct world *world, const struct fleet_unit_host *uni
     if (message->record.kind != RECORD_RUN_STEP || unit->failing) return false;
     if (message->connection >= OF_SLICE) {
         uint32_t rank = ((const struct step_plan *)(const void *)&message->record)->rank;
-        const struct fleet_wait *wait = &unit->waits[rank];
-        struct fleet_load_state load =
-            fleet_storage_look(&world->storage, index_of(world, unit), rank, wait->number);
-        return waits(wait) && load.slices <= message->connection - OF_SLICE;
+        return waits(world, unit, rank) &&
+               look(world, unit, rank).slices <= message->connection - OF_SLICE;
     }
     for (uint32_t rank = 0; rank < world->ranks; rank++)
-        if (waits(&unit->waits[rank])) return true;
+        if (waits(world, unit, rank)) return true;
     return unit->behind_ns > world->now_ns;
-}
-
-static void note_loaded(struct fleet_unit_host *unit, const struct record_kv_loaded *loaded) {
-    struct fleet_wait *wait = &unit->waits[loaded->rank];
-    if (wait->number != loaded->number) return;
-    wait->over = true;
-    wait->whole = loaded->blocks == wait->asked;
 }
 
 /* A rank dies while the step waits. */
@@ -359,7 +372,6 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
             fleet_log_request(world->log, world->now_ns, record_name(record->kind),
                               index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record), 0,
                               0);
-        if (record->kind == RECORD_KV_LOADED) note_loaded(unit, (const void *)record);
         const struct record_drain *drain = (const void *)record;
         if (known && record->kind == RECORD_DRAIN && !drain->one_rank)
             unit->draining = !drain->back;

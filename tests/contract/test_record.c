@@ -261,12 +261,15 @@ static void *good_found(void) {
 static void *good_kv_load(void) {
     struct record_kv_load *r = make(RECORD_KV_LOAD, &(struct record_kv_load){.block_count = 3});
     r->block_count = 3;
-    r->number = 1;
+    r->in_step = 1;
     return r;
+}
+static void *good_kv_park(void) {
+    return make(RECORD_KV_PARK, NULL);
 }
 static void *good_kv_loaded(void) {
     struct record_kv_loaded *r = make(RECORD_KV_LOADED, NULL);
-    r->blocks = r->number = 1;
+    r->end.blocks = r->end.host_blocks = 1;
     return r;
 }
 static void *good_keep(void) {
@@ -303,14 +306,14 @@ static void *good_to_unit(void) {
 }
 
 static void *(*const good[])(void) = {
-    good_accounts,  good_client_request, good_respond, good_stream_data, good_tokenize,
-    good_tokenized, good_submit,         good_cancel,  good_hello,       good_tokens,
-    good_scores,    good_finished,       good_plan,    good_result,      good_gone,
-    good_drain,     good_begin,          good_end,     good_load,        good_joined,
-    good_lost,      good_from_unit,      good_to_unit, good_continue,    good_reserved,
-    good_experts,   good_expect,         good_push,    good_kv_cancel,   good_kv_done,
-    good_find,      good_found,          good_kv_load, good_kv_loaded,   good_keep,
-    good_kept,      good_kv_hello,       good_role,
+    good_accounts,  good_client_request, good_respond,  good_stream_data, good_tokenize,
+    good_tokenized, good_submit,         good_cancel,   good_hello,       good_tokens,
+    good_scores,    good_finished,       good_plan,     good_result,      good_gone,
+    good_drain,     good_begin,          good_end,      good_load,        good_joined,
+    good_lost,      good_from_unit,      good_to_unit,  good_continue,    good_reserved,
+    good_experts,   good_expect,         good_push,     good_kv_cancel,   good_kv_done,
+    good_find,      good_found,          good_kv_load,  good_kv_loaded,   good_keep,
+    good_kept,      good_kv_park,        good_kv_hello, good_role,
 };
 
 /* There is a good example of every kind, so that no kind goes untested. */
@@ -600,7 +603,11 @@ static void results_are_checked(void **state) {
     step_result_rows(result)[0].reserved = 1;
     assert_invalid(result);
     result = good_result();
-    step_result_rows(result)[0].lost = step_result_rows(result)[0].loaded = 1; /* which? */
+    step_result_rows(result)[0].load_end.blocks = 1; /* of a load that has not ended */
+    assert_invalid(result);
+    step_result_rows(result)[0].load_ended = 1;
+    assert_true(record_valid(result, result->record.bytes));
+    step_result_rows(result)[0].load_end.host_blocks = 2;
     assert_invalid(result);
     result = good_result();
     step_result_rows(result)[1].logprob_index = 2; /* one too far */
@@ -649,17 +656,17 @@ static void storage_is_checked(void **state) {
     load->slot = LIMIT_UNIT_REQUESTS;
     assert_invalid(load);
     load = good_kv_load();
-    load->number = 0; /* rows that wait for none have this */
+    load->in_step = 2;
     assert_invalid(load);
     struct record_kv_loaded *loaded = good_kv_loaded();
-    loaded->ns = -1;
+    loaded->end.ns = -1;
     assert_invalid(loaded);
     loaded = good_kv_loaded();
-    loaded->slot = LIMIT_UNIT_REQUESTS;
+    loaded->end.host_blocks = 2;
     assert_invalid(loaded);
-    loaded = good_kv_loaded();
-    loaded->number = 0;
-    assert_invalid(loaded);
+    struct record_kv_park *park = good_kv_park();
+    park->slot = LIMIT_UNIT_REQUESTS;
+    assert_invalid(park);
     struct record_kv_keep *keep = good_keep();
     keep->block_count = 2;
     assert_invalid(keep);

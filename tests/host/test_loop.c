@@ -51,10 +51,7 @@ static bool asks, signals_twice;
 static int64_t finish_ns_max;
 
 /* A step of three ranks, of which the second one's row waited for a load that is told later. */
-static bool waits_for_load, load_awaited, load_said;
 static struct loop *loop;
-static struct { uint32_t kind, rank; } told_in_turn[8];
-static uint32_t told_count;
 
 static void pause_briefly(void) {
     usleep(1000);
@@ -100,15 +97,9 @@ static int64_t gateway_wake(const void *self) {
 }
 
 static enum status unit_receive(void *self, const struct record *record, int64_t now_ns) {
-    if (record->kind == RECORD_STEP_DONE || record->kind == RECORD_KV_LOADED) {
-        told_in_turn[told_count].kind = record->kind;
-        told_in_turn[told_count++].rank = record->kind == RECORD_KV_LOADED
-                                              ? record_kv_rank(record)
-                                              : ((const struct step_result *)record)->rank;
-    }
     if (record->kind == RECORD_SUBMIT)
         outbox_put(&unit_outbox, RECORD_RUN_STEP, NULL);
-    else if (record->kind == RECORD_STEP_DONE && (!waits_for_load || told_count == 4))
+    else if (record->kind == RECORD_STEP_DONE)
         outbox_put(&unit_outbox, RECORD_FINISHED, NULL);
     else if (record->kind == RECORD_DRAIN)
         drains++;
@@ -129,28 +120,9 @@ static void engine(void *context, struct worker *worker, const struct record *re
         pause_briefly();
     struct step_result result = {.record = record_head(RECORD_STEP_DONE, sizeof result)};
     worker_answer(worker, &result.record);
-    for (result.rank = 1; waits_for_load && result.rank < 3; result.rank++)
-        worker_answer(worker, &result.record);
 }
 
 static void carry(void *context, const struct record *record) {
-}
-
-static void say_load(evutil_socket_t file, short what, void *context) {
-    struct record_kv_loaded loaded = {
-        .record = record_head(RECORD_KV_LOADED, sizeof loaded), .rank = 1, .number = 1};
-    load_said = true;
-    loop_tell_unit(loop, &loaded.record);
-}
-
-static bool said(void *context, const struct record *answer) {
-    const struct step_result *result = (const struct step_result *)answer;
-    if (!waits_for_load || result->rank != 1 || load_said) return true;
-    if (!load_awaited) /* it may be asked more than once */
-        event_base_once(loop_base(loop), -1, EV_TIMEOUT, say_load, NULL,
-                        &(struct timeval){.tv_usec = 20000});
-    load_awaited = true;
-    return false;
 }
 
 static void tokenize(void *context, struct worker *worker, const struct record *record) {
@@ -208,7 +180,6 @@ static void run(void) {
     gateway_outbox.used = unit_outbox.used = 0;
     full_answers = 0;
     drains = 0;
-    told_count = 0;
     wake_at = 0;
     woken = engine_began = false;
     for (uint32_t i = 0; i < HTTP_LISTENER_COUNT; i++) {
@@ -223,7 +194,6 @@ static void run(void) {
         .engine = engine,
         .tokenize = tokenize,
         .carry = carry,
-        .said = said,
         .finish_ns_max = finish_ns_max,
         .ready = send_visitor,
     };
@@ -265,23 +235,6 @@ static void a_signal_lets_the_begun_answer_finish(void **state) {
     engine_ends = ENGINE_ENDS_AFTER_DRAIN;
     run();
     assert_non_null(strstr(answer, "done"));
-}
-
-/* KV_LOADED comes over another way than the engine's answers, and later; what stands behind an
- * answer that is held is held, too. */
-static void a_step_ends_when_its_loads_were_told(void **state) {
-    static const uint32_t ranks[4] = {0, 1, 1, 2};
-    asks = waits_for_load = true;
-    first_signal = WHEN_ANSWERED;
-    engine_ends = ENGINE_ENDS_AT_ONCE;
-    run();
-    assert_non_null(strstr(answer, "done"));
-    assert_int_equal(told_count, 4);
-    for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(told_in_turn[i].kind, i == 1 ? RECORD_KV_LOADED : RECORD_STEP_DONE);
-        assert_int_equal(told_in_turn[i].rank, ranks[i]);
-    }
-    waits_for_load = false;
 }
 
 /* If it waited for anything, this would never end. */
@@ -447,7 +400,6 @@ int main(void) {
         cmocka_unit_test(a_request_takes_every_route),
         cmocka_unit_test(each_listener_has_its_clients),
         cmocka_unit_test(a_signal_lets_the_begun_answer_finish),
-        cmocka_unit_test(a_step_ends_when_its_loads_were_told),
         cmocka_unit_test(an_idle_loop_ends),
         cmocka_unit_test(large_requests_let_others_pass),
     };

@@ -40,19 +40,23 @@ static void written(void *context, uint64_t step, uint32_t slices) {
     follower.written(follower.context, step, slices);
 }
 
-static bool await_slices(struct engine *engine, uint32_t slot, uint32_t number, uint32_t slices) {
-    if (!engine->loads.await || engine->in_vain) return false;
+static void await(void *context, uint32_t slot, uint32_t slices) {
+    struct engine *engine = context;
+    if (!engine->loads.await || engine->in_vain) return;
     int64_t began_ns = clock_now_ns();
     pulse_set(PULSE_WAITS);
-    bool come = engine->loads.await(engine->loads.context, slot, number, slices);
+    engine->in_vain = !engine->loads.await(engine->loads.context, slot, slices);
     pulse_set(PULSE_COMPUTES);
     engine->awaited_ns += clock_now_ns() - began_ns;
-    engine->in_vain = !come;
-    return come;
 }
 
-static void await(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
-    (void)await_slices(context, slot, number, slices);
+/* What became of the load that a row waited for: of all its slices. */
+static void end_load(struct engine *engine, struct step_result_row *out) {
+    await(engine, out->slot, UINT32_MAX);
+    out->load_ended = engine->loads.take_end &&
+                      engine->loads.take_end(engine->loads.context, out->slot, &out->load_end);
+    out->lost = engine->in_vain || !out->load_ended;
+    if (out->lost) out->scored_count = 0;
 }
 
 /* Of several threads, each for tokens of its own. */
@@ -249,10 +253,7 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     const float *logits = engine->logits;
     for (uint32_t i = 0; i < plan->row_count; i++) {
         struct model_draft draft = draft_of_row(engine->model, i);
-        if (rows[i].loads && await_slices(engine, rows[i].slot, rows[i].loads, UINT32_MAX))
-            results[i].loaded = rows[i].loads;
-        results[i].lost = rows[i].loads != results[i].loaded;
-        if (results[i].lost) results[i].scored_count = 0;
+        if (rows[i].loads) end_load(engine, &results[i]);
         if (rows[i].sample && !results[i].lost)
             sample_row(engine, plan, &rows[i], &draft, logits, result, &results[i]);
         logits += ((size_t)rows[i].logits_count + draft.count) * model_shape(engine->model)->vocab;

@@ -268,7 +268,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
         .output_position = request->output_count,
         .draft_count = item->draft_tokens,
         .fresh = request->fresh,
-        .loads = tiers_load_number(request),
+        .loads = tiers_is_loading(request),
         .sampling = request->sampling,
     };
     memcpy(step_plan_tokens(plan) + *tokens_used, request->tokens + first,

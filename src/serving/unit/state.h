@@ -77,7 +77,6 @@ struct tiers {                 /* of the KV storage (serving/unit/tiers.c) */
     uint64_t keep_leases;      /* of pages that are being copied */
     uint32_t keeping_count;    /* KEEPs without their KEPT */
     uint32_t computed_instead; /* choices in a row that loaded nothing */
-    uint32_t load_number;      /* of the last KV_LOAD */
     uint32_t loading_blocks;   /* of all that are under way */
     int64_t answer_by_ns;      /* the first that waits for KV_FOUND starts without it */
     bool read_only;

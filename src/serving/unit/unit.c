@@ -506,7 +506,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row,
                      int64_t now_ns) {
     uint32_t right = row->token_count ? row->token_count - 1 : 0;
-    if (tiers_is_loading(request) && !tiers_step_done(unit, request, row->lost)) {
+    if (tiers_is_loading(request) && !tiers_step_done(unit, request, row)) {
         if (request->cancelled && !tiers_is_loading(request))
             handoff_leave(unit, request, FINISH_CANCELLED);
         return;
@@ -589,8 +589,10 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
         check(request->in_step);
         request->in_step = false;
         if (result->failed) {
-            if (tiers_is_loading(request)) (void)tiers_step_done(unit, request, true);
-            if (tiers_is_loading(request)) continue; /* its pages are being written to */
+            if (tiers_is_loading(request)) { /* its pages are being written to */
+                (void)tiers_step_done(unit, request, NULL);
+                continue;
+            }
             handoff_leave(unit, request, request->cancelled ? FINISH_CANCELLED : FINISH_FAILED);
             continue;
         }

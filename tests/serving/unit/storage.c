@@ -43,6 +43,31 @@ static void answer_find(struct storage *storage, struct world *world,
     storage->fresh_finds += find->fresh;
 }
 
+static void tell_loaded(struct world *world, struct request_id request) {
+    struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, NULL);
+    loaded->request = request;
+    loaded->end = world->known[request.low].load_end;
+    world_send(world, loaded);
+}
+
+/* The place of the request's load among what is not done; PENDING_MAX: there is none. */
+static uint32_t place_of_load(const struct storage *storage, const struct world *world,
+                              uint32_t number) {
+    for (uint32_t i = 0; i < storage->pending_count; i++) {
+        const struct record *record = storage->pending[i].record;
+        if (record->kind == RECORD_KV_LOAD && storage->pending[i].world == world &&
+            record_request(record).low == number)
+            return i;
+    }
+    return PENDING_MAX;
+}
+
+static struct record_kv_load *find_load(struct storage *storage, const struct world *world,
+                                        uint32_t number) {
+    uint32_t place = place_of_load(storage, world, number);
+    return place < PENDING_MAX ? (struct record_kv_load *)storage->pending[place].record : NULL;
+}
+
 static void answer_load(struct storage *storage, struct world *world,
                         const struct record_kv_load *load) {
     const struct block_key *keys = kv_load_keys(load);
@@ -53,17 +78,31 @@ static void answer_load(struct storage *storage, struct world *world,
                sizeof world->kv[0]);
     world_note_rows(world, (uint32_t)load->request.low,
                     (load->first_block + blocks) * KV_BLOCK_TOKENS);
-    world->known[load->request.low].load_came = blocks == load->block_count;
-    struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, NULL);
-    loaded->request = load->request;
-    loaded->blocks = blocks;
-    loaded->host_blocks = blocks / 3;
-    loaded->slot = load->slot;
-    loaded->number = load->number;
-    loaded->ns = storage->block_ns ? storage->block_ns * blocks : 10 + blocks;
-    world_send(world, loaded);
+    struct known *known = &world->known[load->request.low];
+    known->load_asked = load->block_count;
+    known->load_end = (struct load_end){
+        .blocks = blocks,
+        .host_blocks = blocks / 3,
+        .ns = storage->block_ns ? storage->block_ns * blocks : 10 + blocks,
+    };
+    known->load_over = load->in_step;
     storage->loads++;
     storage->loaded += blocks;
+    if (!load->in_step) tell_loaded(world, load->request);
+}
+
+/* Its load is over, and waits for the engine; or is still to come, and is told when it has. */
+static void answer_park(struct storage *storage, struct world *world,
+                        const struct record_kv_park *park) {
+    struct record_kv_load *load = find_load(storage, world, (uint32_t)park->request.low);
+    if (load) {
+        assert_true(load->in_step && load->slot == park->slot);
+        load->in_step = 0;
+        return;
+    }
+    assert_true(world->known[park->request.low].load_over);
+    world->known[park->request.low].load_over = false;
+    tell_loaded(world, park->request);
 }
 
 static void answer_keep(struct storage *storage, const struct pending *pending) {
@@ -101,7 +140,6 @@ void storage_take(struct storage *storage, struct world *world, const struct rec
     memcpy(pending->record, record, record->bytes);
     if (record->kind == RECORD_KV_LOAD) {
         const struct record_kv_load *load = (const void *)record;
-        world->known[load->request.low].load_came = false;
         const struct page_id *pages = kv_load_pages(load);
         for (uint32_t i = 0; i < load->block_count; i++)
             memset(world->kv[pages[i].index], 0xEE, sizeof world->kv[0]);
@@ -119,13 +157,8 @@ void storage_await(struct world *world, uint32_t number) {
 
 void storage_await_of(struct storage *storage, struct world *world, uint32_t number) {
     if (storage_draw(storage) < storage->idle_odds) return;
-    for (uint32_t i = 0; i < storage->pending_count; i++) {
-        const struct record *record = storage->pending[i].record;
-        bool load = record->kind == RECORD_KV_LOAD && storage->pending[i].world == world;
-        if (!load || ((const struct record_kv_load *)record)->request.low != number) continue;
-        storage_do(storage, i);
-        return;
-    }
+    uint32_t place = place_of_load(storage, world, number);
+    if (place < PENDING_MAX) storage_do(storage, place);
 }
 
 void storage_do(struct storage *storage, uint32_t slot) {
@@ -137,6 +170,9 @@ void storage_do(struct storage *storage, uint32_t slot) {
         break;
     case RECORD_KV_LOAD:
         answer_load(storage, pending->world, (const void *)record);
+        break;
+    case RECORD_KV_PARK:
+        answer_park(storage, pending->world, (const void *)record);
         break;
     case RECORD_KV_KEEP:
         answer_keep(storage, pending);

@@ -589,11 +589,9 @@ static void answer_load(struct world *world, uint32_t rank) {
     struct record_kv_loaded loaded = {.record = record_head(RECORD_KV_LOADED, sizeof loaded),
                                       .request = load->request,
                                       .rank = rank,
-                                      .blocks = rank,
-                                      .host_blocks = world->from_memory ? rank : 0,
-                                      .slot = load->slot,
-                                      .number = load->number,
-                                      .ns = world->load_ns ? world->load_ns : 1000};
+                                      .end = {.blocks = rank,
+                                              .host_blocks = world->from_memory ? rank : 0,
+                                              .ns = world->load_ns ? world->load_ns : 1000}};
     free(load);
     send(world, &loaded);
 }

@@ -436,6 +436,17 @@ static void await_loads(struct world *world, const struct step_plan *plan) {
     }
 }
 
+/* The engine takes what the row's load came to; true if all of it came. */
+static bool take_load(struct world *world, const struct step_row *row,
+                      struct step_result_row *out) {
+    struct known *known = &world->known[row->sampling.seed];
+    if (!known->load_over) return false;
+    known->load_over = false;
+    out->load_ended = 1;
+    out->load_end = known->load_end;
+    return known->load_end.blocks == known->load_asked;
+}
+
 /* A row that waited in vain: it has computed with whatever lay in its pages. */
 static void lose_row(struct world *world, const struct step_plan *plan, const struct step_row *row,
                      struct step_result_row *out) {
@@ -495,7 +506,7 @@ void world_complete(struct world *world, bool failed) {
             spoil_row(world, plan, row);
             continue;
         }
-        if (row->loads && !known->load_came) {
+        if (row->loads && !take_load(world, row, &rows[i])) {
             lose_row(world, plan, row, &rows[i]);
             continue;
         }

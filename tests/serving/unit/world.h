@@ -19,7 +19,9 @@ struct known {
     uint32_t drafted, right, pairs;
     enum finish_reason reason;
     bool cancelled;
-    bool load_came;  /* its last load brought all blocks */
+    bool load_over; /* its load with in_step is, and nobody has taken its end */
+    uint32_t load_asked;
+    struct load_end load_end;
     bool reserved;   /* its prompt is computed elsewhere */
     uint64_t chain;  /* of all its known tokens, in their forms; 0: not known yet */
     uint32_t scored; /* leading tokens of its prompt whose scores it was told; 0: not asked */
