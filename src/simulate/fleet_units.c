@@ -241,6 +241,7 @@ static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t d
     if (unit->dies) bury_rank(world, unit, done_ns);
     if (!waiting || !faulty || fleet_dice_below(dice, 12)) return;
     fleet_units_cut(world, index_of(world, unit), true); /* all its requests are cancelled */
+    if (unit->looks) unit->wait_until_ns = done_ns;      /* and the load outlasts the step */
     world->report->cuts++;
 }
 
