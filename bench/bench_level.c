@@ -92,14 +92,13 @@ static void send(struct world *world, const void *record) {
 
 static void submit(struct world *world, uint32_t i) {
     uint32_t count = world->requests[i].prompt_count;
-    size_t bytes = submit_bytes(count, 0, 0);
+    struct record_submit fixed = {
+        .request.low = i, .sampling.top_p = 1, .prompt_count = count, .new_tokens_max = 1};
+    size_t bytes = record_bytes(RECORD_SUBMIT, &fixed);
     struct record_submit *submit = take_memory(round_up(bytes, 16));
-    submit->record = (struct record){RECORD_VERSION, RECORD_SUBMIT, (uint32_t)bytes};
-    submit->request.low = i;
-    submit->prompt_count = count;
-    submit->new_tokens_max = 1;
-    submit->sampling.top_p = 1;
-    uint32_t *tokens = record_tail_at(submit, sizeof *submit);
+    *submit = fixed;
+    record_set_head(submit, RECORD_SUBMIT);
+    uint32_t *tokens = submit_tokens(submit);
     for (uint32_t t = 0; t < count; t++)
         tokens[t] = (i * 7919 + t) % VOCAB;
     send(world, submit);
@@ -126,13 +125,12 @@ static void complete(struct world *world, int64_t took_ns) {
     world->plan_count = 0;
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct step_plan *plan = world->plans[rank];
-        size_t bytes = step_result_bytes(plan->row_count, 0);
+        struct step_result fixed = {
+            .step = plan->step, .compute_ns = took_ns, .row_count = plan->row_count, .rank = rank};
+        size_t bytes = record_bytes(RECORD_STEP_DONE, &fixed);
         struct step_result *result = take_memory(round_up(bytes, 16));
-        result->record = (struct record){RECORD_VERSION, RECORD_STEP_DONE, (uint32_t)bytes};
-        result->step = plan->step;
-        result->rank = rank;
-        result->row_count = plan->row_count;
-        result->compute_ns = took_ns;
+        *result = fixed;
+        record_set_head(result, RECORD_STEP_DONE);
         for (uint32_t i = 0; i < plan->row_count; i++) {
             struct step_result_row *row = &step_result_rows(result)[i];
             row->slot = step_plan_rows(plan)[i].slot;

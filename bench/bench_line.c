@@ -110,15 +110,15 @@ static double receive(struct world *world, const struct record *record) {
 
 /* `shared` tokens are those of everybody, the others nobody else's. */
 static double submit(struct world *world, uint32_t tokens, uint32_t shared, uint32_t answer) {
-    size_t bytes = round_up(submit_bytes(tokens, 0, 0), 16);
-    struct record_submit *submit = take_memory(bytes);
-    submit->record =
-        (struct record){RECORD_VERSION, RECORD_SUBMIT, (uint32_t)submit_bytes(tokens, 0, 0)};
-    submit->request.low = world->submitted++;
-    submit->prompt_count = tokens;
-    submit->new_tokens_max = answer;
-    submit->sampling.top_p = 1;
-    uint32_t *text = record_tail_at(submit, sizeof *submit);
+    struct record_submit fixed = {.request.low = world->submitted++,
+                                  .sampling.top_p = 1,
+                                  .prompt_count = tokens,
+                                  .new_tokens_max = answer};
+    size_t bytes = record_bytes(RECORD_SUBMIT, &fixed);
+    struct record_submit *submit = take_memory(round_up(bytes, 16));
+    *submit = fixed;
+    record_set_head(submit, RECORD_SUBMIT);
+    uint32_t *text = submit_tokens(submit);
     for (uint32_t i = 0; i < tokens; i++)
         text[i] = i < shared ? i : (world->submitted * 7919 + i * 31) % VOCAB;
     double took = receive(world, &submit->record);
@@ -132,13 +132,12 @@ static void complete(struct world *world) {
     world->plan_count = 0;
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         const struct step_plan *plan = world->plans[rank];
-        size_t bytes = step_result_bytes(plan->row_count, 0);
+        struct step_result fixed = {
+            .step = plan->step, .compute_ns = 10000000, .row_count = plan->row_count, .rank = rank};
+        size_t bytes = record_bytes(RECORD_STEP_DONE, &fixed);
         struct step_result *result = take_memory(round_up(bytes, 16));
-        result->record = (struct record){RECORD_VERSION, RECORD_STEP_DONE, (uint32_t)bytes};
-        result->step = plan->step;
-        result->rank = rank;
-        result->row_count = plan->row_count;
-        result->compute_ns = 10000000;
+        *result = fixed;
+        record_set_head(result, RECORD_STEP_DONE);
         for (uint32_t i = 0; i < plan->row_count; i++) {
             struct step_result_row *row = &step_result_rows(result)[i];
             row->slot = step_plan_rows(plan)[i].slot;

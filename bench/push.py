@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """push.py FATHOM [options]: prompts in one unit, answers in another, over a link as slow as asked for: the time from
 the answer's first token, which the unit that computed the prompt chooses, to the second, which the other can only
-choose when all KV blocks are there. Once with blocks that leave layer by layer while the step computes (--kv-push
-layer), once when it is done (step), in turn. A deep random model is made for it; each unit has one thread."""
+choose when all KV blocks are there. Once with blocks that leave layer by layer while the step computes (--experiment
+kv-push=layer), once when it is done (step), in turn. A deep random model is made for it; each unit has one thread."""
 import argparse
 import http.client
 import json
@@ -62,7 +62,7 @@ class Apart:
         address = "ipc://" + os.path.join(folder, "gateway-" + push)
         units = ["unit", "--connect", address, "--model", model, "--kv-memory", "512MiB", "--kv-listen", "127.0.0.1",
                  "--mtp", "on", "--threads", "1", "--max-batch-tokens", str(given.chunk + 64), "--no-prefix-cache",
-                 "--kv-push", push, "--kv-send-rate", str(given.rate)]
+                 "--experiment", "kv-push=" + push, "--kv-send-rate", str(given.rate)]
         ports = self.start([given.fathom, "gateway", "--listen", address, "--port", "0", "--model", model],
                            r"(?s)admin: http://127\.0\.0\.1:(\d+).*listening on http://127\.0\.0\.1:(\d+)")
         for role in ("prefill", "decode"):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading a command line against a table. Two passes: the first finds --help and --config, the
- * second sets values, so that a flag wins over the file wherever it stands on the line.
+ * Reading a command line against a table, and printing the table as its help. A line is read in two
+ * passes: the first finds --help and --config, the second sets values, so that a flag wins over the
+ * file wherever it stands on the line.
  */
 #include "base/options.h"
 
@@ -14,8 +15,20 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/format.h"
+#include "base/nearest.h"
 
-#define NAME_BYTES_MAX 63
+#define HELP_COLUMNS 100   /* of a line of --help */
+#define HELP_INDENT 30     /* where an option's text begins */
+#define HELP_BYTES_MAX 768 /* of an option's text with its range and fallback */
+
+static bool is_experiment(const struct option *option) {
+    return option->group == OPTION_GROUP_EXPERIMENTS && option->type != OPTION_EXPERIMENT;
+}
+
+/* What stands before the option's name where a message names it. */
+static const char *prefix_of(const struct option *option) {
+    return is_experiment(option) ? "--experiment " : "--";
+}
 
 static const struct option *find_option(const struct option_table *table, struct bytes name) {
     for (size_t i = 0; i < table->option_count; i++)
@@ -23,38 +36,11 @@ static const struct option *find_option(const struct option_table *table, struct
     return NULL;
 }
 
-/* Edits (insert, delete, replace) between two names of at most NAME_BYTES_MAX bytes. */
-static size_t edit_distance(struct bytes a, struct bytes b) {
-    size_t row[NAME_BYTES_MAX + 1];
-    for (size_t j = 0; j <= b.count; j++)
-        row[j] = j;
-    for (size_t i = 0; i < a.count; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < b.count; j++) {
-            size_t replaced = diagonal + (a.data[i] != b.data[j]);
-            size_t shorter = row[j] < row[j + 1] ? row[j] : row[j + 1];
-            diagonal = row[j + 1];
-            row[j + 1] = replaced < shorter + 1 ? replaced : shorter + 1;
-        }
-    }
-    return row[b.count];
-}
-
 const char *options_nearest(const struct option_table *table, struct bytes name) {
-    const char *nearest = NULL;
-    size_t least = name.count / 3 + 2; /* beyond that it is another word, not a slip */
-    if (name.count > NAME_BYTES_MAX) return NULL;
-    for (size_t i = 0; i < table->option_count; i++) {
-        struct bytes known = bytes_of(table->options[i].name);
-        check(known.count <= NAME_BYTES_MAX);
-        size_t distance = edit_distance(name, known);
-        if (distance < least) {
-            least = distance;
-            nearest = table->options[i].name;
-        }
-    }
-    return nearest;
+    struct nearest nearest = nearest_begin(name);
+    for (size_t i = 0; i < table->option_count; i++)
+        if (!is_experiment(&table->options[i])) nearest_try(&nearest, table->options[i].name);
+    return nearest.name;
 }
 
 static enum status unknown_option(const struct option_table *table, struct bytes name,
@@ -69,18 +55,30 @@ static enum status unknown_option(const struct option_table *table, struct bytes
                      name.data, table->command);
 }
 
+/* The table's row of that name, as a flag or a key of the configuration file. */
+static enum status look_up(const struct option_table *table, struct bytes name,
+                           const struct option **option_out, struct error *error) {
+    const struct option *option = find_option(table, name);
+    if (!option) return unknown_option(table, name, error);
+    if (is_experiment(option))
+        return error_set(error, STATUS_INVALID, "--%s is now --experiment %s=VALUE", option->name,
+                         option->name);
+    *option_out = option;
+    return STATUS_OK;
+}
+
 static enum status bad_value(const struct option *option, const char *value, const char *expected,
                              struct error *error) {
-    return error_set(error, STATUS_INVALID, "option --%s: expected %s, found '%.80s'", option->name,
-                     expected, value);
+    return error_set(error, STATUS_INVALID, "option %s%s: expected %s, found '%.80s'",
+                     prefix_of(option), option->name, expected, value);
 }
 
 static enum status check_range(const struct option *option, double number, const char *value,
                                struct error *error) {
     bool bounded = option->minimum != 0 || option->maximum != 0;
     if (!bounded || (number >= option->minimum && number <= option->maximum)) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "option --%s: expected %.15g to %.15g, found '%.80s'",
-                     option->name, option->minimum, option->maximum, value);
+    return error_set(error, STATUS_INVALID, "option %s%s: expected %.15g to %.15g, found '%.80s'",
+                     prefix_of(option), option->name, option->minimum, option->maximum, value);
 }
 
 static enum status set_flag(const struct option *option, const char *value, bool *out,
@@ -148,8 +146,8 @@ static enum status set_choice(const struct option *option, const char *value, co
         }
         at += bytes + (at[bytes] == '|');
     }
-    return error_set(error, STATUS_INVALID, "option --%s: expected one of %s, found '%.80s'",
-                     option->name, option->choices, value);
+    return error_set(error, STATUS_INVALID, "option %s%s: expected one of %s, found '%.80s'",
+                     prefix_of(option), option->name, option->choices, value);
 }
 
 static enum status set_value(const struct option *option, const char *value, void *values,
@@ -169,21 +167,93 @@ static enum status set_value(const struct option *option, const char *value, voi
         return STATUS_OK;
     case OPTION_CHOICE:
         return set_choice(option, value, out, error);
+    case OPTION_EXPERIMENT:
+        break;
     }
     check(!"option type");
     return STATUS_INVALID;
 }
 
+static enum status unknown_experiment(const struct option_table *table, struct bytes name,
+                                      struct error *error) {
+    char names[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < table->option_count; i++)
+        if (is_experiment(&table->options[i]))
+            used += format_text(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                                table->options[i].name);
+    return error_set(error, STATUS_INVALID, "unknown experiment '%.*s'; there are: %s",
+                     (int)(name.count < 80 ? name.count : 80), name.data, names);
+}
+
+/* An experiment's value ends at a comma, so it is copied. What an option keeps is never freed. */
+struct kept_value {
+    struct kept_value *next;
+    char text[];
+};
+static struct kept_value *kept_values;
+
+static enum status set_copy(const struct option *option, struct bytes value, void *values,
+                            struct error *error) {
+    struct kept_value *copy = calloc(1, sizeof *copy + value.count + 1);
+    if (!copy) return error_set(error, STATUS_NO_MEMORY, "no memory for --experiment");
+    memcpy(copy->text, value.data, value.count);
+    enum status status = set_value(option, copy->text, values, error);
+    bool keeps = option->type == OPTION_TEXT || option->type == OPTION_CHOICE;
+    if (status == STATUS_OK && keeps) {
+        copy->next = kept_values;
+        kept_values = copy;
+    } else {
+        free(copy);
+    }
+    return status;
+}
+
+/* Sets the experiment of "NAME=VALUE". */
+static enum status set_experiment(const struct option_table *table, struct bytes setting,
+                                  void *values, struct error *error) {
+    const char *equals = memchr(setting.data, '=', setting.count);
+    struct bytes name = {setting.data, equals ? (size_t)(equals - setting.data) : setting.count};
+    const struct option *option = find_option(table, name);
+    if (!option || !is_experiment(option)) return unknown_experiment(table, name, error);
+    if (!equals)
+        return error_set(error, STATUS_INVALID, "option --experiment %s needs a value: %s=VALUE",
+                         option->name, option->name);
+    struct bytes value = {equals + 1, setting.count - name.count - 1};
+    return set_copy(option, value, values, error);
+}
+
+/* Settings of experiments, with commas between. */
+static enum status set_experiments(const struct option_table *table, const char *settings,
+                                   void *values, struct error *error) {
+    enum status status = STATUS_OK;
+    for (const char *at = settings; at && status == STATUS_OK;) {
+        at += strspn(at, " ");
+        size_t bytes = strcspn(at, ",");
+        status = set_experiment(table, (struct bytes){at, bytes}, values, error);
+        at = at[bytes] == ',' ? at + bytes + 1 : NULL;
+    }
+    return status;
+}
+
+/* A row that look_up found. */
+static enum status set_option(const struct option_table *table, const struct option *option,
+                              const char *value, void *values, struct error *error) {
+    return option->type == OPTION_EXPERIMENT ? set_experiments(table, value, values, error)
+                                             : set_value(option, value, values, error);
+}
+
 enum status options_set(const struct option_table *table, const char *name, const char *value,
                         void *values, struct error *error) {
-    const struct option *option = find_option(table, bytes_of(name));
-    if (!option) return unknown_option(table, bytes_of(name), error);
-    return set_value(option, value, values, error);
+    const struct option *option;
+    enum status status = look_up(table, bytes_of(name), &option, error);
+    return status ? status : set_option(table, option, value, values, error);
 }
 
 /* What a row holds before file and flags. A fallback outside its own rules is a bug of ours. */
 static void set_fallback(const struct option *option, void *values) {
     void *out = (char *)values + option->offset;
+    if (option->type == OPTION_EXPERIMENT) return;
     if (option->fallback) {
         check(set_value(option, option->fallback, values, NULL) == STATUS_OK);
         return;
@@ -196,6 +266,15 @@ static void set_fallback(const struct option *option, void *values) {
         *(double *)out = 0;
     else
         *(const char **)out = NULL;
+}
+
+/* What stands for the option's value; "" if it needs none. */
+static const char *value_name(const struct option *option) {
+    static const char *const names[] = {
+        [OPTION_FLAG] = "",       [OPTION_COUNT] = "N",    [OPTION_NUMBER] = "X",
+        [OPTION_BYTES] = "BYTES", [OPTION_TEXT] = "VALUE", [OPTION_EXPERIMENT] = "NAME=VALUE",
+    };
+    return option->type == OPTION_CHOICE ? option->choices : names[option->type];
 }
 
 /* One flag of the command line, with its value. */
@@ -211,18 +290,19 @@ static enum status read_flag(const struct option_table *table, int argc, char **
     const char *name = argv[*at] + 2;
     size_t name_bytes = strcspn(name, "=");
     const char *value = name[name_bytes] == '=' ? name + name_bytes + 1 : NULL;
-    const struct option *option = find_option(table, (struct bytes){name, name_bytes});
-    if (!option && !value && !strncmp(name, "no-", 3)) {
-        option = find_option(table, bytes_of(name + 3));
-        if (option && option->type != OPTION_FLAG) option = NULL;
+    const struct option *option = NULL;
+    if (!value && !strncmp(name, "no-", 3)) option = find_option(table, bytes_of(name + 3));
+    if (option && option->type == OPTION_FLAG) {
         value = "false";
+    } else {
+        enum status status = look_up(table, (struct bytes){name, name_bytes}, &option, error);
+        if (status != STATUS_OK) return status;
     }
-    if (!option) return unknown_option(table, (struct bytes){name, name_bytes}, error);
     *at += 1;
     if (!value && option->type == OPTION_FLAG) value = "true";
     if (!value && (*at == argc || !strncmp(argv[*at], "--", 2)))
-        return error_set(error, STATUS_INVALID, "option --%s needs a value: --%s=VALUE",
-                         option->name, option->name);
+        return error_set(error, STATUS_INVALID, "option --%s needs a value: --%s=%s", option->name,
+                         option->name, value_name(option));
     if (!value) value = argv[(*at)++];
     *flag_out = (struct flag){option, value};
     return STATUS_OK;
@@ -276,7 +356,8 @@ static enum status parse_words(const struct option_table *table, int argc, char 
             at++;
         } else if (!flags_over && !strncmp(word, "--", 2)) {
             status = read_flag(table, argc, argv, &at, &flag, error);
-            if (status == STATUS_OK) status = set_value(flag.option, flag.value, values, error);
+            if (status == STATUS_OK)
+                status = set_option(table, flag.option, flag.value, values, error);
         } else if (!flags_over && is_flag(word)) {
             status = error_set(error, STATUS_INVALID,
                                "unknown option '%.80s'; options begin with two dashes, and an "
@@ -314,39 +395,88 @@ enum status options_parse(const struct option_table *table, int argc, char **arg
     return status;
 }
 
-static const char *value_name(const struct option *option) {
-    static const char *const names[] = {
-        [OPTION_FLAG] = "",        [OPTION_COUNT] = " N",    [OPTION_NUMBER] = " X",
-        [OPTION_BYTES] = " BYTES", [OPTION_TEXT] = " VALUE", [OPTION_CHOICE] = " ",
-    };
-    return names[option->type];
+/* ---- help ---- */
+
+/* Prints a text in lines of at most HELP_COLUMNS, broken at spaces. Each begins at column
+ * `indent`; the caller has printed what is before the first. */
+static void print_wrapped(const char *text, int indent, FILE *file) {
+    for (size_t room = (size_t)(HELP_COLUMNS - indent);;) {
+        size_t line = strcspn(text, "\n"), bytes = line;
+        if (line > room)
+            for (bytes = room; bytes > 0 && text[bytes] != ' ';)
+                bytes--;
+        if (bytes == 0) bytes = line; /* a word that fills more than a line, or an empty line */
+        fprintf(file, "%.*s\n", (int)bytes, text);
+        if (text[bytes] == '\0') return;
+        text += bytes + 1;
+        fprintf(file, "%*s", indent, "");
+    }
+}
+
+/* How the option is written, and where its text begins: on the same line if there is room. */
+static void print_spelling(const struct option *option, bool on, FILE *file) {
+    char text[160];
+    const char *value = value_name(option), *joint = *value ? " " : "";
+    size_t width = is_experiment(option)
+                       ? format_text(text, sizeof text, "%s=%s", option->name, value)
+                       : format_text(text, sizeof text, "--%s%s%s%s", on ? "[no-]" : "",
+                                     option->name, joint, value);
+    if (width > HELP_INDENT - 4)
+        fprintf(file, "  %s\n%*s", text, HELP_INDENT, "");
+    else
+        fprintf(file, "  %-*s", HELP_INDENT - 2, text);
 }
 
 static void print_option(const struct option *option, FILE *file) {
-    char left[160];
+    char text[HELP_BYTES_MAX];
     bool on = option->type == OPTION_FLAG && option->fallback && !strcmp(option->fallback, "true");
-    size_t width =
-        format_text(left, sizeof left, "--%s%s%s%s", on ? "[no-]" : "", option->name,
-                    value_name(option), option->type == OPTION_CHOICE ? option->choices : "");
-    if (width > 26)
-        fprintf(file, "  %s\n  %26s  %s", left, "", option->help);
-    else
-        fprintf(file, "  %-26s  %s", left, option->help);
-    if (option->minimum != 0 || option->maximum != 0)
-        fprintf(file, ", %.15g to %.15g", option->minimum, option->maximum);
-    if (option->fallback && option->type != OPTION_FLAG)
-        fprintf(file, " (default: %s)", option->fallback);
-    fprintf(file, "%s\n", on ? " (default: on)" : "");
+    bool bounded = option->minimum != 0 || option->maximum != 0;
+    const char *fallback = on ? "on" : option->type == OPTION_FLAG ? NULL : option->fallback;
+    size_t used = format_text(text, sizeof text, "%s", option->help);
+    if (bounded)
+        used += format_text(text + used, sizeof text - used, " (%.15g to %.15g%s", option->minimum,
+                            option->maximum, fallback ? "" : ")");
+    if (fallback)
+        used += format_text(text + used, sizeof text - used, "%sdefault: %s)",
+                            bounded ? "; " : " (", fallback);
+    check(used + 1 < sizeof text);
+    print_spelling(option, on, file);
+    print_wrapped(text, HELP_INDENT, file);
+}
+
+static size_t count_group(const struct option_table *table, enum option_group group) {
+    size_t count = 0;
+    for (size_t i = 0; i < table->option_count; i++)
+        count += table->options[i].group == group;
+    return count;
+}
+
+static void print_group(const struct option_table *table, enum option_group group, FILE *file) {
+    static const char *const titles[OPTION_GROUP_COUNT] = {
+        [OPTION_GROUP_EVERYDAY] = "everyday options",
+        [OPTION_GROUP_RANKS] = "several ranks",
+        [OPTION_GROUP_FLEET] = "fleet",
+        [OPTION_GROUP_STORAGE] = "storage",
+        [OPTION_GROUP_TUNING] = "tuning",
+        [OPTION_GROUP_EXPERIMENTS] = "experiments",
+    };
+    size_t count = count_group(table, group);
+    if (count == 0) return;
+    fprintf(file, "\n%s:\n", count == table->option_count ? "options" : titles[group]);
+    for (size_t i = 0; i < table->option_count; i++)
+        if (table->options[i].group == group) print_option(&table->options[i], file);
 }
 
 void options_print(const struct option_table *table, void *file) {
-    fprintf(file, "usage: fathom %s%s%s%s\n\n%s\n", table->command,
-            table->option_count ? " [options]" : "", *table->arguments ? " " : "", table->arguments,
-            table->description);
-    if (table->option_count) fprintf(file, "\noptions:\n");
-    for (size_t i = 0; i < table->option_count; i++)
-        print_option(&table->options[i], file);
+    fprintf(file, "usage: fathom %s%s%s%s\n\n", table->command,
+            table->option_count ? " [options]" : "", *table->arguments ? " " : "",
+            table->arguments);
+    print_wrapped(table->description, 0, file);
+    for (int group = 0; group < OPTION_GROUP_COUNT; group++)
+        print_group(table, group, file);
 }
+
+/* ---- handing on ---- */
 
 const struct option *options_find(const struct option_table *table, const char *name) {
     return find_option(table, bytes_of(name));
@@ -354,6 +484,7 @@ const struct option *options_find(const struct option_table *table, const char *
 
 size_t options_format(const struct option *option, const void *values, char *out, size_t bytes) {
     const char *at = (const char *)values + option->offset;
+    const char *prefix = is_experiment(option) ? "--experiment=" : "--";
     const char *text;
     double number;
     uint64_t count;
@@ -361,18 +492,21 @@ size_t options_format(const struct option *option, const void *values, char *out
     switch (option->type) {
     case OPTION_FLAG:
         memcpy(&flag, at, sizeof flag);
-        return (size_t)snprintf(out, bytes, "--%s=%s", option->name, flag ? "true" : "false");
+        return (size_t)snprintf(out, bytes, "%s%s=%s", prefix, option->name,
+                                flag ? "true" : "false");
     case OPTION_COUNT:
     case OPTION_BYTES:
         memcpy(&count, at, sizeof count);
-        return (size_t)snprintf(out, bytes, "--%s=%" PRIu64, option->name, count);
+        return (size_t)snprintf(out, bytes, "%s%s=%" PRIu64, prefix, option->name, count);
     case OPTION_NUMBER:
         memcpy(&number, at, sizeof number);
-        return (size_t)snprintf(out, bytes, "--%s=%.17g", option->name, number);
+        return (size_t)snprintf(out, bytes, "%s%s=%.17g", prefix, option->name, number);
     case OPTION_TEXT:
     case OPTION_CHOICE:
         memcpy(&text, at, sizeof text);
-        return text ? (size_t)snprintf(out, bytes, "--%s=%s", option->name, text) : 0;
+        return text ? (size_t)snprintf(out, bytes, "%s%s=%s", prefix, option->name, text) : 0;
+    case OPTION_EXPERIMENT:
+        break;
     }
     return 0;
 }

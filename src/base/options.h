@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Options: one table per command; every row is a flag (`--kv-memory 2GiB`) and, for commands that
- * take
- * `--config FILE`, a key of that YAML file. Unknown names are fatal. `fathom inspect options`
+ * take `--config FILE`, a key of that YAML file. Unknown names are fatal. `fathom inspect options`
  * prints the tables. Values land in the caller's struct, at `offset`.
+ *
+ * A row of OPTION_GROUP_EXPERIMENTS is no flag of its own: it is set by `--experiment NAME=VALUE`,
+ * and is there for whoever compares ways of doing a thing. A table that has such rows has one of
+ * OPTION_EXPERIMENT, too.
  */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
@@ -21,22 +24,36 @@ enum option_type {
     OPTION_BYTES,  /* uint64_t: 4096, 512KiB, 2GiB, 1.5GB */
     OPTION_TEXT,   /* const char *; NULL when neither given nor defaulted */
     OPTION_CHOICE, /* const char *, one of `choices` ("a|b|c") */
+    /* no value of its own; "NAME=VALUE,..." sets the experiments that it names */
+    OPTION_EXPERIMENT,
+};
+
+/* How --help puts options together, in this order. */
+enum option_group {
+    OPTION_GROUP_EVERYDAY,
+    OPTION_GROUP_RANKS,
+    OPTION_GROUP_FLEET,
+    OPTION_GROUP_STORAGE,
+    OPTION_GROUP_TUNING,
+    OPTION_GROUP_EXPERIMENTS,
+    OPTION_GROUP_COUNT
 };
 
 struct option {
     const char *name; /* "kv-memory" */
     enum option_type type;
     const char *fallback; /* as text; NULL: FLAG false, COUNT/NUMBER/BYTES 0, TEXT NULL */
-    const char *help;     /* one line */
+    const char *help;     /* what it does, without range and fallback; stands alone */
     size_t offset;
     const char *choices;     /* OPTION_CHOICE */
     double minimum, maximum; /* COUNT, NUMBER; both 0: no bound */
+    enum option_group group;
 };
 
 struct option_table {
     const char *command;     /* "serve" */
     const char *arguments;   /* "[PROMPT]" or "" : for the usage line */
-    const char *description; /* one or two lines */
+    const char *description; /* what it does, and examples; newlines stay where they are */
     const struct option *options;
     size_t option_count;
     size_t positional_min, positional_max;
@@ -62,21 +79,21 @@ enum status options_parse(const struct option_table *table, int argc, char **arg
                           struct error *error);
 
 /* Sets one option from text; for configuration readers. A text value is kept as it is: it must live
- * as long as the process. */
+ * as long as the process. What OPTION_EXPERIMENT keeps is a copy. */
 enum status options_set(const struct option_table *table, const char *name, const char *value,
                         void *values, struct error *error);
 
-/* An option's value as a flag, "--queue=256"; the bytes that it needs, as snprintf counts them; 0:
- * it has none (a text that was not given). */
+/* An option's value as a flag, "--queue=256" or "--experiment=rank-steps=full"; the bytes that it
+ * needs, as snprintf counts them; 0: it has none (a text that was not given). */
 size_t options_format(const struct option *option, const void *values, char *out, size_t bytes);
 
 /* The table's row of that name; NULL: there is none. */
 const struct option *options_find(const struct option_table *table, const char *name);
 
-/* The known name that `name` was probably meant to be; NULL if none is close. */
+/* The known name that `name` was probably meant to be, experiments apart; NULL if none is near. */
 const char *options_nearest(const struct option_table *table, struct bytes name);
 
-/* Prints usage and options to a FILE *. */
+/* Prints usage and options, group by group, to a FILE *. */
 void options_print(const struct option_table *table, void *file);
 
 #endif

@@ -115,14 +115,14 @@ static const struct option balance_rows[] = {
     {.name = "units",
      .type = OPTION_COUNT,
      .fallback = "0",
-     .help = "also the gateway's choice among so many units that have the prefill ranks' speed "
-             "together, beside one unit with all their pages",
+     .help = "show the gateway's choice, too, among so many units that have the prefill ranks' "
+             "speed together, beside one unit with all their pages",
      .maximum = LIMIT_FLEET_UNITS,
      AT(units)},
     {.name = "unit-tokens",
      .type = OPTION_COUNT,
      .fallback = "4000000",
-     .help = "KV tokens in such a unit's pages",
+     .help = "KV tokens in the pages of each of --units",
      .minimum = RANKS_BLOCK_TOKENS,
      .maximum = UINT32_MAX,
      AT(unit_tokens)},

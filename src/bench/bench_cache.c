@@ -41,7 +41,11 @@ struct cache_values {
 #define AT(field) .offset = offsetof(struct cache_values, field)
 
 static const struct option cache_rows[] = {
-    {.name = "dir", .type = OPTION_TEXT, .fallback = ".", .help = "on the disk to use", AT(dir)},
+    {.name = "dir",
+     .type = OPTION_TEXT,
+     .fallback = ".",
+     .help = "a directory on the disk to use",
+     AT(dir)},
     {.name = "size",
      .type = OPTION_BYTES,
      .fallback = "1GiB",

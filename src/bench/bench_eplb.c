@@ -50,7 +50,7 @@ static const struct option eplb_bench_rows[] = {
      .minimum = 0,
      .maximum = 4,
      AT(drift)},
-    {.name = "high", .type = OPTION_FLAG, .help = "also search long (--effort high)", AT(high)},
+    {.name = "high", .type = OPTION_FLAG, .help = "search long, too (as --effort high)", AT(high)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
 };
 

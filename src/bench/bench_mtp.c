@@ -308,22 +308,21 @@ static void ask(struct mtp_run *run) {
     const struct question *question = &bench->questions[run->asked];
     uint32_t stops = bench->text.stop_token_count;
     struct record_submit *submit =
-        outbox_put(&outbox, RECORD_SUBMIT, submit_bytes(question->count, stops, 0));
-    submit->request.low = run->asked++;
-    submit->sampling = (struct sampling){.top_p = 1};
-    submit->prompt_count = question->count;
-    submit->new_tokens_max = (uint32_t)bench->values.answer;
-    submit->stop_token_count = stops;
-    memcpy(record_tail_at(submit, sizeof *submit), question->tokens,
-           question->count * sizeof *question->tokens);
-    memcpy((char *)submit + submit_stops_at(question->count), bench->text.stop_tokens,
+        outbox_put(&outbox, RECORD_SUBMIT,
+                   &(struct record_submit){.request.low = run->asked++,
+                                           .sampling.top_p = 1,
+                                           .prompt_count = question->count,
+                                           .new_tokens_max = (uint32_t)bench->values.answer,
+                                           .stop_token_count = stops});
+    memcpy(submit_tokens(submit), question->tokens, question->count * sizeof *question->tokens);
+    memcpy(submit_stop_tokens(submit), bench->text.stop_tokens,
            stops * sizeof *bench->text.stop_tokens);
     enum status status = run->machine.receive(run->machine.self, &submit->record, 0);
     check(status == STATUS_OK); /* its outbox is empty */
 }
 
 static void note_tokens(struct mtp_run *run, const struct record_tokens *record) {
-    const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    const uint32_t *tokens = tokens_chosen(record);
     for (uint32_t i = 0; i < record->token_count; i++) {
         uint64_t mixed = record->request.low * 1000003 + record->first_output_position + i;
         mixed = (mixed << 20 ^ tokens[i]) * 0x9E3779B97F4A7C15u;

@@ -62,7 +62,7 @@ static const struct option peers_rows[] = {
      .type = OPTION_CHOICE,
      .fallback = "all",
      .choices = "all|prefill|decode|server",
-     .help = "one part alone",
+     .help = "measure one part alone",
      AT(only)},
     {.name = "runs",
      .type = OPTION_COUNT,

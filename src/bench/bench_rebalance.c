@@ -59,7 +59,7 @@ static const struct option rebalance_rows[] = {
     {.name = "sequences",
      .type = OPTION_COUNT,
      .fallback = "16",
-     .help = "of each rank, that decode while experts move",
+     .help = "sequences of each rank that decode while experts move",
      .minimum = 1,
      .maximum = LIMIT_STEP_ROWS,
      AT(sequences)},
@@ -70,8 +70,8 @@ static const struct option rebalance_rows[] = {
      AT(batch)},
     {.name = "drain",
      .type = OPTION_FLAG,
-     .help = "also steps while a rank is drained and comes back; the others need slots for all "
-             "experts (--redundant-experts)",
+     .help = "time steps, too, while a rank is drained and comes back; the others need slots for "
+             "all experts (--redundant-experts)",
      AT(drain)},
     {.name = "damage",
      .type = OPTION_FLAG,

@@ -54,9 +54,13 @@ struct ttft_values {
 static const struct option ttft_rows[] = {
     {.name = "model",
      .type = OPTION_TEXT,
-     .help = "directory of a checkpoint; without it the embedded model",
+     .help = "directory of a checkpoint (default: the model that comes with Fathom)",
      AT(model)},
-    {.name = "dir", .type = OPTION_TEXT, .fallback = ".", .help = "on the disk to use", AT(dir)},
+    {.name = "dir",
+     .type = OPTION_TEXT,
+     .fallback = ".",
+     .help = "a directory on the disk to use",
+     AT(dir)},
     {.name = "prompt",
      .type = OPTION_COUNT,
      .fallback = "1500",
@@ -79,7 +83,8 @@ static const struct option ttft_rows[] = {
     {.name = "kv-memory",
      .type = OPTION_BYTES,
      .fallback = "6MiB",
-     .help = "of each rank: so little that few prompts fit, and the others leave for host memory",
+     .help = "KV memory of each rank: so little that few prompts fit, and the others leave for "
+             "host memory",
      AT(kv_memory)},
     {.name = "slow-rate",
      .type = OPTION_BYTES,
@@ -89,14 +94,14 @@ static const struct option ttft_rows[] = {
     {.name = "ranks",
      .type = OPTION_COUNT,
      .fallback = "1",
-     .help = "of each server's unit; several take prompts in turn, and host memory, which is each "
-             "one's own, is left out",
+     .help = "ranks of each server's unit; several take prompts in turn, and host memory, which is "
+             "each one's own, is left out",
      .minimum = 1,
      .maximum = LIMIT_RANKS,
      AT(ranks)},
     {.name = "threads",
      .type = OPTION_COUNT,
-     .help = "of each rank; 0: as many as there are CPUs, or an even share of them",
+     .help = "threads of each rank; 0: as many as there are CPUs, or an even share of them",
      .maximum = 4096,
      AT(threads)},
     {.name = "vocab",
@@ -205,7 +210,7 @@ static void begin_command(const struct bench *bench, struct command *command) {
     add(command, "--kv-memory", "%llu",
         (unsigned long long)(bench->values.kv_memory * bench->values.ranks));
     add(command, "--ranks", "%llu", (unsigned long long)bench->values.ranks);
-    add(command, "--rank-balance", "round-robin");
+    add(command, "--experiment", "rank-balance=round-robin");
     add(command, "--threads", "%llu", (unsigned long long)bench->values.threads);
     if (bench->values.model) add(command, "--model", "%s", bench->values.model);
 }

@@ -228,7 +228,10 @@ enum status layer_run_prepare(struct layer_run *run, const struct layer_case *ca
     if (status == STATUS_OK) status = model_open(&options, &run->model, error);
     if (status != STATUS_OK) return status;
     fill_pages(run);
-    run->plan = calloc(1, step_plan_bytes(needs.rows, needs.tokens, needs.pages));
+    run->plan =
+        calloc(1, record_bytes(RECORD_RUN_STEP, &(struct step_plan){.row_count = needs.rows,
+                                                                    .token_count = needs.tokens,
+                                                                    .page_count = needs.pages}));
     if (run->plan) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY, "no memory for %u tokens", needs.tokens);
 }
@@ -238,9 +241,10 @@ enum status layer_run_prepare(struct layer_run *run, const struct layer_case *ca
 static void plan_case(struct layer_run *run, const struct layer_case *layer) {
     struct step_plan *plan = run->plan;
     uint32_t each = pages_each(layer);
-    plan->row_count = rows_of(layer);
-    plan->token_count = layer->tokens;
-    plan->page_count = plan->row_count * each;
+    *plan = (struct step_plan){.row_count = rows_of(layer),
+                               .token_count = layer->tokens,
+                               .page_count = rows_of(layer) * each};
+    record_set_head(plan, RECORD_RUN_STEP);
     for (uint32_t i = 0; i < plan->row_count; i++)
         step_plan_rows(plan)[i] = (struct step_row){
             .slot = i,

@@ -50,6 +50,16 @@ int command_end(const struct option_table *table) {
     return EXIT_CODE_FAILED;
 }
 
+int command_unknown(const char *tool, const char *kind, const struct nearest *nearest) {
+    int shown = (int)(nearest->word.count < 80 ? nearest->word.count : 80);
+    fprintf(stderr, "%s: unknown %s '%.*s'; ", tool, kind, shown, nearest->word.data);
+    if (nearest->name)
+        fprintf(stderr, "did you mean '%s'?\n", nearest->name);
+    else
+        fprintf(stderr, "`%s --help` lists them\n", tool);
+    return EXIT_CODE_USAGE;
+}
+
 static void print_subjects(const char *command, const struct command_subject *subjects,
                            size_t count, FILE *out) {
     fprintf(out, "usage: fathom %s SUBJECT [options]\n\nsubjects:\n", command);
@@ -68,9 +78,12 @@ int command_dispatch(const char *command, const struct command_subject *subjects
         print_subjects(command, subjects, count, stdout);
         return EXIT_CODE_OK;
     }
-    for (size_t i = 0; i < count; i++)
+    struct nearest nearest = nearest_begin(bytes_of(argv[1]));
+    for (size_t i = 0; i < count; i++) {
         if (!strcmp(argv[1], subjects[i].name)) return subjects[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "fathom %s: no subject named '%s'; `fathom %s --help` lists them\n", command,
-            argv[1], command);
-    return EXIT_CODE_USAGE;
+        nearest_try(&nearest, subjects[i].name);
+    }
+    char tool[64];
+    snprintf(tool, sizeof tool, "fathom %s", command);
+    return command_unknown(tool, "subject", &nearest);
 }

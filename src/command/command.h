@@ -15,6 +15,7 @@
 #ifndef COMMAND_COMMAND_H
 #define COMMAND_COMMAND_H
 
+#include "base/nearest.h"
 #include "base/options.h"
 
 enum exit_code {
@@ -46,6 +47,10 @@ int command_failed(const struct option_table *table, enum status status, const s
  * exclude each other"): adds where to look; returns EXIT_CODE_USAGE. */
 int command_misused(const struct option_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Says that `tool` ("fathom", "fathom bench") has no such `kind` of word ("command", "subject"), and
+ * which one was probably meant; returns EXIT_CODE_USAGE. */
+int command_unknown(const char *tool, const char *kind, const struct nearest *nearest);
 
 /* Flushes stdout: EXIT_CODE_OK, or EXIT_CODE_FAILED with a line on stderr when the results could
  * not be written (a full disk, a closed pipe). Every program that prints results ends with it. */

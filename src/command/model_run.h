@@ -22,7 +22,7 @@ struct model_run_values {
 #define MODEL_RUN_DEVICE(TYPE, member)                                                             \
     {                                                                                              \
         .name = "device", .type = OPTION_CHOICE, .fallback = "cpu", .choices = "cpu|cuda",         \
-        .help = "what computes; cuda: this version has no such engine yet, and says so",           \
+        .help = "what computes; this version has no engine for cuda yet",                          \
         .offset = offsetof(TYPE, member)                                                           \
     }
 
@@ -30,34 +30,37 @@ struct model_run_values {
 #define MODEL_RUN_OPTIONS                                                                          \
     {.name = "model",                                                                              \
      .type = OPTION_TEXT,                                                                          \
-     .help = "directory of a checkpoint; the model that comes with Fathom if not given",           \
+     .help = "directory of a checkpoint (default: the model that comes with Fathom)",              \
      .offset = offsetof(struct model_run_values, model)},                                          \
         MODEL_RUN_DEVICE(struct model_run_values, device),                                         \
+        {.name = "threads",                                                                        \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "threads of each process; 0: an even share of the CPUs",                          \
+         .maximum = 1024,                                                                          \
+         .offset = offsetof(struct model_run_values, threads)},                                    \
         {.name = "activations",                                                                    \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "bf16",                                                                       \
          .choices = "f32|bf16|fp8|fp8-f32",                                                        \
-         .help = "what is rounded between weights: nothing, to BF16, to FP8 groups, or FP8 with "  \
-                 "the rest in F32",                                                                \
-         .offset = offsetof(struct model_run_values, activations)},                                \
+         .help = "how values between weights are rounded: not at all (f32), to BF16, to groups "   \
+                 "of FP8, or to groups of FP8 with all else in F32",                               \
+         .offset = offsetof(struct model_run_values, activations),                                 \
+         .group = OPTION_GROUP_TUNING},                                                            \
         {.name = "cpu-mask",                                                                       \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
          .choices = "auto|c|avx2|avx512|avx512bf16",                                               \
          .help = "highest instruction set to use",                                                 \
-         .offset = offsetof(struct model_run_values, cpu_mask)},                                   \
-        {.name = "schedule",                                                                       \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "auto",                                                                       \
-         .choices = "auto|sequential|prefill-dual-batch|decode-five-stage|quad-batch|hexa-batch|"  \
-                    "octo-batch",                                                                  \
-         .help = "how stages are ordered: all but sequential compute one of two, four, six or "    \
-                 "eight micro-batches while others' tokens travel between ranks; auto measures "   \
-                 "which is fastest",                                                               \
-         .offset = offsetof(struct model_run_values, schedule)},                                   \
+         .offset = offsetof(struct model_run_values, cpu_mask),                                    \
+         .group = OPTION_GROUP_TUNING},                                                            \
     {                                                                                              \
-        .name = "threads", .type = OPTION_COUNT, .help = "threads; 0: one per CPU",                \
-        .maximum = 1024, .offset = offsetof(struct model_run_values, threads)                      \
+        .name = "schedule", .type = OPTION_CHOICE, .fallback = "auto",                             \
+        .choices = "auto|sequential|prefill-dual-batch|decode-five-stage|quad-batch|hexa-batch|"   \
+                   "octo-batch",                                                                   \
+        .help = "order of a step's stages: all but sequential compute one of two, four, six or "   \
+                "eight micro-batches while others' tokens travel between ranks; auto measures "    \
+                "which is fastest",                                                                \
+        .offset = offsetof(struct model_run_values, schedule), .group = OPTION_GROUP_TUNING        \
     }
 
 /* The directory that was given, or that of the model which comes with Fathom; its text lives as

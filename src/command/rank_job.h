@@ -28,86 +28,105 @@ struct rank_job_values {
      .type = OPTION_COUNT,                                                                         \
      .fallback = "1",                                                                              \
      .help = "processes that share the experts and the sequences; never changes a result",         \
-     .offset = offsetof(owner, job.ranks),                                                         \
      .minimum = 1,                                                                                 \
-     .maximum = LIMIT_RANKS},                                                                      \
+     .maximum = LIMIT_RANKS,                                                                       \
+     .offset = offsetof(owner, job.ranks),                                                         \
+     .group = OPTION_GROUP_RANKS},                                                                 \
         {.name = "redundant-experts",                                                              \
          .type = OPTION_COUNT,                                                                     \
-         .help = "among ranks: slots for replicas of experts, at least so many in each layer",     \
+         .help = "slots for replicas of experts, at least so many in each layer",                  \
+         .maximum = LIMIT_EXPERTS,                                                                 \
          .offset = offsetof(owner, job.redundant),                                                 \
-         .maximum = LIMIT_EXPERTS},                                                                \
-        {.name = "weights-dir",                                                                    \
+         .group = OPTION_GROUP_RANKS},                                                             \
+        {.name = "placement",                                                                      \
          .type = OPTION_TEXT,                                                                      \
-         .help = "keep packed weights in files there, for other processes and the next start to "  \
-                 "map; 'private': in each process's own memory; among ranks, if not given: in "    \
-                 "files in memory, for as long as the command runs",                               \
-         .offset = offsetof(owner, job.weights_dir)},                                              \
-        {.name = "weights-unit",                                                                   \
-         .type = OPTION_COUNT,                                                                     \
-         .help = "tells units apart that have one --weights-dir: each has its own experts",        \
-         .offset = offsetof(owner, job.weights_unit),                                              \
-         .maximum = UINT32_MAX},                                                                   \
-        {.name = "weights-verify",                                                                 \
-         .type = OPTION_FLAG,                                                                      \
-         .help = "look through the files of --weights-dir, and pack anew what is damaged",         \
-         .offset = offsetof(owner, job.weights_verify)},                                           \
-        {.name = "link-gbps",                                                                      \
-         .type = OPTION_NUMBER,                                                                    \
-         .help = "among ranks: the rate of each rank's link in Gbit/s, to see what a schedule "    \
-                 "hides; 0: as fast as it goes",                                                   \
-         .offset = offsetof(owner, job.link_gbps),                                                 \
-         .maximum = 1e6},                                                                          \
-        {.name = "trace",                                                                          \
-         .type = OPTION_TEXT,                                                                      \
-         .help = "write a trace of all ranks' stages to this file, for ui.perfetto.dev and "       \
-                 "`fathom trace report`",                                                          \
-         .offset = offsetof(owner, job.trace)},                                                    \
-        {.name = "link-us",                                                                        \
-         .type = OPTION_NUMBER,                                                                    \
-         .help = "among ranks: the link's latency in microseconds",                                \
-         .offset = offsetof(owner, job.link_us),                                                   \
-         .maximum = 1e6},                                                                          \
-        {.name = "reshuffle-steps",                                                                \
-         .type = OPTION_COUNT,                                                                     \
-         .help = "among ranks: not 0 moves experts to other slots, by chance, again and again "    \
-                 "after so many steps; never changes a result",                                    \
-         .offset = offsetof(owner, job.reshuffle_steps)},                                          \
+         .help =                                                                                   \
+             "a file that says which expert lies in which slot, as fathom eplb --json prints it",  \
+         .offset = offsetof(owner, job.placement),                                                 \
+         .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "replica-choice",                                                                 \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
          .choices = "auto|turns|flow",                                                             \
-         .help = "among ranks: a batch's tokens take the replicas of an expert in turns, or all "  \
-                 "ranks tell each other their counts and split them so that the busiest rank has " \
-                 "least to do; auto: the latter in large steps; never changes a result",           \
-         .offset = offsetof(owner, job.replica_choice)},                                           \
+         .help = "which replica of an expert computes a token: each in its turn (turns), or so "   \
+                 "that the busiest rank has least to do, for which all ranks tell each other "     \
+                 "their counts (flow); auto: flow in large steps. Never changes a result",         \
+         .offset = offsetof(owner, job.replica_choice),                                            \
+         .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "rebalance-from",                                                                 \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "ranks",                                                                      \
          .choices = "ranks|checkpoint",                                                            \
-         .help = "where the weights of experts on their way come from: ranks that hold them, or "  \
+         .help = "where a moving expert's weights come from: from ranks that hold it, or from "    \
                  "the checkpoint",                                                                 \
-         .offset = offsetof(owner, job.rebalance_from)},                                           \
+         .offset = offsetof(owner, job.rebalance_from),                                            \
+         .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "rebalance-memory",                                                               \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "64MiB",                                                                      \
-         .help = "on each rank, for experts on their way to new slots; at least those of one "     \
-                 "layer's slots",                                                                  \
-         .offset = offsetof(owner, job.move_memory)},                                              \
+         .help = "memory of each rank for moving experts; at least that of one layer's slots is "  \
+                 "taken",                                                                          \
+         .offset = offsetof(owner, job.move_memory),                                               \
+         .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "rebalance-mbps",                                                                 \
          .type = OPTION_COUNT,                                                                     \
          .fallback = "400",                                                                        \
-         .help = "Mbit/s that a rank gives to experts on their way at most; 0: as fast as it "     \
-                 "goes",                                                                           \
-         .offset = offsetof(owner, job.move_mbps)},                                                \
+         .help = "Mbit/s that a rank gives to moving experts at most; 0: no limit",                \
+         .offset = offsetof(owner, job.move_mbps),                                                 \
+         .group = OPTION_GROUP_RANKS},                                                             \
+        {.name = "weights-dir",                                                                    \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "keep packed weights in files of this directory, which other processes and the "  \
+                 "next start map; 'private': in each process's own memory. If not given, ranks "   \
+                 "share files in memory for as long as the command runs",                          \
+         .offset = offsetof(owner, job.weights_dir),                                               \
+         .group = OPTION_GROUP_STORAGE},                                                           \
+        {.name = "weights-unit",                                                                   \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "number of this unit among those that have one --weights-dir; each has its own "  \
+                 "experts",                                                                        \
+         .maximum = UINT32_MAX,                                                                    \
+         .offset = offsetof(owner, job.weights_unit),                                              \
+         .group = OPTION_GROUP_STORAGE},                                                           \
+        {.name = "weights-verify",                                                                 \
+         .type = OPTION_FLAG,                                                                      \
+         .help = "check the files of --weights-dir, and pack anew what is damaged",                \
+         .offset = offsetof(owner, job.weights_verify),                                            \
+         .group = OPTION_GROUP_STORAGE},                                                           \
+        {.name = "trace",                                                                          \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "write a trace of all ranks' stages to this file, for ui.perfetto.dev and "       \
+                 "`fathom trace report`",                                                          \
+         .offset = offsetof(owner, job.trace),                                                     \
+         .group = OPTION_GROUP_TUNING},                                                            \
+        {.name = "experiment",                                                                     \
+         .type = OPTION_EXPERIMENT,                                                                \
+         .help = "compare ways of doing a thing, by one of the names below; several: give it "     \
+                 "again, or put commas between them",                                              \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "reshuffle-steps",                                                                \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "among ranks: move experts to other slots by chance, again and again after so "   \
+                 "many steps; 0: never. Never changes a result",                                   \
+         .offset = offsetof(owner, job.reshuffle_steps),                                           \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "placement-seed",                                                                 \
          .type = OPTION_COUNT,                                                                     \
-         .help = "among ranks: not 0 shuffles the experts' slots; never changes a result",         \
-         .offset = offsetof(owner, job.seed)},                                                     \
+         .help = "among ranks: shuffle the experts' slots by this number; 0: leave them. Never "   \
+                 "changes a result",                                                               \
+         .offset = offsetof(owner, job.seed),                                                      \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "link-gbps",                                                                      \
+         .type = OPTION_NUMBER,                                                                    \
+         .help = "among ranks: slow each rank's link down to so many Gbit/s, to see what a "       \
+                 "schedule hides; 0: as fast as it goes",                                          \
+         .maximum = 1e6,                                                                           \
+         .offset = offsetof(owner, job.link_gbps),                                                 \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
     {                                                                                              \
-        .name = "placement", .type = OPTION_TEXT,                                                  \
-        .help = "among ranks: a file that says which expert lies in which slot, as fathom eplb "   \
-                "--json prints it",                                                                \
-        .offset = offsetof(owner, job.placement)                                                   \
+        .name = "link-us", .type = OPTION_NUMBER,                                                  \
+        .help = "among ranks: let each rank's link have a latency of so many microseconds",        \
+        .maximum = 1e6, .offset = offsetof(owner, job.link_us), .group = OPTION_GROUP_EXPERIMENTS  \
     }
 
 /* The command line that starts so many ranks of this program: `arguments` (NULL at the end) are

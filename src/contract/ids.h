@@ -33,6 +33,17 @@ struct block_key {
     uint8_t bytes[32];
 };
 
+/* Requests find each other's cached blocks, in every tier, only if their salts are equal: the salt
+ * enters the root of all block keys (serving/cache/block_key.h). The gateway derives it
+ * (serving/gateway/accounts.h). Zeros: the request belongs to nobody in particular.
+ *
+ * A salt has 256 bits, as many as a key. It stands for the secret that it is made from, and a
+ * client may choose a part of that (cache_salt). With 64 bits, somebody who tries salts at will
+ * would meet one of a million others' after 2^44 tries; with 256 bits only the hash bounds that. */
+struct tenant_salt {
+    uint8_t bytes[32];
+};
+
 static inline bool request_id_equal(struct request_id a, struct request_id b) {
     return a.high == b.high && a.low == b.low && a.attempt == b.attempt;
 }

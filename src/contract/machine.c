@@ -3,28 +3,39 @@
 
 #include <string.h>
 
-static void head(struct record *record, enum record_kind kind, size_t bytes) {
-    *record = (struct record){RECORD_VERSION, (uint16_t)kind, (uint32_t)bytes};
-}
+#include "contract/record_unit.h"
 
-void *outbox_put(struct outbox *outbox, enum record_kind kind, size_t bytes) {
-    bytes = record_tail(bytes);
+/* Room for a record at the outbox's end, zeroed. */
+static void *put_zeros(struct outbox *outbox, size_t bytes) {
     if (bytes > outbox_room(outbox)) return NULL;
-    struct record *record = (struct record *)(outbox->memory + outbox->used);
-    memset(record, 0, bytes);
-    head(record, kind, bytes);
+    void *record = memset(outbox->memory + outbox->used, 0, bytes);
     outbox->used += (uint32_t)bytes;
     return record;
 }
 
+static void fill(struct record *record, enum record_kind kind, const void *fixed, size_t bytes) {
+    if (fixed) memcpy(record, fixed, record_fixed_bytes(kind));
+    *record = record_head(kind, bytes);
+}
+
+void *outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed) {
+    size_t bytes = record_bytes(kind, fixed);
+    struct record *record = put_zeros(outbox, bytes);
+    if (record) fill(record, kind, fixed, bytes);
+    return record;
+}
+size_t carried_bytes(enum record_kind inner_kind, const void *inner_fixed) {
+    struct record_carried head = {.inner_bytes = (uint32_t)record_bytes(inner_kind, inner_fixed)};
+    return record_bytes(RECORD_TO_UNIT, &head);
+}
+
 void *outbox_put_carried(struct outbox *outbox, enum record_kind kind, struct unit_id unit,
-                         enum record_kind inner_kind, size_t inner_bytes) {
-    inner_bytes = record_tail(inner_bytes);
-    struct record_carried *carried = outbox_put(outbox, kind, carried_bytes(inner_bytes));
+                         enum record_kind inner_kind, const void *inner_fixed) {
+    size_t inner_bytes = record_bytes(inner_kind, inner_fixed);
+    struct record_carried head = {.unit = unit, .inner_bytes = (uint32_t)inner_bytes};
+    struct record_carried *carried = outbox_put(outbox, kind, &head);
     if (!carried) return NULL;
-    carried->unit = unit;
-    carried->inner_bytes = (uint32_t)inner_bytes;
-    head(carried_inner(carried), inner_kind, inner_bytes);
+    fill(carried_inner(carried), inner_kind, inner_fixed, inner_bytes);
     return carried_inner(carried);
 }
 

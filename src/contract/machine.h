@@ -31,14 +31,18 @@ struct machine {
     int64_t (*next_wake_ns)(const void *self);
 };
 
-/* Room for a record of `bytes` (rounded up to 8), with version, kind and bytes filled in and the
- * rest zeroed; NULL when the outbox is full. */
-void *outbox_put(struct outbox *outbox, enum record_kind kind, size_t bytes);
+/* A record with the fields of `fixed`, its own fixed struct, whose head need not be set, and with
+ * zeroed tails, of as many elements as the fields say, for the caller to fill in. `fixed` NULL: all
+ * fields are zero. The answer is NULL when the outbox is full. */
+void *outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed);
 
 /* As outbox_put, of a record that travels to or from a unit (`kind`: TO_UNIT, FROM_UNIT): the inner
- * one is returned, for the caller to fill in. */
+ * one is returned. */
 void *outbox_put_carried(struct outbox *outbox, enum record_kind kind, struct unit_id unit,
-                         enum record_kind inner_kind, size_t inner_bytes);
+                         enum record_kind inner_kind, const void *inner_fixed);
+
+/* Bytes of a record when it travels to or from a unit. */
+size_t carried_bytes(enum record_kind inner_kind, const void *inner_fixed);
 
 /* Bytes that can still be put. */
 static inline uint32_t outbox_room(const struct outbox *outbox) {
@@ -50,13 +54,5 @@ const struct record *outbox_next(const struct outbox *outbox, const struct recor
 
 /* Forgets all records. */
 void outbox_clear(struct outbox *outbox);
-
-/* True if `record` of `bytes` (aligned to 8) is whole: version, kind, fixed size, tails inside,
- * enums in range, padding zero, a plan's rows within the plan. For records from outside this
- * process. */
-bool record_valid(const void *record, size_t bytes);
-
-/* True if a record of that kind may travel to a unit (`kind`: TO_UNIT), or from one (FROM_UNIT). */
-bool record_may_be_carried(uint16_t kind, uint16_t inner_kind);
 
 #endif

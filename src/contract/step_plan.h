@@ -10,8 +10,10 @@
 #ifndef CONTRACT_STEP_PLAN_H
 #define CONTRACT_STEP_PLAN_H
 
+#include "contract/load_end.h"
 #include "contract/overlap.h"
 #include "contract/record.h"
+#include "contract/sampling.h"
 
 enum token_form { TOKEN_PROMPT, TOKEN_GENERATED, TOKEN_FORM_COUNT };
 
@@ -41,9 +43,9 @@ struct step_row {
                             * before it: the last so many of the row's tokens but its first, and of
                             * next_token behind them */
     uint32_t next_token;   /* STEP_NO_TOKEN: none is known; read only with a scored_count */
-    uint32_t loads; /* of the pages before the row some are being filled by the slot's KV_LOAD of
-                     * this number: a layer's core attention waits until its slices are there. 0:
-                     * none are */
+    uint32_t loads; /* 1: of the pages before the row some are being filled by the slot's KV_LOAD,
+                     * which was given with in_step: a layer's core attention waits until its
+                     * slices are there */
     struct sampling sampling;
 };
 
@@ -68,9 +70,7 @@ struct step_cut {
     uint32_t row, token;
 };
 
-/* RECORD_RUN_STEP. Tails: struct step_row rows[row_count]; uint32_t tokens[token_count];
- * struct page_id pages[page_count]; uint32_t history[history_count];
- * struct token_bias biases[bias_count]. */
+/* RECORD_RUN_STEP. */
 struct step_plan {
     struct record record;
     uint64_t step;
@@ -87,43 +87,11 @@ struct step_plan {
     uint16_t others_draft; /* 1: a row of another rank's plan may have drafts */
 };
 
-static inline size_t step_plan_rows_at(void) {
-    return record_tail(sizeof(struct step_plan));
-}
-static inline size_t step_plan_tokens_at(uint32_t row_count) {
-    return record_tail(step_plan_rows_at() + row_count * sizeof(struct step_row));
-}
-static inline size_t step_plan_pages_at(uint32_t row_count, uint32_t token_count) {
-    return record_tail(step_plan_tokens_at(row_count) + token_count * sizeof(uint32_t));
-}
-/* Of a plan whose rows need neither history nor biases; else the history begins there. */
-static inline size_t step_plan_bytes(uint32_t row_count, uint32_t token_count,
-                                     uint32_t page_count) {
-    return record_tail(step_plan_pages_at(row_count, token_count) +
-                       page_count * sizeof(struct page_id));
-}
-/* Bytes that history and biases add behind. */
-static inline size_t step_plan_extra_bytes(uint32_t history_count, uint32_t bias_count) {
-    return record_tail(history_count * sizeof(uint32_t)) + bias_count * sizeof(struct token_bias);
-}
-static inline struct step_row *step_plan_rows(const struct step_plan *plan) {
-    return (struct step_row *)((char *)(uintptr_t)plan + step_plan_rows_at());
-}
-static inline uint32_t *step_plan_tokens(const struct step_plan *plan) {
-    return (uint32_t *)((char *)(uintptr_t)plan + step_plan_tokens_at(plan->row_count));
-}
-static inline struct page_id *step_plan_pages(const struct step_plan *plan) {
-    return (struct page_id *)((char *)(uintptr_t)plan +
-                              step_plan_pages_at(plan->row_count, plan->token_count));
-}
-static inline uint32_t *step_plan_history(const struct step_plan *plan) {
-    return (uint32_t *)((char *)(uintptr_t)plan +
-                        step_plan_bytes(plan->row_count, plan->token_count, plan->page_count));
-}
-static inline struct token_bias *step_plan_biases(const struct step_plan *plan) {
-    return (struct token_bias *)((char *)step_plan_history(plan) +
-                                 step_plan_extra_bytes(plan->history_count, 0));
-}
+RECORD_TAIL(step_plan, 0, struct step_row, step_plan_rows)     /* [row_count] */
+RECORD_TAIL(step_plan, 1, uint32_t, step_plan_tokens)          /* [token_count] */
+RECORD_TAIL(step_plan, 2, struct page_id, step_plan_pages)     /* [page_count] */
+RECORD_TAIL(step_plan, 3, uint32_t, step_plan_history)         /* [history_count] */
+RECORD_TAIL(step_plan, 4, struct token_bias, step_plan_biases) /* [bias_count] */
 
 /* The index'th of a row's scored tokens; `tokens` are the row's. */
 static inline uint32_t step_scored_token(const struct step_row *row, const uint32_t *tokens,
@@ -141,14 +109,14 @@ struct step_result_row {
     uint32_t logprob_index;            /* first of the row's, in the result's logprobs */
     uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */
     uint32_t lost; /* 1: what the row waited for did not come; it does not count, and chose none */
-    uint32_t loaded; /* it waited for the slot's KV_LOAD of this number, which is over; else 0 */
-    uint32_t score_index;  /* first of its scored tokens' logprobs, in the result's */
-    uint32_t scored_count; /* as the plan has it; 0 if lost */
-    uint32_t reserved;     /* zero */
+    uint32_t load_ended;      /* 1: the load that it waited for is over, as load_end says */
+    uint32_t score_index;     /* first of its scored tokens' logprobs, in the result's */
+    uint32_t scored_count;    /* as the plan has it; 0 if lost */
+    uint32_t reserved;        /* zero */
+    struct load_end load_end; /* zeros if not load_ended */
 };
 
-/* RECORD_STEP_DONE. Tails: struct step_result_row rows[row_count], in the plan's order;
- * struct token_logprob logprobs[logprob_count]. */
+/* RECORD_STEP_DONE. */
 struct step_result {
     struct record record;
     uint64_t step;
@@ -160,27 +128,21 @@ struct step_result {
     uint32_t rank; /* of the plan */
 };
 
-#define STEP_ROW_LOGPROBS_MAX (1 + LIMIT_TOP_LOGPROBS) /* of one token */
+RECORD_TAIL(step_result, 0, struct step_result_row,
+            step_result_rows) /* [row_count], in the plan's order */
+RECORD_TAIL(step_result, 1, struct token_logprob, step_result_logprobs) /* [logprob_count] */
 
-static inline size_t step_result_bytes(uint32_t row_count, uint32_t logprob_count) {
-    return record_tail(sizeof(struct step_result)) + row_count * sizeof(struct step_result_row) +
-           logprob_count * sizeof(struct token_logprob);
-}
 /* What a result needs at most; no step scores more tokens than it has. */
 static inline size_t step_result_bytes_max(uint32_t rows_max, uint32_t tokens_max) {
-    return step_result_bytes(rows_max,
-                             (rows_max * (1 + LIMIT_DRAFTS) + tokens_max) * STEP_ROW_LOGPROBS_MAX);
-}
-static inline struct step_result_row *step_result_rows(const struct step_result *result) {
-    return (struct step_result_row *)((char *)(uintptr_t)result +
-                                      record_tail(sizeof(struct step_result)));
-}
-static inline struct token_logprob *step_result_logprobs(const struct step_result *result) {
-    return (struct token_logprob *)(step_result_rows(result) + result->row_count);
+    return record_bytes(
+        RECORD_STEP_DONE,
+        &(struct step_result){.row_count = rows_max,
+                              .logprob_count = (rows_max * (1 + LIMIT_DRAFTS) + tokens_max) *
+                                               TOKEN_LOGPROBS_MAX});
 }
 
-_Static_assert(sizeof(struct step_row) % 8 == 0 && sizeof(struct step_result_row) % 8 == 0 &&
-                   sizeof(struct token_bias) == 8 && sizeof(struct token_logprob) == 8,
-               "tails of these end where the next may begin");
+/* What the fields of each may hold, for record_forms.c. */
+bool step_plan_valid(const void *record);
+bool step_result_valid(const void *record);
 
 #endif

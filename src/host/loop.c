@@ -46,7 +46,6 @@ struct loop {
     struct record_queue inboxes[MACHINE_COUNT];
     struct record_queue large; /* clients' requests: the gateway gets one of them in a turn */
     struct worker *engine, *tokenizer;
-    struct record_queue answers; /* the engine's, that the unit is not told yet */
     struct event *engine_answers, *tokenizer_answers;
     const struct loop_parts *parts;
     struct wire *wire;
@@ -152,7 +151,7 @@ static void let_clients_in(struct loop *loop) {
 }
 
 static void tell_link(struct loop *loop, enum record_kind kind, uint32_t number) {
-    struct record_unit_link link = {{RECORD_VERSION, (uint16_t)kind, sizeof link}, {number}, 0};
+    struct record_unit_link link = {record_head(kind, sizeof link), {number}, 0};
     record_queue_force(&loop->inboxes[GATEWAY], &link.record);
     ask_turn(loop);
 }
@@ -179,7 +178,7 @@ static void on_joined(void *context, uint32_t number) {
 
 static void cancel(void *context, struct request_id request) {
     struct loop *loop = context;
-    struct record_cancel record = {{RECORD_VERSION, RECORD_CANCEL, sizeof record}, request};
+    struct record_cancel record = {record_head(RECORD_CANCEL, sizeof record), request};
     record_queue_force(&loop->inboxes[UNIT], &record.record);
 }
 
@@ -202,11 +201,11 @@ static void on_lost(void *context, uint32_t number) {
 }
 
 static void carry_from_unit(struct loop *loop, uint32_t unit, const struct record *record) {
-    struct outbox box = {.memory = malloc(carried_bytes(record->bytes)),
-                         .capacity = (uint32_t)carried_bytes(record->bytes)};
+    enum record_kind kind = (enum record_kind)record->kind;
+    size_t bytes = carried_bytes(kind, record);
+    struct outbox box = {.memory = malloc(bytes), .capacity = (uint32_t)bytes};
     check(box.memory);
-    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit},
-                                     (enum record_kind)record->kind, record->bytes);
+    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit}, kind, record);
     memcpy(inner, record, record->bytes);
     record_queue_force(&loop->inboxes[GATEWAY], outbox_next(&box, NULL));
     free(box.memory);
@@ -298,6 +297,7 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_KV_CANCEL:
     case RECORD_KV_FIND:
     case RECORD_KV_LOAD:
+    case RECORD_KV_PARK:
     case RECORD_KV_KEEP:
         loop->parts->carry(loop->parts->carry_context, record);
         break;
@@ -306,7 +306,7 @@ static void route(struct loop *loop, const struct record *record) {
         worker_give(loop->engine, record);
         break;
     default:
-        check(record_may_be_carried(RECORD_FROM_UNIT, record->kind));
+        check(record_goes(record->kind, WAY_UNIT_TO_GATEWAY));
         if (has_machine(loop, GATEWAY))
             carry_from_unit(loop, THE_UNIT, record);
         else
@@ -443,30 +443,15 @@ static void take_tokenized(void *context, const struct record *record) {
     record_queue_force(&loop->inboxes[GATEWAY], record);
 }
 
-static void hold(void *context, const struct record *record) {
-    record_queue_force(context, record);
+static void take_step_done(void *context, const struct record *record) {
+    struct loop *loop = context;
+    record_queue_force(&loop->inboxes[UNIT], record);
 }
 
-/* The engine's answers, in order, as far as what they rest on was said. That of the rest is on its
- * way: an engine's row ended its waiting only when its rank's storage had said that the load was
- * over, and that comes over the ranks' wire, or else the rank is lost, and with it the unit. */
-static void tell_answers(struct loop *loop) {
-    const struct loop_parts *parts = loop->parts;
-    for (const struct record *record; (record = record_queue_first(&loop->answers));
-         record_queue_drop(&loop->answers)) {
-        if (parts->said && !parts->said(parts->carry_context, record)) break;
-        record_queue_force(&loop->inboxes[UNIT], record);
-    }
-    ask_turn(loop);
-}
-
-/* What the KV blocks' ways said before the engine, the unit gets before: a step may have waited
- * for it. */
 static void on_engine(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
-    worker_take(loop->engine, hold, &loop->answers);
-    if (loop->parts->collect) loop->parts->collect(loop->parts->carry_context);
-    tell_answers(loop);
+    worker_take(loop->engine, take_step_done, loop);
+    ask_turn(loop);
 }
 
 static void on_tokenizer(evutil_socket_t file, short what, void *context) {
@@ -500,7 +485,7 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     struct timeval wait = {(time_t)(wait_ns / 1000000000),
                            (suseconds_t)(wait_ns % 1000000000 / 1000)};
     event_add(loop->finish_by, &wait);
-    struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
+    struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain)};
     /* A unit beside its gateway goes on taking what the gateway has let in. */
     int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
     if (has_machine(loop, first)) /* else it supervises others, who are told by their signal */
@@ -555,7 +540,6 @@ enum status loop_open(const struct http_server_options *http, uint32_t http_coun
     loop->inboxes[GATEWAY].bytes_max = REQUESTS_BYTES_MAX;
     loop->large.bytes_max = LARGE_BYTES_MAX;
     loop->inboxes[UNIT].bytes_max = BEHIND_BYTES_MAX;
-    loop->answers.bytes_max = SIZE_MAX; /* those of one step, and of what moves beside it */
     loop->base = event_base_new();
     if (loop->base) {
         loop->turn = event_new(loop->base, -1, 0, on_turn, loop);
@@ -603,10 +587,7 @@ static enum status start_wire(struct loop *loop, const struct loop_parts *parts,
     struct wire_options options = parts->wire;
     if (!options.address) return STATUS_OK;
     options.listens = has_machine(loop, GATEWAY);
-    for (int kind = 0; kind < RECORD_KIND_COUNT; kind++)
-        if (record_may_be_carried(options.listens ? RECORD_FROM_UNIT : RECORD_TO_UNIT,
-                                  (uint16_t)kind))
-            options.kinds |= wire_kind((enum record_kind)kind);
+    options.kinds = record_kinds(options.listens ? WAY_UNIT_TO_GATEWAY : WAY_GATEWAY_TO_UNIT);
     options.context = loop;
     options.joined = on_joined;
     options.take = on_wire;
@@ -653,7 +634,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
 
 void loop_tell_unit(struct loop *loop, const struct record *record) {
     record_queue_force(&loop->inboxes[UNIT], record);
-    tell_answers(loop);
+    ask_turn(loop);
 }
 
 void loop_end(struct loop *loop, enum status status, const struct error *error) {
@@ -693,7 +674,6 @@ bool loop_close(struct loop *loop) {
     record_queue_clear(&loop->hello);
     record_queue_clear(&loop->load);
     record_queue_clear(&loop->experts);
-    record_queue_clear(&loop->answers);
     record_queue_clear(&loop->large);
     request_set_close(&loop->requests);
     for (int i = 0; i < MACHINE_COUNT; i++)

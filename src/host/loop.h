@@ -21,6 +21,7 @@
 #define HOST_LOOP_H
 
 #include "contract/machine.h"
+#include "contract/record_client.h"
 #include "host/http/http_server.h"
 #include "host/wire/wire.h"
 #include "host/wire/worker.h"
@@ -48,12 +49,7 @@ struct loop_parts {
     /* The unit's KV records; loop_tell_unit answers, also from within. NULL: its KV blocks neither
      * come nor go */
     void (*carry)(void *context, const struct record *record);
-    /* Says what there is to say of them, before a step's end is told. */
-    void (*collect)(void *context);
-    /* Has what the engine's answer rests on been said? If not, it and all behind it are told once
-     * it has: asked again after each loop_tell_unit. */
-    bool (*said)(void *context, const struct record *answer);
-    void *carry_context;      /* of all three; collect and said where there is carry */
+    void *carry_context;
     struct wire_options wire; /* its address, keys and plain_anywhere; no address: no wire */
     bool waits_for_unit;      /* clients are let in once a unit has said hello */
     int64_t finish_ns_max;    /* for what has begun when it is told to end; 0: 35 s */

@@ -27,7 +27,7 @@ const struct option_table cache_options[1] = {{
     .command = "cache",
     .arguments = "stat|verify|gc DIR",
     .description = "A KV storage on disk: what is in it; every byte of it read and checked (exit "
-                   "code 1: damage);\nits oldest segments removed, whichever their format, until "
+                   "code 1: damage); its oldest segments removed, whichever their format, until "
                    "--size is left. Servers may use it meanwhile.",
     .options = cache_rows,
     .option_count = sizeof cache_rows / sizeof *cache_rows,

@@ -7,6 +7,7 @@
 #define PROGRAMS_CREW_H
 
 #include "command/rank_job.h"
+#include "contract/record_unit.h"
 #include "host/loop.h"
 
 struct crew;
@@ -21,10 +22,10 @@ struct crew_values {
 #define CREW_OPTIONS(owner)                                                                        \
     {                                                                                              \
         .name = "rank-timeout", .type = OPTION_NUMBER, .fallback = "2",                            \
-        .help = "among ranks: seconds without a finished piece of work after which a rank is "     \
-                "stuck and its unit starts again; times the ranks that share a CPU; under an "     \
-                "mpirun of one's own five times as long, then the unit ends; 0: never",            \
-        .maximum = 1e6, .offset = offsetof(owner, crew.rank_timeout)                               \
+        .help = "seconds without a finished piece of work after which a rank counts as stuck and " \
+                "its unit starts again, times the ranks that share a CPU; under an mpirun of "     \
+                "one's own five times as long, and then the unit ends; 0: never",                  \
+        .maximum = 1e6, .offset = offsetof(owner, crew.rank_timeout), .group = OPTION_GROUP_RANKS  \
     }
 
 struct crew_unit {

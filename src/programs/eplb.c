@@ -60,7 +60,7 @@ const struct option_table eplb_options[1] = {{
     .command = "eplb",
     .arguments = "--load FILE",
     .description = "Chooses which slot holds which expert, layer by layer, so that no rank waits "
-                   "long for the busiest.\nWhere groups do not divide over nodes, nodes do not "
+                   "long for the busiest. Where groups do not divide over nodes, nodes do not "
                    "matter.",
     .options = eplb_rows,
     .option_count = ARRAY_COUNT(eplb_rows),

@@ -22,28 +22,29 @@ struct gateway_values {
 static const struct option gateway_rows[] = {
     {.name = "listen",
      .type = OPTION_TEXT,
-     .help =
-         "the address that units connect to: ipc://PATH or tcp://HOST:PORT (a port of * takes a "
-         "free one)",
+     .help = "address that units connect to: ipc://PATH or tcp://HOST:PORT (a port of * takes a "
+             "free one)",
      AT(wire.address)},
+    {.name = "model",
+     .type = OPTION_TEXT,
+     .help = "directory of the checkpoint that the units serve, for its shape and its text "
+             "(default: the model that comes with Fathom)",
+     AT(model)},
+    GATEWAY_SIDE_OPTIONS(struct gateway_values),
     {.name = "wire-allow",
      .type = OPTION_TEXT,
      .help = "a file with the public keys of the units let in, one a line",
+     .group = OPTION_GROUP_FLEET,
      AT(wire.peers)},
     WIRE_KEY_OPTIONS(struct gateway_values),
-    {.name = "model",
-     .type = OPTION_TEXT,
-     .help = "directory of the checkpoint that the units serve, for its shape and its text; the "
-             "model that comes with Fathom if not given",
-     AT(model)},
     {.name = "requests",
      .type = OPTION_COUNT,
      .fallback = "1024",
      .help = "requests that are waiting or running; further ones are told to try again later",
      .minimum = 1,
      .maximum = LIMIT_GATEWAY_REQUESTS,
+     .group = OPTION_GROUP_TUNING,
      AT(requests)},
-    GATEWAY_SIDE_OPTIONS(struct gateway_values),
     {.name = "config",
      .type = OPTION_TEXT,
      .help = "a YAML file with any of these options",
@@ -53,9 +54,8 @@ static const struct option gateway_rows[] = {
 const struct option_table gateway_options[1] = {
     {.command = "gateway",
      .arguments = "",
-     .description = "Serves what its units compute: chats and text completions in OpenAI's form "
-                    "under /v1, a chat page "
-                    "at /.",
+     .description = "Serves what units compute: chats and text completions in OpenAI's form "
+                    "under /v1, a chat page at /.",
      .options = gateway_rows,
      .option_count = ARRAY_COUNT(gateway_rows)},
 };

@@ -25,25 +25,21 @@
 static void tokenize(void *context, struct worker *worker, const struct record *record) {
     struct gateway_side *side = context;
     const struct record_tokenize *request = (const struct record_tokenize *)record;
-    const size_t head_bytes = record_tail(sizeof(struct record_tokenized));
     struct record_tokenized *answer = side->tokenized;
-    struct bytes text = {(const char *)record + record_tail(sizeof *request), request->text_bytes};
+    *answer = (struct record_tokenized){.record = record_head(RECORD_TOKENIZED, 0),
+                                        .request = request->request};
+    struct bytes text = {tokenize_text(request), request->text_bytes};
     struct plain_text plain = {tokenize_plain(request), request->plain_count};
     size_t most =
         request->tokens_max < LONG_TEXT_BYTES_MAX ? request->tokens_max : LONG_TEXT_BYTES_MAX;
     size_t count = 0, too_many = 0;
-    enum status status =
-        tokenizer_encode_within(side->text.tokenizer, side->scratch, text, plain,
-                                (uint32_t *)((char *)answer + head_bytes), most, &count);
+    enum status status = tokenizer_encode_within(side->text.tokenizer, side->scratch, text, plain,
+                                                 tokenized_tokens(answer), most, &count);
     if (status == STATUS_FULL) too_many = count;
     if (status) count = 0; /* says that it cannot be done */
-    *answer = (struct record_tokenized){
-        .record = {RECORD_VERSION, RECORD_TOKENIZED,
-                   (uint32_t)record_tail(head_bytes + count * sizeof(uint32_t))},
-        .request = request->request,
-        .token_count = (uint32_t)count,
-        .too_many = (uint32_t)too_many,
-    };
+    answer->token_count = (uint32_t)count;
+    answer->too_many = (uint32_t)too_many;
+    record_set_head(answer, RECORD_TOKENIZED);
     worker_answer(worker, &answer->record);
 }
 

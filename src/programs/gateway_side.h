@@ -36,66 +36,66 @@ struct gateway_side_values {
         {.name = "admin-host",                                                                     \
          .type = OPTION_TEXT,                                                                      \
          .fallback = "127.0.0.1",                                                                  \
-         .help = "address on which the operator is listened to: /metrics and /debug are there, "   \
-                 "and not on --host",                                                              \
+         .help = "address where the operator finds /metrics and /debug, which are not on --host",  \
          .offset = offsetof(owner, gateway.admin_host)},                                           \
         {.name = "admin-port",                                                                     \
          .type = OPTION_TEXT,                                                                      \
-         .help = "port of --admin-host; 0 takes a free one. --port + 1 if not given, and a free "  \
+         .help = "port of --admin-host; 0 takes a free one. If not given, --port + 1, and a free " \
                  "one with --port 0",                                                              \
          .offset = offsetof(owner, gateway.admin_port)},                                           \
-        {.name = "connections-per-address",                                                        \
-         .type = OPTION_COUNT,                                                                     \
-         .fallback = "1024",                                                                       \
-         .help =                                                                                   \
-             "connections of one address (IPv6: one /64) that wait, or send a request without "    \
-             "a known API key, before the idlest of them make way; 0: any number",                 \
-         .maximum = 1 << 20,                                                                       \
-         .offset = offsetof(owner, gateway.connections_per_address)},                              \
         {.name = "served-name",                                                                    \
          .type = OPTION_TEXT,                                                                      \
          .help = "the model's name in the API; the directory's name if not given",                 \
          .offset = offsetof(owner, gateway.served_name)},                                          \
+        {.name = "accounts",                                                                       \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "a YAML file of accounts and their API keys (docs/api.md), read again on "        \
+                 "SIGHUP; everybody may ask if not given",                                         \
+         .offset = offsetof(owner, gateway.accounts)},                                             \
+        {.name = "allow-host",                                                                     \
+         .type = OPTION_TEXT,                                                                      \
+         .help =                                                                                   \
+             "names, with commas between, by which clients call this server (Host) and of whose "  \
+             "pages it takes requests (Origin). On loopback addresses they are added to "          \
+             "localhost, 127.x.x.x and [::1]; on others any name is taken if none is given",       \
+         .offset = offsetof(owner, gateway.allow_host)},                                           \
+        {.name = "allow-origin",                                                                   \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "let pages of this origin use the API (CORS); * for any; none if not given",      \
+         .offset = offsetof(owner, gateway.allow_origin)},                                         \
+        CONTENT_SPECIALS_OPTION(owner, gateway.content_specials),                                  \
         {.name = "roles",                                                                          \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "fixed",                                                                      \
          .choices = "fixed|auto",                                                                  \
-         .help = "prefill and decode units keep their roles (POST /debug/fleet/role changes "      \
-                 "them), or change them with the load",                                            \
-         .offset = offsetof(owner, gateway.roles)},                                                \
+         .help = "prefill and decode units keep their roles until POST /debug/fleet/role changes " \
+                 "them (fixed), or change them with the load (auto)",                              \
+         .offset = offsetof(owner, gateway.roles),                                                 \
+         .group = OPTION_GROUP_FLEET},                                                             \
         {.name = "role-seconds",                                                                   \
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "2",                                                                          \
-         .help = "with --roles auto: for so long there must be too many prompts, or answers, "     \
-                 "before a unit changes; and five times as long until the next one does",          \
+         .help = "with --roles auto: seconds of too many prompts, or answers, before a unit "      \
+                 "changes its role; the next change takes five times as long",                     \
          .minimum = 0.001,                                                                         \
          .maximum = 86400,                                                                         \
-         .offset = offsetof(owner, gateway.role_seconds)},                                         \
+         .offset = offsetof(owner, gateway.role_seconds),                                          \
+         .group = OPTION_GROUP_FLEET},                                                             \
         {.name = "prefix-blocks",                                                                  \
          .type = OPTION_COUNT,                                                                     \
          .fallback = "262144",                                                                     \
-         .help = "among units: prompts go to one that computed their beginning of late, as long "  \
-                 "as it has not much more to do than others; blocks of 64 tokens of which that "   \
-                 "is remembered, 80 bytes each; 0: none",                                          \
+         .help = "blocks of 64 tokens of which is remembered what unit computed them of late, 80 " \
+                 "bytes each: prompts that begin with them go there, if it has not much more to "  \
+                 "do than others; 0: none",                                                        \
          .maximum = 1 << 24,                                                                       \
-         .offset = offsetof(owner, gateway.prefix_blocks)},                                        \
-        {.name = "accounts",                                                                       \
-         .type = OPTION_TEXT,                                                                      \
-         .help =                                                                                   \
-             "a YAML file of accounts and their API keys (docs/api.md); read again on SIGHUP. "    \
-             "Everybody may ask if not given",                                                     \
-         .offset = offsetof(owner, gateway.accounts)},                                             \
-        CONTENT_SPECIALS_OPTION(owner, gateway.content_specials),                                  \
-        {.name = "allow-host",                                                                     \
-         .type = OPTION_TEXT,                                                                      \
-         .help = "names, with commas between, by which clients call this server (Host) and of "    \
-                 "whose pages it takes requests (Origin). On loopback addresses, those beside "    \
-                 "localhost, 127.x.x.x and [::1]; on others any name is taken if not given",       \
-         .offset = offsetof(owner, gateway.allow_host)},                                           \
+         .offset = offsetof(owner, gateway.prefix_blocks),                                         \
+         .group = OPTION_GROUP_FLEET},                                                             \
     {                                                                                              \
-        .name = "allow-origin", .type = OPTION_TEXT,                                               \
-        .help = "let pages of this origin use the API (CORS); * for any. None if not given",       \
-        .offset = offsetof(owner, gateway.allow_origin)                                            \
+        .name = "connections-per-address", .type = OPTION_COUNT, .fallback = "1024",               \
+        .help = "connections of one address (IPv6: one /64) that wait, or send a request without " \
+                "a known API key, before the idlest of them make way; 0: any number",              \
+        .maximum = 1 << 20, .offset = offsetof(owner, gateway.connections_per_address),            \
+        .group = OPTION_GROUP_TUNING                                                               \
     }
 
 struct gateway_side {

@@ -37,11 +37,11 @@ static const struct option model_rows[] = {
     {.name = "json",
      .type = OPTION_FLAG,
      .offset = offsetof(struct model_values, json),
-     .help = "one JSON object"},
+     .help = "print one JSON object"},
     {.name = "verify",
      .type = OPTION_FLAG,
      .offset = offsetof(struct model_values, verify),
-     .help = "also check what serving would: that every shard is there, that scales are finite"},
+     .help = "check what serving would, too: that every shard is there, that scales are finite"},
 };
 
 const struct option_table inspect_model_options = {

@@ -16,7 +16,7 @@ struct keygen_values {
 static const struct option keygen_rows[] = {
     {.name = "api-key",
      .type = OPTION_FLAG,
-     .help = "prints a new API key for a client, and its SHA-256 for the file of --accounts",
+     .help = "print a new API key for a client, and its SHA-256 for the file of --accounts",
      .offset = offsetof(struct keygen_values, api_key)},
 };
 

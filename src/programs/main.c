@@ -45,7 +45,7 @@ static void print_help(FILE *out) {
     fprintf(out, "usage: fathom COMMAND [options]\n\ncommands:\n");
     for (size_t i = 0; i < program_count; i++)
         fprintf(out, "  %-16s %s\n", programs[i].name, programs[i].summary);
-    fprintf(out, "\n`fathom COMMAND --help` describes a command and its options.\n");
+    fprintf(out, "\n`fathom help COMMAND` describes a command and its options.\n");
 }
 
 const struct option_table version_options[1] = {
@@ -62,6 +62,13 @@ int program_version(int argc, char **argv) {
 
 char **program_arguments;
 
+/* Makes `fathom COMMAND ... --help` of `fathom help COMMAND ...`, in place. */
+static void put_help_last(int argc, char **argv) {
+    static char help[] = "--help";
+    memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+    argv[argc - 1] = help;
+}
+
 int main(int argc, char **argv) {
     program_arguments = argv;
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow any more is an error like a full disk */
@@ -69,13 +76,17 @@ int main(int argc, char **argv) {
         print_help(stderr);
         return EXIT_CODE_USAGE;
     }
+    if (argc > 2 && !strcmp(argv[1], "help")) put_help_last(argc, argv);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_help(stdout);
         return EXIT_CODE_OK;
     }
     if (!strcmp(argv[1], "--version")) return program_version(argc - 1, argv + 1);
-    for (size_t i = 0; i < program_count; i++)
+    struct nearest nearest = nearest_begin(bytes_of(argv[1]));
+    for (size_t i = 0; i < program_count; i++) {
         if (!strcmp(argv[1], programs[i].name)) return programs[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "fathom: no command named '%s'; `fathom help` lists them\n", argv[1]);
-    return EXIT_CODE_USAGE;
+        nearest_try(&nearest, programs[i].name);
+    }
+    nearest_try(&nearest, "help");
+    return command_unknown("fathom", "command", &nearest);
 }

@@ -40,7 +40,8 @@ struct sampler_values {
          .maximum = 2},                                                                            \
         {.name = "logit-bias",                                                                     \
          .type = OPTION_TEXT,                                                                      \
-         .help = "added to tokens' logits, as ID:BIAS,... of -100 (never) to 100 (always)",        \
+         .help = "add biases of -100 (never) to 100 (always) to tokens' logits, as "               \
+                 "ID:BIAS,ID:BIAS,...",                                                            \
          .offset = offsetof(TYPE, sampler.logit_bias)},                                            \
         {.name = "min-tokens",                                                                     \
          .type = OPTION_COUNT,                                                                     \

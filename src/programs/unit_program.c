@@ -37,54 +37,64 @@ static const struct option unit_rows[] = {
      .type = OPTION_TEXT,
      .help = "the gateway's address: ipc://PATH or tcp://HOST:PORT",
      .offset = offsetof(struct unit_values, wire.address)},
-    {.name = "wire-gateway",
-     .type = OPTION_TEXT,
-     .help = "the gateway's public key file, of fathom keygen; needed between machines",
-     .offset = offsetof(struct unit_values, wire.peers)},
-    WIRE_KEY_OPTIONS(struct unit_values),
     MODEL_RUN_OPTIONS,
     RANK_JOB_OPTIONS(struct unit_values),
     UNIT_SIDE_OPTIONS(struct unit_values),
     CREW_OPTIONS(struct unit_values),
     {.name = "role",
      .type = OPTION_CHOICE,
-     .choices = "both|prefill|decode",
      .fallback = "both",
-     .help = "what the gateway uses it for: prompts, answers, or both; needs --kv-listen where not "
-             "both",
-     .offset = offsetof(struct unit_values, role)},
+     .choices = "both|prefill|decode",
+     .help = "what the gateway uses the unit for: prompts, answers, or both; --kv-listen is needed "
+             "where not both",
+     .offset = offsetof(struct unit_values, role),
+     .group = OPTION_GROUP_FLEET},
+    {.name = "wire-gateway",
+     .type = OPTION_TEXT,
+     .help = "the gateway's public key file, of fathom keygen; needed between machines",
+     .offset = offsetof(struct unit_values, wire.peers),
+     .group = OPTION_GROUP_FLEET},
+    WIRE_KEY_OPTIONS(struct unit_values),
     {.name = "kv-listen",
      .type = OPTION_TEXT,
      .help = "numeric address of this machine where other units' ranks reach its KV pages; their "
              "network must be private",
-     .offset = offsetof(struct unit_values, kv_listen)},
+     .offset = offsetof(struct unit_values, kv_listen),
+     .group = OPTION_GROUP_FLEET},
     {.name = "kv-control",
      .type = OPTION_TEXT,
-     .help = "among ranks under mpirun, with --kv-listen, --kv-dir or --kv-host: where rank 0 "
-             "tells the others which KV blocks come and go: ipc://PATH or tcp://HOST:PORT",
-     .offset = offsetof(struct unit_values, kv_control)},
+     .help = "where rank 0 tells the other ranks which KV blocks come and go: ipc://PATH or "
+             "tcp://HOST:PORT; needed under an mpirun of one's own with --kv-listen, --kv-dir or "
+             "--kv-host",
+     .offset = offsetof(struct unit_values, kv_control),
+     .group = OPTION_GROUP_FLEET},
     {.name = "kv-seconds",
      .type = OPTION_NUMBER,
      .fallback = "30",
-     .help = "a prompt's KV blocks that have not come by then are loaded or computed again",
+     .help = "seconds for a prompt's KV blocks to come from another unit; what has not come by "
+             "then is loaded or computed again",
      .minimum = 0.001,
      .maximum = 86400,
-     .offset = offsetof(struct unit_values, kv_seconds)},
+     .offset = offsetof(struct unit_values, kv_seconds),
+     .group = OPTION_GROUP_FLEET},
     {.name = "kv-send-rate",
      .type = OPTION_BYTES,
-     .help = "bytes of KV blocks that each rank sends in a second, at most; 0: no limit",
-     .offset = offsetof(struct unit_values, kv_send_rate)},
-    {.name = "kv-push",
-     .type = OPTION_CHOICE,
-     .choices = "layer|step",
-     .fallback = "layer",
-     .help = "when a step's KV blocks leave for another unit: each layer as soon as it is written, "
-             "or all when the step is done (to see what that makes)",
-     .offset = offsetof(struct unit_values, kv_push)},
+     .help = "bytes of KV blocks that each rank sends in a second at most; 0: no limit",
+     .offset = offsetof(struct unit_values, kv_send_rate),
+     .group = OPTION_GROUP_FLEET},
     {.name = "board",
      .type = OPTION_TEXT,
      .help = "where to give signs of life; set by the supervisor that starts the unit",
-     .offset = offsetof(struct unit_values, board)},
+     .offset = offsetof(struct unit_values, board),
+     .group = OPTION_GROUP_FLEET},
+    {.name = "kv-push",
+     .type = OPTION_CHOICE,
+     .fallback = "layer",
+     .choices = "layer|step",
+     .help = "when a step's KV blocks leave for another unit: each layer as soon as it is written, "
+             "or all when the step is done",
+     .offset = offsetof(struct unit_values, kv_push),
+     .group = OPTION_GROUP_EXPERIMENTS},
     {.name = "config",
      .type = OPTION_TEXT,
      .help = "a YAML file with any of these options",
@@ -132,11 +142,6 @@ struct beside {
     struct engine *engine;
 };
 
-static bool await_load(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
-    const struct beside *beside = context;
-    return kv_agent_await(beside->agent, slot, number, slices);
-}
-
 static enum status beside_opened(void *context, struct engine *engine, uint32_t rank,
                                  struct error *error) {
     struct beside *beside = context;
@@ -144,7 +149,7 @@ static enum status beside_opened(void *context, struct engine *engine, uint32_t 
     beside->kv.rank = rank;
     enum status status = kv_agent_open(&beside->kv, &beside->agent, error);
     if (status) return status;
-    const struct engine_loads loads = {beside, await_load};
+    struct engine_loads loads = kv_agent_loads(beside->agent);
     engine_set_loads(engine, &loads);
     beside->engine = engine;
     return STATUS_OK;
@@ -152,7 +157,7 @@ static enum status beside_opened(void *context, struct engine *engine, uint32_t 
 
 static void beside_closing(void *context) {
     struct beside *beside = context;
-    const struct engine_loads none = {NULL, NULL};
+    const struct engine_loads none = {0};
     if (beside->engine) engine_set_loads(beside->engine, &none);
     beside->engine = NULL;
     kv_agent_close(beside->agent);

@@ -197,11 +197,6 @@ static void lose_rank(void *context, const struct error *error) {
     loop_end(side->loop, STATUS_GONE, error);
 }
 
-static bool await_load(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
-    const struct unit_side *side = context;
-    return kv_ranks_await(side->kv_ranks, slot, number, slices);
-}
-
 static enum status open_kv_ranks(struct unit_side *side, const struct kv_ranks_options *kv,
                                  struct error *error) {
     struct kv_ranks_options options = *kv;
@@ -213,9 +208,10 @@ static enum status open_kv_ranks(struct unit_side *side, const struct kv_ranks_o
     options.lost = lose_rank;
     if (!kv_ranks_wanted(&options)) return STATUS_OK;
     enum status status = kv_ranks_open(&options, loop_base(side->loop), &side->kv_ranks, error);
-    const struct engine_loads loads = {side, await_load};
-    if (!status) rank_group_set_loads(side->group, &loads);
-    return status;
+    if (status) return status;
+    struct engine_loads loads = kv_ranks_loads(side->kv_ranks);
+    rank_group_set_loads(side->group, &loads);
+    return STATUS_OK;
 }
 
 enum status unit_side_open(struct unit_side *side, const struct model_run_values *run,
@@ -248,17 +244,6 @@ void unit_side_close(struct unit_side *side, const struct option_table *table) {
     lazy_memory_free(&side->memory);
 }
 
-static void collect(void *context) {
-    const struct unit_side *side = context;
-    kv_ranks_collect(side->kv_ranks);
-}
-
-static bool said(void *context, const struct record *answer) {
-    const struct unit_side *side = context;
-    return answer->kind != RECORD_STEP_DONE ||
-           kv_ranks_said(side->kv_ranks, (const struct step_result *)answer);
-}
-
 static void carry(void *context, const struct record *record) {
     struct unit_side *side = context;
     kv_ranks_take(side->kv_ranks, record);
@@ -270,8 +255,6 @@ void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     parts->engine_context = &side->thread;
     if (!side->kv_ranks) return;
     parts->carry = carry;
-    parts->collect = collect;
-    parts->said = said;
     parts->carry_context = side;
 }
 

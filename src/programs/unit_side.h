@@ -26,167 +26,189 @@ struct unit_side_values {
 
 /* Rows for an option table of `owner`, which has a struct unit_side_values `unit`. */
 #define UNIT_SIDE_OPTIONS(owner)                                                                   \
-    {.name = "rebalance",                                                                          \
-     .type = OPTION_CHOICE,                                                                        \
-     .fallback = "on",                                                                             \
-     .choices = "on|off",                                                                          \
-     .help = "among ranks: move experts between ranks while serving, so that all have as much "    \
-             "to do; never changes an answer",                                                     \
-     .offset = offsetof(owner, unit.rebalance)},                                                   \
+    {.name = "kv-memory",                                                                          \
+     .type = OPTION_BYTES,                                                                         \
+     .fallback = "1GiB",                                                                           \
+     .help = "memory for a unit's KV cache, for all its ranks together",                           \
+     .offset = offsetof(owner, unit.kv_memory)},                                                   \
+        {.name = "max-context",                                                                    \
+         .type = OPTION_COUNT,                                                                     \
+         .help = "tokens of a prompt and its answer; 0: what model and KV memory allow",           \
+         .maximum = LIMIT_CONTEXT,                                                                 \
+         .offset = offsetof(owner, unit.max_context)},                                             \
+        {.name = "rebalance",                                                                      \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "on",                                                                         \
+         .choices = "on|off",                                                                      \
+         .help = "move experts between ranks while serving, so that all have as much to do; "      \
+                 "never changes an answer",                                                        \
+         .offset = offsetof(owner, unit.rebalance),                                                \
+         .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "rebalance-seconds",                                                              \
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "30",                                                                         \
-         .help = "look so often whether moving experts is worth it, and move them no more often",  \
+         .help = "seconds between two looks whether moving experts is worth it",                   \
          .minimum = 0.01,                                                                          \
          .maximum = 1e6,                                                                           \
-         .offset = offsetof(owner, unit.rebalance_seconds)},                                       \
-        {.name = "kv-memory",                                                                      \
-         .type = OPTION_BYTES,                                                                     \
-         .fallback = "1GiB",                                                                       \
-         .help = "memory for the KV cache, of a unit, all its ranks together",                     \
-         .offset = offsetof(owner, unit.kv_memory)},                                               \
+         .offset = offsetof(owner, unit.rebalance_seconds),                                        \
+         .group = OPTION_GROUP_RANKS},                                                             \
+        {.name = "prefix-cache",                                                                   \
+         .type = OPTION_FLAG,                                                                      \
+         .fallback = "true",                                                                       \
+         .help = "keep the KV pages of prompts and answers, and do not compute them again",        \
+         .offset = offsetof(owner, unit.prefix_cache),                                             \
+         .group = OPTION_GROUP_STORAGE},                                                           \
+        {.name = "reuse-generated",                                                                \
+         .type = OPTION_FLAG,                                                                      \
+         .fallback = "true",                                                                       \
+         .help = "keep the KV pages of answers for a later prompt, as in a talk; the next answer " \
+                 "may then differ in a last bit from one computed afresh",                         \
+         .offset = offsetof(owner, unit.reuse_generated),                                          \
+         .group = OPTION_GROUP_STORAGE},                                                           \
+        {.name = "evict",                                                                          \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "least-recent",                                                               \
+         .choices = "least-recent|deepest",                                                        \
+         .help = "which cached KV pages make room first",                                          \
+         .offset = offsetof(owner, unit.evict),                                                    \
+         .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "kv-dir",                                                                         \
          .type = OPTION_TEXT,                                                                      \
-         .help = "keep KV blocks in this directory too, for after a restart and for others who "   \
+         .help = "keep KV blocks in this directory, too, for after a restart and for others who "  \
                  "use it: all ranks and units may share one",                                      \
-         .offset = offsetof(owner, unit.kv_dir)},                                                  \
+         .offset = offsetof(owner, unit.kv_dir),                                                   \
+         .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "kv-disk",                                                                        \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "16GiB",                                                                      \
          .help = "bytes of --kv-dir that may be used, other models' blocks included",              \
-         .offset = offsetof(owner, unit.kv_disk)},                                                 \
+         .offset = offsetof(owner, unit.kv_disk),                                                  \
+         .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "kv-host",                                                                        \
          .type = OPTION_BYTES,                                                                     \
-         .help = "memory for KV blocks that had to leave --kv-memory, in front of the disk; of a " \
-                 "unit, an equal part for each of its ranks",                                      \
-         .offset = offsetof(owner, unit.kv_host)},                                                 \
+         .help = "memory of a unit for KV blocks that had to leave --kv-memory, in front of the "  \
+                 "disk; each of its ranks has an equal part",                                      \
+         .offset = offsetof(owner, unit.kv_host),                                                  \
+         .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "kv-write-rate",                                                                  \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "256MiB",                                                                     \
-         .help = "bytes written to --kv-dir in a second, at most, of a unit, an equal part for "   \
-                 "each of its ranks; 0: no limit",                                                 \
-         .offset = offsetof(owner, unit.kv_write_rate)},                                           \
+         .help = "bytes a second that a unit writes to --kv-dir at most, an equal part for each "  \
+                 "of its ranks; 0: no limit",                                                      \
+         .offset = offsetof(owner, unit.kv_write_rate),                                            \
+         .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "kv-read-rate",                                                                   \
          .type = OPTION_BYTES,                                                                     \
-         .help =                                                                                   \
-             "bytes read from --kv-dir in a second, at most, of a unit, where others need the "    \
-             "disk, too; 0: no limit",                                                             \
-         .offset = offsetof(owner, unit.kv_read_rate)},                                            \
+         .help = "bytes a second that a unit reads from --kv-dir at most, where others need the "  \
+                 "disk, too; 0: no limit",                                                         \
+         .offset = offsetof(owner, unit.kv_read_rate),                                             \
+         .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "kv-load",                                                                        \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
          .choices = "auto|always|never",                                                           \
-         .help = "load blocks rather than compute them: when measured to be faster, or always, "   \
-                 "or never",                                                                       \
-         .offset = offsetof(owner, unit.kv_load)},                                                 \
+         .help = "load KV blocks rather than compute them: when that is measured to be faster "    \
+                 "(auto), always or never",                                                        \
+         .offset = offsetof(owner, unit.kv_load),                                                  \
+         .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "kv-overlap",                                                                     \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "on",                                                                         \
          .choices = "on|off",                                                                      \
          .help = "compute with each layer of a load as it comes, where that makes nobody else "    \
                  "wait for long; off: a load comes first, whole",                                  \
-         .offset = offsetof(owner, unit.kv_overlap)},                                              \
-        {.name = "max-context",                                                                    \
-         .type = OPTION_COUNT,                                                                     \
-         .help = "tokens of a prompt and its answer; 0: what model and KV memory allow",           \
-         .maximum = LIMIT_CONTEXT,                                                                 \
-         .offset = offsetof(owner, unit.max_context)},                                             \
+         .offset = offsetof(owner, unit.kv_overlap),                                               \
+         .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "max-batch-tokens",                                                               \
          .type = OPTION_COUNT,                                                                     \
          .fallback = "512",                                                                        \
-         .help = "tokens computed in one step, on each rank; more speeds prompts up and makes "    \
-                 "running "                                                                        \
-                 "answers wait",                                                                   \
+         .help = "tokens that each rank computes in one step at most; more speed prompts up and "  \
+                 "make running answers wait",                                                      \
          .minimum = 2 * KV_BLOCK_TOKENS,                                                           \
          .maximum = LIMIT_STEP_TOKENS,                                                             \
-         .offset = offsetof(owner, unit.max_batch_tokens)},                                        \
+         .offset = offsetof(owner, unit.max_batch_tokens),                                         \
+         .group = OPTION_GROUP_TUNING},                                                            \
         {.name = "max-batch-rows",                                                                 \
          .type = OPTION_COUNT,                                                                     \
          .fallback = "64",                                                                         \
-         .help = "requests that run at the same time, on each rank; at least 64 less than "        \
+         .help = "requests that run at the same time on each rank; at least 64 less than "         \
                  "--max-batch-tokens",                                                             \
          .minimum = 1,                                                                             \
          .maximum = LIMIT_STEP_ROWS,                                                               \
-         .offset = offsetof(owner, unit.max_batch_rows)},                                          \
+         .offset = offsetof(owner, unit.max_batch_rows),                                           \
+         .group = OPTION_GROUP_TUNING},                                                            \
         {.name = "queue",                                                                          \
          .type = OPTION_COUNT,                                                                     \
          .fallback = "256",                                                                        \
          .help = "requests that may wait; further ones are told to try again later",               \
          .maximum = LIMIT_UNIT_REQUESTS,                                                           \
-         .offset = offsetof(owner, unit.queue)},                                                   \
-        {.name = "rank-balance",                                                                   \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "work",                                                                       \
-         .choices = "work|round-robin|least-requests|least-tokens|power-of-two",                   \
-         .help = "among ranks: which one computes a request: where it is done first, or a "        \
-                 "simpler way, to compare with",                                                   \
-         .offset = offsetof(owner, unit.rank_balance)},                                            \
-        {.name = "rank-binding",                                                                   \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "late",                                                                       \
-         .choices = "late|arrival",                                                                \
-         .help = "among ranks: when that is decided: when a rank is about to take a request, or "  \
-                 "as soon as it comes; simpler ways always do the latter",                         \
-         .offset = offsetof(owner, unit.rank_binding)},                                            \
-        {.name = "rank-steps",                                                                     \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "levelled",                                                                   \
-         .choices = "levelled|full",                                                               \
-         .help = "among ranks: whether a rank whose prompts would make a step last longer than "   \
-                 "the others' takes fewer of their tokens, or all that fit",                       \
-         .offset = offsetof(owner, unit.rank_steps)},                                              \
-        {.name = "prefix-cache",                                                                   \
-         .type = OPTION_FLAG,                                                                      \
-         .fallback = "true",                                                                       \
-         .help = "keep the KV pages of prompts and answers, and do not compute them again",        \
-         .offset = offsetof(owner, unit.prefix_cache)},                                            \
-        {.name = "reuse-generated",                                                                \
-         .type = OPTION_FLAG,                                                                      \
-         .fallback = "true",                                                                       \
-         .help = "keep the KV pages of answers for a later prompt, as in a talk; the next "        \
-                 "answer may then differ in a last bit from one computed afresh",                  \
-         .offset = offsetof(owner, unit.reuse_generated)},                                         \
-        {.name = "evict",                                                                          \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "least-recent",                                                               \
-         .choices = "least-recent|deepest",                                                        \
-         .help = "which cached KV pages make room first",                                          \
-         .offset = offsetof(owner, unit.evict)},                                                   \
+         .offset = offsetof(owner, unit.queue),                                                    \
+         .group = OPTION_GROUP_TUNING},                                                            \
         {.name = "mtp",                                                                            \
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
          .choices = "auto|on|off",                                                                 \
          .help = "draft tokens ahead with the model's MTP layer, which changes no answer: when "   \
-                 "measured "                                                                       \
-                 "to be faster, always, or never",                                                 \
-         .offset = offsetof(owner, unit.mtp)},                                                     \
+                 "that is measured to be faster (auto), always or never",                          \
+         .offset = offsetof(owner, unit.mtp),                                                      \
+         .group = OPTION_GROUP_TUNING},                                                            \
         {.name = "tpot-target-ms",                                                                 \
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "0",                                                                          \
-         .help =                                                                                   \
-             "time for each token of running answers beside which prompts are computed; 0: by "    \
-             "--tpot-stretch",                                                                     \
+         .help = "time for each token of running answers while prompts are computed beside them; " \
+                 "0: as --tpot-stretch says",                                                      \
          .maximum = 1e6,                                                                           \
-         .offset = offsetof(owner, unit.tpot_target_ms)},                                          \
+         .offset = offsetof(owner, unit.tpot_target_ms),                                           \
+         .group = OPTION_GROUP_TUNING},                                                            \
         {.name = "tpot-stretch",                                                                   \
          .type = OPTION_COUNT,                                                                     \
          .fallback = "150",                                                                        \
-         .help = "percent of their usual time that running answers may take while prompts are "    \
-                 "computed",                                                                       \
+         .help = "percent of their usual time that the tokens of running answers may take while "  \
+                 "prompts are computed beside them",                                               \
          .minimum = 100,                                                                           \
          .maximum = 100000,                                                                        \
-         .offset = offsetof(owner, unit.tpot_stretch)},                                            \
+         .offset = offsetof(owner, unit.tpot_stretch),                                             \
+         .group = OPTION_GROUP_TUNING},                                                            \
         {.name = "prompt-patience",                                                                \
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "1",                                                                          \
-         .help = "seconds a prompt may wait before running answers give it more than that",        \
+         .help =                                                                                   \
+             "seconds that a prompt may wait before running answers give it more time than that",  \
          .minimum = 0.001,                                                                         \
          .maximum = 1e6,                                                                           \
-         .offset = offsetof(owner, unit.prompt_patience)},                                         \
+         .offset = offsetof(owner, unit.prompt_patience),                                          \
+         .group = OPTION_GROUP_TUNING},                                                            \
+        {.name = "priority-seconds",                                                               \
+         .type = OPTION_NUMBER,                                                                    \
+         .fallback = "10",                                                                         \
+         .help = "seconds of waiting that one step of priority is worth",                          \
+         .minimum = 0.001,                                                                         \
+         .maximum = 1e6,                                                                           \
+         .offset = offsetof(owner, unit.priority_seconds),                                         \
+         .group = OPTION_GROUP_TUNING},                                                            \
+        {.name = "rank-balance",                                                                   \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "work",                                                                       \
+         .choices = "work|round-robin|least-requests|least-tokens|power-of-two",                   \
+         .help = "among ranks: who computes a request: the rank that is done with it first "       \
+                 "(work), or the one that a simpler way chooses",                                  \
+         .offset = offsetof(owner, unit.rank_balance),                                             \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "rank-binding",                                                                   \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "late",                                                                       \
+         .choices = "late|arrival",                                                                \
+         .help = "among ranks: when a request's rank is chosen: when a rank is about to take it "  \
+                 "(late), or as soon as it comes (arrival), as it always is with rank-balance's "  \
+                 "simpler ways",                                                                   \
+         .offset = offsetof(owner, unit.rank_binding),                                             \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
     {                                                                                              \
-        .name = "priority-seconds", .type = OPTION_NUMBER, .fallback = "10",                       \
-        .help = "waiting time that one step of priority is worth", .minimum = 0.001,               \
-        .maximum = 1e6, .offset = offsetof(owner, unit.priority_seconds)                           \
+        .name = "rank-steps", .type = OPTION_CHOICE, .fallback = "levelled",                       \
+        .choices = "levelled|full",                                                                \
+        .help = "among ranks: a rank whose prompts would make a step last longer than the "        \
+                "others' takes fewer of their tokens (levelled), or all that fit (full)",          \
+        .offset = offsetof(owner, unit.rank_steps), .group = OPTION_GROUP_EXPERIMENTS              \
     }
 
 struct unit_side {

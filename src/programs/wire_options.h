@@ -19,12 +19,13 @@ struct wire_values {
     {.name = "wire-key",                                                                           \
      .type = OPTION_TEXT,                                                                          \
      .help = "this side's secret key file, of fathom keygen; needed between machines",             \
-     .offset = offsetof(owner, wire.key)},                                                         \
+     .offset = offsetof(owner, wire.key),                                                          \
+     .group = OPTION_GROUP_FLEET},                                                                 \
     {                                                                                              \
         .name = "wire-plain", .type = OPTION_FLAG,                                                 \
-        .help = "DANGER: no keys, no encryption, also between machines: whoever reaches the port " \
-                "reads and writes everything",                                                     \
-        .offset = offsetof(owner, wire.plain)                                                      \
+        .help = "DANGER: no keys and no encryption, also between machines: whoever reaches the "   \
+                "port reads and writes everything",                                                \
+        .offset = offsetof(owner, wire.plain), .group = OPTION_GROUP_FLEET                         \
     }
 
 /* Reads the keys and fills in address, keys and plain_anywhere. `values` live as long as the wire.

@@ -239,7 +239,7 @@ static struct fleet_transfer *find(struct fleet_carrier *carrier, struct request
 
 static void say_done(struct fleet_carriers *carriers, struct fleet_place place,
                      struct request_id request, bool arrived, uint32_t blocks) {
-    struct record_kv_done done = {.record = {RECORD_VERSION, RECORD_KV_DONE, sizeof done},
+    struct record_kv_done done = {.record = record_head(RECORD_KV_DONE, sizeof done),
                                   .request = request,
                                   .rank = place.rank,
                                   .arrived = arrived,
@@ -286,7 +286,7 @@ static void expect(struct fleet_carriers *carriers, struct fleet_place place,
     struct error error;
     transfer->first_block = record->first_block;
     transfer->token_count = record->token_count;
-    add_pages(transfer, record_tail_at(record, sizeof *record), record->page_count);
+    add_pages(transfer, kv_expect_pages(record), record->page_count);
     for (uint32_t i = 0; i < record->page_count; i++)
         blocks[i] = (struct transfer_block){.page = transfer->pages[i],
                                             .row_count = rows_of(transfer, i),
@@ -349,7 +349,7 @@ static void push(struct fleet_carriers *carriers, struct fleet_place place,
     }
     check(record->first_block == transfer->first_block + transfer->block_count);
     transfer->token_count = record->token_count;
-    add_pages(transfer, record_tail_at(record, sizeof *record), record->page_count);
+    add_pages(transfer, kv_push_pages(record), record->page_count);
     transfer->named = record->last;
     uint32_t whole = transfer->block_count - record->making_count;
     for (; transfer->sent_blocks < whole; transfer->sent_blocks++) {

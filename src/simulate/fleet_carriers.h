@@ -13,6 +13,7 @@
 #define SIMULATE_FLEET_CARRIERS_H
 
 #include "contract/machine.h"
+#include "contract/record_kv.h"
 #include "serving/cache/transfer_ledger.h"
 #include "simulate/fleet_dice.h"
 #include "simulate/fleet_engine.h"

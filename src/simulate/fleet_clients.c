@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "base/random.h"
 #include "base/tree.h"
+#include "contract/record_client.h"
 #include "simulate/fleet_engine.h"
 
 #define BODY_BYTES ((size_t)16 << 10)
@@ -111,23 +112,22 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients) {
     struct fleet_client *client = &clients->clients[clients->count];
     client->number = clients->count;
     size_t body_bytes = make_body(clients, client);
-    size_t path_at = record_tail(sizeof(struct record_client_request));
-    size_t body_at = record_tail(path_at + sizeof path - 1);
     char *text = arena_take(&clients->scratch, body_bytes);
     check(text);
     memcpy(text, clients->body, body_bytes);
     struct outbox box = {.memory = clients->body, .capacity = BODY_BYTES};
     struct record_client_request *record =
-        outbox_put(&box, RECORD_CLIENT_REQUEST, body_at + body_bytes);
+        outbox_put(&box, RECORD_CLIENT_REQUEST,
+                   &(struct record_client_request){
+                       .connection = {clients->count++},
+                       .random = {clients->seed, (uint64_t)client->number * 64},
+                       .method = HTTP_POST,
+                       .path_bytes = sizeof path - 1,
+                       .body_bytes = (uint32_t)body_bytes,
+                   });
     check(record);
-    record->connection.value = clients->count++;
-    record->random[0] = clients->seed;
-    record->random[1] = client->number * 64;
-    record->method = HTTP_POST;
-    record->path_bytes = sizeof path - 1;
-    record->body_bytes = (uint32_t)body_bytes;
-    memcpy((char *)record + path_at, path, sizeof path - 1);
-    memcpy((char *)record + body_at, text, body_bytes);
+    memcpy(client_request_path(record), path, sizeof path - 1);
+    memcpy(client_request_body(record), text, body_bytes);
     arena_clear(&clients->scratch);
     return &record->record;
 }
@@ -281,7 +281,7 @@ void fleet_clients_hear(struct fleet_clients *clients, const struct record *reco
     if (client->ended) fleet_clients_breach(clients, client, "spoken to after the end");
     if (record->kind == RECORD_RESPOND) {
         const struct record_respond *respond = (const void *)record;
-        struct bytes body = {record_tail_at(respond, sizeof *respond), respond->body_bytes};
+        struct bytes body = {respond_body(respond), respond->body_bytes};
         if (client->begun) fleet_clients_breach(clients, client, "answered behind a stream");
         client->http_status = respond->http_status;
         take_json(clients, client, body);
@@ -293,8 +293,7 @@ void fleet_clients_hear(struct fleet_clients *clients, const struct record *reco
     } else if (record->kind == RECORD_STREAM_DATA) {
         const struct record_stream_data *data = (const void *)record;
         if (!client->begun) fleet_clients_breach(clients, client, "data before the beginning");
-        take_events(clients, client,
-                    (struct bytes){record_tail_at(data, sizeof *data), data->data_bytes});
+        take_events(clients, client, (struct bytes){stream_data(data), data->data_bytes});
     } else {
         take_end(clients, client);
     }

@@ -265,7 +265,7 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
                       const uint64_t *salts, enum fleet_step_end end, struct step_result *result) {
     bool fails = end == FLEET_STEP_FAILS;
     memset(result, 0, fleet_engine_result_bytes(plan));
-    result->record = (struct record){RECORD_VERSION, RECORD_STEP_DONE, 0};
+    result->record = record_head(RECORD_STEP_DONE, 0);
     result->step = plan->step;
     result->rank = plan->rank;
     result->failed = fails;
@@ -274,9 +274,8 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct step_result_row *out = &step_result_rows(result)[i];
         out->lost = row->loads && end == FLEET_STEP_LOSES;
-        out->loaded = out->lost ? 0 : row->loads;
         run_row(engine, plan, row, salts[i], result, out);
         tell_logprobs(row, result, out);
     }
-    result->record.bytes = (uint32_t)step_result_bytes(result->row_count, result->logprob_count);
+    record_set_head(result, RECORD_STEP_DONE);
 }

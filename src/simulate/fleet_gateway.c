@@ -57,17 +57,14 @@ static void hand_over(struct world *world, const struct record *record) {
 /* An operator's wish: over the API, as any client's. */
 static void ask_operator(struct world *world, const char *path, const char *body) {
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
-    size_t path_bytes = strlen(path), bytes = strlen(body);
-    size_t path_at = record_tail(sizeof(struct record_client_request));
-    size_t body_at = record_tail(path_at + path_bytes);
-    struct record_client_request *record = outbox_put(&box, RECORD_CLIENT_REQUEST, body_at + bytes);
-    record->connection.value = OPERATOR;
-    record->method = HTTP_POST;
-    record->listener = HTTP_ADMIN;
-    record->path_bytes = (uint32_t)path_bytes;
-    record->body_bytes = (uint32_t)bytes;
-    memcpy((char *)record + path_at, path, path_bytes);
-    memcpy((char *)record + body_at, body, bytes);
+    struct record_client_request fixed = {.connection = {OPERATOR},
+                                          .method = HTTP_POST,
+                                          .path_bytes = (uint32_t)strlen(path),
+                                          .body_bytes = (uint32_t)strlen(body),
+                                          .listener = HTTP_ADMIN};
+    struct record_client_request *record = outbox_put(&box, RECORD_CLIENT_REQUEST, &fixed);
+    memcpy(client_request_path(record), path, fixed.path_bytes);
+    memcpy(client_request_body(record), body, fixed.body_bytes);
     fleet_post_send(&world->inbox, world->now_ns, 0, &record->record);
 }
 
@@ -98,7 +95,7 @@ static void ask(struct world *world) {
 
 static void lose_client(struct world *world, struct fleet_client *client) {
     if (client->ended || client->gone) return;
-    struct record_client_gone gone = {{RECORD_VERSION, RECORD_CLIENT_GONE, sizeof gone},
+    struct record_client_gone gone = {record_head(RECORD_CLIENT_GONE, sizeof gone),
                                       {client->number}};
     hand_over(world, &gone.record);
     drain(world); /* what was said before it left is lost, or arrives */

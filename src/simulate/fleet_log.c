@@ -4,22 +4,6 @@
 #include "base/format.h"
 #include "contract/record.h"
 
-const char *fleet_log_name(uint16_t kind) {
-    static const char *const names[RECORD_KIND_COUNT] = {
-        [RECORD_SUBMIT] = "SUBMIT",       [RECORD_CANCEL] = "CANCEL",
-        [RECORD_CONTINUE] = "CONTINUE",   [RECORD_DRAIN] = "DRAIN",
-        [RECORD_TOKENS] = "TOKENS",       [RECORD_FINISHED] = "FINISHED",
-        [RECORD_SCORES] = "SCORES",       [RECORD_RESERVED] = "RESERVED",
-        [RECORD_KV_EXPECT] = "KV_EXPECT", [RECORD_KV_PUSH] = "KV_PUSH",
-        [RECORD_KV_CANCEL] = "KV_CANCEL", [RECORD_KV_DONE] = "KV_DONE",
-        [RECORD_KV_FIND] = "KV_FIND",     [RECORD_KV_FOUND] = "KV_FOUND",
-        [RECORD_KV_LOAD] = "KV_LOAD",     [RECORD_KV_LOADED] = "KV_LOADED",
-        [RECORD_KV_KEEP] = "KV_KEEP",     [RECORD_KV_KEPT] = "KV_KEPT",
-    };
-    const char *name = kind < RECORD_KIND_COUNT ? names[kind] : NULL;
-    return name ? name : "another record";
-}
-
 void fleet_log_add(struct fleet_log *log, int64_t now_ns, const char *what, uint32_t unit,
                    uint32_t rank, uint64_t a, uint64_t b) {
     log->events[log->count++ % FLEET_LOG_EVENTS] =

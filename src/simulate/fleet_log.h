@@ -28,9 +28,6 @@ struct fleet_log {
     uint64_t count;
 };
 
-/* Of a record between a unit and its hosts, or the gateway. */
-const char *fleet_log_name(uint16_t kind);
-
 /* About no request. */
 void fleet_log_add(struct fleet_log *log, int64_t now_ns, const char *what, uint32_t unit,
                    uint32_t rank, uint64_t a, uint64_t b);

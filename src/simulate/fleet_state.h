@@ -30,11 +30,9 @@ struct fleet_submitted {
 
 /* For its load, a rank's row in the step in flight. */
 struct fleet_wait {
-    uint32_t number; /* of the load; 0: no row waits */
-    uint32_t asked;  /* its blocks */
-    bool over;       /* the unit has been told */
-    bool whole;      /* the unit has been told that all blocks came */
-    bool in_vain;    /* the engine waits no more */
+    uint32_t asked; /* blocks of the load; 0: no row waits */
+    uint32_t slot;  /* the row's */
+    bool in_vain;   /* the engine waits no more */
 };
 
 struct fleet_unit_host {

@@ -28,7 +28,9 @@ struct fleet_job {
     struct request_id request;
     uint32_t count, slice; /* LOAD: the next slice to be read */
     uint32_t whole, host;  /* LOAD: leading blocks that are so far */
-    uint32_t slot, number; /* LOAD: as told */
+    uint32_t slot;         /* LOAD: as told */
+    bool in_step, over;    /* LOAD: the engine takes its end, which has come */
+    int64_t took_ns;       /* LOAD: that is over */
     bool fresh;            /* FIND: also what others wrote a moment ago */
     uint32_t last_page, dropped;
     bool taken[FLEET_STORAGE_KEYS_MAX]; /* KEEP: these blocks are copied */
@@ -103,7 +105,7 @@ static void look_for_others(struct fleet_storage *storage, uint32_t unit) {
 /* ---- questions ---- */
 
 static void find(struct fleet_storage *storage, const struct fleet_job *job, int64_t now_ns) {
-    struct record_kv_found told = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof told},
+    struct record_kv_found told = {.record = record_head(RECORD_KV_FOUND, sizeof told),
                                    .request = job->request,
                                    .rank = job->rank};
     if (job->fresh) look_for_others(storage, job->unit);
@@ -151,17 +153,43 @@ static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int
     return false;
 }
 
-static void say_loaded(struct fleet_storage *storage, const struct fleet_job *job, int64_t now_ns) {
-    struct record_kv_loaded told = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof told},
+static struct load_end end_of(struct fleet_storage *storage, const struct fleet_job *job) {
+    storage->counts.loaded += job->whole;
+    return (struct load_end){.blocks = job->whole, .host_blocks = job->host, .ns = job->took_ns};
+}
+
+static void say_loaded(struct fleet_storage *storage, const struct fleet_job *job) {
+    struct record_kv_loaded told = {.record = record_head(RECORD_KV_LOADED, sizeof told),
                                     .request = job->request,
                                     .rank = job->rank,
-                                    .blocks = job->whole,
-                                    .host_blocks = job->host,
-                                    .slot = job->slot,
-                                    .number = job->number,
-                                    .ns = now_ns - job->asked_ns};
-    storage->counts.loaded += told.blocks;
+                                    .end = end_of(storage, job)};
     storage->say(storage->context, job->unit, &told.record);
+}
+
+static void drop_job(struct fleet_storage *storage, struct fleet_job *job) {
+    *job = storage->jobs[--storage->job_count];
+}
+
+/* The slot's load with in_step; NULL: there is none. */
+static struct fleet_job *job_of_slot(const struct fleet_storage *storage, uint32_t unit,
+                                     uint32_t rank, uint32_t slot) {
+    for (uint32_t i = 0; i < storage->job_count; i++) {
+        struct fleet_job *job = &storage->jobs[i];
+        if (job->kind == RECORD_KV_LOAD && job->in_step && job->unit == unit && job->rank == rank &&
+            job->slot == slot)
+            return job;
+    }
+    return NULL;
+}
+
+static void park(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
+                 const struct record_kv_park *record) {
+    struct fleet_job *job = job_of_slot(storage, unit, rank, record->slot);
+    check(job && request_id_equal(job->request, record->request));
+    job->in_step = false;
+    if (!job->over) return;
+    say_loaded(storage, job);
+    drop_job(storage, job);
 }
 
 /* The blocks are copied out of their pages, and wait to be written. */
@@ -189,7 +217,7 @@ static void copy(struct fleet_storage *storage, struct fleet_job *job, int64_t n
     }
     uint32_t queued = count_queued(storage, job->unit);
     if (queued > storage->most_queued) storage->most_queued = queued;
-    struct record_kv_kept told = {.record = {RECORD_VERSION, RECORD_KV_KEPT, sizeof told},
+    struct record_kv_kept told = {.record = record_head(RECORD_KV_KEPT, sizeof told),
                                   .rank = job->rank,
                                   .last_page = job->last_page,
                                   .dropped = job->dropped,
@@ -218,10 +246,8 @@ static struct fleet_job *add_job(struct fleet_storage *storage, enum record_kind
 
 static void keep(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
                  const struct record_kv_keep *record, int64_t now_ns) {
-    const struct block_key *keys = record_tail_at(record, sizeof *record);
-    struct fleet_job *job =
-        add_job(storage, RECORD_KV_KEEP, unit, rank, record->block_count, keys + 1,
-                (const char *)record + kv_keep_pages_at(record->block_count), now_ns);
+    struct fleet_job *job = add_job(storage, RECORD_KV_KEEP, unit, rank, record->block_count,
+                                    kv_keep_keys(record) + 1, kv_keep_pages(record), now_ns);
     uint32_t queued = count_queued(storage, unit);
     job->last_page = record->last_page;
     for (uint32_t i = 0; i < job->count; i++) {
@@ -237,21 +263,23 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
         keep(storage, unit, rank, (const struct record_kv_keep *)record, now_ns);
         return;
     }
+    if (record->kind == RECORD_KV_PARK) {
+        park(storage, unit, rank, (const struct record_kv_park *)record);
+        return;
+    }
     const struct record_kv_find *asked = (const void *)record;
     const struct record_kv_load *load = (const void *)record;
     bool finds = record->kind == RECORD_KV_FIND;
     check(finds || record->kind == RECORD_KV_LOAD);
-    struct fleet_job *job =
-        finds ? add_job(storage, RECORD_KV_FIND, unit, rank, asked->key_count,
-                        record_tail_at(asked, sizeof *asked), NULL, now_ns)
-              : add_job(storage, RECORD_KV_LOAD, unit, rank, load->block_count,
-                        record_tail_at(load, sizeof *load),
-                        (const char *)load + kv_load_pages_at(load->block_count), now_ns);
+    struct fleet_job *job = finds ? add_job(storage, RECORD_KV_FIND, unit, rank, asked->key_count,
+                                            kv_find_keys(asked), NULL, now_ns)
+                                  : add_job(storage, RECORD_KV_LOAD, unit, rank, load->block_count,
+                                            kv_load_keys(load), kv_load_pages(load), now_ns);
     job->request = record_request(record);
     job->whole = job->count;
     job->fresh = finds && asked->fresh;
     job->slot = finds ? 0 : load->slot;
-    job->number = finds ? 0 : load->number;
+    job->in_step = !finds && load->in_step;
     struct fleet_engine *engine = storage->engine_of(storage->context, unit, rank);
     for (uint32_t i = 0; !finds && engine && i < job->count; i++) /* they are the load's now */
         fleet_page_spoil(&engine->pages[job->pages[i].index]);
@@ -285,7 +313,11 @@ static bool run_job(struct fleet_storage *storage, struct fleet_job *job, int64_
         copy(storage, job, now_ns);
     } else {
         if (!load_slice(storage, job, now_ns)) return false;
-        say_loaded(storage, job, now_ns);
+        job->took_ns = now_ns - job->asked_ns;
+        job->over = job->in_step;
+        job->due_ns = MACHINE_NEVER;
+        if (job->over) return false;
+        say_loaded(storage, job);
     }
     return true;
 }
@@ -295,7 +327,7 @@ void fleet_storage_run(struct fleet_storage *storage, int64_t now_ns) {
     for (uint32_t i = 0; i < storage->job_count; i++) {
         struct fleet_job *job = &storage->jobs[i];
         if (job->due_ns > now_ns || storage->frozen_ns[job->unit] > now_ns) continue;
-        if (run_job(storage, job, now_ns)) storage->jobs[i--] = storage->jobs[--storage->job_count];
+        if (run_job(storage, job, now_ns)) drop_job(storage, &storage->jobs[i--]);
     }
 }
 
@@ -318,14 +350,19 @@ uint32_t fleet_storage_open_count(const struct fleet_storage *storage, uint32_t 
 }
 
 struct fleet_load_state fleet_storage_look(const struct fleet_storage *storage, uint32_t unit,
-                                           uint32_t rank, uint32_t number) {
-    for (uint32_t i = 0; i < storage->job_count; i++) {
-        const struct fleet_job *job = &storage->jobs[i];
-        if (job->kind == RECORD_KV_LOAD && job->unit == unit && job->rank == rank &&
-            job->number == number)
-            return (struct fleet_load_state){job->slice, job->whole < job->count};
-    }
-    return (struct fleet_load_state){0, false};
+                                           uint32_t rank, uint32_t slot) {
+    const struct fleet_job *job = job_of_slot(storage, unit, rank, slot);
+    if (!job) return (struct fleet_load_state){0};
+    return (struct fleet_load_state){job->slice, job->whole < job->count, job->over};
+}
+
+bool fleet_storage_take_end(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
+                            uint32_t slot, struct load_end *end_out) {
+    struct fleet_job *job = job_of_slot(storage, unit, rank, slot);
+    if (!job || !job->over) return false;
+    *end_out = end_of(storage, job);
+    drop_job(storage, job);
+    return true;
 }
 
 uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t job, uint32_t unit,

@@ -64,13 +64,18 @@ enum { FLEET_STORAGE_KEYS_MAX = 16 };
 uint32_t fleet_storage_pages(const struct fleet_storage *storage, uint32_t job, uint32_t unit,
                              uint32_t rank, struct page_id *pages_out, bool *writes_out);
 
-/* How far a KV_LOAD is that has been taken and not been answered. */
+/* How far the slot's KV_LOAD with in_step is. */
 struct fleet_load_state {
-    uint32_t slices; /* that have come, of all its blocks; 0 also: there is no such load */
+    uint32_t slices; /* that have come, of all its blocks; 0 also: there is no such load yet */
     bool broken;     /* not all blocks will be whole */
+    bool over;
 };
 struct fleet_load_state fleet_storage_look(const struct fleet_storage *storage, uint32_t unit,
-                                           uint32_t rank, uint32_t number);
+                                           uint32_t rank, uint32_t slot);
+
+/* The engine takes that load's end; false: it is not over. */
+bool fleet_storage_take_end(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
+                            uint32_t slot, struct load_end *end_out);
 
 /* Questions of a unit that are not answered yet. */
 uint32_t fleet_storage_open_count(const struct fleet_storage *storage, uint32_t unit);

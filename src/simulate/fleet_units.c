@@ -15,8 +15,7 @@
 
 static void send_link(struct world *world, enum record_kind kind, uint32_t connection,
                       int64_t due_ns) {
-    struct record_unit_link link = {.record = {RECORD_VERSION, (uint16_t)kind, sizeof link},
-                                    .unit = {connection}};
+    struct record_unit_link link = {.record = record_head(kind, sizeof link), .unit = {connection}};
     fleet_post_send(&world->inbox, due_ns, connection, &link.record);
 }
 
@@ -27,7 +26,7 @@ static void tell_gateway(struct world *world, struct fleet_unit_host *unit,
     check(record->bytes <= most);
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
     void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit->connection},
-                                     (enum record_kind)record->kind, record->bytes);
+                                     (enum record_kind)record->kind, record);
     check(inner);
     memcpy(inner, record, record->bytes);
     check(record_valid(box.memory, box.used));
@@ -67,19 +66,21 @@ static uint32_t index_of(const struct world *world, const struct fleet_unit_host
 static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_host *unit,
                                  const struct step_plan *plan) {
     struct fleet_wait wait = {0};
+    uint32_t waiting = 0;
     for (uint32_t i = 0; i < plan->row_count; i++) {
-        uint32_t number = step_plan_rows(plan)[i].loads;
-        if (number && wait.number) fleet_world_breach(world, "two rows of a step wait for loads");
-        if (number) wait.number = number;
+        if (!step_plan_rows(plan)[i].loads) continue;
+        wait.slot = step_plan_rows(plan)[i].slot;
+        waiting++;
     }
     const struct outbox *outbox = unit->machine.outbox;
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         const struct record_kv_load *load = (const void *)record;
-        if (record->kind == RECORD_KV_LOAD && load->rank == plan->rank &&
-            load->number == wait.number)
-            wait.asked = load->block_count;
+        if (record->kind != RECORD_KV_LOAD || !load->in_step || load->rank != plan->rank) continue;
+        if (load->slot != wait.slot) fleet_world_breach(world, "a load waits for no row");
+        wait.asked = load->block_count;
     }
-    if (wait.number && !wait.asked) fleet_world_breach(world, "a row waits for no load");
+    if (waiting > 1) fleet_world_breach(world, "two rows of a step wait for loads");
+    if (waiting != (wait.asked > 0)) fleet_world_breach(world, "a row waits for no load");
     return wait;
 }
 
@@ -96,7 +97,7 @@ static void begin_step(struct world *world, struct fleet_unit_host *unit,
     unit->waits[plan->rank] = wait_of(world, unit, plan);
     unit->tells[plan->rank] = fleet_dice_below(&world->dice, 3) && unit->role == UNIT_PREFILL;
     unit->step_rows += plan->row_count;
-    uint32_t slices = unit->tells[plan->rank] || unit->waits[plan->rank].number ? FLEET_SLICES : 0;
+    uint32_t slices = unit->tells[plan->rank] || unit->waits[plan->rank].asked ? FLEET_SLICES : 0;
     for (uint32_t slice = 0; slice < slices; slice++)
         fleet_post_send(&unit->inbox,
                         world->now_ns + (done_ns - world->now_ns) * (slice + 1) / FLEET_SLICES - 1,
@@ -117,29 +118,44 @@ static void write_slice(struct world *world, struct fleet_unit_host *unit,
 /* What became of the row that waited. An engine may leave it to the unit whether all blocks came.
  */
 static enum fleet_step_end end_wait(struct world *world, struct fleet_unit_host *unit,
-                                    uint32_t rank) {
-    struct fleet_wait *wait = &unit->waits[rank];
-    bool lost = wait->in_vain || !wait->over || (unit->looks && !wait->whole);
-    uint32_t number = wait->number;
-    wait->number = 0;
+                                    uint32_t rank, struct load_end *load_out, bool *ended_out) {
+    struct fleet_wait wait = unit->waits[rank];
+    unit->waits[rank] = (struct fleet_wait){0};
+    *ended_out = false;
     if (unit->failing) return FLEET_STEP_FAILS;
-    if (number == 0) return FLEET_STEP_WHOLE;
-    world->report->in_step += !lost && wait->whole;
-    world->report->in_step_lost += lost || !wait->whole;
+    if (wait.asked == 0) return FLEET_STEP_WHOLE;
+    *ended_out =
+        fleet_storage_take_end(&world->storage, index_of(world, unit), rank, wait.slot, load_out);
+    bool whole = *ended_out && load_out->blocks == wait.asked;
+    bool lost = wait.in_vain || !*ended_out || (unit->looks && !whole);
+    world->report->in_step += !lost && whole;
+    world->report->in_step_lost += lost || !whole;
     world->report->in_step_beside += unit->step_rows > 1;
     fleet_log_add(world->log, world->now_ns, lost ? "row waited in vain" : "row waited",
-                  index_of(world, unit), rank, number, wait->whole);
+                  index_of(world, unit), rank, wait.slot, whole);
     return lost ? FLEET_STEP_LOSES : FLEET_STEP_WHOLE;
+}
+
+static void tell_load(const struct step_plan *plan, const struct load_end *load,
+                      struct step_result *result) {
+    for (uint32_t i = 0; i < result->row_count; i++) {
+        if (!step_plan_rows(plan)[i].loads) continue;
+        step_result_rows(result)[i].load_ended = 1;
+        step_result_rows(result)[i].load_end = *load;
+    }
 }
 
 static const struct record *end_step(struct world *world, struct fleet_unit_host *unit,
                                      const struct step_plan *plan, int64_t due_ns) {
     uint64_t salts[LIMIT_STEP_ROWS];
-    enum fleet_step_end end = end_wait(world, unit, plan->rank);
+    struct load_end load;
+    bool ended;
+    enum fleet_step_end end = end_wait(world, unit, plan->rank, &load, &ended);
     struct step_result *result = (struct step_result *)(void *)world->result;
     struct fleet_engine *engine = &unit->engines[plan->rank];
     fleet_inside_salts(rank_units_unit(unit->units, plan->rank), plan, salts);
     fleet_engine_end(engine, plan, salts, end, result);
+    if (ended) tell_load(plan, &load, result);
     result->compute_ns = due_ns - unit->step_began_ns;
     result->awaited_ns = world->now_ns - due_ns;
     check(record_valid(result, result->record.bytes));
@@ -151,10 +167,8 @@ static const struct record *end_step(struct world *world, struct fleet_unit_host
  * stood in its pages is gone. */
 static void bury_rank(struct world *world, struct fleet_unit_host *unit, int64_t done_ns) {
     uint32_t rank = unit->dies - 1;
-    struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain},
-                                 .one_rank = 1,
-                                 .rank = rank,
-                                 .dead = 1};
+    struct record_drain drain = {
+        .record = record_head(RECORD_DRAIN, sizeof drain), .one_rank = 1, .rank = rank, .dead = 1};
     unit->dead[rank] = true;
     fleet_engine_spoil(&unit->engines[rank]);
     fleet_carriers_bury(&world->carriers, index_of(world, unit), rank, world->now_ns);
@@ -206,8 +220,8 @@ static void log_said(struct world *world, const struct fleet_unit_host *unit,
     if (!ends && record->kind != RECORD_TOKENS && record->kind != RECORD_SCORES &&
         record->kind != RECORD_RESERVED)
         return;
-    fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
-                      index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record),
+    fleet_log_request(world->log, world->now_ns, record_name(record->kind), index_of(world, unit),
+                      FLEET_LOG_NOWHERE, record_request(record),
                       ends ? finished->reason : tokens->first_output_position,
                       ends ? finished->work.prompt_hit_tokens : tokens->token_count);
 }
@@ -217,7 +231,7 @@ static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t d
     struct fleet_dice *dice = &world->dice;
     bool faulty = world->options.faults && world->now_ns < HEALED_NS, waiting = false;
     for (uint32_t rank = 0; rank < world->ranks; rank++)
-        waiting |= unit->waits[rank].number > 0;
+        waiting |= unit->waits[rank].asked > 0;
     bool patient = !faulty || fleet_dice_below(dice, 4);
     unit->looks = fleet_dice_below(dice, 2);
     unit->step_began_ns = world->now_ns;
@@ -227,6 +241,7 @@ static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t d
     if (unit->dies) bury_rank(world, unit, done_ns);
     if (!waiting || !faulty || fleet_dice_below(dice, 12)) return;
     fleet_units_cut(world, index_of(world, unit), true); /* all its requests are cancelled */
+    if (unit->looks) unit->wait_until_ns = done_ns;      /* and the load outlasts the step */
     world->report->cuts++;
 }
 
@@ -236,7 +251,7 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
     bool stepped = false;
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
         if (record_is_kv(record)) {
-            fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
+            fleet_log_request(world->log, world->now_ns, record_name(record->kind),
                               index_of(world, unit), record_kv_rank(record), record_request(record),
                               0, 0);
             tell_pages(world, unit, record);
@@ -293,8 +308,14 @@ static void note_submit(struct fleet_unit_host *unit, const struct fleet_message
 
 /* ---- rows that wait ---- */
 
-static bool waits(const struct fleet_wait *wait) {
-    return wait->number && !wait->over && !wait->in_vain;
+static struct fleet_load_state look(const struct world *world, const struct fleet_unit_host *unit,
+                                    uint32_t rank) {
+    return fleet_storage_look(&world->storage, index_of(world, unit), rank, unit->waits[rank].slot);
+}
+
+static bool waits(const struct world *world, const struct fleet_unit_host *unit, uint32_t rank) {
+    const struct fleet_wait *wait = &unit->waits[rank];
+    return wait->asked && !wait->in_vain && !look(world, unit, rank).over;
 }
 
 /* Not for ever, nor for what it sees is broken; then it computes the layers that are left,
@@ -302,10 +323,9 @@ static bool waits(const struct fleet_wait *wait) {
 static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_wait *wait = &unit->waits[rank];
-        if (!waits(wait)) continue;
-        struct fleet_load_state load =
-            fleet_storage_look(&world->storage, index_of(world, unit), rank, wait->number);
-        wait->in_vain = (unit->looks && load.broken) || world->now_ns >= unit->wait_until_ns;
+        if (!waits(world, unit, rank)) continue;
+        wait->in_vain =
+            (unit->looks && look(world, unit, rank).broken) || world->now_ns >= unit->wait_until_ns;
         if (wait->in_vain)
             unit->behind_ns = world->now_ns + fleet_dice_time(&world->dice, 0, STEP_NS_MAX);
     }
@@ -317,21 +337,12 @@ static bool is_held(const struct world *world, const struct fleet_unit_host *uni
     if (message->record.kind != RECORD_RUN_STEP || unit->failing) return false;
     if (message->connection >= OF_SLICE) {
         uint32_t rank = ((const struct step_plan *)(const void *)&message->record)->rank;
-        const struct fleet_wait *wait = &unit->waits[rank];
-        struct fleet_load_state load =
-            fleet_storage_look(&world->storage, index_of(world, unit), rank, wait->number);
-        return waits(wait) && load.slices <= message->connection - OF_SLICE;
+        return waits(world, unit, rank) &&
+               look(world, unit, rank).slices <= message->connection - OF_SLICE;
     }
     for (uint32_t rank = 0; rank < world->ranks; rank++)
-        if (waits(&unit->waits[rank])) return true;
+        if (waits(world, unit, rank)) return true;
     return unit->behind_ns > world->now_ns;
-}
-
-static void note_loaded(struct fleet_unit_host *unit, const struct record_kv_loaded *loaded) {
-    struct fleet_wait *wait = &unit->waits[loaded->rank];
-    if (wait->number != loaded->number) return;
-    wait->over = true;
-    wait->whole = loaded->blocks == wait->asked;
 }
 
 /* A rank dies while the step waits. */
@@ -359,10 +370,9 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
         if (known && record->kind == RECORD_SUBMIT) note_submit(unit, message);
         if (known && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
                       record->kind == RECORD_CONTINUE))
-            fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind),
+            fleet_log_request(world->log, world->now_ns, record_name(record->kind),
                               index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record), 0,
                               0);
-        if (record->kind == RECORD_KV_LOADED) note_loaded(unit, (const void *)record);
         const struct record_drain *drain = (const void *)record;
         if (known && record->kind == RECORD_DRAIN && !drain->one_rank)
             unit->draining = !drain->back;
@@ -385,7 +395,7 @@ void fleet_units_hear(void *context, uint32_t unit, const struct record *record)
     int64_t due_ns = world->now_ns;
     check(host->up && record_valid(record, record->bytes));
     if (rank) due_ns += fleet_dice_time(&world->dice, FLEET_MS / 100, 2 * FLEET_MS);
-    fleet_log_request(world->log, world->now_ns, fleet_log_name(record->kind), unit, rank,
+    fleet_log_request(world->log, world->now_ns, record_name(record->kind), unit, rank,
                       record_request(record),
                       ((const struct record_kv *)(const void *)record)->value, 0);
     fleet_post_send(&host->inbox, due_ns, 0, record);
@@ -488,8 +498,7 @@ void fleet_units_cut(struct world *world, uint32_t index, bool told) {
     if (told) disconnect(world, unit);
     unit->connection = 0;
     for (uint32_t i = 0; i < unit->open_count; i++) {
-        struct record_cancel cancel = {{RECORD_VERSION, RECORD_CANCEL, sizeof cancel},
-                                       unit->open[i].id};
+        struct record_cancel cancel = {record_head(RECORD_CANCEL, sizeof cancel), unit->open[i].id};
         if (unit->open[i].connection)
             fleet_post_send(&unit->inbox, world->now_ns, 0, &cancel.record);
         unit->open[i].connection = 0;
@@ -501,7 +510,7 @@ void fleet_units_cut(struct world *world, uint32_t index, bool told) {
 }
 
 void fleet_units_ask_drain(struct world *world, uint32_t unit) {
-    struct record_drain drain = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof drain}};
+    struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain)};
     fleet_post_send(&world->units[unit].inbox, world->now_ns, 0, &drain.record);
     world->report->drains++;
 }

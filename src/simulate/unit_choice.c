@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/checksum.h"
-#include "contract/record.h"
+#include "contract/record_unit.h"
 #include "serving/cache/prefix_affinity.h"
 #include "serving/policy/balance_units.h"
 

@@ -15,8 +15,8 @@
 #include "base/options.h"
 
 struct values {
-    const char *config, *model, *mode;
-    uint64_t port, kv_bytes;
+    const char *config, *model, *mode, *order;
+    uint64_t port, kv_bytes, shuffle;
     double temperature;
     bool json, progress;
 };
@@ -29,10 +29,16 @@ static const struct option rows[] = {
     {"activations", OPTION_CHOICE, "bf16", "precision", AT(mode),
      .choices = "f32|bf16|fp8|fp8-f32"},
     {"port", OPTION_COUNT, "8000", "TCP port", AT(port), .minimum = 0, .maximum = 65535},
-    {"kv-memory", OPTION_BYTES, "1GiB", "memory for the KV cache", AT(kv_bytes)},
+    {"order", OPTION_CHOICE, "late", "who goes first", AT(order), .choices = "late|early",
+     .group = OPTION_GROUP_EXPERIMENTS},
+    {"kv-memory", OPTION_BYTES, "1GiB", "memory for the KV cache", AT(kv_bytes),
+     .group = OPTION_GROUP_STORAGE},
     {"temperature", OPTION_NUMBER, NULL, "randomness", AT(temperature), .minimum = 0, .maximum = 2},
     {"json", OPTION_FLAG, NULL, "print JSON", AT(json)},
     {"progress", OPTION_FLAG, "true", "show progress", AT(progress)},
+    {"experiment", OPTION_EXPERIMENT, NULL, "compare ways", .group = OPTION_GROUP_EXPERIMENTS},
+    {"shuffle", OPTION_COUNT, NULL, "lie elsewhere", AT(shuffle), .maximum = 9,
+     .group = OPTION_GROUP_EXPERIMENTS},
 };
 
 static const struct option_table table = {
@@ -70,6 +76,8 @@ static void test_fallbacks_fill_every_field(void **state) {
     assert_null(values.config);
     assert_string_equal(values.model, "models/tiny-r1");
     assert_string_equal(values.mode, "bf16");
+    assert_string_equal(values.order, "late");
+    assert_int_equal(values.shuffle, 0);
     assert_int_equal(values.port, 8000);
     assert_int_equal(values.kv_bytes, 1 << 30);
     assert_true(values.temperature == 0);
@@ -169,6 +177,45 @@ static void test_arguments_are_counted(void **state) {
     assert_non_null(strstr(error.text, "usage: fathom needy DIR"));
 }
 
+/* As a flag, as a word of its own, again, and several at once. */
+static void test_experiments_are_set_by_name(void **state) {
+    assert_int_equal(PARSE("--experiment", "order=early", "--port=1"), STATUS_OK);
+    assert_string_equal(values.order, "early");
+    assert_int_equal(values.shuffle, 0);
+    assert_int_equal(PARSE("--experiment=shuffle=3", "--experiment", "order=early"), STATUS_OK);
+    assert_int_equal(values.shuffle, 3);
+    assert_string_equal(values.order, "early");
+    assert_int_equal(PARSE("--experiment", "shuffle=3,order=early, shuffle=4"), STATUS_OK);
+    assert_int_equal(values.shuffle, 4);
+    assert_string_equal(values.order, "early");
+}
+
+static void test_a_wrong_experiment_is_told_what_there_is(void **state) {
+    refuses(PARSE("--experiment", "odrer=early"),
+            "unknown experiment 'odrer'; there are: order, shuffle");
+    refuses(PARSE("--experiment", "port=1"), "unknown experiment 'port'"); /* not an experiment */
+    refuses(PARSE("--experiment="), "unknown experiment ''; there are: order, shuffle");
+    refuses(PARSE("--experiment", "shuffle=1,"), "unknown experiment ''");
+    refuses(PARSE("--experiment", "order"), "--experiment order needs a value: order=VALUE");
+    refuses(PARSE("--experiment", "order=soon"),
+            "option --experiment order: expected one of late|early, found 'soon'");
+    refuses(PARSE("--experiment", "shuffle=10"),
+            "option --experiment shuffle: expected 0 to 9, found '10'");
+    refuses(PARSE("--experiment", "shuffle=1 "), "--experiment shuffle: expected a whole number");
+    refuses(PARSE("--experiment"), "option --experiment needs a value: --experiment=NAME=VALUE");
+}
+
+/* Also where a file says it, and whatever its value is. */
+static void test_an_experiment_is_no_option_of_its_own(void **state) {
+    refuses(PARSE("--order", "early"), "--order is now --experiment order=VALUE");
+    refuses(PARSE("--order=sideways"), "--order is now --experiment order=VALUE");
+    refuses(PARSE("--shuffle"), "--shuffle is now --experiment shuffle=VALUE");
+    refuses(PARSE("--ordr=early"), "`fathom sample --help`"); /* and no hint leads there */
+    refuses(options_set(&table, "order", "early", &values, &error), "is now --experiment order=");
+    assert_int_equal(options_set(&table, "experiment", "order=early", &values, &error), STATUS_OK);
+    assert_string_equal(values.order, "early");
+}
+
 static enum status read_fake(const char *path, const struct option_table *known, void *out,
                              struct error *cause) {
     assert_string_equal(path, "x.yaml");
@@ -191,29 +238,90 @@ static void test_flags_win_over_the_file(void **state) {
     refuses(parse(wrong, read_fake), "did you mean --config?");
 }
 
+/* Until the next call. */
+static const char *help_of(const struct option_table *of) {
+    static char text[8192];
+    FILE *file = fmemopen(text, sizeof text, "w");
+    options_print(of, file);
+    fclose(file);
+    return text;
+}
+
 /* --help wins over every mistake beside it and names each option with its default. */
 static void test_help_shows_every_row(void **state) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-    options_print(&table, file);
-    fclose(file);
+    const char *text = help_of(&table);
     assert_non_null(strstr(text, "usage: fathom sample [options] [PROMPT]\n"));
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         assert_non_null(strstr(text, rows[i].name));
         assert_non_null(strstr(text, rows[i].help));
     }
     assert_non_null(strstr(text, "--port N"));
-    assert_non_null(strstr(text, "TCP port, 0 to 65535 (default: 8000)"));
+    assert_non_null(strstr(text, "TCP port (0 to 65535; default: 8000)\n"));
+    assert_non_null(strstr(text, "randomness (0 to 2)\n"));
+    assert_non_null(strstr(text, "directory (default: models/tiny-r1)\n"));
+    assert_non_null(strstr(text, "show progress (default: on)\n"));
+    assert_non_null(strstr(text, "print JSON\n"));
     assert_non_null(strstr(text, "f32|bf16|fp8|fp8-f32"));
     assert_non_null(strstr(text, "--[no-]progress"));
-    free(text);
+}
+
+static size_t place_of(const char *text, const char *part) {
+    const char *found = strstr(text, part);
+    if (!found) fail_msg("'%s' lacks '%s'", text, part);
+    return (size_t)(found - text);
+}
+
+/* A row's group says where it is printed, not its place in the table. */
+static void test_help_has_groups_in_order(void **state) {
+    static const char *const order[] = {"\neveryday options:\n", "--config ",
+                                        "--[no-]progress ",      "\nstorage:\n",
+                                        "--kv-memory ",          "\nexperiments:\n",
+                                        "  order=late|early ",   "--experiment NAME=VALUE ",
+                                        "  shuffle=N "};
+    const char *text = help_of(&table);
+    for (size_t i = 1; i < ARRAY_COUNT(order); i++)
+        assert_true(place_of(text, order[i - 1]) < place_of(text, order[i]));
+    assert_null(strstr(text, "fleet:")); /* a group without options */
+    static const struct option one[] = {{"json", OPTION_FLAG, NULL, "print JSON", AT(json)}};
+    static const struct option_table plain = {
+        .command = "plain", .arguments = "", .description = "", .options = one, .option_count = 1};
+    text = help_of(&plain);
+    place_of(text, "\noptions:\n  --json ");
+    assert_null(strstr(text, "everyday"));
+}
+
+static void test_help_is_wrapped_between_words(void **state) {
+    static const struct option wide[] = {
+        {"model", OPTION_TEXT, NULL,
+         "one two three four five six seven eight nine ten eleven twelve thirteen fourteen",
+         AT(model)},
+        {"activations", OPTION_CHOICE, "bf16", "ten letters", AT(mode),
+         .choices = "f32|bf16|fp8|fp8-f32"},
+    };
+    static const struct option_table wordy = {
+        .command = "wordy",
+        .arguments = "",
+        .description =
+            "What the command does stands here, in more words than one line of a hundred "
+            "columns has room for, so it takes two.\n\nexamples:\n  fathom wordy     so   far",
+        .options = wide,
+        .option_count = ARRAY_COUNT(wide)};
+    const char *text = help_of(&wordy);
+    place_of(text, "mns has room for, so\nit takes two.\n\nexamples:\n"
+                   "  fathom wordy     so   far\n");
+    place_of(text, "  --model VALUE               one two three four five six seven eight nine ten "
+                   "eleven twelve\n                              thirteen fourteen\n");
+    place_of(text,
+             "  --activations f32|bf16|fp8|fp8-f32\n                              ten letters "
+             "(default: bf16)\n");
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") <= 100);
 }
 
 /* What is formatted is read back as it was: how a program hands its options to another. */
 static void test_values_can_be_handed_on(void **state) {
     assert_int_equal(PARSE("--port", "77", "--kv-memory", "3MiB", "--no-progress",
-                           "--activations=fp8", "--temperature", "0.7"),
+                           "--activations=fp8", "--temperature", "0.7", "--experiment=order=early"),
                      STATUS_OK);
     static char texts[ARRAY_COUNT(rows)][256];
     const char *handed[ARRAY_COUNT(rows) + 2] = {"sample"};
@@ -223,7 +331,8 @@ static void test_values_can_be_handed_on(void **state) {
         assert_true(bytes < sizeof texts[i]);
         if (bytes) handed[count++] = texts[i];
     }
-    assert_int_equal(count, ARRAY_COUNT(rows)); /* all but --config, which was not given */
+    /* all but --config, which was not given, and --experiment, which is its experiments */
+    assert_int_equal(count, ARRAY_COUNT(rows) - 1);
     struct values before = values;
     assert_int_equal(parse(handed, NULL), STATUS_OK);
     assert_int_equal(values.port, before.port);
@@ -231,6 +340,7 @@ static void test_values_can_be_handed_on(void **state) {
     assert_true(values.temperature == 0.7);
     assert_false(values.progress);
     assert_string_equal(values.mode, "fp8");
+    assert_string_equal(values.order, "early");
     assert_ptr_equal(options_find(&table, "port"), &rows[3]);
     assert_null(options_find(&table, "por"));
 }
@@ -244,9 +354,14 @@ int main(void) {
         cmocka_unit_test(test_unknown_names_are_fatal_and_named),
         cmocka_unit_test(test_a_missing_value_is_not_the_next_flag),
         cmocka_unit_test(test_arguments_are_counted),
+        cmocka_unit_test(test_experiments_are_set_by_name),
+        cmocka_unit_test(test_a_wrong_experiment_is_told_what_there_is),
+        cmocka_unit_test(test_an_experiment_is_no_option_of_its_own),
         cmocka_unit_test(test_flags_win_over_the_file),
         cmocka_unit_test(test_values_can_be_handed_on),
         cmocka_unit_test(test_help_shows_every_row),
+        cmocka_unit_test(test_help_has_groups_in_order),
+        cmocka_unit_test(test_help_is_wrapped_between_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/machine.h"
+#include "contract/record_client.h"
+#include "contract/record_unit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,15 +16,20 @@ static void an_outbox_gives_back_what_was_put(void **state) {
     struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
     memset(memory, 0xAA, sizeof memory);
     assert_null(outbox_next(&outbox, NULL));
-    struct record_cancel *cancel = outbox_put(&outbox, RECORD_CANCEL, sizeof *cancel);
-    struct record_stream_data *data = outbox_put(&outbox, RECORD_STREAM_DATA, sizeof *data + 3);
+    struct record_cancel *cancel =
+        outbox_put(&outbox, RECORD_CANCEL, &(struct record_cancel){.request.low = 5});
+    struct record_stream_data *data =
+        outbox_put(&outbox, RECORD_STREAM_DATA, &(struct record_stream_data){.data_bytes = 3});
     assert_non_null(cancel);
     assert_non_null(data);
-    assert_int_equal(cancel->request.low, 0);
+    assert_int_equal(cancel->request.low, 5);
+    assert_int_equal(cancel->request.high, 0);
+    assert_memory_equal(stream_data(data), "\0\0\0", 3);
     assert_int_equal(data->record.bytes, sizeof *data + 8);
     assert_int_equal(outbox_room(&outbox), 128 - outbox.used);
     uint32_t used = outbox.used;
-    assert_null(outbox_put(&outbox, RECORD_CANCEL, 128 - used + 1));
+    struct record_stream_data much = {.data_bytes = 128 - used};
+    assert_null(outbox_put(&outbox, RECORD_STREAM_DATA, &much));
     assert_int_equal(outbox.used, used);
 
     const struct record *first = outbox_next(&outbox, NULL);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "contract/machine.h"
+#include "contract/record_client.h"
 #include "host/process/accounts_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

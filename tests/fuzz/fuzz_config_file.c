@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct values {
     const char *model, *mode;
-    uint64_t port, bytes;
+    uint64_t port, bytes, shuffle;
     double temperature;
     bool json;
 };
@@ -27,6 +27,9 @@ static const struct option rows[] = {
     {"kv-memory", OPTION_BYTES, NULL, "", AT(bytes)},
     {"temperature", OPTION_NUMBER, NULL, "", AT(temperature), .maximum = 2},
     {"json", OPTION_FLAG, NULL, "", AT(json)},
+    {"experiment", OPTION_EXPERIMENT, NULL, "", .group = OPTION_GROUP_EXPERIMENTS},
+    {"shuffle", OPTION_COUNT, NULL, "", AT(shuffle), .maximum = 9,
+     .group = OPTION_GROUP_EXPERIMENTS},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -41,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum status status = config_file_parse(text, "f.yaml", &table, &values, &error);
     check(status == STATUS_OK || !strncmp(error.text, "f.yaml: ", 8));
     check(values.port <= 65535 && values.temperature >= 0 && values.temperature <= 2);
+    check(values.shuffle <= 9);
     check(!values.mode || !strcmp(values.mode, "a") || !strcmp(values.mode, "b"));
     free((void *)(uintptr_t)values.model);
     free((void *)(uintptr_t)values.mode);

@@ -3,12 +3,16 @@
  * its bytes; one that is found valid is handed to the machines as the host would, a unit's to a
  * gateway that has a request under way, a gateway's to a unit whose engine answers. Whatever a
  * valid record says, both go on, and put out nothing but valid records.
+ *
+ * Bytes that are no record are made into one of a whole form, by the table of records: so that what
+ * fields may hold is tried, too.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "contract/record_client.h"
 #include "contract/step_plan.h"
 #include "serving/gateway/gateway.h"
 #include "serving/unit/unit.h"
@@ -16,6 +20,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define VOCAB 512
+#define COUNTS_MAX 4 /* of elements that a shaped record counts */
 
 struct host {
     struct machine machine;
@@ -74,13 +79,13 @@ static void open_unit(struct host *host) {
 }
 
 static struct step_result *answer(const struct step_plan *plan) {
-    size_t bytes = step_result_bytes(plan->row_count, 0);
+    struct step_result fixed = {
+        .step = plan->step, .row_count = plan->row_count, .rank = plan->rank};
+    size_t bytes = record_bytes(RECORD_STEP_DONE, &fixed);
     struct step_result *result = calloc(1, bytes);
     check(result);
-    result->record = (struct record){RECORD_VERSION, RECORD_STEP_DONE, (uint32_t)bytes};
-    result->step = plan->step;
-    result->row_count = plan->row_count;
-    result->rank = plan->rank;
+    *result = fixed;
+    record_set_head(result, RECORD_STEP_DONE);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         step_result_rows(result)[i] =
@@ -132,11 +137,11 @@ static void hand_over(struct host *host, const struct record *record) {
 }
 
 static void carry(struct host *gateway, const struct record *record) {
-    size_t bytes = carried_bytes(record->bytes);
+    enum record_kind kind = (enum record_kind)record->kind;
+    size_t bytes = carried_bytes(kind, record);
     struct outbox box = {.memory = malloc(bytes), .capacity = (uint32_t)bytes};
     check(box.memory);
-    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){1},
-                                     (enum record_kind)record->kind, record->bytes);
+    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){1}, kind, record);
     memcpy(inner, record, record->bytes);
     check(record_valid(box.memory, bytes));
     hand_over(gateway, outbox_next(&box, NULL));
@@ -144,12 +149,12 @@ static void carry(struct host *gateway, const struct record *record) {
 }
 
 static void say_hello(struct host *gateway) {
-    struct record_unit_link joined = {{RECORD_VERSION, RECORD_UNIT_JOINED, sizeof joined}, {1}, 0};
+    struct record_unit_link joined = {record_head(RECORD_UNIT_JOINED, sizeof joined), {1}, 0};
     hand_over(gateway, &joined.record);
     struct {
         struct record_unit_hello hello;
         struct unit_rank rank;
-    } said = {.hello = {.record = {RECORD_VERSION, RECORD_UNIT_HELLO, sizeof said},
+    } said = {.hello = {.record = record_head(RECORD_UNIT_HELLO, sizeof said),
                         .vocab_count = VOCAB,
                         .context_tokens_max = 512,
                         .page_count = 8,
@@ -166,27 +171,56 @@ static void ask(struct host *gateway) {
     char memory[1024];
     struct outbox box = {.memory = malloc(sizeof memory), .capacity = sizeof memory};
     check(box.memory);
-    size_t path_at = record_tail(sizeof(struct record_client_request));
-    size_t body_at = record_tail(path_at + sizeof path - 1);
     struct record_client_request *request =
-        outbox_put(&box, RECORD_CLIENT_REQUEST, body_at + sizeof body - 1);
+        outbox_put(&box, RECORD_CLIENT_REQUEST,
+                   &(struct record_client_request){.connection = {1},
+                                                   .random = {1, 2},
+                                                   .method = HTTP_POST,
+                                                   .path_bytes = sizeof path - 1,
+                                                   .body_bytes = sizeof body - 1});
     check(request);
-    request->connection.value = 1;
-    request->random[0] = 1;
-    request->random[1] = 2;
-    request->method = HTTP_POST;
-    request->path_bytes = sizeof path - 1;
-    request->body_bytes = sizeof body - 1;
-    memcpy((char *)request + path_at, path, sizeof path - 1);
-    memcpy((char *)request + body_at, body, sizeof body - 1);
+    memcpy(client_request_path(request), path, sizeof path - 1);
+    memcpy(client_request_body(request), body, sizeof body - 1);
     check(record_valid(request, request->record.bytes));
     hand_over(gateway, &request->record);
     free(box.memory);
 }
 
 static void take(struct host *gateway, struct host *unit, const struct record *record) {
-    if (record_may_be_carried(RECORD_FROM_UNIT, record->kind)) carry(gateway, record);
-    if (record_may_be_carried(RECORD_TO_UNIT, record->kind)) hand_over(unit, record);
+    if (record_goes(record->kind, WAY_UNIT_TO_GATEWAY)) carry(gateway, record);
+    if (record_goes(record->kind, WAY_GATEWAY_TO_UNIT)) hand_over(unit, record);
+}
+
+static void limit(char *fixed, uint16_t field, uint32_t most) {
+    uint32_t value;
+    memcpy(&value, fixed + field, sizeof value);
+    value %= most + 1;
+    memcpy(fixed + field, &value, sizeof value);
+}
+
+/* A record of one of the table's forms, filled with the data's bytes, over and over. */
+static struct record *shape(const uint8_t *data, size_t size) {
+    enum record_kind kind = (enum record_kind)(1 + data[0] % (RECORD_KIND_COUNT - 1));
+    const struct record_form *form = &record_forms[kind];
+    _Alignas(8) char fixed[4096];
+    check(form->bytes <= sizeof fixed);
+    for (size_t i = 0; i < form->bytes; i++)
+        fixed[i] = (char)data[i % size];
+    for (const struct record_tail_form *tail = form->tails; tail->element_bytes; tail++) {
+        limit(fixed, tail->field, COUNTS_MAX);
+        if (tail->other) limit(fixed, tail->other, COUNTS_MAX);
+    }
+    size_t bytes = record_bytes(kind, fixed);
+    struct outbox box = {.memory = aligned_alloc(8, bytes), .capacity = (uint32_t)bytes};
+    check(box.memory);
+    struct record *record = outbox_put(&box, kind, fixed);
+    check(record && box.used == bytes);
+    for (uint32_t i = 0, at = form->bytes; form->tails[i].element_bytes; i++) {
+        char *tail = record_tail(record, i);
+        for (size_t k = 0; k < record_tail_bytes(record, i); k++)
+            tail[k] = (char)data[at++ % size];
+    }
+    return record;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -203,7 +237,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct record *copy = aligned_alloc(8, round_up(bytes, 8)); /* a read beyond is seen */
         check(copy);
         memcpy(copy, data + at, bytes);
-        if (record_valid(copy, bytes)) take(&gateway, &unit, copy);
+        if (record_valid(copy, bytes)) {
+            take(&gateway, &unit, copy);
+        } else if (bytes > sizeof(struct record)) {
+            struct record *shaped = shape((const uint8_t *)(copy + 1), bytes - sizeof *copy);
+            if (record_valid(shaped, shaped->bytes)) take(&gateway, &unit, shaped);
+            free(shaped);
+        }
         free(copy);
         at += bytes;
     }

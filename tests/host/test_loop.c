@@ -23,6 +23,9 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "contract/record_client.h"
+#include "contract/record_kv.h"
+#include "contract/record_unit.h"
 #include "contract/step_plan.h"
 #include "host/loop.h"
 
@@ -48,19 +51,15 @@ static bool asks, signals_twice;
 static int64_t finish_ns_max;
 
 /* A step of three ranks, of which the second one's row waited for a load that is told later. */
-static bool waits_for_load, load_awaited, load_said;
 static struct loop *loop;
-static struct { uint32_t kind, rank; } told_in_turn[8];
-static uint32_t told_count;
 
 static void pause_briefly(void) {
     usleep(1000);
 }
 
 static void put_submit(void) {
-    struct record_submit *submit = outbox_put_carried(
-        &gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_SUBMIT, sizeof *submit);
-    submit->new_tokens_max = 1;
+    outbox_put_carried(&gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_SUBMIT,
+                       &(struct record_submit){.new_tokens_max = 1});
 }
 
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
@@ -68,22 +67,20 @@ static enum status gateway_receive(void *self, const struct record *record, int6
         record = carried_inner((const struct record_carried *)record);
     if (record->kind == RECORD_TOKENIZED && full_answers++ == 0) { /* once: full, with an outbox */
         outbox_put_carried(&gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_CANCEL,
-                           sizeof(struct record_cancel));
+                           NULL);
         return STATUS_FULL;
     }
     if (record->kind == RECORD_CLIENT_REQUEST) {
         client = ((const struct record_client_request *)record)->connection;
         came_on = ((const struct record_client_request *)record)->listener;
-        outbox_put(&gateway_outbox, RECORD_TOKENIZE, sizeof(struct record_tokenize));
+        outbox_put(&gateway_outbox, RECORD_TOKENIZE, NULL);
     } else if (record->kind == RECORD_TOKENIZED) {
         put_submit();
     } else if (record->kind == RECORD_FINISHED) {
-        struct record_respond *respond =
-            outbox_put(&gateway_outbox, RECORD_RESPOND, record_tail(sizeof *respond) + 4);
-        respond->connection = client;
-        respond->http_status = 200;
-        respond->body_bytes = 4;
-        memcpy((char *)respond + record_tail(sizeof *respond), "done", 4);
+        struct record_respond *respond = outbox_put(
+            &gateway_outbox, RECORD_RESPOND,
+            &(struct record_respond){.connection = client, .http_status = 200, .body_bytes = 4});
+        memcpy(respond_body(respond), "done", 4);
     } else if (record->kind == RECORD_DRAIN) {
         drains++;
     }
@@ -100,16 +97,10 @@ static int64_t gateway_wake(const void *self) {
 }
 
 static enum status unit_receive(void *self, const struct record *record, int64_t now_ns) {
-    if (record->kind == RECORD_STEP_DONE || record->kind == RECORD_KV_LOADED) {
-        told_in_turn[told_count].kind = record->kind;
-        told_in_turn[told_count++].rank = record->kind == RECORD_KV_LOADED
-                                              ? record_kv_rank(record)
-                                              : ((const struct step_result *)record)->rank;
-    }
     if (record->kind == RECORD_SUBMIT)
-        outbox_put(&unit_outbox, RECORD_RUN_STEP, sizeof(struct step_plan));
-    else if (record->kind == RECORD_STEP_DONE && (!waits_for_load || told_count == 4))
-        outbox_put(&unit_outbox, RECORD_FINISHED, sizeof(struct record_finished));
+        outbox_put(&unit_outbox, RECORD_RUN_STEP, NULL);
+    else if (record->kind == RECORD_STEP_DONE)
+        outbox_put(&unit_outbox, RECORD_FINISHED, NULL);
     else if (record->kind == RECORD_DRAIN)
         drains++;
     return STATUS_OK;
@@ -127,34 +118,15 @@ static void engine(void *context, struct worker *worker, const struct record *re
     while (engine_ends == ENGINE_NEVER_ENDS ||
            (engine_ends == ENGINE_ENDS_AFTER_DRAIN && drains < 1))
         pause_briefly();
-    struct step_result result = {.record = {RECORD_VERSION, RECORD_STEP_DONE, sizeof result}};
+    struct step_result result = {.record = record_head(RECORD_STEP_DONE, sizeof result)};
     worker_answer(worker, &result.record);
-    for (result.rank = 1; waits_for_load && result.rank < 3; result.rank++)
-        worker_answer(worker, &result.record);
 }
 
 static void carry(void *context, const struct record *record) {
 }
 
-static void say_load(evutil_socket_t file, short what, void *context) {
-    struct record_kv_loaded loaded = {
-        .record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof loaded}, .rank = 1, .number = 1};
-    load_said = true;
-    loop_tell_unit(loop, &loaded.record);
-}
-
-static bool said(void *context, const struct record *answer) {
-    const struct step_result *result = (const struct step_result *)answer;
-    if (!waits_for_load || result->rank != 1 || load_said) return true;
-    if (!load_awaited) /* it may be asked more than once */
-        event_base_once(loop_base(loop), -1, EV_TIMEOUT, say_load, NULL,
-                        &(struct timeval){.tv_usec = 20000});
-    load_awaited = true;
-    return false;
-}
-
 static void tokenize(void *context, struct worker *worker, const struct record *record) {
-    struct record_tokenized result = {.record = {RECORD_VERSION, RECORD_TOKENIZED, sizeof result}};
+    struct record_tokenized result = {.record = record_head(RECORD_TOKENIZED, sizeof result)};
     worker_answer(worker, &result.record);
 }
 
@@ -208,7 +180,6 @@ static void run(void) {
     gateway_outbox.used = unit_outbox.used = 0;
     full_answers = 0;
     drains = 0;
-    told_count = 0;
     wake_at = 0;
     woken = engine_began = false;
     for (uint32_t i = 0; i < HTTP_LISTENER_COUNT; i++) {
@@ -223,7 +194,6 @@ static void run(void) {
         .engine = engine,
         .tokenize = tokenize,
         .carry = carry,
-        .said = said,
         .finish_ns_max = finish_ns_max,
         .ready = send_visitor,
     };
@@ -267,23 +237,6 @@ static void a_signal_lets_the_begun_answer_finish(void **state) {
     assert_non_null(strstr(answer, "done"));
 }
 
-/* KV_LOADED comes over another way than the engine's answers, and later; what stands behind an
- * answer that is held is held, too. */
-static void a_step_ends_when_its_loads_were_told(void **state) {
-    static const uint32_t ranks[4] = {0, 1, 1, 2};
-    asks = waits_for_load = true;
-    first_signal = WHEN_ANSWERED;
-    engine_ends = ENGINE_ENDS_AT_ONCE;
-    run();
-    assert_non_null(strstr(answer, "done"));
-    assert_int_equal(told_count, 4);
-    for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(told_in_turn[i].kind, i == 1 ? RECORD_KV_LOADED : RECORD_STEP_DONE);
-        assert_int_equal(told_in_turn[i].rank, ranks[i]);
-    }
-    waits_for_load = false;
-}
-
 /* If it waited for anything, this would never end. */
 static void an_idle_loop_ends(void **state) {
     asks = false;
@@ -324,7 +277,7 @@ static void wait_for(const atomic_bool *flag) {
 }
 
 static void answer_client(struct connection_id connection) {
-    struct record_respond *respond = outbox_put(&gateway_outbox, RECORD_RESPOND, sizeof *respond);
+    struct record_respond *respond = outbox_put(&gateway_outbox, RECORD_RESPOND, NULL);
     respond->connection = connection;
     respond->http_status = 200;
 }
@@ -340,7 +293,7 @@ static enum status crowd_receive(void *self, const struct record *record, int64_
     if (record->kind == RECORD_CLIENT_GONE) note_order('g');
     if (record->kind != RECORD_CLIENT_REQUEST) return STATUS_OK;
     const struct record_client_request *request = (const void *)record;
-    note_order(*((const char *)record_tail_at(request, sizeof *request) + 1));
+    note_order(client_request_path(request)[1]);
     if (order[taken - 1] == 'f') wait_for(&all_sent);
     if (taken == 2) wait_for(&last_sent);
     answer_client(request->connection);
@@ -447,7 +400,6 @@ int main(void) {
         cmocka_unit_test(a_request_takes_every_route),
         cmocka_unit_test(each_listener_has_its_clients),
         cmocka_unit_test(a_signal_lets_the_begun_answer_finish),
-        cmocka_unit_test(a_step_ends_when_its_loads_were_told),
         cmocka_unit_test(an_idle_loop_ends),
         cmocka_unit_test(large_requests_let_others_pass),
     };

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_commands.py FATHOM: what every command of the binary promises: --help on stdout with exit code 0, a
-wrong command line on stderr with 2 and a cure, results that cannot be written with 1."""
+wrong command line on stderr with 2 and a cure, results that cannot be written with 1. Helps have their options in
+groups, in lines that fit a terminal; mistyped names get a hint."""
 import json
 import os
 import re
@@ -32,9 +33,23 @@ def commands_of(text):
     return re.findall(r"^  ([\w-]+)  +\S", text, re.MULTILINE)
 
 
+GROUPS = ["everyday options", "several ranks", "fleet", "storage", "tuning", "experiments"]
+
+
 def check_command(words):
     name = " ".join(words)
     expect([*words, "--help"], 0, r"\Ausage: fathom %s" % name, r"\A\Z")
+    text = run(*words, "--help")[1]
+    if run("help", *words) != (0, text, ""):
+        failures.append("fathom help %s says something else than fathom %s --help" % (name, name))
+    titles = re.findall(r"^(.+):\n  \S*-", text, re.MULTILINE)
+    if titles not in ([], ["options"]) and titles != [group for group in GROUPS if group in titles]:
+        failures.append("fathom %s --help has the groups %s" % (name, titles))
+    if ("experiments" in titles) != ("\n  --experiment NAME=VALUE" in text):
+        failures.append("fathom %s has experiments, but not --experiment, or the reverse" % name)
+    wide = [line for line in text.splitlines() if len(line) > 100]
+    if wide:
+        failures.append("fathom %s --help has wide lines: %s" % (name, wide))
     expect([*words, "--no-such-option"], 2, r"\A\Z",
            r"\Afathom %s: unknown option '--no-such-option'.*\n\Z" % name)
 
@@ -76,6 +91,29 @@ def check_device(every_option):
         expect(["serve", "--units", "2", "--device", "cuda"], 1, r"\A\Z", "no CUDA engine yet")
 
 
+def check_serve_help():
+    """Everyday options first, behind two examples; what only compares ways comes last and is no option any more."""
+    text = run("serve", "--help")[1]
+    places = [text.find(part) for part in ("\nexamples:\n", "\n  fathom serve  ", "\n  fathom serve --",
+                                           *("\n%s:\n" % group for group in GROUPS), "\n  --experiment NAME=VALUE")]
+    if -1 in places or places != sorted(places):
+        failures.append("fathom serve --help: parts are missing, or lie elsewhere: %s" % places)
+    everyday = text[places[3]:places[4]]
+    for option in ("--model ", "--threads ", "--host ", "--port ", "--kv-memory "):
+        if "\n  %s" % option not in everyday:
+            failures.append("fathom serve --help: %s is no everyday option" % option)
+    refused = {"serve": ("rank-balance", "rank-binding", "rank-steps", "reshuffle-steps", "placement-seed", "link-gbps",
+                         "link-us"),
+               "unit": ("rank-binding", "kv-push"), "generate": ("reshuffle-steps",), "bench overlap": ("link-gbps",)}
+    for command, names in refused.items():
+        for name in names:
+            expect([*command.split(), "--" + name, "1"], 2, r"\A\Z",
+                   r"\Afathom %s: --%s is now --experiment %s=VALUE\n\Z" % (command, name, name))
+    expect(["serve", "--experiment", "rank-bindings=late"], 2, r"\A\Z",
+           "unknown experiment 'rank-bindings'; there are: .*rank-binding")
+    expect(["serve", "--experiment", "rank-binding=soon"], 2, r"\A\Z", r"expected one of late\|arrival, found 'soon'")
+
+
 def check_fifos(commands):
     """Files given by name are refused, not waited for, where they are FIFOs that nobody writes to."""
     with tempfile.TemporaryDirectory() as folder:
@@ -94,13 +132,19 @@ def check_fifos(commands):
 def main():
     expect([], 2, r"\A\Z", "usage: fathom COMMAND")
     expect(["help"], 0, "usage: fathom COMMAND", r"\A\Z")
-    expect(["frobnicate"], 2, r"\A\Z", "no command named 'frobnicate'; `fathom help` lists them")
+    expect(["help", "help"], 0, "usage: fathom COMMAND", r"\A\Z")
+    expect(["frobnicate"], 2, r"\A\Z", "unknown command 'frobnicate'; `fathom --help` lists them")
+    expect(["generat"], 2, r"\A\Z", r"\Afathom: unknown command 'generat'; did you mean 'generate'\?\n\Z")
+    expect(["hlep"], 2, r"\A\Z", "unknown command 'hlep'; did you mean 'help'")
+    expect(["help", "frobnicate"], 2, r"\A\Z", "unknown command 'frobnicate'")
+    expect(["generate", "--modle", "x"], 2, r"\A\Z", r"unknown option '--modle'; did you mean --model\?")
     expect(["version"], 0, r"\Afathom \d+\.\d+\.\d+\n\Z", r"\A\Z")
     expect(["--version"], 0, r"\Afathom \d", r"\A\Z")
     expect(["version", "surplus"], 2, r"\A\Z", "unexpected argument 'surplus'")
     expect(["inspect"], 2, r"\A\Z", "usage: fathom inspect SUBJECT")
     expect(["inspect", "--help"], 0, "usage: fathom inspect SUBJECT", r"\A\Z")
-    expect(["inspect", "frob"], 2, r"\A\Z", "no subject named 'frob'")
+    expect(["help", "inspect"], 0, "usage: fathom inspect SUBJECT", r"\A\Z")
+    expect(["inspect", "frob"], 2, r"\A\Z", "unknown subject 'frob'; `fathom inspect --help` lists them")
     expect(["inspect", "cpu", "--cpu-mask", "c"], 0, r"(?s)levels available +c\b.*level chosen +c \(.*threads +\d+ of"
            r".*memory +[\d.]+ [KMGT]iB", r"\A\Z")
     if run("inspect", "gpu")[0] == 0:  # a build with CUDA, and a GPU
@@ -109,13 +153,16 @@ def main():
         expect(["inspect", "gpu"], 1, r"\A\Z", r"-Dcuda=enabled|CUDA says '")
     expect(["inspect", "cpu", "--cpu-mask", "mmx"], 2, r"\A\Z", "one of auto|c|avx2|avx512|avx512bf16")
     expect(["bench"], 2, r"\A\Z", "usage: fathom bench SUBJECT")
-    expect(["bench", "frob"], 2, r"\A\Z", "no subject named 'frob'")
+    expect(["bench", "kernel"], 2, r"\A\Z", r"\Afathom bench: unknown subject 'kernel'; did you mean 'kernels'\?\n")
+    expect(["help", "bench", "kernel"], 2, r"\A\Z", "did you mean 'kernels'")
     check_bench_kernels()
     commands = commands_of(run("help")[1])
     assert len(commands) >= 2 and "version" in commands, commands
     every_option = run("inspect", "options")[1]
     check_device(every_option)
     check_fifos(commands)
+    if "serve" in commands:
+        check_serve_help()
     groups = {}
     for command in commands:
         subjects = commands_of(run(command, "--help")[1]) if command in ("inspect", "bench") else []

@@ -76,7 +76,7 @@ def check_several(folder, activations):
     several = ";".join(map(ids, prompts))
     assert run(*answer, "--tokens", several) == {"prompts": alone}
     for count in (2, 4, 3):
-        found = run(*answer, "--tokens", several, "--ranks", count, "--placement-seed", count)
+        found = run(*answer, "--tokens", several, "--ranks", count, "--experiment", "placement-seed=%d" % count)
         take_ranks(found, count)
         assert found == {"prompts": alone}, (folder, count)
         found = run(*study, "--tokens", several, "--ranks", count, "--redundant-experts", count)
@@ -91,7 +91,7 @@ def check_moves(folder, activations, counts):
               "--ignore-eos", "--tokens", ";".join(map(ids, prompts))]
     alone = run(*answer)
     for count, *options in counts:
-        found = run(*answer, "--ranks", count, "--reshuffle-steps", 2, *options)
+        found = run(*answer, "--ranks", count, "--experiment", "reshuffle-steps=2", *options)
         ranks = take_ranks(found, count)
         assert found == alone, (folder, activations, count, options)
         assert all(rank["experts_moved"] > 8 and rank["bytes_moved"] > 0 for rank in ranks), ranks
@@ -142,8 +142,8 @@ def check_weights_files(folder):
     alone = run(*study)
     with tempfile.TemporaryDirectory() as place:
         for start, seed in enumerate((0, 0, 7)):
-            found = run(*study, "--ranks", 4, "--weights-dir", place + "/kept", "--placement-seed", seed,
-                        *["--weights-verify"][start:])
+            found = run(*study, "--ranks", 4, "--weights-dir", place + "/kept",
+                        "--experiment", "placement-seed=%d" % seed, *["--weights-verify"][start:])
             read = [rank["read_bytes"] for rank in take_ranks(found, 4)]
             assert found == alone and (sum(read) == 0) == (start == 1), (start, read)
         for start in range(2):
@@ -154,7 +154,7 @@ def check_weights_files(folder):
                   "--ignore-eos", "--json"]
         wanted = run(*answer)
         for start in range(3):
-            found = run(*answer, "--ranks", 3, "--weights-dir", place + "/moved", "--reshuffle-steps", 2,
+            found = run(*answer, "--ranks", 3, "--weights-dir", place + "/moved", "--experiment", "reshuffle-steps=2",
                         "--rebalance-mbps", 0, *["--weights-verify"][start:])
             ranks = take_ranks(found, 3)
             assert found == wanted and sum(rank["experts_moved"] for rank in ranks) > 0, ranks
@@ -178,11 +178,12 @@ def check_weights_files(folder):
 def check_overlap(folder):
     """A slow link takes time and changes nothing; the bench tells what the schedules hide of it."""
     study = ["logits", "--model", folder, "--tokens", ids(range(20, 90)), "--json"]
-    slow = run(*study, "--ranks", 2, "--schedule", "prefill-dual-batch", "--link-gbps", 1, "--link-us", 50)
+    slow = run(*study, "--ranks", 2, "--schedule", "prefill-dual-batch",
+               "--experiment", "link-gbps=1,link-us=50")
     take_ranks(slow, 2)
     assert slow == run(*study)
     found = run("bench", "overlap", "--model", folder, "--ranks", 2, "--prompt", 128, "--batch", "2", "--runs", 1,
-                "--steps", 1, "--link-gbps", 0.05, "--json")
+                "--steps", 1, "--experiment", "link-gbps=0.05", "--json")
     take_ranks(found, 2)
     kinds = ["sequential", "prefill-dual-batch", "decode-five-stage", "quad-batch", "hexa-batch",
              "octo-batch", "auto"]
@@ -238,7 +239,7 @@ def check_trace(folder):
     with tempfile.TemporaryDirectory() as place:
         path = place + "/trace.json"
         take_ranks(run("logits", "--model", folder, "--tokens", ids(range(20, 90)), "--json", "--ranks", 2,
-                       "--schedule", "quad-batch", "--link-gbps", 1, "--trace", path), 2)
+                       "--schedule", "quad-batch", "--experiment", "link-gbps=1", "--trace", path), 2)
         with open(path, encoding="utf-8") as file:
             events = json.load(file)["traceEvents"]
         stages = [event for event in events if event["ph"] == "X"]
@@ -282,29 +283,31 @@ def check_failures(folder):
 def main():
     folders = [goldens + "/" + case for case in cases]
     mtp = folders[1]
-    check_logits(folders[0], "f32", prompts_of(folders[0])[1], [[2], [4, "--placement-seed", 5]])
+    check_logits(folders[0], "f32", prompts_of(folders[0])[1], [[2], [4, "--experiment", "placement-seed=5"]])
     check_logits(folders[1], "bf16", prompts_of(mtp)[1],
-                 [[2, "--redundant-experts", 7], [8, "--placement-seed", 3]], "--mtp")
+                 [[2, "--redundant-experts", 7], [8, "--experiment", "placement-seed=3"]], "--mtp")
     check_logits(folders[2], "fp8", prompts_of(folders[2])[1],
-                 [[2, "--placement-seed", 9], [4, "--redundant-experts", 2], [8, "--placement-seed", 1]])
+                 [[2, "--experiment", "placement-seed=9"], [4, "--redundant-experts", 2],
+                  [8, "--experiment", "placement-seed=1"]])
     check_logits(folders[2], "fp8-f32", prompts_of(folders[2])[2], [[2]])
     check_logits(folders[3], "fp8", prompts_of(folders[3])[3], [[2], [8, "--redundant-experts", 16]], "--mtp")
     check_logits(tiny, "fp8", list(range(20, 90)),
                  [[2, "--schedule", "prefill-dual-batch"], [4, "--schedule", "decode-five-stage"],
-                  [8, "--redundant-experts", 8, "--placement-seed", 2]])
+                  [8, "--redundant-experts", 8, "--experiment", "placement-seed=2"]])
     check_logits(folders[1], "bf16", prompts_of(mtp)[1], [[2, "--schedule", "octo-batch"]], "--mtp")
     for activations, ranks, schedule in (("f32", 2, "quad-batch"), ("bf16", 8, "octo-batch"), ("fp8", 4, "octo-batch")):
-        check_logits(tiny, activations, list(range(20, 320)), [[ranks, "--schedule", schedule, "--link-gbps", 1]])
+        check_logits(tiny, activations, list(range(20, 320)),
+                     [[ranks, "--schedule", schedule, "--experiment", "link-gbps=1"]])
     check_several(folders[2], "fp8")
     check_several(mtp, "f32")
     check_moves(folders[0], "f32", [[2], [8, "--redundant-experts", 4]])
     check_moves(mtp, "bf16", [[2, "--redundant-experts", 7, "--rebalance-from", "checkpoint"], [4, "--rebalance-memory", 1]])
     check_logits(tiny, "fp8", list(range(20, 340)),
-                 [[4, "--reshuffle-steps", 1, "--redundant-experts", 4]], "--chunk", 64, "--mtp")
+                 [[4, "--experiment", "reshuffle-steps=1", "--redundant-experts", 4]], "--chunk", 64, "--mtp")
     check_logits(tiny, "bf16", list(range(20, 340)),
                  [[2, "--replica-choice", "flow", "--redundant-experts", 16],
                   [4, "--replica-choice", "flow", "--redundant-experts", 8, "--schedule", "prefill-dual-batch"],
-                  [8, "--replica-choice", "flow", "--reshuffle-steps", 1, "--redundant-experts", 24]],
+                  [8, "--replica-choice", "flow", "--experiment", "reshuffle-steps=1", "--redundant-experts", 24]],
                  "--chunk", 64)
     check_moves(folders[2], "fp8", [[4, "--rebalance-mbps", 0, "--replica-choice", "flow"],
                                      [8, "--schedule", "decode-five-stage", "--rebalance-from", "checkpoint"]])

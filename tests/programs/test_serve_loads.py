@@ -47,8 +47,9 @@ def make_model(folder):
 
 class LoadingServer(Server):
     def __init__(self, model, storage, ranks, *options):
-        super().__init__("--model", model, "--ranks", str(ranks), "--threads", "1", "--rank-balance", "round-robin",
-                         "--kv-dir", storage, "--kv-disk", "256MiB", "--kv-write-rate", "0", *options)
+        super().__init__("--model", model, "--ranks", str(ranks), "--threads", "1",
+                         "--experiment", "rank-balance=round-robin", "--kv-dir", storage, "--kv-disk", "256MiB",
+                         "--kv-write-rate", "0", *options)
         self.wait_for_units(1)
 
     def ask(self, prompt):

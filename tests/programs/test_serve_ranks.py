@@ -3,7 +3,7 @@
 """test_serve_ranks.py FATHOM: the server over several processes: many requests at once get the very answers
 that one process gives each alone, with replicas, shuffled experts, drafts, and experts that move meanwhile; all ranks take requests; the
 pages of all are back at the end; SIGTERM lets what has begun finish, and the exit code is 0. The
-ranks' common weights are in memory once. Too few open files are told in one line."""
+ranks' common weights are in memory once. Experiments reach the ranks. Too few open files are told in one line."""
 import concurrent.futures
 import glob
 import json
@@ -86,6 +86,14 @@ def check_memory(server, ranks):
     assert size / 2 < sum(shares) < size * 1.1, (shares, size)
 
 
+def check_experiment(server):
+    """The ranks' own command lines have the experiment that the server was given, and the fallbacks of the others."""
+    for pid in server.units()[0]:
+        with open("/proc/%d/cmdline" % pid, encoding="utf-8") as file:
+            words = file.read().split("\0")
+        assert "--experiment=placement-seed=4" in words and "--experiment=rank-binding=late" in words, words
+
+
 def check_files():
     """Too few for the ranks: one line says how many it takes, instead of mpirun's many."""
     for command in (["serve", "--port", "0", "--units", "2"], ["generate", "Hi."],
@@ -141,11 +149,13 @@ def main():
     wanted = ask_all(alone, 1)
     alone.stop()
     for options in (["--ranks", "2", "--mtp", "on", "--schedule", "hexa-batch"],
-                    ["--ranks", "3", "--mtp", "off", "--redundant-experts", "5", "--placement-seed", "4"]):
+                    ["--ranks", "3", "--mtp", "off", "--redundant-experts", "5", "--experiment", "placement-seed=4"]):
         server = Talker(*options)
         assert ask_all(server, len(QUESTIONS)) == wanted, options
         no_page_is_held(server)
         check_memory(server, int(options[1]))
+        if "--experiment" in options:
+            check_experiment(server)
         streams = [server.stream(question) for question in QUESTIONS[:4]]
         begun = [stream.readline() for stream in streams]
         server.stop()  # what has begun is finished

@@ -135,6 +135,7 @@ def with_losses(folder, prompts):
     score_all(folder, server)
     assert server.fleet()["handed_over_total"] > 0
     for role in ("prefill", "decode"):
+        server.wait_for_units(4)  # on a slow machine those of the other role may be starting again
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             asked = pool.submit(ask_all, server, prompts * 2)
             os.kill(server.first_pid(role), signal.SIGKILL)

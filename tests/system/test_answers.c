@@ -17,6 +17,7 @@
 #include "compute/model/forward.h"
 #include "compute/model/sample.h"
 #include "contract/machine.h"
+#include "contract/step_plan.h"
 #include "host/engine/engine.h"
 #include "serving/policy/speculate.h"
 #include "serving/unit/unit.h"
@@ -122,27 +123,26 @@ static void submit(struct run *run, uint32_t number, const uint32_t *resumed,
     uint32_t stops = request->stop_token != UINT32_MAX;
     uint32_t token_count = request->prompt_count + resumed_count;
     struct record_submit *record =
-        outbox_put(&outbox, RECORD_SUBMIT, submit_bytes(token_count, stops, 0));
+        outbox_put(&outbox, RECORD_SUBMIT,
+                   &(struct record_submit){.prompt_count = token_count, .stop_token_count = stops});
     record->request.low = number;
     record->sampling = request->sampling;
     if (resumed_count) record->sampling.flags &= ~SAMPLING_SCORES; /* as a gateway does */
     record->prompt_count = request->prompt_count;
     record->resumed_count = resumed_count;
     record->new_tokens_max = request->answer_count;
-    uint32_t *tokens = record_tail_at(record, sizeof *record);
+    uint32_t *tokens = submit_tokens(record);
     memcpy(tokens, request->prompt, request->prompt_count * sizeof(uint32_t));
     if (resumed_count)
         memcpy(tokens + request->prompt_count, resumed, resumed_count * sizeof(uint32_t));
-    record->stop_token_count = stops;
-    if (stops)
-        *(uint32_t *)(void *)((char *)record + submit_stops_at(token_count)) = request->stop_token;
+    if (stops) *submit_stop_tokens(record) = request->stop_token;
     assert_true(record_valid(record, record->record.bytes));
     assert_int_equal(run->machine.receive(run->machine.self, &record->record, 0), STATUS_OK);
 }
 
 static void take_scores(struct answers *answers, const struct record_scores *scores) {
     uint64_t number = scores->request.low;
-    const struct token_logprob *logprobs = record_tail_at(scores, sizeof *scores);
+    const struct token_logprob *logprobs = scores_logprobs(scores);
     if (!answers->scored[number]) answers->scored[number] = 1;
     assert_int_equal(scores->first_position, answers->scored[number]);
     assert_int_equal(scores->logprobs_each, 1 + TOP_LOGPROBS);
@@ -160,9 +160,8 @@ static void take(struct answers *answers, const struct record *record) {
         uint64_t number = tokens->request.low;
         uint32_t *count = &answers->counts[number];
         assert_int_equal(tokens->first_output_position, *count);
-        const uint32_t *ids = record_tail_at(tokens, sizeof *tokens);
-        const struct token_logprob *logprobs =
-            (const void *)((const char *)tokens + tokens_logprobs_at(tokens->token_count));
+        const uint32_t *ids = tokens_chosen(tokens);
+        const struct token_logprob *logprobs = tokens_logprobs(tokens);
         for (uint32_t i = 0; i < tokens->token_count; i++, ++*count) {
             answers->tokens[number][*count] = ids[i];
             memcpy(answers->logprobs[number][*count], logprobs + i * tokens->logprobs_each,
@@ -239,6 +238,7 @@ static void scores_are_of_the_true_logits(void **state) {
         struct error error = {""};
         if (!(request->sampling.flags & SAMPLING_SCORES)) continue;
         *plan = (struct step_plan){.row_count = 1, .token_count = count, .page_count = pages};
+        record_set_head(plan, RECORD_RUN_STEP);
         step_plan_rows(plan)[0] = (struct step_row){
             .token_count = count, .page_count = pages, .logits_count = count, .fresh = 1};
         memcpy(step_plan_tokens(plan), request->prompt, count * sizeof(uint32_t));

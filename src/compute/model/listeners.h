@@ -28,10 +28,9 @@ struct model_follower {
     /* Slices 0..slices-1 of all rows stand in their pages, for good: once for each count from 1 to
      * the blocks' slices, in order. Not for plans without rows. */
     void (*written)(void *context, uint64_t step, uint32_t slices);
-    /* Returns when leading slices 0..slices-1 of what the slot's row waits for (`number`: struct
-     * step_row's `loads`) stand in their pages, or it is not worth waiting. May be NULL where no
-     * row waits. */
-    void (*await)(void *context, uint32_t slot, uint32_t number, uint32_t slices);
+    /* Returns when leading slices 0..slices-1 of what the slot's row waits for (struct step_row's
+     * `loads`) stand in their pages, or it is not worth waiting. May be NULL where no row waits. */
+    void (*await)(void *context, uint32_t slot, uint32_t slices);
     /* The logits that score the index'th of a row's scored tokens: [vocab], gone afterwards. In any
      * order, by several threads at the same time. May be NULL where no row has such tokens. */
     void (*score)(void *context, uint32_t row, uint32_t index, const float *logits);

@@ -16,7 +16,7 @@
 #ifndef COMPUTE_MODEL_SAMPLE_H
 #define COMPUTE_MODEL_SAMPLE_H
 
-#include "contract/record.h"
+#include "contract/sampling.h"
 
 /* What a choice depends on beside the logits and the sampling. */
 struct sample_past {

@@ -135,7 +135,7 @@ static void await_loads(const struct layer_walk *walk, const struct pass *pass) 
     const struct model_follower *follower = &walk->model->follower;
     for (uint32_t i = 0; i < pass->batch->run_count && follower->await; i++) {
         const struct step_row *row = &step_plan_rows(walk->plan)[pass->batch->runs[i].plan_row];
-        if (row->loads) follower->await(follower->context, row->slot, row->loads, pass->layer + 1);
+        if (row->loads) follower->await(follower->context, row->slot, pass->layer + 1);
     }
 }
 

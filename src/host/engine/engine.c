@@ -40,19 +40,23 @@ static void written(void *context, uint64_t step, uint32_t slices) {
     follower.written(follower.context, step, slices);
 }
 
-static bool await_slices(struct engine *engine, uint32_t slot, uint32_t number, uint32_t slices) {
-    if (!engine->loads.await || engine->in_vain) return false;
+static void await(void *context, uint32_t slot, uint32_t slices) {
+    struct engine *engine = context;
+    if (!engine->loads.await || engine->in_vain) return;
     int64_t began_ns = clock_now_ns();
     pulse_set(PULSE_WAITS);
-    bool come = engine->loads.await(engine->loads.context, slot, number, slices);
+    engine->in_vain = !engine->loads.await(engine->loads.context, slot, slices);
     pulse_set(PULSE_COMPUTES);
     engine->awaited_ns += clock_now_ns() - began_ns;
-    engine->in_vain = !come;
-    return come;
 }
 
-static void await(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
-    (void)await_slices(context, slot, number, slices);
+/* What became of the load that a row waited for: of all its slices. */
+static void end_load(struct engine *engine, struct step_result_row *out) {
+    await(engine, out->slot, UINT32_MAX);
+    out->load_ended = engine->loads.take_end &&
+                      engine->loads.take_end(engine->loads.context, out->slot, &out->load_end);
+    out->lost = engine->in_vain || !out->load_ended;
+    if (out->lost) out->scored_count = 0;
 }
 
 /* Of several threads, each for tokens of its own. */
@@ -249,10 +253,7 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     const float *logits = engine->logits;
     for (uint32_t i = 0; i < plan->row_count; i++) {
         struct model_draft draft = draft_of_row(engine->model, i);
-        if (rows[i].loads && await_slices(engine, rows[i].slot, rows[i].loads, UINT32_MAX))
-            results[i].loaded = rows[i].loads;
-        results[i].lost = rows[i].loads != results[i].loaded;
-        if (results[i].lost) results[i].scored_count = 0;
+        if (rows[i].loads) end_load(engine, &results[i]);
         if (rows[i].sample && !results[i].lost)
             sample_row(engine, plan, &rows[i], &draft, logits, result, &results[i]);
         logits += ((size_t)rows[i].logits_count + draft.count) * model_shape(engine->model)->vocab;
@@ -266,10 +267,11 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
     pulse_set(PULSE_COMPUTES);
     engine->awaited_ns = 0;
     engine->in_vain = false;
-    memset(result, 0, step_result_bytes(plan->row_count, 0));
-    result->step = plan->step;
-    result->row_count = plan->row_count;
-    result->rank = plan->rank;
+    *result = (struct step_result){.record = record_head(RECORD_STEP_DONE, 0),
+                                   .step = plan->step,
+                                   .row_count = plan->row_count,
+                                   .rank = plan->rank};
+    memset(step_result_rows(result), 0, plan->row_count * sizeof(struct step_result_row));
     result->failed = run(engine, plan, result, error) != STATUS_OK;
     if (result->failed) {
         result->logprob_count = 0;
@@ -277,10 +279,7 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
             step_result_rows(result)[i] =
                 (struct step_result_row){.slot = step_plan_rows(plan)[i].slot};
     }
-    result->record = (struct record){
-        .version = RECORD_VERSION,
-        .kind = RECORD_STEP_DONE,
-        .bytes = (uint32_t)step_result_bytes(plan->row_count, result->logprob_count)};
+    record_set_head(result, RECORD_STEP_DONE);
     result->compute_ns = clock_now_ns() - began_ns - engine->awaited_ns;
     pulse_set(PULSE_WAITS); /* for the others' results, or the next order */
 }

@@ -29,8 +29,10 @@ struct step_progress *engine_progress(const struct engine *engine);
 /* Who fills pages that rows wait for. */
 struct engine_loads {
     void *context;
-    /* As model_follower's; false: they are not all there. UINT32_MAX slices: all of it. */
-    bool (*await)(void *context, uint32_t slot, uint32_t number, uint32_t slices);
+    /* As model_follower's; false: they are not all there. */
+    bool (*await)(void *context, uint32_t slot, uint32_t slices);
+    /* At the row's end: takes the end of what it waited for. False: it is not over. */
+    bool (*take_end)(void *context, uint32_t slot, struct load_end *end_out);
 };
 /* Between two steps; copied. */
 void engine_set_loads(struct engine *engine, const struct engine_loads *loads);

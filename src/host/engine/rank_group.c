@@ -394,16 +394,12 @@ void rank_group_damage(struct rank_group *group) {
 }
 
 static void fail_plan(const struct step_plan *plan, struct step_result *result) {
-    size_t bytes = step_result_bytes(plan->row_count, 0);
-    memset(result, 0, bytes);
-    result->record = (struct record){
-        .version = RECORD_VERSION, .kind = RECORD_STEP_DONE, .bytes = (uint32_t)bytes};
-    result->step = plan->step;
-    result->rank = plan->rank;
-    result->row_count = plan->row_count;
-    result->failed = 1;
+    *result = (struct step_result){
+        .step = plan->step, .row_count = plan->row_count, .failed = 1, .rank = plan->rank};
+    record_set_head(result, RECORD_STEP_DONE);
     for (uint32_t i = 0; i < plan->row_count; i++)
-        step_result_rows(result)[i].slot = step_plan_rows(plan)[i].slot;
+        step_result_rows(result)[i] =
+            (struct step_result_row){.slot = step_plan_rows(plan)[i].slot};
 }
 
 static void send_plan(struct rank_group *group, uint32_t rank, const struct step_plan *plan) {

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "compute/model/moves.h"
-#include "contract/record.h"
+#include "contract/record_unit.h"
 #include "serving/policy/expert_load.h"
 #include "serving/policy/move_experts.h"
 #include "serving/policy/rebalance.h"
@@ -126,7 +126,7 @@ bool rebalancer_tell(struct rebalancer *r, struct record_experts *record_out) {
     if (!r->map || !r->changed) return false;
     r->changed = false;
     *record_out = (struct record_experts){
-        .record = {RECORD_VERSION, RECORD_EXPERTS, sizeof *record_out},
+        .record = record_head(RECORD_EXPERTS, sizeof *record_out),
         .experts = r->shape.experts,
         .ranks = r->shape.ranks,
         .slots_per_rank = r->shape.slots_per_rank,

@@ -14,6 +14,7 @@
 #ifndef HOST_ENGINE_REBALANCER_H
 #define HOST_ENGINE_REBALANCER_H
 
+#include "contract/record_unit.h"
 #include "host/engine/rank_group.h"
 
 struct rebalancer_options {

@@ -58,8 +58,10 @@ static enum status count_pages(const struct solo_options *options, uint32_t *pag
 }
 
 static enum status open_parts(struct solo *solo, struct error *error) {
-    size_t plan_bytes = step_plan_bytes(solo->sequences_each, solo->step_tokens_max,
-                                        solo->sequences_each * solo->pages_each);
+    struct step_plan largest = {.row_count = solo->sequences_each,
+                                .token_count = solo->step_tokens_max,
+                                .page_count = solo->sequences_each * solo->pages_each};
+    size_t plan_bytes = record_bytes(RECORD_RUN_STEP, &largest);
     solo->lengths = calloc(solo->sequences, sizeof *solo->lengths);
     solo->parts = calloc(solo->ranks, sizeof *solo->parts);
     solo->steps = calloc(solo->ranks, sizeof *solo->steps);
@@ -155,16 +157,10 @@ static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t
             part->logits_count += rows[i].logits_count;
         }
         check(part->rows <= solo->sequences_each && part->tokens <= solo->step_tokens_max);
-        uint32_t pages = part->rows * solo->pages_each;
-        size_t bytes = step_plan_bytes(part->rows, part->tokens, pages);
-        *part->plan = (struct step_plan){
-            .record = {.version = RECORD_VERSION,
-                       .kind = RECORD_RUN_STEP,
-                       .bytes = (uint32_t)bytes},
-            .row_count = part->rows,
-            .token_count = part->tokens,
-            .page_count = pages,
-        };
+        *part->plan = (struct step_plan){.row_count = part->rows,
+                                         .token_count = part->tokens,
+                                         .page_count = part->rows * solo->pages_each};
+        record_set_head(part->plan, RECORD_RUN_STEP);
         part->rows = part->tokens = 0; /* counts up again as rows are added */
     }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "contract/record_unit.h"
 
 #define REBALANCE_IDLE_NS 1000000
 

@@ -28,6 +28,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "contract/record_client.h"
 #include "host/http/http_message.h"
 #include "host/http/listen_socket.h"
 #include "host/http/own_time.h"
@@ -179,9 +180,8 @@ static bool is_answering(const struct connection *connection) {
 static void close_connection(struct connection *connection) {
     struct http_server *server = connection->server;
     if (connection->exchange) {
-        struct record_client_gone gone = {
-            .record = {RECORD_VERSION, RECORD_CLIENT_GONE, sizeof gone},
-            .connection = {connection->exchange}};
+        struct record_client_gone gone = {.record = record_head(RECORD_CLIENT_GONE, sizeof gone),
+                                          .connection = {connection->exchange}};
         check(server->options.deliver(server->options.deliver_context, &gone.record) == STATUS_OK);
     }
     if (is_answering(connection)) server->open_exchanges--;
@@ -350,14 +350,7 @@ static uint64_t name_exchange(struct connection *connection) {
 
 static struct record_client_request *make_request(struct connection *connection) {
     const struct http_head *head = &connection->head;
-    size_t path_at = record_tail(sizeof(struct record_client_request));
-    size_t authorization_at = record_tail(path_at + head->path.count);
-    size_t body_at = record_tail(authorization_at + head->authorization.count);
-    size_t bytes = record_tail(body_at + connection->body_bytes);
-    struct record_client_request *request = calloc(1, bytes);
-    if (!request) return NULL;
-    *request = (struct record_client_request){
-        .record = {RECORD_VERSION, RECORD_CLIENT_REQUEST, (uint32_t)bytes},
+    struct record_client_request fixed = {
         .connection = {name_exchange(connection)},
         .unix_time = (int64_t)time(NULL),
         .method = head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD ? HTTP_GET
@@ -370,13 +363,18 @@ static struct record_client_request *make_request(struct connection *connection)
         .listener = connection->server->options.listener,
         .body_left = connection->body_left,
     };
-    check(getrandom(request->random, sizeof request->random, 0) == sizeof request->random);
-    memcpy((char *)request + path_at, head->path.data, head->path.count);
+    check(getrandom(fixed.random, sizeof fixed.random, 0) == sizeof fixed.random);
+    size_t bytes = record_bytes(RECORD_CLIENT_REQUEST, &fixed);
+    struct record_client_request *request = calloc(1, bytes);
+    if (!request) return NULL;
+    *request = fixed;
+    record_set_head(request, RECORD_CLIENT_REQUEST);
+    memcpy(client_request_path(request), head->path.data, head->path.count);
     if (head->authorization.count)
-        memcpy((char *)request + authorization_at, head->authorization.data,
+        memcpy(client_request_authorization(request), head->authorization.data,
                head->authorization.count);
     if (connection->body_bytes)
-        memcpy((char *)request + body_at, connection->body, connection->body_bytes);
+        memcpy(client_request_body(request), connection->body, connection->body_bytes);
     return request;
 }
 
@@ -781,10 +779,6 @@ static struct connection *find_exchange(struct http_server *server, struct conne
     return server->slots[slot]->exchange == id.value ? server->slots[slot] : NULL;
 }
 
-static struct bytes tail_of(const struct record *record, size_t fixed_bytes, uint32_t count) {
-    return (struct bytes){(const char *)record + record_tail(fixed_bytes), count};
-}
-
 static void respond(struct http_server *server, const struct record_respond *answer) {
     static const char *const types[CONTENT_TYPE_COUNT] = {
         [CONTENT_JSON] = "application/json",
@@ -806,9 +800,9 @@ static void respond(struct http_server *server, const struct record_respond *ans
     if (answer->http_status == 401) evbuffer_add_printf(out, "WWW-Authenticate: Bearer\r\n");
     if (answer->receipt_bytes)
         evbuffer_add_printf(out, "X-Fathom-Receipt: %.*s\r\n", (int)answer->receipt_bytes,
-                            (const char *)answer + respond_receipt_at(answer->body_bytes));
+                            respond_receipt(answer));
     end_answer_with(connection, out, types[answer->content_type],
-                    tail_of(&answer->record, sizeof *answer, answer->body_bytes));
+                    (struct bytes){respond_body(answer), answer->body_bytes});
     flush_answer(connection);
 }
 
@@ -841,7 +835,7 @@ static bool reads_too_slowly(struct connection *connection, size_t output_bytes)
            now_ns - connection->behind_ns > (int64_t)options->behind_ms_max * NS_PER_MS;
 }
 
-static void stream_data(struct http_server *server, const struct record_stream_data *data) {
+static void stream_more(struct http_server *server, const struct record_stream_data *data) {
     struct connection *connection = find_exchange(server, data->connection);
     if (!connection || data->data_bytes == 0) return;
     check(connection->place == PLACE_STREAMING);
@@ -851,8 +845,7 @@ static void stream_data(struct http_server *server, const struct record_stream_d
         return;
     }
     if (connection->chunked_answer) evbuffer_add_printf(out, "%" PRIx32 "\r\n", data->data_bytes);
-    struct bytes bytes = tail_of(&data->record, sizeof *data, data->data_bytes);
-    evbuffer_add(out, bytes.data, bytes.count);
+    evbuffer_add(out, stream_data(data), data->data_bytes);
     if (connection->chunked_answer) evbuffer_add(out, "\r\n", 2);
 }
 
@@ -874,7 +867,7 @@ void http_server_perform(struct http_server *server, const struct record *record
         begin_stream(server, (const struct record_stream_begin *)record);
         break;
     case RECORD_STREAM_DATA:
-        stream_data(server, (const struct record_stream_data *)record);
+        stream_more(server, (const struct record_stream_data *)record);
         break;
     case RECORD_STREAM_END:
         end_stream(server, (const struct record_stream_end *)record);

@@ -20,7 +20,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "contract/record.h"
+#include "contract/record_client.h"
 
 struct event_base;
 struct http_server;

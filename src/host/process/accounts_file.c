@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "contract/machine.h"
+#include "contract/record_client.h"
 #include "host/process/yaml_complaint.h"
 
 #define FILE_BYTES_MAX ((size_t)4 << 20)
@@ -173,17 +174,17 @@ static enum status read_entries(struct reading *reading, const struct entries *e
         return error_set(reading->error, STATUS_INVALID,
                          "%.200s: %llu keys; at most %d are possible: take out old ones",
                          reading->path, (unsigned long long)key_count, LIMIT_ACCOUNT_KEYS);
-    uint32_t account_count = entries->account_count;
-    size_t bytes = record_tail(accounts_record_bytes(account_count, (uint32_t)key_count));
+    struct record_accounts fixed = {.account_count = entries->account_count,
+                                    .key_count = (uint32_t)key_count};
+    size_t bytes = record_bytes(RECORD_ACCOUNTS, &fixed);
     reading->record = calloc(1, bytes);
     if (!reading->record)
         return error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory", reading->path);
-    reading->record->record = (struct record){RECORD_VERSION, RECORD_ACCOUNTS, (uint32_t)bytes};
-    reading->record->account_count = account_count;
-    reading->record->key_count = (uint32_t)key_count;
-    reading->accounts = record_tail_at(reading->record, sizeof *reading->record);
-    reading->keys = (void *)((char *)reading->record + accounts_keys_at(account_count));
-    for (uint32_t i = 0; i < account_count && !status; i++)
+    *reading->record = fixed;
+    record_set_head(reading->record, RECORD_ACCOUNTS);
+    reading->accounts = accounts_named(reading->record);
+    reading->keys = accounts_keys(reading->record);
+    for (uint32_t i = 0; i < entries->account_count && !status; i++)
         status = read_entry(reading, i, &entries->accounts[i]);
     return status;
 }

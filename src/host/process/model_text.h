@@ -7,7 +7,7 @@
 #define HOST_PROCESS_MODEL_TEXT_H
 
 #include "compute/weights/shape.h"
-#include "contract/record.h"
+#include "contract/sampling.h"
 #include "serving/text/chat_template.h"
 #include "serving/text/tokenizer.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/pulse.h"
 #include "base/status.h"
-#include "contract/record.h"
+#include "contract/record_unit.h"
 
 struct rank_line {
     _Alignas(128) struct pulse pulse;

@@ -15,7 +15,7 @@
 #define HOST_PROCESS_SUPERVISOR_H
 
 #include "base/status.h"
-#include "contract/record.h"
+#include "contract/record_unit.h"
 
 #include <stdint.h>
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/pulse.h"
+#include "contract/record_kv.h"
 #include "host/wire/record_queue.h"
 #include "serving/cache/block_key.h"
 
@@ -22,15 +23,17 @@ struct loading { /* a KV_LOAD */
     struct loading *next;
     struct kv_load *load;
     struct request_id request;
-    uint32_t rank, slot, number, asked;
+    uint32_t rank, slot, asked;
+    bool in_step;     /* its end goes to the engine, by its slot */
     uint32_t awaited; /* calls of kv_tier_await that look at `load` */
 };
 
-/* A slot's last KV_LOAD. */
+/* What an engine may wait for: a slot's KV_LOAD with in_step. */
 struct slot_load {
-    uint32_t number;         /* 0: none was given */
-    struct loading *loading; /* NULL: it is over */
-    bool whole;              /* then: all blocks have come */
+    enum { SLOT_EMPTY, SLOT_LOADING, SLOT_OVER, SLOT_TAKEN } state;
+    struct loading *loading; /* SLOT_LOADING */
+    struct load_end end;     /* SLOT_OVER, and SLOT_TAKEN by the engine */
+    bool whole;              /* SLOT_OVER: all blocks have come */
 };
 
 struct keeping { /* a KV_KEEP */
@@ -44,7 +47,7 @@ struct kv_tier {
     struct kv_store *store;
     int event;
     pthread_mutex_t lock;
-    pthread_cond_t given;        /* a KV_LOAD was given */
+    pthread_cond_t given;        /* a KV_LOAD with in_step was given */
     struct record_queue answers; /* behind the lock */
     struct loading *ended;       /* behind the lock: to be freed by the taker */
     struct slot_load *slots;     /* [LIMIT_UNIT_REQUESTS] behind the lock */
@@ -149,9 +152,8 @@ static void *block_of(const struct kv_tier *tier, struct page_id page) {
 
 static void find(struct kv_tier *tier, const struct record_kv_find *record) {
     if (record->fresh) kv_store_refresh(tier->store, REFRESH_NS_MAX);
-    struct kv_found found =
-        kv_store_find(tier->store, record_tail_at(record, sizeof *record), record->key_count);
-    struct record_kv_found told = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof told},
+    struct kv_found found = kv_store_find(tier->store, kv_find_keys(record), record->key_count);
+    struct record_kv_found told = {.record = record_head(RECORD_KV_FOUND, sizeof told),
                                    .request = record->request,
                                    .rank = record->rank,
                                    .blocks = found.blocks,
@@ -159,40 +161,75 @@ static void find(struct kv_tier *tier, const struct record_kv_find *record) {
     answer(tier, &told.record);
 }
 
-/* On the store's thread. */
+static void tell_loaded(struct kv_tier *tier, struct request_id request, uint32_t rank,
+                        const struct load_end *end) {
+    struct record_kv_loaded told = {.record = record_head(RECORD_KV_LOADED, sizeof told),
+                                    .request = request,
+                                    .rank = rank,
+                                    .end = *end};
+    answer(tier, &told.record);
+}
+
+/* On the store's thread. Once it is among the ended it may be freed. */
 static void loaded(void *context, struct kv_load *load) {
     struct loading *loading = context;
     struct kv_tier *tier = loading->tier;
     struct kv_load_state state = kv_load_look(load);
-    struct record_kv_loaded told = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof told},
-                                    .request = loading->request,
-                                    .rank = loading->rank,
-                                    .blocks = state.blocks,
-                                    .host_blocks = state.host,
-                                    .slot = loading->slot,
-                                    .number = loading->number,
-                                    .ns = state.ns};
-    answer(tier, &told.record);
+    struct load_end end = {.blocks = state.blocks, .host_blocks = state.host, .ns = state.ns};
+    struct request_id request = loading->request;
+    uint32_t rank = loading->rank;
     pthread_mutex_lock(&tier->lock);
+    bool in_step = loading->in_step;
+    if (in_step)
+        tier->slots[loading->slot] = (struct slot_load){
+            .state = SLOT_OVER, .end = end, .whole = state.blocks == loading->asked};
     loading->next = tier->ended;
     tier->ended = loading;
-    tier->slots[loading->slot] =
-        (struct slot_load){.number = loading->number, .whole = state.blocks == loading->asked};
     pthread_mutex_unlock(&tier->lock);
+    if (!in_step) tell_loaded(tier, request, rank, &end);
 }
 
-/* Whoever awaits the slot's load must not see an earlier one. The load may be over before we know
- * its name, so it begins behind the lock, where its end waits for us. */
-static bool load_slot(struct loading *loading, const struct kv_load_ask *ask) {
+/* The load may be over before we know its name, so it begins behind the lock, where its end waits
+ * for us. */
+static bool start_load(struct loading *loading, const struct kv_load_ask *ask) {
     struct kv_tier *tier = loading->tier;
     pthread_mutex_lock(&tier->lock);
     loading->load = kv_store_load(tier->store, ask);
     bool begun = loading->load != NULL;
-    tier->slots[loading->slot] =
-        (struct slot_load){.number = loading->number, .loading = begun ? loading : NULL};
-    pthread_cond_broadcast(&tier->given);
+    if (begun && loading->in_step) {
+        tier->slots[loading->slot] = (struct slot_load){.state = SLOT_LOADING, .loading = loading};
+        pthread_cond_broadcast(&tier->given);
+    }
     pthread_mutex_unlock(&tier->lock);
     return begun;
+}
+
+/* It never began: nothing comes of it. */
+static void end_unbegun(struct kv_tier *tier, const struct record_kv_load *record) {
+    const struct load_end nothing = {0};
+    if (!record->in_step) {
+        tell_loaded(tier, record->request, record->rank, &nothing);
+        return;
+    }
+    pthread_mutex_lock(&tier->lock);
+    tier->slots[record->slot] = (struct slot_load){.state = SLOT_OVER};
+    pthread_cond_broadcast(&tier->given);
+    pthread_mutex_unlock(&tier->lock);
+}
+
+/* The slot's load is the unit's again. The engine may have taken the end of a step that failed
+ * later. */
+static void park(struct kv_tier *tier, const struct record_kv_park *record) {
+    check(record->slot < LIMIT_UNIT_REQUESTS);
+    pthread_mutex_lock(&tier->lock);
+    struct slot_load *slot = &tier->slots[record->slot];
+    check(slot->state != SLOT_EMPTY); /* the KV_LOAD came before */
+    bool over = slot->state != SLOT_LOADING;
+    struct load_end end = slot->end;
+    if (!over) slot->loading->in_step = false;
+    *slot = (struct slot_load){0};
+    pthread_mutex_unlock(&tier->lock);
+    if (over) tell_loaded(tier, record->request, record->rank, &end);
 }
 
 /* For how long the next look may wait; 0: for no more. Each look is a sign of life: the engine's
@@ -205,11 +242,11 @@ static int64_t look_ns(int64_t until_ns) {
     return left_ns < AWAIT_LOOK_NS ? left_ns : AWAIT_LOOK_NS;
 }
 
-/* Behind the lock: until the slot's load of that number was given, or one after it. */
-static void wait_given(struct kv_tier *tier, const struct slot_load *slot, uint32_t number,
-                       int64_t until_ns) {
+/* Behind the lock: until the slot's load was given. What was taken is an earlier one's. */
+static void wait_given(struct kv_tier *tier, const struct slot_load *slot, int64_t until_ns) {
     int64_t for_ns;
-    while ((int32_t)(number - slot->number) > 0 && (for_ns = look_ns(until_ns))) {
+    while ((slot->state == SLOT_EMPTY || slot->state == SLOT_TAKEN) &&
+           (for_ns = look_ns(until_ns))) {
         int64_t end_ns = clock_now_ns() + for_ns;
         const struct timespec end = {end_ns / 1000000000, end_ns % 1000000000};
         pthread_cond_timedwait(&tier->given, &tier->lock, &end);
@@ -224,16 +261,15 @@ static bool wait_slices(const struct loading *loading, uint32_t slices, int64_t 
     return state.blocks == loading->asked && (state.done || state.slices >= slices);
 }
 
-bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t number, uint32_t slices) {
+bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t slices) {
     int64_t until_ns = clock_now_ns() + AWAIT_NS_MAX;
     check(slot < LIMIT_UNIT_REQUESTS);
     pthread_mutex_lock(&tier->lock);
-    wait_given(tier, &tier->slots[slot], number, until_ns);
+    wait_given(tier, &tier->slots[slot], until_ns);
     struct slot_load found = tier->slots[slot];
-    if (found.number != number) found = (struct slot_load){.number = 0};
-    if (found.loading) found.loading->awaited++;
+    if (found.state == SLOT_LOADING) found.loading->awaited++;
     pthread_mutex_unlock(&tier->lock);
-    if (!found.loading) return found.whole;
+    if (found.state != SLOT_LOADING) return found.state == SLOT_OVER && found.whole;
     bool come = wait_slices(found.loading, slices, until_ns);
     pthread_mutex_lock(&tier->lock);
     found.loading->awaited--;
@@ -241,15 +277,26 @@ bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t number, uint32_
     return come;
 }
 
+bool kv_tier_take_end(struct kv_tier *tier, uint32_t slot, struct load_end *end_out) {
+    check(slot < LIMIT_UNIT_REQUESTS);
+    pthread_mutex_lock(&tier->lock);
+    bool over = tier->slots[slot].state == SLOT_OVER;
+    if (over) {
+        *end_out = tier->slots[slot].end;
+        tier->slots[slot].state = SLOT_TAKEN;
+    }
+    pthread_mutex_unlock(&tier->lock);
+    return over;
+}
+
 static void begin_load(struct kv_tier *tier, const struct record_kv_load *record) {
     uint32_t count = record->block_count;
-    const struct page_id *pages =
-        (const void *)((const char *)record + kv_load_pages_at(record->block_count));
+    const struct page_id *pages = kv_load_pages(record);
     void **blocks = calloc(count, sizeof *blocks);
     struct loading *loading = calloc(1, sizeof *loading);
     for (uint32_t i = 0; blocks && i < count; i++)
         blocks[i] = block_of(tier, pages[i]);
-    struct kv_load_ask ask = {.keys = record_tail_at(record, sizeof *record),
+    struct kv_load_ask ask = {.keys = kv_load_keys(record),
                               .blocks = blocks,
                               .count = count,
                               .done = loaded,
@@ -259,16 +306,11 @@ static void begin_load(struct kv_tier *tier, const struct record_kv_load *record
                                     .request = record->request,
                                     .rank = record->rank,
                                     .slot = record->slot,
-                                    .number = record->number,
-                                    .asked = count};
+                                    .asked = count,
+                                    .in_step = record->in_step};
     check(record->slot < LIMIT_UNIT_REQUESTS);
-    if (!blocks || !loading || !load_slot(loading, &ask)) {
-        struct record_kv_loaded none = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof none},
-                                        .request = record->request,
-                                        .rank = record->rank,
-                                        .slot = record->slot,
-                                        .number = record->number};
-        answer(tier, &none.record);
+    if (!blocks || !loading || !start_load(loading, &ask)) {
+        end_unbegun(tier, record);
         free(loading);
     }
     free(blocks);
@@ -280,7 +322,7 @@ static void fewer(struct keeping *keeping, uint32_t count) {
     uint32_t left = keeping->left -= count;
     pthread_mutex_unlock(&tier->lock);
     if (left) return;
-    struct record_kv_kept told = {.record = {RECORD_VERSION, RECORD_KV_KEPT, sizeof told},
+    struct record_kv_kept told = {.record = record_head(RECORD_KV_KEPT, sizeof told),
                                   .rank = keeping->rank,
                                   .last_page = keeping->last_page,
                                   .dropped = keeping->dropped,
@@ -295,9 +337,8 @@ static void copied(void *context, uint64_t tag) {
 }
 
 static void keep(struct kv_tier *tier, const struct record_kv_keep *record) {
-    const struct block_key *keys = record_tail_at(record, sizeof *record);
-    const struct page_id *pages =
-        (const void *)((const char *)record + kv_keep_pages_at(record->block_count));
+    const struct block_key *keys = kv_keep_keys(record);
+    const struct page_id *pages = kv_keep_pages(record);
     struct keeping *keeping = malloc(sizeof *keeping);
     check(keeping);
     *keeping = (struct keeping){tier, record->rank, record->last_page, 0, record->block_count + 1};
@@ -324,6 +365,9 @@ void kv_tier_give(struct kv_tier *tier, const struct record *record) {
         break;
     case RECORD_KV_LOAD:
         begin_load(tier, (const struct record_kv_load *)record);
+        break;
+    case RECORD_KV_PARK:
+        park(tier, (const struct record_kv_park *)record);
         break;
     case RECORD_KV_KEEP:
         keep(tier, (const struct record_kv_keep *)record);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV storage as a unit sees it: takes KV_FIND, KV_LOAD and KV_KEEP, gives KV_FOUND, KV_LOADED
- * and KV_KEPT, and knows which memory a page is. Every rank has one on its own pages, which are in
- * its process (host/transfer/kv_ranks.h); all of them may share one directory.
+ * The KV storage as a unit sees it: takes KV_FIND, KV_LOAD, KV_PARK and KV_KEEP, gives KV_FOUND,
+ * KV_LOADED and KV_KEPT, and knows which memory a page is. Every rank has one on its own pages,
+ * which are in its process (host/transfer/kv_ranks.h); all of them may share one directory.
  */
 #ifndef HOST_STORAGE_KV_TIER_H
 #define HOST_STORAGE_KV_TIER_H
 
 #include "compute/model/kv_pages.h"
+#include "contract/load_end.h"
 #include "contract/record.h"
 #include "host/storage/kv_store.h"
 
@@ -22,14 +23,19 @@ void kv_tier_close(struct kv_tier *tier);
 /* Readable while answers may be there. */
 int kv_tier_file(const struct kv_tier *tier);
 
-/* KV_FIND is answered at once, the others later. From one thread, as kv_tier_take. */
+/* KV_FIND is answered at once, the others later; a KV_LOAD with in_step only after its KV_PARK.
+ * From one thread, as kv_tier_take. */
 void kv_tier_give(struct kv_tier *tier, const struct record *record);
 
-/* From the engine's thread, for the slot's KV_LOAD of that number, which may come after the step:
- * returns when so many leading slices of all its blocks have arrived, or it is over, or after two
- * seconds; false: they are not all there. If all of it (slices UINT32_MAX) is, its KV_LOADED can be
- * taken. */
-bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t number, uint32_t slices);
+/* The engine's thread calls these for a slot with a row that waits for its KV_LOAD. The KV_LOAD was
+ * given with in_step, and may be given only after the step has begun. */
+
+/* Returns when so many leading slices of all its blocks have arrived, or it is over, or after two
+ * seconds; false: they are not all there. */
+bool kv_tier_await(struct kv_tier *tier, uint32_t slot, uint32_t slices);
+
+/* Takes the load's end, for the row's result; false: it is not over. */
+bool kv_tier_take_end(struct kv_tier *tier, uint32_t slot, struct load_end *end_out);
 
 void kv_tier_take(struct kv_tier *tier, void (*take)(void *context, const struct record *record),
                   void *context);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "contract/record_kv.h"
 
 /* A request's transfer. */
 struct kv_transfer {
@@ -67,7 +68,7 @@ static struct kv_transfer *begin(struct kv_carrier *carrier, const struct record
 /* Its one and only end. */
 static void end(struct kv_carrier *carrier, struct kv_transfer *transfer, bool arrived,
                 uint32_t blocks) {
-    struct record_kv_done done = {.record = {RECORD_VERSION, RECORD_KV_DONE, sizeof done},
+    struct record_kv_done done = {.record = record_head(RECORD_KV_DONE, sizeof done),
                                   .request = transfer->request,
                                   .rank = transfer->rank,
                                   .arrived = arrived,
@@ -100,7 +101,7 @@ static void expect(struct kv_carrier *carrier, const struct record_kv_expect *re
     check(blocks);
     transfer->first_block = record->first_block;
     transfer->token_count = record->token_count;
-    add_pages(transfer, record_tail_at(record, sizeof *record), record->page_count);
+    add_pages(transfer, kv_expect_pages(record), record->page_count);
     for (uint32_t i = 0; i < record->page_count; i++)
         blocks[i] = (struct transfer_block){.page = transfer->pages[i],
                                             .row_count = rows_of(transfer, i),
@@ -208,7 +209,7 @@ static void push(struct kv_carrier *carrier, const struct record_kv_push *record
         }
     }
     transfer->token_count = record->token_count;
-    add_pages(transfer, record_tail_at(record, sizeof *record), record->page_count);
+    add_pages(transfer, kv_push_pages(record), record->page_count);
     transfer->whole_count = transfer->block_count - record->making_count;
     transfer->step = record->step;
     transfer->named = record->last;

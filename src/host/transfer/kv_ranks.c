@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "contract/record_kv.h"
 #include "host/transfer/kv_carrier.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/wire.h"
@@ -97,30 +98,32 @@ static void own_address(const struct kv_rank *own, char address_out[KV_ADDRESS_B
 }
 
 static void take_own(struct kv_rank *own, const struct record *record) {
-    switch ((enum record_kind)record->kind) {
-    case RECORD_KV_FIND:
-    case RECORD_KV_LOAD:
-    case RECORD_KV_KEEP:
+    if (record_goes(record->kind, WAY_UNIT_TO_STORAGE)) {
         kv_tier_give(own->tier, record);
         kv_tier_take(own->tier, own->say, own->context); /* what it knows at once */
-        break;
-    default:
+    } else {
         kv_carrier_take(own->carrier, record);
     }
 }
 
+static bool await(void *context, uint32_t slot, uint32_t slices) {
+    return kv_tier_await(context, slot, slices);
+}
+
+static bool take_end(void *context, uint32_t slot, struct load_end *end_out) {
+    return kv_tier_take_end(context, slot, end_out);
+}
+
+static struct engine_loads loads_of(const struct kv_rank *own) {
+    if (!own->tier) return (struct engine_loads){0};
+    return (struct engine_loads){own->tier, await, take_end};
+}
+
 static uint64_t kinds_of(const struct kv_ranks_options *options, bool asked) {
-    uint64_t kinds = 0;
-    if (options->host && asked)
-        kinds |=
-            wire_kind(RECORD_KV_EXPECT) | wire_kind(RECORD_KV_PUSH) | wire_kind(RECORD_KV_CANCEL);
-    if (options->host && !asked) kinds |= wire_kind(RECORD_KV_DONE);
-    if (has_storage(options) && asked)
-        kinds |= wire_kind(RECORD_KV_FIND) | wire_kind(RECORD_KV_LOAD) | wire_kind(RECORD_KV_KEEP);
-    if (has_storage(options) && !asked)
-        kinds |=
-            wire_kind(RECORD_KV_FOUND) | wire_kind(RECORD_KV_LOADED) | wire_kind(RECORD_KV_KEPT);
-    return kinds;
+    uint32_t ways = 0;
+    if (options->host) ways |= asked ? WAY_UNIT_TO_CARRIER : WAY_CARRIER_TO_UNIT;
+    if (has_storage(options)) ways |= asked ? WAY_UNIT_TO_STORAGE : WAY_STORAGE_TO_UNIT;
+    return record_kinds(ways);
 }
 
 /* ---- rank 0 ---- */
@@ -134,8 +137,6 @@ struct kv_ranks {
     uint32_t there;  /* ranks that have said hello, with rank 0 */
     struct record_queue waiting;
     char (*addresses)[KV_ADDRESS_BYTES]; /* [rank_count] */
-    uint32_t *loaded; /* [rank_count][LIMIT_UNIT_REQUESTS] number of the slot's last KV_LOADED; NULL
-                       * without a storage */
 };
 
 static void send_waiting(struct kv_ranks *ranks) {
@@ -165,17 +166,9 @@ void kv_ranks_take(struct kv_ranks *ranks, const struct record *record) {
     send_waiting(ranks);
 }
 
-static uint32_t *loaded_at(const struct kv_ranks *ranks, uint32_t rank, uint32_t slot) {
-    return &ranks->loaded[(size_t)rank * LIMIT_UNIT_REQUESTS + slot];
-}
-
 /* Of any rank. */
 static void say(void *context, const struct record *record) {
     struct kv_ranks *ranks = context;
-    if (record->kind == RECORD_KV_LOADED) {
-        const struct record_kv_loaded *loaded = (const struct record_kv_loaded *)record;
-        *loaded_at(ranks, loaded->rank, loaded->slot) = loaded->number;
-    }
     ranks->options.say(ranks->options.context, record);
 }
 
@@ -239,7 +232,7 @@ static enum status open_wire(struct kv_ranks *ranks, struct event_base *base, st
     struct wire_options wire = {
         .address = ranks->options.control,
         .listens = true,
-        .kinds = wire_kind(RECORD_KV_HELLO) | kinds_of(&ranks->options, false),
+        .kinds = record_kinds(WAY_RANK_TO_RANK_0) | kinds_of(&ranks->options, false),
         .context = ranks,
         .joined = on_joined,
         .take = on_wire,
@@ -258,12 +251,8 @@ enum status kv_ranks_open(const struct kv_ranks_options *options, struct event_b
     ranks->peers = calloc(options->rank_count, sizeof *ranks->peers);
     ranks->addresses = calloc(options->rank_count, sizeof *ranks->addresses);
     ranks->retry = event_new(base, -1, 0, on_retry, ranks);
-    bool stores = has_storage(options);
-    if (stores)
-        ranks->loaded =
-            calloc((size_t)options->rank_count * LIMIT_UNIT_REQUESTS, sizeof *ranks->loaded);
     enum status status = STATUS_OK;
-    if (!ranks->peers || !ranks->addresses || !ranks->retry || (stores && !ranks->loaded))
+    if (!ranks->peers || !ranks->addresses || !ranks->retry)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
     if (!status) status = open_own(&ranks->own, options, base, ranks, say, error);
     if (!status) {
@@ -286,24 +275,11 @@ void kv_ranks_close(struct kv_ranks *ranks) {
     record_queue_clear(&ranks->waiting);
     free(ranks->peers);
     free(ranks->addresses);
-    free(ranks->loaded);
     free(ranks);
 }
 
-bool kv_ranks_await(struct kv_ranks *ranks, uint32_t slot, uint32_t number, uint32_t slices) {
-    return kv_tier_await(ranks->own.tier, slot, number, slices);
-}
-
-void kv_ranks_collect(struct kv_ranks *ranks) {
-    if (ranks->own.tier) on_told(-1, 0, &ranks->own);
-}
-
-bool kv_ranks_said(const struct kv_ranks *ranks, const struct step_result *result) {
-    const struct step_result_row *rows = step_result_rows(result);
-    for (uint32_t i = 0; i < result->row_count; i++)
-        if (rows[i].loaded && *loaded_at(ranks, result->rank, rows[i].slot) != rows[i].loaded)
-            return false;
-    return true;
+struct engine_loads kv_ranks_loads(struct kv_ranks *ranks) {
+    return loads_of(&ranks->own);
 }
 
 struct kv_store *kv_ranks_store(const struct kv_ranks *ranks) {
@@ -351,7 +327,7 @@ static void agent_say(void *context, const struct record *record) {
 
 static void agent_joined(void *context, uint32_t peer) {
     struct kv_agent *agent = context;
-    struct record_kv_hello hello = {.record = {RECORD_VERSION, RECORD_KV_HELLO, sizeof hello},
+    struct record_kv_hello hello = {.record = record_head(RECORD_KV_HELLO, sizeof hello),
                                     .rank = agent->options.rank};
     own_address(&agent->own, hello.address);
     agent->peer = peer;
@@ -418,8 +394,8 @@ enum status kv_agent_open(const struct kv_ranks_options *options, struct kv_agen
     return status;
 }
 
-bool kv_agent_await(struct kv_agent *agent, uint32_t slot, uint32_t number, uint32_t slices) {
-    return kv_tier_await(agent->own.tier, slot, number, slices);
+struct engine_loads kv_agent_loads(struct kv_agent *agent) {
+    return loads_of(&agent->own);
 }
 
 void kv_agent_close(struct kv_agent *agent) {

@@ -10,7 +10,8 @@
 #ifndef HOST_TRANSFER_KV_RANKS_H
 #define HOST_TRANSFER_KV_RANKS_H
 
-#include "contract/step_plan.h"
+#include "contract/record_kv.h"
+#include "host/engine/engine.h"
 #include "host/engine/step_progress.h"
 #include "host/storage/kv_tier.h"
 
@@ -50,18 +51,13 @@ void kv_ranks_close(struct kv_ranks *ranks);
 /* [rank_count] for the unit's hello; empty without transports. */
 const char (*kv_ranks_addresses(const struct kv_ranks *ranks))[KV_ADDRESS_BYTES];
 
-/* From the engine's thread, at rank 0 with a storage; see kv_tier_await. */
-bool kv_ranks_await(struct kv_ranks *ranks, uint32_t slot, uint32_t number, uint32_t slices);
-/* Takes what rank 0's storage has answered, and says it. */
-void kv_ranks_collect(struct kv_ranks *ranks);
-/* Has the KV_LOADED been said of each load that the result's rows waited for? What is missing comes
- * by itself, or its rank is lost. */
-bool kv_ranks_said(const struct kv_ranks *ranks, const struct step_result *result);
+/* For rank 0's engine; empty without a storage. */
+struct engine_loads kv_ranks_loads(struct kv_ranks *ranks);
 
 /* Rank 0's; NULL: none. */
 struct kv_store *kv_ranks_store(const struct kv_ranks *ranks);
 
-/* KV_EXPECT, KV_PUSH, KV_CANCEL, KV_FIND, KV_LOAD, KV_KEEP: to the rank that they name. */
+/* KV_EXPECT, KV_PUSH, KV_CANCEL, KV_FIND, KV_LOAD, KV_PARK, KV_KEEP: to the rank that they name. */
 void kv_ranks_take(struct kv_ranks *ranks, const struct record *record);
 
 /* `options`: context, say and lost are not used. */
@@ -69,7 +65,7 @@ enum status kv_agent_open(const struct kv_ranks_options *options, struct kv_agen
                           struct error *error) MUST_USE;
 void kv_agent_close(struct kv_agent *agent);
 
-/* From the engine's thread, with a storage; see kv_tier_await. */
-bool kv_agent_await(struct kv_agent *agent, uint32_t slot, uint32_t number, uint32_t slices);
+/* For this rank's engine; empty without a storage. */
+struct engine_loads kv_agent_loads(struct kv_agent *agent);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "contract/record_client.h"
 
 struct record_link {
     struct record_link *next;

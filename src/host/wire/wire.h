@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "contract/record.h"
 #include "host/wire/wire_keys.h"

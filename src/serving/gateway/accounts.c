@@ -43,9 +43,8 @@ static uint32_t find_room(const struct accounts *accounts) {
 }
 
 void accounts_take(struct accounts *accounts, const struct record_accounts *record) {
-    const struct account *named = record_tail_at(record, sizeof *record);
-    const struct account_key *keys =
-        (const void *)((const char *)record + accounts_keys_at(record->account_count));
+    const struct account *named = accounts_named(record);
+    const struct account_key *keys = accounts_keys(record);
     uint32_t places[LIMIT_ACCOUNTS];
     for (uint32_t i = 0; i < accounts->slot_count; i++)
         accounts->slots[i].known = false;

@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "base/json_writer.h"
 #include "base/status.h"
-#include "contract/record.h"
+#include "contract/record_client.h"
 #include "serving/gateway/api/api_response.h"
 
 #define ACCOUNT_NONE UINT32_MAX

@@ -17,7 +17,7 @@
 static bool add_scores(const struct request *request, const struct token_logprob *scores,
                        uint32_t count, struct token_list *list, struct arena *arena) {
     const struct request_asked *asked = &request->asked;
-    struct token_logprob first[STEP_ROW_LOGPROBS_MAX] = {{.token = asked->prompt[0]}};
+    struct token_logprob first[TOKEN_LOGPROBS_MAX] = {{.token = asked->prompt[0]}};
     uint32_t each = 1 + asked->sampling.top_logprobs;
     bool added = true;
     list->is_prompt = true;
@@ -95,7 +95,7 @@ static enum status take_scores(struct gateway *gateway, struct request *request,
 static bool are_credible(const struct gateway *gateway, const struct request *request,
                          const struct record_scores *record) {
     const struct request_asked *asked = &request->asked;
-    const struct token_logprob *scores = record_tail_at(record, sizeof *record);
+    const struct token_logprob *scores = scores_logprobs(record);
     uint32_t told = request->answered.scored_count ? request->answered.scored_count : 1;
     if (!(asked->sampling.flags & SAMPLING_SCORES) ||
         record->logprobs_each != 1 + asked->sampling.top_logprobs ||
@@ -116,7 +116,7 @@ enum status answer_scores(struct gateway *gateway, uint32_t unit,
     struct request *request = request_find(gateway, record->request);
     if (!request || unit != request_speaker(request)) return STATUS_OK;
     if (!are_credible(gateway, request, record)) return STATUS_INVALID;
-    const struct token_logprob *scores = record_tail_at(record, sizeof *record);
+    const struct token_logprob *scores = scores_logprobs(record);
     uint32_t told = request->answered.scored_count ? request->answered.scored_count : 1;
     uint32_t known = told - record->first_position;
     if (known >= record->token_count) return STATUS_OK; /* repeats */
@@ -264,7 +264,7 @@ static bool is_credible(const struct gateway *gateway, const struct request *req
     const struct request_asked *asked = &request->asked;
     uint32_t each =
         asked->sampling.flags & SAMPLING_LOGPROBS ? 1 + asked->sampling.top_logprobs : 0;
-    const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    const uint32_t *tokens = tokens_chosen(record);
     if (!receipt_is_credible(&record->work, asked->prompt_tokens)) return false;
     if (request_scores(request) && asked->prompt_tokens > 1) return false; /* these come first */
     if (record->first_output_position > request->answered.output_tokens ||
@@ -287,12 +287,10 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     }
     uint32_t known = request->answered.output_tokens - record->first_output_position;
     if (known >= record->token_count) return STATUS_OK; /* repeats */
-    const char *logprobs = (const char *)record + tokens_logprobs_at(record->token_count);
     struct news news = {
-        .tokens = (const uint32_t *)record_tail_at(record, sizeof *record) + known,
+        .tokens = tokens_chosen(record) + known,
         .count = record->token_count - known,
-        .logprobs = (const struct token_logprob *)(const void *)logprobs +
-                    (size_t)known * record->logprobs_each,
+        .logprobs = tokens_logprobs(record) + (size_t)known * record->logprobs_each,
         .each = record->logprobs_each,
     };
     size_t said = DELIVERY_ESCAPED_PER_BYTE * text_bytes_max(gateway, &news) +

@@ -10,10 +10,17 @@
 
 /* ---- what units are told ---- */
 
+/* How much of everything the request's SUBMIT brings. */
+static struct record_submit submit_counts(const struct request *request) {
+    return (struct record_submit){.prompt_count = request->asked.prompt_tokens,
+                                  .resumed_count = request->answered.output_tokens,
+                                  .stop_token_count = request->asked.stop_token_count,
+                                  .bias_count = request->asked.bias_count};
+}
+
 size_t dispatch_submit_bytes(const struct request *request) {
-    const struct request_asked *asked = &request->asked;
-    return carried_bytes(submit_bytes(asked->prompt_tokens + request->answered.output_tokens,
-                                      asked->stop_token_count, asked->bias_count));
+    struct record_submit counts = submit_counts(request);
+    return carried_bytes(RECORD_SUBMIT, &counts);
 }
 
 static void write_token(void *context, uint32_t index, const struct token_logprob *entries) {
@@ -24,31 +31,25 @@ struct record_submit *dispatch_put_submit(struct gateway *gateway, const struct 
                                           enum request_part part, enum submit_task task) {
     const struct request_asked *asked = &request->asked;
     struct unit_id unit = gateway->fleet.units[request->life.at[part].unit].id;
-    uint32_t resumed = request->answered.output_tokens, known = asked->prompt_tokens + resumed;
-    size_t bytes = submit_bytes(known, asked->stop_token_count, asked->bias_count);
+    struct record_submit counts = submit_counts(request);
     struct record_submit *submit =
-        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, unit, RECORD_SUBMIT, bytes);
+        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, unit, RECORD_SUBMIT, &counts);
     check(submit);
     submit->task = task;
     submit->request = request->id;
     submit->sampling = asked->sampling;
     if (task == SUBMIT_RESERVE || !request_scores(request))
         submit->sampling.flags &= ~SAMPLING_SCORES;
-    submit->prompt_count = asked->prompt_tokens;
-    submit->resumed_count = resumed;
     submit->new_tokens_max = asked->new_tokens_max;
     submit->tenant = asked->tenant;
-    submit->stop_token_count = asked->stop_token_count;
-    submit->bias_count = asked->bias_count;
-    uint32_t *tokens = record_tail_at(submit, sizeof *submit);
+    uint32_t *tokens = submit_tokens(submit);
     memcpy(tokens, asked->prompt, asked->prompt_tokens * sizeof *tokens);
-    token_list_visit(&request->answered.tokens, 0, resumed, write_token,
+    token_list_visit(&request->answered.tokens, 0, submit->resumed_count, write_token,
                      tokens + asked->prompt_tokens);
-    memcpy((char *)submit + submit_stops_at(known), asked->stop_tokens,
+    memcpy(submit_stop_tokens(submit), asked->stop_tokens,
            asked->stop_token_count * sizeof *asked->stop_tokens);
     if (asked->bias_count)
-        memcpy((char *)submit + submit_biases_at(known, asked->stop_token_count), asked->biases,
-               asked->bias_count * sizeof *asked->biases);
+        memcpy(submit_biases(submit), asked->biases, asked->bias_count * sizeof *asked->biases);
     return submit;
 }
 
@@ -250,11 +251,9 @@ int64_t dispatch_wake_ns(const struct gateway *gateway) {
 
 /* What it has is finished as it was asked for: a role is the choice of who gets what comes. */
 enum status dispatch_assign(struct gateway *gateway, uint32_t unit, enum unit_role role) {
-    struct record_role *record =
-        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id,
-                           RECORD_ROLE, sizeof *record);
-    if (!record) return STATUS_FULL;
-    record->role = role;
+    if (!outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id,
+                            RECORD_ROLE, &(struct record_role){.role = role}))
+        return STATUS_FULL;
     fleet_assign(&gateway->fleet, unit, role);
     gateway->changed = true;
     return STATUS_OK;
@@ -264,7 +263,7 @@ void dispatch_change_roles(struct gateway *gateway, int64_t now_ns) {
     struct choose_roles_rule rule = {.hold_ns = gateway->options.role_hold_ns,
                                      .rest_ns = ROLE_RESTS * gateway->options.role_hold_ns};
     struct balance_unit units[LIMIT_FLEET_UNITS];
-    size_t room = carried_bytes(sizeof(struct record_role));
+    size_t room = carried_bytes(RECORD_ROLE, NULL);
     if (!rule.hold_ns || !gateway_can_put(gateway, room)) return;
     fleet_view(&gateway->fleet, units);
     struct roles_choice choice = choose_roles(&gateway->roles, &rule, units, LIMIT_FLEET_UNITS,

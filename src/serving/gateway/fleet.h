@@ -12,7 +12,7 @@
 
 #include "base/arena.h"
 #include "base/json_writer.h"
-#include "contract/record.h"
+#include "contract/record_unit.h"
 #include "serving/policy/balance_units.h"
 
 #define FLEET_NONE BALANCE_NO_RANK

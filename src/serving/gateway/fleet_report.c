@@ -201,9 +201,7 @@ static bool check_members(const struct tree *root, const char *const *members,
 static bool read_unit(struct gateway *gateway, const struct record_client_request *record,
                       const char *more, const struct tree **root_out, struct order *order,
                       struct api_error *error_out) {
-    size_t body_at =
-        record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
-    struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
+    struct bytes body = {client_request_body(record), record->body_bytes};
     struct error why;
     int64_t id;
     arena_clear(&gateway->scratch);
@@ -297,12 +295,9 @@ static bool read_drain(const struct gateway *gateway, const struct tree *root, s
 }
 
 static enum status give_drain(struct gateway *gateway, const struct order *order) {
-    struct record_drain *drain = outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, order->id,
-                                                    RECORD_DRAIN, sizeof *drain);
-    if (!drain) return STATUS_FULL;
-    struct record head = drain->record;
-    *drain = order->drain;
-    drain->record = head;
+    if (!outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, order->id, RECORD_DRAIN,
+                            &order->drain))
+        return STATUS_FULL;
     if (order->drain.one_rank) return STATUS_OK;
     gateway->fleet.units[order->unit].draining = !order->drain.back;
     gateway->changed = true; /* who waits may go there again */

@@ -171,7 +171,7 @@ static const struct path *find_path(struct bytes text, struct bytes *rest_out) {
 }
 
 static struct bytes path_of(const struct record_client_request *record) {
-    return (struct bytes){record_tail_at(record, sizeof *record), record->path_bytes};
+    return (struct bytes){client_request_path(record), record->path_bytes};
 }
 
 static bool has_listener(const struct path *path, const struct record_client_request *record) {
@@ -206,8 +206,8 @@ static bool may_ask(const struct gateway *gateway, const struct record_client_re
                     enum metrics_endpoint endpoint, uint32_t *account_out,
                     struct api_error *error) {
     const struct accounts *accounts = &gateway->accounts;
-    size_t at = record_tail(record_tail(sizeof *record) + record->path_bytes);
-    struct bytes authorization = {(const char *)record + at, record->authorization_bytes};
+    struct bytes authorization = {client_request_authorization(record),
+                                  record->authorization_bytes};
     *account_out = ACCOUNT_NONE;
     if (!accounts->asked_for || endpoint == METRICS_HEALTH) return true;
     *account_out = accounts_find(accounts, authorization);

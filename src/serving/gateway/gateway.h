@@ -22,6 +22,8 @@
 #define SERVING_GATEWAY_GATEWAY_H
 
 #include "contract/machine.h"
+#include "contract/record_client.h"
+#include "contract/record_unit.h"
 #include "serving/text/chat_template.h"
 #include "serving/text/tokenizer.h"
 

@@ -25,6 +25,7 @@ enum status handover_reserved(struct gateway *gateway, uint32_t index,
 void handover_continue(struct gateway *gateway, struct request *request, const uint32_t *tokens,
                        uint32_t count);
 
-#define HANDOVER_CONTINUE_BYTES carried_bytes(continue_bytes(1 + LIMIT_DRAFTS))
+#define HANDOVER_CONTINUE_BYTES                                                                    \
+    carried_bytes(RECORD_CONTINUE, &(struct record_continue){.token_count = 1 + LIMIT_DRAFTS})
 
 #endif

@@ -135,8 +135,10 @@ static enum status submit(struct gateway *gateway, struct request *request, cons
                           size_t count, int64_t now_ns, struct api_error *error) {
     struct request_asked *asked = &request->asked;
     uint32_t bos_count = asked->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
-    size_t bytes = submit_bytes(prompt_count, asked->stop_token_count, asked->bias_count);
-    if (carried_bytes(bytes) > gateway->outbox.capacity) return refuse_size(error);
+    struct record_submit counts = {.prompt_count = prompt_count,
+                                   .stop_token_count = asked->stop_token_count,
+                                   .bias_count = asked->bias_count};
+    if (carried_bytes(RECORD_SUBMIT, &counts) > gateway->outbox.capacity) return refuse_size(error);
     uint32_t *prompt = arena_take(&request->arena, (prompt_count + (size_t)1) * sizeof *prompt);
     if (!prompt) return refuse_memory(error);
     if (bos_count) prompt[0] = gateway->options.bos_token;
@@ -382,9 +384,7 @@ static struct request *claim(struct gateway *gateway, const struct record_client
 enum status intake_request(struct gateway *gateway, const struct record_client_request *record,
                            enum api_endpoint endpoint, uint32_t account, int64_t now_ns) {
     enum metrics_endpoint counted = endpoint == API_CHAT ? METRICS_CHAT : METRICS_COMPLETIONS;
-    size_t body_at =
-        record_tail(record_tail(sizeof *record) + record->path_bytes) + record->authorization_bytes;
-    struct bytes body = {record_tail_at(record, body_at), record->body_bytes};
+    struct bytes body = {client_request_body(record), record->body_bytes};
     struct api_defaults defaults = {.sampling = gateway->options.sampling,
                                     .model_name = gateway->model_name,
                                     .tokens_max = fleet_tokens_max(&gateway->fleet)};
@@ -434,8 +434,8 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     else if (!status && record->token_count == 0)
         status = refuse(&error, 400, NULL, "invalid_value", "The prompt could not be tokenized.");
     if (!status)
-        status = submit(gateway, request, record_tail_at(record, sizeof *record),
-                        record->token_count, now_ns, &error);
+        status =
+            submit(gateway, request, tokenized_tokens(record), record->token_count, now_ns, &error);
     return status == STATUS_INVALID ? refuse_late(gateway, request, &error) : status;
 }
 

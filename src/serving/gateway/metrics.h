@@ -7,7 +7,7 @@
 
 #include "base/histogram.h"
 #include "base/json_writer.h"
-#include "contract/record.h"
+#include "contract/record_unit.h"
 #include "serving/gateway/accounts.h"
 #include "serving/gateway/fleet.h"
 

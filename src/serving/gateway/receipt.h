@@ -16,7 +16,7 @@
 #define SERVING_GATEWAY_RECEIPT_H
 
 #include "base/json_writer.h"
-#include "contract/record.h"
+#include "contract/record_unit.h"
 #include "serving/gateway/metrics.h"
 
 #define RECEIPT_STAYS_MAX 8              /* units that a receipt names: the last ones */

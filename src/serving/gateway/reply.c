@@ -20,8 +20,8 @@ static void write_tail(reply_writer *write, const void *context, char *out, size
 }
 
 /* An empty outbox takes whatever we say; else somebody failed to bound it. */
-static void *put(struct gateway *gateway, enum record_kind kind, size_t bytes) {
-    void *record = outbox_put(&gateway->outbox, kind, bytes);
+static void *put(struct gateway *gateway, enum record_kind kind, const void *fixed) {
+    void *record = outbox_put(&gateway->outbox, kind, fixed);
     check(record || gateway->outbox.used > 0);
     return record;
 }
@@ -29,20 +29,19 @@ static void *put(struct gateway *gateway, enum record_kind kind, size_t bytes) {
 enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,
                         const void *context) {
     size_t body_bytes = measure(write, context);
-    size_t receipt_at = respond_receipt_at((uint32_t)body_bytes);
     struct record_respond *respond =
-        put(gateway, RECORD_RESPOND, receipt_at + reply->receipt.count);
+        put(gateway, RECORD_RESPOND,
+            &(struct record_respond){.connection = reply->connection,
+                                     .http_status = reply->http_status,
+                                     .content_type = reply->content_type,
+                                     .retry_after_seconds = reply->retry_after_seconds,
+                                     .allow = reply->allow,
+                                     .body_bytes = (uint32_t)body_bytes,
+                                     .receipt_bytes = (uint32_t)reply->receipt.count});
     if (!respond) return STATUS_FULL;
-    respond->connection = reply->connection;
-    respond->http_status = reply->http_status;
-    respond->content_type = reply->content_type;
-    respond->retry_after_seconds = reply->retry_after_seconds;
-    respond->allow = reply->allow;
-    respond->body_bytes = (uint32_t)body_bytes;
-    respond->receipt_bytes = (uint32_t)reply->receipt.count;
     if (reply->receipt.count)
-        memcpy((char *)respond + receipt_at, reply->receipt.data, reply->receipt.count);
-    write_tail(write, context, record_tail_at(respond, sizeof *respond), body_bytes);
+        memcpy(respond_receipt(respond), reply->receipt.data, reply->receipt.count);
+    write_tail(write, context, respond_body(respond), body_bytes);
     metrics_count_answer(&gateway->metrics, reply->endpoint, reply->http_status);
     return STATUS_OK;
 }
@@ -63,9 +62,9 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
 }
 
 enum status reply_begin(struct gateway *gateway, struct request *leader) {
-    struct record_stream_begin *begin = put(gateway, RECORD_STREAM_BEGIN, sizeof *begin);
-    if (!begin) return STATUS_FULL;
-    begin->connection = leader->owed.connection;
+    if (!put(gateway, RECORD_STREAM_BEGIN,
+             &(struct record_stream_begin){.connection = leader->owed.connection}))
+        return STATUS_FULL;
     leader->owed.begun = true;
     metrics_count_answer(&gateway->metrics, request_endpoint(leader), 200);
     return STATUS_OK;
@@ -74,19 +73,18 @@ enum status reply_begin(struct gateway *gateway, struct request *leader) {
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) {
     size_t data_bytes = measure(write, context);
-    struct record_stream_data *data = put(gateway, RECORD_STREAM_DATA, sizeof *data + data_bytes);
+    struct record_stream_data *data =
+        put(gateway, RECORD_STREAM_DATA,
+            &(struct record_stream_data){.connection = request->owed.connection,
+                                         .data_bytes = (uint32_t)data_bytes});
     if (!data) return STATUS_FULL;
-    data->connection = request->owed.connection;
-    data->data_bytes = (uint32_t)data_bytes;
-    write_tail(write, context, record_tail_at(data, sizeof *data), data_bytes);
+    write_tail(write, context, stream_data(data), data_bytes);
     return STATUS_OK;
 }
 
 enum status reply_end(struct gateway *gateway, const struct request *request) {
-    struct record_stream_end *end = put(gateway, RECORD_STREAM_END, sizeof *end);
-    if (!end) return STATUS_FULL;
-    end->connection = request->owed.connection;
-    return STATUS_OK;
+    struct record_stream_end end = {.connection = request->owed.connection};
+    return put(gateway, RECORD_STREAM_END, &end) ? STATUS_OK : STATUS_FULL;
 }
 
 static void write_failed(struct json_writer *writer, const void *context) {

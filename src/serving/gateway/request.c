@@ -314,11 +314,10 @@ static void put_cancel(struct gateway *gateway, const struct request *request,
                        enum request_part part) {
     const struct request_binding *binding = &request->life.at[part];
     if (binding->unit == FLEET_NONE || !binding->told) return;
-    struct record_cancel *record =
+    const void *record =
         outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[binding->unit].id,
-                           RECORD_CANCEL, sizeof *record);
+                           RECORD_CANCEL, &(struct record_cancel){.request = request->id});
     check(record);
-    record->request = request->id;
 }
 
 void request_put_cancel(struct gateway *gateway, const struct request *request) {

@@ -252,7 +252,7 @@ void request_done(struct gateway *gateway, struct request *request);
 void request_release(struct gateway *gateway, struct request *leader);
 
 /* Room that request_cancel and request_put_cancel take: a CANCEL for each of two units. */
-#define REQUEST_CANCEL_BYTES (2 * carried_bytes(sizeof(struct record_cancel)))
+#define REQUEST_CANCEL_BYTES (2 * carried_bytes(RECORD_CANCEL, NULL))
 
 /* The receipt as it is when its units have left it. */
 struct receipt request_receipt(const struct gateway *gateway, const struct request *request);

@@ -77,18 +77,19 @@ static uint64_t last_turn(const struct texts *texts, uint32_t account, size_t *b
 
 /* ---- to the tokenizer, now or later ---- */
 
+static struct record_tokenize fixed_of(const struct texts_ask *ask) {
+    return (struct record_tokenize){.request = ask->request,
+                                    .text_bytes = (uint32_t)ask->text.count,
+                                    .plain_count = (uint32_t)ask->plain.count,
+                                    .tokens_max = ask->tokens_max};
+}
+
 static enum status give(struct texts *texts, const struct texts_ask *ask, uint64_t turn) {
-    size_t bytes = tokenize_plain_at((uint32_t)ask->text.count) + spans_bytes(ask->plain);
-    struct record_tokenize *record = outbox_put(texts->outbox, RECORD_TOKENIZE, bytes);
+    struct record_tokenize fixed = fixed_of(ask);
+    struct record_tokenize *record = outbox_put(texts->outbox, RECORD_TOKENIZE, &fixed);
     if (!record) return STATUS_FULL;
-    record->request = ask->request;
-    record->text_bytes = (uint32_t)ask->text.count;
-    record->plain_count = (uint32_t)ask->plain.count;
-    record->tokens_max = ask->tokens_max;
-    memcpy(record_tail_at(record, sizeof *record), ask->text.data, ask->text.count);
-    if (ask->plain.count)
-        memcpy((char *)record + tokenize_plain_at(record->text_bytes), ask->plain.spans,
-               spans_bytes(ask->plain));
+    memcpy(tokenize_text(record), ask->text.data, ask->text.count);
+    if (ask->plain.count) memcpy(tokenize_plain(record), ask->plain.spans, spans_bytes(ask->plain));
     texts->busy = true;
     texts->busy_account = ask->account;
     texts->busy_turn = turn;
@@ -119,9 +120,9 @@ static enum status keep(struct texts *texts, struct waiting_text *waiting,
 
 enum status texts_take(struct texts *texts, struct waiting_text *waiting,
                        const struct texts_ask *ask) {
-    size_t client_bytes, spans = spans_bytes(ask->plain);
-    if (record_tail(tokenize_plain_at((uint32_t)ask->text.count) + spans) > texts->outbox->capacity)
-        return STATUS_TOO_LARGE;
+    size_t client_bytes;
+    struct record_tokenize fixed = fixed_of(ask);
+    if (record_bytes(RECORD_TOKENIZE, &fixed) > texts->outbox->capacity) return STATUS_TOO_LARGE;
     uint64_t before = last_turn(texts, ask->account, &client_bytes);
     uint64_t turn = share_tokenizer_turn(texts->now, before, ask->text.count);
     if (!texts->busy && !texts->first) return give(texts, ask, turn);

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "contract/machine.h"
+#include "contract/record_client.h"
 #include "serving/text/tokenizer.h"
 
 struct waiting_text { /* the text of one request, if it waits */

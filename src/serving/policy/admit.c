@@ -2,6 +2,7 @@
 #include "serving/policy/admit.h"
 
 #include "base/check.h"
+#include "contract/record_unit.h"
 
 const char *admit_name(enum admit admit) {
     static const char *const names[ADMIT_COUNT] = {

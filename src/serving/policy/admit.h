@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "contract/record.h"
+#include "contract/record_unit.h"
 
 #define ADMIT_ROWS_PER_PAGE 4 /* running requests for which a start leaves one page */
 

@@ -2,7 +2,7 @@
 #include "serving/policy/choose_roles.h"
 
 #include "base/check.h"
-#include "contract/record.h"
+#include "contract/record_unit.h"
 
 const char *roles_reason_name(enum roles_reason reason) {
     static const char *const names[ROLES_REASON_COUNT] = {

@@ -34,14 +34,13 @@ static uint32_t prompt_blocks(const struct unit_request *request) {
 }
 
 size_t handoff_bytes_max(const struct unit_options *options) {
-    uint32_t pages = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
-    return record_tail(kv_push_bytes(pages)) + record_tail(sizeof(struct record_reserved)) +
-           record_tail(sizeof(struct record_kv_cancel));
+    return handoff_plan_bytes_max(options) + record_bytes(RECORD_RESERVED, NULL) +
+           record_bytes(RECORD_KV_CANCEL, NULL);
 }
 
 size_t handoff_plan_bytes_max(const struct unit_options *options) {
     uint32_t pages = (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
-    return record_tail(kv_push_bytes(pages));
+    return record_bytes(RECORD_KV_PUSH, &(struct record_kv_push){.page_count = pages});
 }
 
 bool handoff_open(struct unit_request *request, const struct record_submit *submit) {
@@ -72,15 +71,15 @@ static void put_expect(struct unit *unit, struct unit_request *request) {
     struct handoff *handoff = request->handoff;
     uint32_t first = request->page_count ? request->shared_count : 0;
     uint32_t count = prompt_blocks(request) - first;
-    struct record_kv_expect *expect = unit_put(unit, RECORD_KV_EXPECT, kv_expect_bytes(count));
-    expect->request = request->id;
+    struct record_kv_expect *expect =
+        unit_put(unit, RECORD_KV_EXPECT,
+                 &(struct record_kv_expect){.request = request->id,
+                                            .first_block = first,
+                                            .token_count = request->prompt_count,
+                                            .page_count = count});
     memcpy(expect->ticket, handoff->route.ticket, sizeof expect->ticket);
-    expect->first_block = first;
-    expect->token_count = request->prompt_count;
-    expect->page_count = count;
-    memcpy(record_tail_at(expect, sizeof *expect), request->pages + first,
-           count * sizeof *request->pages);
-    struct record_reserved *reserved = unit_put(unit, RECORD_RESERVED, sizeof *reserved);
+    memcpy(kv_expect_pages(expect), request->pages + first, count * sizeof *request->pages);
+    struct record_reserved *reserved = unit_put(unit, RECORD_RESERVED, NULL);
     reserved->request = request->id;
     reserved->first_block = first;
     handoff->open = true;
@@ -139,7 +138,7 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
     struct handoff *handoff = request->handoff;
     if (!handoff || handoff->task != SUBMIT_RESERVE || handoff->leaving || handoff->continued)
         return; /* a repeat, or it is ending */
-    const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    const uint32_t *tokens = continue_tokens(record);
     bool fits = record->token_count < request->new_tokens_max;
     for (uint32_t i = 0; fits && i < record->token_count; i++)
         fits = tokens[i] < unit->options.vocab_count;
@@ -176,18 +175,17 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t w
     uint32_t first = handoff->sent_count;
     if (first < handoff->first_block) first = handoff->first_block;
     uint32_t count = end - first, reach = end * KV_BLOCK_TOKENS;
-    struct record_kv_push *push = unit_put(unit, RECORD_KV_PUSH, kv_push_bytes(count));
+    struct record_kv_push *push =
+        unit_put(unit, RECORD_KV_PUSH, &(struct record_kv_push){.page_count = count});
     push->request = request->id;
     push->route = handoff->route;
     push->first_block = first;
     push->token_count = reach < request->prompt_count ? reach : request->prompt_count;
-    push->page_count = count;
     push->last = last;
     push->first = !handoff->open;
     push->making_count = end - (whole > first ? whole : first);
     push->step = push->making_count ? unit->step : 0;
-    memcpy(record_tail_at(push, sizeof *push), request->pages + first,
-           count * sizeof *request->pages);
+    memcpy(kv_push_pages(push), request->pages + first, count * sizeof *request->pages);
     for (; handoff->sent_count < end; handoff->sent_count++) {
         handoff->sent[handoff->sent_count] = request->pages[handoff->sent_count];
         page_table_lease(&unit->pages, handoff->sent[handoff->sent_count]);
@@ -229,8 +227,7 @@ uint32_t handoff_sent_count(const struct unit_request *request) {
 /* ---- ends ---- */
 
 static void put_cancel(struct unit *unit, const struct unit_request *request) {
-    struct record_kv_cancel *cancel = unit_put(unit, RECORD_KV_CANCEL, sizeof *cancel);
-    cancel->request = request->id;
+    unit_put(unit, RECORD_KV_CANCEL, &(struct record_kv_cancel){.request = request->id});
 }
 
 void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
@@ -248,7 +245,7 @@ void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_
 }
 
 size_t handoff_give_up_bytes_max(void) {
-    return GIVE_UPS_MAX * record_tail(sizeof(struct record_kv_cancel));
+    return GIVE_UPS_MAX * record_bytes(RECORD_KV_CANCEL, NULL);
 }
 
 void handoff_give_up(struct unit *unit, int64_t now_ns) {

@@ -44,7 +44,7 @@ struct pages_hit pages_look_up(const struct unit *unit, const struct unit_reques
 uint32_t pages_keys(const struct unit *unit, const struct record_submit *submit,
                     struct block_key *keys_out) {
     const struct unit_request probe = {.tenant = submit->tenant};
-    const uint32_t *tokens = record_tail_at(submit, sizeof *submit);
+    const uint32_t *tokens = submit_tokens(submit);
     uint32_t known = submit->prompt_count + submit->resumed_count, count = 0;
     struct block_key key = pages_root(unit, &probe).key;
     if (submit->sampling.flags & SAMPLING_SCORES) return 0; /* nothing would be of use to it */

@@ -23,10 +23,13 @@ size_t plan_bytes_max(const struct unit_options *options) {
     if (pages > options->page_count) pages = options->page_count; /* shared ones count each time */
     uint32_t context = options->context_tokens_max;
     uint32_t history = context < LIMIT_HISTORY_TOKENS ? context : LIMIT_HISTORY_TOKENS;
-    return step_plan_bytes(options->step_rows_max, options->step_tokens_max,
-                           options->step_rows_max * pages) +
-           step_plan_extra_bytes(options->step_rows_max * history,
-                                 options->step_rows_max * LIMIT_ROW_BIASES);
+    uint32_t rows = options->step_rows_max;
+    return record_bytes(RECORD_RUN_STEP,
+                        &(struct step_plan){.row_count = rows,
+                                            .token_count = options->step_tokens_max,
+                                            .page_count = rows * pages,
+                                            .history_count = rows * history,
+                                            .bias_count = rows * LIMIT_ROW_BIASES});
 }
 
 /* ---- the view ---- */
@@ -265,7 +268,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t row,
         .output_position = request->output_count,
         .draft_count = item->draft_tokens,
         .fresh = request->fresh,
-        .loads = tiers_load_number(request),
+        .loads = tiers_is_loading(request),
         .sampling = request->sampling,
     };
     memcpy(step_plan_tokens(plan) + *tokens_used, request->tokens + first,
@@ -311,14 +314,12 @@ static void put_plan(struct unit *unit, uint32_t row_count) {
         extras.biases += row_extras(request, choice->token_count).biases;
     }
     struct step_plan *plan = unit_put(unit, RECORD_RUN_STEP,
-                                      step_plan_bytes(row_count, token_count, page_count) +
-                                          step_plan_extra_bytes(extras.history, extras.biases));
-    plan->step = ++unit->step;
-    plan->row_count = row_count;
-    plan->token_count = token_count;
-    plan->page_count = page_count;
-    plan->history_count = extras.history;
-    plan->bias_count = extras.biases;
+                                      &(struct step_plan){.step = ++unit->step,
+                                                          .row_count = row_count,
+                                                          .token_count = token_count,
+                                                          .page_count = page_count,
+                                                          .history_count = extras.history,
+                                                          .bias_count = extras.biases});
     uint32_t tokens_used = 0, pages_used = 0;
     unit->work = work_of(unit, row_count);
     for (uint32_t i = 0; i < row_count; i++)

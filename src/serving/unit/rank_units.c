@@ -80,26 +80,23 @@ static struct map_key key_of(struct request_id id) {
 
 /* ---- what units say ---- */
 
-static void *put_kind(struct rank_units *units, enum record_kind kind, size_t bytes) {
-    void *record = outbox_put(&units->outbox, kind, bytes);
+static void *put_kind(struct rank_units *units, enum record_kind kind, const void *fixed) {
+    void *record = outbox_put(&units->outbox, kind, fixed);
     check(record);
     return record;
 }
 
 static void *put(struct rank_units *units, const struct record *record) {
-    struct record *copy = put_kind(units, (enum record_kind)record->kind, record->bytes);
+    struct record *copy = put_kind(units, (enum record_kind)record->kind, record);
     memcpy(copy, record, record->bytes);
     return copy;
 }
 
 static void put_hello(struct rank_units *units) {
-    size_t bytes = hello_bytes(units->rank_count);
-    struct record_unit_hello *hello = put_kind(units, RECORD_UNIT_HELLO, bytes);
-    struct record head = hello->record;
-    *hello = units->hello;
-    hello->record = head;
-    hello->role = units->role;
-    hello->rank_count = units->rank_count;
+    struct record_unit_hello all = units->hello;
+    all.role = units->role;
+    all.rank_count = units->rank_count;
+    struct record_unit_hello *hello = put_kind(units, RECORD_UNIT_HELLO, &all);
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         hello_ranks(hello)[rank] = units->ranks[rank].hello;
 }
@@ -128,11 +125,10 @@ static void learn_length(struct rank_units *units, const struct record_finished 
 static void note_memory(struct recent_blocks *memory, const struct record *record) {
     if (record->kind == RECORD_KV_KEEP) {
         const struct record_kv_keep *keep = (const struct record_kv_keep *)record;
-        const struct block_key *keys = record_tail_at(keep, sizeof *keep);
-        recent_blocks_note(memory, keys + 1, keep->block_count);
+        recent_blocks_note(memory, kv_keep_keys(keep) + 1, keep->block_count);
     } else if (record->kind == RECORD_KV_LOAD) {
         const struct record_kv_load *load = (const struct record_kv_load *)record;
-        recent_blocks_note(memory, record_tail_at(load, sizeof *load), load->block_count);
+        recent_blocks_note(memory, kv_load_keys(load), load->block_count);
     }
 }
 
@@ -182,8 +178,8 @@ static void drain(struct rank_units *units, uint32_t rank) {
 static void put_load(struct rank_units *units) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         if (!units->ranks[rank].has_load) return; /* the first ones come together */
-    struct record_unit_load *all = put_kind(units, RECORD_UNIT_LOAD, load_bytes(units->rank_count));
-    all->rank_count = units->rank_count;
+    struct record_unit_load *all = put_kind(
+        units, RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = units->rank_count});
     all->requests_waiting = units->line.count;
     memcpy(all->prefill_choices_total, units->prefill_choices, sizeof units->prefill_choices);
     memcpy(all->decode_choices_total, units->decode_choices, sizeof units->decode_choices);
@@ -206,10 +202,16 @@ static void put_load(struct rank_units *units) {
 
 /* ---- what they are told ---- */
 
+/* What speaks for all ranks. */
+static size_t own_bytes(uint32_t ranks) {
+    return record_bytes(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = ranks}) +
+           2 * record_bytes(RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = ranks}) +
+           record_bytes(RECORD_EXPERTS, NULL);
+}
+
 static bool has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >=
-           units->ranks[0].machine.outbox->capacity + load_bytes(units->rank_count) +
-               hello_bytes(units->rank_count) + sizeof(struct record_experts);
+           units->ranks[0].machine.outbox->capacity + own_bytes(units->rank_count);
 }
 
 static void view_offer(struct rank_units *units, uint32_t rank) {
@@ -378,7 +380,7 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
 
 static void put_end(struct rank_units *units, const struct record_submit *submit,
                     enum finish_reason reason) {
-    struct record_finished *finished = put_kind(units, RECORD_FINISHED, sizeof *finished);
+    struct record_finished *finished = put_kind(units, RECORD_FINISHED, NULL);
     finished->request = submit->request;
     finished->reason = reason;
     finished->output_tokens = submit->resumed_count;
@@ -605,7 +607,7 @@ static void complete_step(struct rank_units *units) {
     uint32_t overlap = OVERLAP_SEQUENTIAL;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         if (units->ranks[rank].planned) continue;
-        struct step_plan *plan = put_kind(units, RECORD_RUN_STEP, step_plan_bytes(0, 0, 0));
+        struct step_plan *plan = put_kind(units, RECORD_RUN_STEP, NULL);
         plan->rank = (uint16_t)rank;
     }
     for (int again = 0; again < 2; again++)
@@ -697,11 +699,6 @@ static int64_t units_next_wake_ns(const void *self) {
 }
 
 /* ---- creation ---- */
-
-/* What speaks for all ranks. */
-static size_t own_bytes(uint32_t ranks) {
-    return hello_bytes(ranks) + 2 * load_bytes(ranks) + sizeof(struct record_experts);
-}
 
 static size_t outbox_bytes(const struct rank_units *units) {
     size_t one = units->ranks[0].machine.outbox->capacity + sizeof(struct step_plan);

@@ -77,7 +77,6 @@ struct tiers {                 /* of the KV storage (serving/unit/tiers.c) */
     uint64_t keep_leases;      /* of pages that are being copied */
     uint32_t keeping_count;    /* KEEPs without their KEPT */
     uint32_t computed_instead; /* choices in a row that loaded nothing */
-    uint32_t load_number;      /* of the last KV_LOAD */
     uint32_t loading_blocks;   /* of all that are under way */
     int64_t answer_by_ns;      /* the first that waits for KV_FOUND starts without it */
     bool read_only;
@@ -170,8 +169,8 @@ static inline bool unit_can_put(const struct unit *unit, size_t bytes) {
 }
 
 /* Room has been checked before. */
-static inline void *unit_put(struct unit *unit, enum record_kind kind, size_t bytes) {
-    void *record = outbox_put(&unit->outbox, kind, bytes);
+static inline void *unit_put(struct unit *unit, enum record_kind kind, const void *fixed) {
+    void *record = outbox_put(&unit->outbox, kind, fixed);
     check(record);
     return record;
 }

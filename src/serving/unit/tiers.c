@@ -23,37 +23,42 @@ struct tier_hit {
     uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
     uint32_t first_block; /* of those being loaded */
     uint32_t asked;
-    uint32_t number;      /* of the KV_LOAD that is under way */
     uint32_t ahead;       /* blocks of others that were, when it began */
     uint32_t tried_hit;   /* the choice was made when pages had so many; again, if fewer have */
     bool being_written;   /* by who computed the prompt; then, while some are missing: */
     int64_t ask_again_ns; /* not looked at before */
     bool ask_due, loading;
-    bool first_start; /* the load's: what it brings was there before the request came */
-    bool in_step;     /* a row of it waits for the load, as if that had come */
-    bool come;        /* KV_LOADED has, before the step's end: */
-    struct record_kv_loaded loaded;
+    bool first_start;            /* the load's: what it brings was there before the request came */
+    bool in_step;                /* a row of it waits for the load, as if that had come */
+    struct record_kv_load *load; /* while a plan is made: the KV_LOAD in the outbox */
 };
 
 static uint32_t blocks_max(const struct unit_options *options) {
     return (uint32_t)divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
 }
 
+static size_t find_bytes_max(const struct unit_options *options) {
+    return record_bytes(RECORD_KV_FIND, &(struct record_kv_find){.key_count = blocks_max(options)});
+}
+
 size_t tiers_submit_bytes_max(const struct unit_options *options) {
-    return options->kv_storage ? record_tail(kv_find_bytes(blocks_max(options))) : 0;
+    return options->kv_storage ? find_bytes_max(options) : 0;
 }
 
 size_t tiers_plan_bytes_max(const struct unit_options *options) {
-    size_t find = record_tail(kv_find_bytes(blocks_max(options)));
-    size_t load = record_tail(kv_load_bytes(blocks_max(options)));
-    return options->kv_storage ? ASKS_MAX * find + LOADS_MAX * load : 0;
+    struct record_kv_load load = {.block_count = blocks_max(options)};
+    return options->kv_storage ? ASKS_MAX * find_bytes_max(options) +
+                                     LOADS_MAX * record_bytes(RECORD_KV_LOAD, &load)
+                               : 0;
 }
 
 size_t tiers_step_bytes_max(const struct unit_options *options) {
     size_t keeps = KEEPS_OF_A_ROW * options->step_rows_max;
     size_t blocks = options->step_tokens_max / KV_BLOCK_TOKENS + keeps;
     size_t each = sizeof(struct block_key) + sizeof(struct page_id);
-    return options->kv_storage ? keeps * (record_tail(kv_keep_bytes(0)) + 16) + blocks * each : 0;
+    if (!options->kv_storage) return 0;
+    return record_bytes(RECORD_KV_PARK, NULL) + keeps * (record_bytes(RECORD_KV_KEEP, NULL) + 16) +
+           blocks * each;
 }
 
 size_t tiers_request_bytes_max(const struct unit_options *options) {
@@ -106,11 +111,11 @@ void tiers_ask(struct unit *unit, struct unit_request *request) {
     tier->ask_due = false;
     tier->answer_by_ns = 0;
     if (tier->key_count == 0) return;
-    struct record_kv_find *find = unit_put(unit, RECORD_KV_FIND, kv_find_bytes(tier->key_count));
-    find->request = request->id;
-    find->key_count = tier->key_count;
+    struct record_kv_find *find =
+        unit_put(unit, RECORD_KV_FIND,
+                 &(struct record_kv_find){.request = request->id, .key_count = tier->key_count});
     find->fresh = request->resumed_count > 0; /* it comes from a unit that ran a moment ago */
-    memcpy(record_tail_at(find, sizeof *find), tier->keys, tier->key_count * sizeof *tier->keys);
+    memcpy(kv_find_keys(find), tier->keys, tier->key_count * sizeof *tier->keys);
     tier->finds++;
 }
 
@@ -223,22 +228,23 @@ static uint32_t choose_blocks(struct unit *unit, const struct unit_request *requ
     return count;
 }
 
+static uint32_t slot_of(const struct unit *unit, const struct unit_request *request) {
+    return (uint32_t)(request - unit->requests);
+}
+
 static void put_load(struct unit *unit, struct unit_request *request, uint32_t first,
                      uint32_t count) {
-    struct record_kv_load *load = unit_put(unit, RECORD_KV_LOAD, kv_load_bytes(count));
-    load->request = request->id;
-    load->first_block = first;
-    load->block_count = count;
-    load->slot = (uint32_t)(request - unit->requests);
-    if (++unit->tiers.load_number == 0) unit->tiers.load_number = 1; /* after four billion */
-    load->number = unit->tiers.load_number;
-    memcpy(record_tail_at(load, sizeof *load), request->tier->keys + first,
-           count * sizeof *request->tier->keys);
-    memcpy((char *)load + kv_load_pages_at(count), request->pages + first,
-           count * sizeof *request->pages);
+    struct record_kv_load *load =
+        unit_put(unit, RECORD_KV_LOAD,
+                 &(struct record_kv_load){.request = request->id,
+                                          .first_block = first,
+                                          .block_count = count,
+                                          .slot = slot_of(unit, request)});
+    memcpy(kv_load_keys(load), request->tier->keys + first, count * sizeof *request->tier->keys);
+    memcpy(kv_load_pages(load), request->pages + first, count * sizeof *request->pages);
     request->tier->first_block = first;
     request->tier->asked = count;
-    request->tier->number = load->number;
+    request->tier->load = load;
     request->tier->ahead = unit->tiers.loading_blocks;
     request->tier->loading = true;
     unit->tiers.loading_blocks += count;
@@ -269,6 +275,7 @@ static bool ask_again(struct unit *unit, uint32_t count) {
 /* Its row may run while the load does, and wait in the engine for each layer. */
 static void join_step(struct unit *unit, struct unit_request *request) {
     request->tier->in_step = true;
+    request->tier->load->in_step = 1;
     request->computed_count += request->tier->asked * KV_BLOCK_TOKENS;
     unit_request_go_on(unit, request, REQUEST_PREFILL);
 }
@@ -287,10 +294,16 @@ bool tiers_may_wait(const struct unit *unit, const struct unit_request *request,
     return load_in_step(&ask).joins;
 }
 
-void tiers_leave_step(struct unit *unit, struct unit_request *request) {
+static void leave_step(struct unit *unit, struct unit_request *request) {
     request->tier->in_step = false;
     request->computed_count -= request->tier->asked * KV_BLOCK_TOKENS;
     unit_request_park_again(unit, request);
+}
+
+/* The KV_LOAD has not left the outbox. */
+void tiers_leave_step(struct unit *unit, struct unit_request *request) {
+    request->tier->load->in_step = 0;
+    leave_step(unit, request);
 }
 
 bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step_out) {
@@ -321,69 +334,60 @@ bool tiers_is_loading(const struct unit_request *request) {
     return request->tier && request->tier->loading;
 }
 
-uint32_t tiers_load_number(const struct unit_request *request) {
-    return tiers_is_loading(request) ? request->tier->number : 0;
-}
-
 bool tiers_is_asked(const struct unit_request *request) {
     return tiers_is_loading(request) || (request->tier && request->tier->finds > 0);
 }
 
-static void take_loaded(struct unit *unit, struct unit_request *request,
-                        const struct record_kv_loaded *record) {
+static void take_end(struct unit *unit, struct unit_request *request, const struct load_end *end) {
     struct tier_hit *tier = request->tier;
-    int from = tier_of(record->blocks, record->host_blocks);
-    uint32_t host_tokens = record->host_blocks * KV_BLOCK_TOKENS;
-    uint32_t tokens = record->blocks * KV_BLOCK_TOKENS;
+    int from = tier_of(end->blocks, end->host_blocks);
+    uint32_t host_tokens = end->host_blocks * KV_BLOCK_TOKENS;
+    uint32_t tokens = end->blocks * KV_BLOCK_TOKENS;
+    check(tier->loading && end->blocks <= tier->asked);
     tier->loading = false;
     unit->tiers.loading_blocks -= tier->asked;
-    load_rate_observe(&unit->tiers.rates[from], record->blocks * unit->options.page_bytes,
-                      record->ns);
+    load_rate_observe(&unit->tiers.rates[from], end->blocks * unit->options.page_bytes, end->ns);
     unit->totals.loaded_host_tokens += host_tokens;
     unit->totals.loaded_disk_tokens += tokens - host_tokens;
-    uint32_t from_disk = request->computed_count, end = from_disk + tokens;
-    if (tier->first_start && record->blocks < tier->asked) account_missed(request, end);
-    /* Which of them came from memory the record does not say. */
-    account_obtained(request, ACCOUNT_DISK, from_disk, end - host_tokens);
-    account_obtained(request, ACCOUNT_HOST, end - host_tokens, end);
-    if (request->work.queue_ns < 0) request->work.load_ns += record->ns;
-    request->computed_count = end;
+    uint32_t first = request->computed_count, behind = first + tokens;
+    if (tier->first_start && end->blocks < tier->asked) account_missed(request, behind);
+    /* Which of them came from memory the load's end does not say. */
+    account_obtained(request, ACCOUNT_DISK, first, behind - host_tokens);
+    account_obtained(request, ACCOUNT_HOST, behind - host_tokens, behind);
+    if (request->work.queue_ns < 0) request->work.load_ns += end->ns;
+    request->computed_count = behind;
     if (tokens) pages_share(unit, request);
     request->fresh = true;
 }
 
 void tiers_loaded(struct unit *unit, struct unit_request *request,
                   const struct record_kv_loaded *record, int64_t now_ns) {
-    struct tier_hit *tier = request->tier;
-    check(tier && tier->loading && !tier->come && record->blocks <= tier->asked);
-    check(record->number == tier->number);
-    if (tier->in_step) {
-        check(request->in_step);
-        tier->come = true;
-        tier->loaded = *record;
-        return;
-    }
-    take_loaded(unit, request, record);
+    check(request->tier && !request->tier->in_step);
+    take_end(unit, request, &record->end);
     unit->plan_wanted = true;
     unit_request_go_on(unit, request, REQUEST_PREFILL);
     if (!request->cancelled) account_begins(request, now_ns);
 }
 
-bool tiers_step_done(struct unit *unit, struct unit_request *request, bool lost) {
+bool tiers_step_done(struct unit *unit, struct unit_request *request,
+                     const struct step_result_row *row) {
     struct tier_hit *tier = request->tier;
-    check(tier->in_step && (tier->come || lost));
-    bool counts = !lost && tier->loaded.blocks == tier->asked;
+    bool ended = row && row->load_ended;
+    bool counts = ended && !row->lost && row->load_end.blocks == tier->asked;
+    check(tier->in_step);
     if (counts)
         unit->totals.loads_in_step++;
     else
         unit->totals.loads_in_step_lost++;
-    if (!tier->come) {
-        tiers_leave_step(unit, request);
+    if (!ended) {
+        unit_put(unit, RECORD_KV_PARK,
+                 &(struct record_kv_park){.request = request->id, .slot = slot_of(unit, request)});
+        leave_step(unit, request);
         return false;
     }
-    tier->in_step = tier->come = false;
+    tier->in_step = false;
     request->computed_count -= tier->asked * KV_BLOCK_TOKENS;
-    take_loaded(unit, request, &tier->loaded);
+    take_end(unit, request, &row->load_end);
     if (counts) request->fresh = false; /* its row has run */
     return counts;
 }
@@ -408,12 +412,12 @@ void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t 
     uint32_t count = request->shared_count - first_block;
     if (!unit->options.kv_storage || count == 0) return;
     const struct prefix_node *nodes = unit->tree.nodes;
-    struct record_kv_keep *keep = unit_put(unit, RECORD_KV_KEEP, kv_keep_bytes(count));
-    struct block_key *keys = record_tail_at(keep, sizeof *keep);
-    struct page_id *pages = (struct page_id *)(void *)((char *)keep + kv_keep_pages_at(count));
-    keep->first_block = first_block;
-    keep->block_count = count;
-    keep->last_page = request->node;
+    struct record_kv_keep *keep =
+        unit_put(unit, RECORD_KV_KEEP,
+                 &(struct record_kv_keep){
+                     .first_block = first_block, .block_count = count, .last_page = request->node});
+    struct block_key *keys = kv_keep_keys(keep);
+    struct page_id *pages = kv_keep_pages(keep);
     if (first_block) keys[0] = nodes[request->pages[first_block - 1].index].key;
     for (uint32_t i = 0; i < count; i++) {
         pages[i] = request->pages[first_block + i];

@@ -8,8 +8,9 @@
  *                     (serving/policy/kv_path); then it is parked with its pages,
  *                     KV_LOAD -> KV_LOADED, and runs from behind what arrived. Where nobody else,
  *                     or hardly, is made to wait (serving/policy/load_in_step) its first row does
- *                     not wait for KV_LOADED: the engine waits for each layer; if the load then
- *                     turns out not to be whole, the row does not count. One such row in a step of
+ *                     not wait: the engine waits for each layer, and STEP_DONE tells the load's
+ *                     end in place of KV_LOADED. If the load was not whole, the row does not
+ *                     count; if it was not over, KV_PARK -> KV_LOADED. One such row in a step of
  *                     a rank
  *   blocks whole      KV_KEEP; their pages, and those before them, stay leased until KV_KEPT
  *
@@ -74,18 +75,16 @@ bool tiers_may_wait(const struct unit *unit, const struct unit_request *request,
 /* The step may not wait for the request's load, or it has none: it is parked after all. */
 void tiers_leave_step(struct unit *unit, struct unit_request *request);
 
-/* The step with a row that waited for its load is done; `lost`: in vain. False: the row does not
- * count, and the request goes on from behind what has come, or is parked until it has. */
-bool tiers_step_done(struct unit *unit, struct unit_request *request, bool lost);
+/* The step with a row that waited for its load is done; `row` NULL: it failed. False: the row does
+ * not count, and the request goes on from behind what has come, or is parked until it has. */
+bool tiers_step_done(struct unit *unit, struct unit_request *request,
+                     const struct step_result_row *row);
 
 void tiers_loaded(struct unit *unit, struct unit_request *request,
                   const struct record_kv_loaded *record, int64_t now_ns);
 
 /* Its pages are being written to. */
 bool tiers_is_loading(const struct unit_request *request);
-
-/* The number of the KV_LOAD that writes to the request's pages; 0: none does. */
-uint32_t tiers_load_number(const struct unit_request *request);
 
 /* Its pages are being written to, or the storage has yet to say what it has of it. */
 bool tiers_is_asked(const struct unit_request *request);

@@ -24,21 +24,30 @@
 /* Scores of a step's tokens, in records of at most so many of one row. */
 static size_t scores_bytes_max(const struct unit_options *options) {
     size_t records = options->step_tokens_max / SCORES_TOKENS_MAX + options->step_rows_max;
-    return records * record_tail(sizeof(struct record_scores)) +
-           options->step_tokens_max * STEP_ROW_LOGPROBS_MAX * sizeof(struct token_logprob);
+    return records * record_bytes(RECORD_SCORES, NULL) +
+           options->step_tokens_max * TOKEN_LOGPROBS_MAX * sizeof(struct token_logprob);
+}
+
+static size_t load_bytes(void) {
+    return record_bytes(RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
+}
+
+static size_t hello_bytes(void) {
+    return record_bytes(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = 1});
 }
 
 /* What one STEP_DONE may put out at once: scores, tokens and an end for each row, and a load
  * report. */
 static size_t reaction_bytes(const struct unit_options *options) {
-    size_t row = record_tail(tokens_bytes(1 + LIMIT_DRAFTS, STEP_ROW_LOGPROBS_MAX)) +
-                 record_tail(sizeof(struct record_finished));
-    return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes(1) +
+    struct record_tokens tokens = {.token_count = 1 + LIMIT_DRAFTS,
+                                   .logprobs_each = TOKEN_LOGPROBS_MAX};
+    size_t row = record_bytes(RECORD_TOKENS, &tokens) + record_bytes(RECORD_FINISHED, NULL);
+    return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes() +
            scores_bytes_max(options) + tiers_step_bytes_max(options);
 }
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
-    size_t step = plan_bytes_max(options) + hello_bytes(1) + load_bytes(1) +
+    size_t step = plan_bytes_max(options) + hello_bytes() + load_bytes() +
                   tiers_plan_bytes_max(options) + handoff_give_up_bytes_max() +
                   options->step_rows_max * handoff_plan_bytes_max(options);
     size_t reaction = reaction_bytes(options);
@@ -176,7 +185,7 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
 /* ---- a request's beginning and end ---- */
 
 static void put_refused(struct unit *unit, const struct record_submit *submit, enum admit refusal) {
-    struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
+    struct record_finished *finished = unit_put(unit, RECORD_FINISHED, NULL);
     finished->request = submit->request;
     finished->reason = admit_finish_reason(refusal);
     finished->work.prompt_miss_tokens = submit->prompt_count;
@@ -199,22 +208,19 @@ static struct admit_house house_of(const struct unit *unit) {
 
 /* How the request's tokens are to be chosen; false when memory is out. */
 static bool take_sampling(struct unit_request *request, const struct record_submit *submit) {
-    uint32_t token_count = submit->prompt_count + submit->resumed_count;
-    const char *stops = (const char *)submit + submit_stops_at(token_count);
-    const char *biases =
-        (const char *)submit + submit_biases_at(token_count, submit->stop_token_count);
     size_t bias_bytes = submit->bias_count * sizeof *request->biases;
     request->sampling = submit->sampling;
     request->stop_token_count = submit->stop_token_count;
-    memcpy(request->stop_tokens, stops, submit->stop_token_count * sizeof *request->stop_tokens);
+    memcpy(request->stop_tokens, submit_stop_tokens(submit),
+           submit->stop_token_count * sizeof *request->stop_tokens);
     if (submit->bias_count) {
         request->biases = arena_take(&request->arena, bias_bytes);
         if (!request->biases) return false;
-        memcpy(request->biases, biases, bias_bytes);
+        memcpy(request->biases, submit_biases(submit), bias_bytes);
         request->bias_count = submit->bias_count;
     }
     if (!sampling_needs_history(&submit->sampling)) return true;
-    return history_open(&request->history, &request->arena, record_tail_at(submit, sizeof *submit),
+    return history_open(&request->history, &request->arena, submit_tokens(submit),
                         submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
 }
 
@@ -241,7 +247,7 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     }
     for (uint32_t i = 0; i < page_count; i++)
         request->block_prompt[i] = (uint8_t)kv_block_rows(submit->prompt_count, i);
-    memcpy(request->tokens, record_tail_at(submit, sizeof *submit), known_count * sizeof(uint32_t));
+    memcpy(request->tokens, submit_tokens(submit), known_count * sizeof(uint32_t));
     request->id = submit->request;
     request->priority = submit->priority;
     request->prompt_count = submit->prompt_count;
@@ -352,7 +358,7 @@ bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t
 
 /* What a record about one request may put out at once. */
 static size_t answer_bytes(const struct unit_options *options) {
-    return record_tail(sizeof(struct record_finished)) + handoff_bytes_max(options) +
+    return record_bytes(RECORD_FINISHED, NULL) + handoff_bytes_max(options) +
            tiers_submit_bytes_max(options);
 }
 
@@ -445,15 +451,15 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
     uint32_t count = count_wanted(request, row), each = row->logprobs_each;
     if (request->output_count == request->resumed_count)
         request->work.prefill_ns = now_ns - request->began_ns;
-    struct record_tokens *tokens = unit_put(unit, RECORD_TOKENS, tokens_bytes(count, each));
-    tokens->request = request->id;
-    tokens->first_output_position = request->output_count;
-    tokens->token_count = count;
-    tokens->logprobs_each = each;
-    tokens->work = account_work(request);
-    memcpy(record_tail_at(tokens, sizeof *tokens), row->tokens, count * sizeof *row->tokens);
-    memcpy((char *)tokens + tokens_logprobs_at(count),
-           step_result_logprobs(result) + row->logprob_index,
+    struct record_tokens *tokens =
+        unit_put(unit, RECORD_TOKENS,
+                 &(struct record_tokens){.request = request->id,
+                                         .first_output_position = request->output_count,
+                                         .token_count = count,
+                                         .logprobs_each = each,
+                                         .work = account_work(request)});
+    memcpy(tokens_chosen(tokens), row->tokens, count * sizeof *row->tokens);
+    memcpy(tokens_logprobs(tokens), step_result_logprobs(result) + row->logprob_index,
            (size_t)count * each * sizeof(struct token_logprob));
     for (uint32_t i = 0; i < count; i++) {
         check(row->tokens[i] < unit->options.vocab_count);
@@ -472,13 +478,13 @@ static void put_scores(struct unit *unit, struct unit_request *request,
     while (request->scored_count < end) {
         uint32_t left = end - request->scored_count;
         uint32_t count = left < SCORES_TOKENS_MAX ? left : SCORES_TOKENS_MAX;
-        struct record_scores *scores = unit_put(unit, RECORD_SCORES, scores_bytes(count, each));
-        scores->request = request->id;
-        scores->first_position = request->scored_count;
-        scores->token_count = count;
-        scores->logprobs_each = each;
-        memcpy(record_tail_at(scores, sizeof *scores), logprobs,
-               (size_t)count * each * sizeof *logprobs);
+        struct record_scores *scores =
+            unit_put(unit, RECORD_SCORES,
+                     &(struct record_scores){.request = request->id,
+                                             .first_position = request->scored_count,
+                                             .token_count = count,
+                                             .logprobs_each = each});
+        memcpy(scores_logprobs(scores), logprobs, (size_t)count * each * sizeof *logprobs);
         logprobs += (size_t)count * each;
         request->scored_count += count;
     }
@@ -500,7 +506,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row,
                      int64_t now_ns) {
     uint32_t right = row->token_count ? row->token_count - 1 : 0;
-    if (tiers_is_loading(request) && !tiers_step_done(unit, request, row->lost)) {
+    if (tiers_is_loading(request) && !tiers_step_done(unit, request, row)) {
         if (request->cancelled && !tiers_is_loading(request))
             handoff_leave(unit, request, FINISH_CANCELLED);
         return;
@@ -531,7 +537,8 @@ static void row_done(struct unit *unit, struct unit_request *request,
 }
 
 static void put_load(struct unit *unit) {
-    struct record_unit_load *load = unit_put(unit, RECORD_UNIT_LOAD, load_bytes(1));
+    struct record_unit_load *load =
+        unit_put(unit, RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
     load->requests_waiting = unit->counts[REQUEST_WAITING];
     load->requests_running = unit_running_count(unit);
     load->pages_free = unit->pages.free_count;
@@ -543,7 +550,6 @@ static void put_load(struct unit *unit) {
     load->last_step_ns = unit->last_step_ns;
     load->totals = unit->totals;
     load->kv_storage = tiers_storage_state(unit);
-    load->rank_count = 1;
     *load_ranks(load) = (struct unit_rank_load){.requests_waiting = load->requests_waiting,
                                                 .requests_running = load->requests_running,
                                                 .pages_free = load->pages_free,
@@ -572,7 +578,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     if (!unit_can_put(unit, reaction_bytes(&unit->options))) return STATUS_FULL;
     check(unit->step_row_count > 0 && result->step == unit->step);
     check(result->failed || result->row_count == unit->step_row_count);
-    const struct step_result_row *rows = record_tail_at(result, sizeof *result);
+    const struct step_result_row *rows = step_result_rows(result);
     uint32_t row_count = unit->step_row_count;
     unit->step_row_count = 0;
     unit->last_step_ns = result->compute_ns;
@@ -583,8 +589,10 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
         check(request->in_step);
         request->in_step = false;
         if (result->failed) {
-            if (tiers_is_loading(request)) (void)tiers_step_done(unit, request, true);
-            if (tiers_is_loading(request)) continue; /* its pages are being written to */
+            if (tiers_is_loading(request)) { /* its pages are being written to */
+                (void)tiers_step_done(unit, request, NULL);
+                continue;
+            }
             handoff_leave(unit, request, request->cancelled ? FINISH_CANCELLED : FINISH_FAILED);
             continue;
         }
@@ -599,14 +607,14 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
 /* ---- the machine ---- */
 
 static void put_hello(struct unit *unit) {
-    struct record_unit_hello *hello = unit_put(unit, RECORD_UNIT_HELLO, hello_bytes(1));
+    struct record_unit_hello *hello =
+        unit_put(unit, RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = 1});
     hello->vocab_count = unit->options.vocab_count;
     hello->context_tokens_max = unit->options.context_tokens_max;
     hello->page_count = unit->options.page_count;
     hello->page_tokens = KV_BLOCK_TOKENS;
     hello->requests_max = unit->options.requests_max;
     hello->role = unit->options.role;
-    hello->rank_count = 1;
     struct unit_rank *rank = hello_ranks(hello);
     rank->pid = unit->pid;
     rank->page_count = hello->page_count;

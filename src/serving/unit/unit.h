@@ -24,6 +24,7 @@
 
 #include "base/arena.h"
 #include "contract/machine.h"
+#include "contract/record_unit.h"
 #include "serving/cache/block_key.h"
 #include "serving/policy/predict_length.h"
 

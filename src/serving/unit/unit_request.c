@@ -115,11 +115,11 @@ void unit_request_leave(struct unit *unit, struct unit_request *request) {
 }
 
 void unit_request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
-    struct record_finished *finished = unit_put(unit, RECORD_FINISHED, sizeof *finished);
-    finished->request = request->id;
-    finished->reason = reason;
-    finished->output_tokens = request->output_count;
-    finished->work = account_work(request);
+    unit_put(unit, RECORD_FINISHED,
+             &(struct record_finished){.request = request->id,
+                                       .reason = reason,
+                                       .output_tokens = request->output_count,
+                                       .work = account_work(request)});
     unit_request_drop(unit, request);
 }
 

@@ -10,10 +10,12 @@
 /* For each request the longest SUBMIT there is and its blocks, up to a bound. */
 static size_t pool_bytes(const struct unit_options *options, uint32_t ranks) {
     size_t keys = options->context_tokens_max / KV_BLOCK_TOKENS * sizeof(struct block_key);
-    size_t longest = round_up(
-        submit_bytes(options->context_tokens_max, 2 * LIMIT_STOP_TOKENS, LIMIT_LOGIT_BIASES) +
-            keys + ranks * sizeof(uint32_t) + 32,
-        POOL_CHUNK_BYTES);
+    struct record_submit submit = {.prompt_count = options->context_tokens_max,
+                                   .stop_token_count = 2 * LIMIT_STOP_TOKENS,
+                                   .bias_count = LIMIT_LOGIT_BIASES};
+    size_t longest =
+        round_up(record_bytes(RECORD_SUBMIT, &submit) + keys + ranks * sizeof(uint32_t) + 32,
+                 POOL_CHUNK_BYTES);
     size_t bytes = (size_t)ranks * options->requests_max * longest;
     if (bytes > BYTES_MAX) bytes = BYTES_MAX > longest ? BYTES_MAX : longest;
     return round_up(bytes, POOL_CHUNK_BYTES) + POOL_CHUNK_BYTES;

@@ -19,6 +19,7 @@
 #include "compute/model/model.h"
 #include "compute/model/model_state.h"
 #include "contract/machine.h"
+#include "contract/step_plan.h"
 
 enum {
     SEQUENCES = 4,
@@ -77,13 +78,10 @@ static struct page_id page_of(uint32_t sequence, uint32_t page) {
 
 static void begin_plan(uint32_t rows, uint32_t tokens) {
     memset(plan_memory, 0, sizeof plan_memory);
-    uint32_t pages = rows * PAGES_EACH;
-    check(step_plan_bytes(rows, tokens, pages) <= PLAN_BYTES);
     *plan = (struct step_plan){
-        .record = {RECORD_VERSION, RECORD_RUN_STEP, (uint32_t)step_plan_bytes(rows, tokens, pages)},
-        .row_count = rows,
-        .token_count = tokens,
-        .page_count = pages};
+        .row_count = rows, .token_count = tokens, .page_count = rows * PAGES_EACH};
+    record_set_head(plan, RECORD_RUN_STEP);
+    check(plan->record.bytes <= PLAN_BYTES);
 }
 
 /* The next `count` tokens of a sequence, with the last one's logits. */

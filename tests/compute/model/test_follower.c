@@ -20,8 +20,9 @@
 #include "compute/model/model_state.h"
 #include "compute/weights/weights_file.h"
 #include "contract/machine.h"
+#include "contract/step_plan.h"
 
-enum { ROWS = 3, PAGES_EACH = 4, STEP_TOKENS = 512, TRIALS = 40, LOAD = 7 };
+enum { ROWS = 3, PAGES_EACH = 4, STEP_TOKENS = 512, TRIALS = 40 };
 
 static char directory[4096];
 static struct model *model;
@@ -77,15 +78,14 @@ static void make_plan(uint64_t step, uint32_t row_count) {
     uint32_t counts[ROWS], tokens = 0;
     for (uint32_t i = 0; i < row_count; i++)
         tokens += counts[i] = 1 + draw(STEP_TOKENS / ROWS);
-    size_t bytes = step_plan_bytes(row_count, tokens, row_count * PAGES_EACH);
-    assert_true(bytes <= sizeof plan_memory);
     memset(plan_memory, 0, sizeof plan_memory);
-    *plan = (struct step_plan){.record = {RECORD_VERSION, RECORD_RUN_STEP, (uint32_t)bytes},
-                               .step = step,
+    *plan = (struct step_plan){.step = step,
                                .row_count = row_count,
                                .token_count = tokens,
                                .page_count = row_count * PAGES_EACH,
                                .overlap = draw(OVERLAP_KIND_COUNT)};
+    record_set_head(plan, RECORD_RUN_STEP);
+    assert_true(plan->record.bytes <= sizeof plan_memory);
     for (uint32_t i = 0, at = 0; i < row_count; at += counts[i++]) {
         step_plan_rows(plan)[i] = (struct step_row){.slot = i,
                                                     .form = TOKEN_PROMPT,
@@ -160,10 +160,9 @@ static struct late {
     bool comes;
 } late;
 
-static void fill(void *context, uint32_t slot, uint32_t number, uint32_t slices) {
+static void fill(void *context, uint32_t slot, uint32_t slices) {
     (void)context;
     assert_int_equal(slot, 1);
-    assert_int_equal(number, LOAD);
     if (slices > late.asked) late.asked = slices; /* lanes may be at different layers */
     while (late.comes && late.come < slices) {
         memcpy(kv_pages_slice(&model->kv, PAGES_EACH, late.come),
@@ -175,7 +174,7 @@ static void fill(void *context, uint32_t slot, uint32_t number, uint32_t slices)
 /* Rows 0 and 1 of 150 tokens each; the second one's first block comes from elsewhere. */
 static void run_second_half(uint32_t overlap, bool waits, float *logits) {
     struct error error = {""};
-    uint32_t loads = waits ? LOAD : 0;
+    uint32_t loads = waits;
     plan->overlap = overlap;
     for (uint32_t i = 0; i < 2; i++) {
         struct step_row *row = &step_plan_rows(plan)[i];
@@ -190,13 +189,10 @@ static void run_second_half(uint32_t overlap, bool waits, float *logits) {
 }
 
 static void make_two_rows(void) {
-    size_t bytes = step_plan_bytes(2, 300, 2 * PAGES_EACH);
     memset(plan_memory, 0, sizeof plan_memory);
-    *plan = (struct step_plan){.record = {RECORD_VERSION, RECORD_RUN_STEP, (uint32_t)bytes},
-                               .step = 1,
-                               .row_count = 2,
-                               .token_count = 300,
-                               .page_count = 2 * PAGES_EACH};
+    *plan = (struct step_plan){
+        .step = 1, .row_count = 2, .token_count = 300, .page_count = 2 * PAGES_EACH};
+    record_set_head(plan, RECORD_RUN_STEP);
     for (uint32_t i = 0; i < 2; i++) {
         step_plan_rows(plan)[i] = (struct step_row){.slot = i,
                                                     .form = TOKEN_PROMPT,

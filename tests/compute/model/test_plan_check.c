@@ -15,6 +15,7 @@
 #include "compute/model/model_state.h"
 #include "contract/kv_block.h"
 #include "contract/machine.h"
+#include "contract/step_plan.h"
 #include "host/engine/engine.h"
 
 #define VOCAB 333 /* of the golden case; checked below */
@@ -29,8 +30,7 @@ static struct error error;
 static void make_plan(void) {
     memset(plan_memory, 0, sizeof plan_memory);
     *plan = (struct step_plan){.step = 9, .row_count = 2, .token_count = 4, .page_count = 2};
-    plan->record =
-        (struct record){RECORD_VERSION, RECORD_RUN_STEP, (uint32_t)step_plan_bytes(2, 4, 2)};
+    record_set_head(plan, RECORD_RUN_STEP);
     step_plan_rows(plan)[0] = (struct step_row){.slot = 40,
                                                 .token_count = 3,
                                                 .page_count = 1,
@@ -53,8 +53,7 @@ static void run(void) {
     error.text[0] = 0;
     engine_run(engine, plan, result, &error);
     assert_int_equal(result->record.kind, RECORD_STEP_DONE);
-    assert_int_equal(result->record.bytes,
-                     step_result_bytes(plan->row_count, result->logprob_count));
+    assert_int_equal(result->record.bytes, record_bytes(RECORD_STEP_DONE, result));
     assert_int_equal(result->step, 9);
     assert_int_equal(result->row_count, plan->row_count);
 }
@@ -83,7 +82,7 @@ static void test_choices_follow_biases_and_are_told(void **state) {
     make_plan();
     plan->history_count = 2;
     plan->bias_count = 1;
-    plan->record.bytes += (uint32_t)step_plan_extra_bytes(2, 1);
+    plan->record.bytes = (uint32_t)record_bytes(RECORD_RUN_STEP, plan);
     step_plan_history(plan)[1] = best;
     step_plan_biases(plan)[0] = (struct token_bias){best, -100};
     struct step_row *row = &step_plan_rows(plan)[0];

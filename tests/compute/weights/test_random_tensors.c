@@ -76,8 +76,9 @@ static void a_model_runs_on_it(void **state) {
     if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
     _Alignas(8) char memory[4096] = {0};
     struct step_plan *plan = (struct step_plan *)(void *)memory;
-    assert_true(step_plan_bytes(1, 1, 1) <= sizeof memory);
-    plan->row_count = plan->token_count = plan->page_count = 1;
+    *plan = (struct step_plan){.row_count = 1, .token_count = 1, .page_count = 1};
+    record_set_head(plan, RECORD_RUN_STEP);
+    assert_true(plan->record.bytes <= sizeof memory);
     step_plan_rows(plan)[0] =
         (struct step_row){.token_count = 1, .page_count = 1, .logits_count = 1};
     float *logits = calloc(shape.vocab, sizeof *logits);

@@ -27,6 +27,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/machine.h"
+#include "contract/record_client.h"
 #include "host/http/http_server.h"
 #include "host/wire/record_queue.h"
 
@@ -198,29 +199,18 @@ static void perform(enum record_kind kind, struct connection_id id, uint32_t sta
                     const char *text) {
     static char memory[1 << 17];
     struct outbox outbox = {memory, sizeof memory, 0};
-    size_t count = strlen(text), fixed;
-    struct record *record;
-    if (kind == RECORD_RESPOND) {
-        size_t receipt_at = respond_receipt_at((uint32_t)count), receipt_bytes = strlen(receipt);
-        struct record_respond *respond = outbox_put(&outbox, kind, receipt_at + receipt_bytes);
-        fixed = sizeof *respond;
-        respond->receipt_bytes = (uint32_t)receipt_bytes;
-        memcpy((char *)respond + receipt_at, receipt, receipt_bytes);
-        respond->http_status = status;
-        respond->allow = allow;
-        respond->body_bytes = (uint32_t)count;
-        record = &respond->record;
-    } else if (kind == RECORD_STREAM_DATA) {
-        struct record_stream_data *data =
-            outbox_put(&outbox, kind, record_tail(fixed = sizeof *data) + count);
-        data->data_bytes = (uint32_t)count;
-        record = &data->record;
-    } else {
-        record = outbox_put(&outbox, kind, fixed = sizeof(struct record_stream_begin));
-    }
+    uint32_t count = (uint32_t)strlen(text), receipt_bytes = (uint32_t)strlen(receipt);
+    struct record_respond respond = {
+        .http_status = status, .allow = allow, .body_bytes = count, .receipt_bytes = receipt_bytes};
+    struct record_stream_data data = {.data_bytes = count};
+    struct record *record = outbox_put(&outbox, kind,
+                                       kind == RECORD_RESPOND       ? (const void *)&respond
+                                       : kind == RECORD_STREAM_DATA ? (const void *)&data
+                                                                    : NULL);
     memcpy((char *)record + sizeof *record, &id, sizeof id);
+    if (kind == RECORD_RESPOND) memcpy(record_tail(record, 1), receipt, receipt_bytes);
     if (kind == RECORD_RESPOND || kind == RECORD_STREAM_DATA)
-        memcpy((char *)record + record_tail(fixed), text, count);
+        memcpy(record_tail(record, 0), text, count);
     http_server_perform(server, record);
 }
 
@@ -241,11 +231,10 @@ static void a_request_becomes_a_record(void **state) {
     pump(20);
     say(client, "lo");
     const struct record_client_request *request = first_request();
-    const char *tail = (const char *)request + record_tail(sizeof *request);
     assert_int_equal(request->method, HTTP_POST);
-    assert_memory_equal(tail, "/v1/x", 5);
-    assert_memory_equal(tail + 8, "Bearer k", 8);
-    assert_memory_equal(tail + 16, "hello", 5);
+    assert_memory_equal(client_request_path(request), "/v1/x", 5);
+    assert_memory_equal(client_request_authorization(request), "Bearer k", 8);
+    assert_memory_equal(client_request_body(request), "hello", 5);
     assert_true(request->random[0] != request->random[1]);
     assert_true(request->unix_time > 1600000000);
     struct connection_id first = take_request();

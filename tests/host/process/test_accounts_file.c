@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "contract/machine.h"
+#include "contract/record_client.h"
 #include "host/process/accounts_file.h"
 
 #define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -31,12 +32,11 @@ static struct record_accounts *parse_with(const char *text, const uint8_t *with)
 }
 
 static const struct account *account_of(const struct record_accounts *record, uint32_t number) {
-    return (const struct account *)record_tail_at(record, sizeof *record) + number;
+    return accounts_named(record) + number;
 }
 
 static const struct account_key *key_of(const struct record_accounts *record, uint32_t number) {
-    const char *keys = (const char *)record + accounts_keys_at(record->account_count);
-    return (const struct account_key *)(const void *)keys + number;
+    return accounts_keys(record) + number;
 }
 
 static void reads_accounts(void **state) {

@@ -17,7 +17,7 @@
 
 struct values {
     const char *config, *model;
-    uint64_t port;
+    uint64_t port, shuffle, slow;
     bool progress;
 };
 
@@ -27,6 +27,11 @@ static const struct option rows[] = {
     {"port", OPTION_COUNT, "8000", "port", .offset = offsetof(struct values, port),
      .maximum = 65535},
     {"progress", OPTION_FLAG, NULL, "progress", .offset = offsetof(struct values, progress)},
+    {"experiment", OPTION_EXPERIMENT, NULL, "compare", .group = OPTION_GROUP_EXPERIMENTS},
+    {"shuffle", OPTION_COUNT, NULL, "a seed", .offset = offsetof(struct values, shuffle),
+     .group = OPTION_GROUP_EXPERIMENTS},
+    {"slow", OPTION_COUNT, NULL, "a link", .offset = offsetof(struct values, slow),
+     .group = OPTION_GROUP_EXPERIMENTS},
 };
 static const struct option_table table = {.command = "serve",
                                           .arguments = "",
@@ -59,6 +64,18 @@ static void test_keys_are_options(void **state) {
     assert_int_equal(parse("# only a comment\n"), STATUS_OK);
     assert_int_equal(parse("{}"), STATUS_OK);
     assert_null(values.model);
+}
+
+/* A mapping has each key once, so one line names them all. */
+static void test_experiments_have_one_key(void **state) {
+    assert_int_equal(parse("experiment: shuffle=4\nport: 81\n"), STATUS_OK);
+    assert_int_equal(values.shuffle, 4);
+    assert_int_equal(parse("experiment: shuffle=5, slow=2\n"), STATUS_OK);
+    assert_int_equal(values.shuffle, 5);
+    assert_int_equal(values.slow, 2);
+    refuses("shuffle: 4\n", "--shuffle is now --experiment shuffle=VALUE");
+    refuses("experiment: shufle=4\n", "unknown experiment 'shufle'; there are: shuffle, slow");
+    refuses("experiment: {shuffle: 4}\n", "in mapping field 'experiment' (line: 1");
 }
 
 static void test_mistakes_name_file_and_key(void **state) {
@@ -97,6 +114,7 @@ static void test_files_are_bounded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_are_options),
+        cmocka_unit_test(test_experiments_have_one_key),
         cmocka_unit_test(test_mistakes_name_file_and_key),
         cmocka_unit_test(test_files_are_bounded),
     };

@@ -24,6 +24,7 @@
 #include "base/sha256.h"
 #include "compute/model/kv_pages.h"
 #include "contract/machine.h"
+#include "contract/record_kv.h"
 #include "serving/cache/block_key.h"
 
 /* Slices of 64 KiB: a load comes in parts. */
@@ -32,8 +33,7 @@ enum { PAGES = 24, BLOCKS = 8, SLICES = 12, WIDTH = 512, SLOT = 3 };
 static char directory[64];
 static struct kv_pages pages;
 static struct kv_tier *tier;
-static uint32_t loaded_count, loaded_blocks, loaded_number, kept_count;
-static uint32_t load_number; /* of the last one */
+static uint32_t loaded_count, loaded_blocks, kept_count;
 
 static int set_up(void **state) {
     (void)state;
@@ -56,7 +56,7 @@ static void open_tier(void) {
     const struct kv_store_options options = {.directory = directory, .disk_bytes = 1 << 28};
     struct error error = {.text = ""};
     if (kv_tier_open(&options, &pages, &tier, &error)) fail_msg("%s", error.text);
-    loaded_count = kept_count = load_number = 0;
+    loaded_count = kept_count = 0;
 }
 
 static struct block_key key_of(uint32_t block) {
@@ -79,9 +79,9 @@ static bool slice_is(uint32_t page, uint32_t block, uint32_t slice) {
 static _Alignas(8) char memory[8192];
 static struct outbox records = {.memory = memory, .capacity = sizeof memory};
 
-static void *make(enum record_kind kind, size_t bytes) {
+static void *make(enum record_kind kind, const void *fixed) {
     outbox_clear(&records);
-    return outbox_put(&records, kind, bytes);
+    return outbox_put(&records, kind, fixed);
 }
 
 static void take(void *context, const struct record *record) {
@@ -91,17 +91,15 @@ static void take(void *context, const struct record *record) {
     if (record->kind != RECORD_KV_LOADED) return;
     loaded_count++;
     const struct record_kv_loaded *loaded = (const void *)record;
-    loaded_blocks = loaded->blocks;
-    loaded_number = loaded->number;
-    assert_int_equal(loaded->slot, SLOT);
+    loaded_blocks = loaded->end.blocks;
 }
 
 /* Blocks 0..BLOCKS-1 from the first pages, until they are on disk. */
 static void keep_blocks(void) {
-    struct record_kv_keep *keep = make(RECORD_KV_KEEP, kv_keep_bytes(BLOCKS));
-    struct block_key *keys = record_tail_at(keep, sizeof *keep);
-    struct page_id *to = (struct page_id *)(void *)((char *)keep + kv_keep_pages_at(BLOCKS));
-    keep->block_count = BLOCKS;
+    struct record_kv_keep *keep =
+        make(RECORD_KV_KEEP, &(struct record_kv_keep){.block_count = BLOCKS});
+    struct block_key *keys = kv_keep_keys(keep);
+    struct page_id *to = kv_keep_pages(keep);
     for (uint32_t block = 0; block < BLOCKS; block++) {
         keys[1 + block] = key_of(block);
         to[block].index = block;
@@ -116,14 +114,12 @@ static void keep_blocks(void) {
     assert_int_equal(kept_count, 1);
 }
 
-/* Into the pages behind. */
-static void load_blocks(uint32_t first, uint32_t count, uint32_t number) {
-    struct record_kv_load *load = make(RECORD_KV_LOAD, kv_load_bytes(count));
-    struct block_key *keys = record_tail_at(load, sizeof *load);
-    struct page_id *to = (struct page_id *)(void *)((char *)load + kv_load_pages_at(count));
-    load->block_count = count;
-    load->slot = SLOT;
-    load->number = number;
+/* Into the pages behind; a row of the slot waits for it. */
+static void load_blocks(uint32_t first, uint32_t count) {
+    struct record_kv_load *load = make(
+        RECORD_KV_LOAD, &(struct record_kv_load){.block_count = count, .slot = SLOT, .in_step = 1});
+    struct block_key *keys = kv_load_keys(load);
+    struct page_id *to = kv_load_pages(load);
     for (uint32_t i = 0; i < count; i++) {
         keys[i] = key_of(first + i);
         to[i].index = BLOCKS + i;
@@ -133,10 +129,10 @@ static void load_blocks(uint32_t first, uint32_t count, uint32_t number) {
 }
 
 struct engine {
-    uint32_t number;
     uint32_t first, count; /* blocks */
-    bool whole;
-    uint32_t wrong; /* slices that were told and are not there */
+    bool whole, over;
+    struct load_end end; /* of a load that is over */
+    uint32_t wrong;      /* slices that were told and are not there */
 };
 
 /* As in a step: each layer, then the end. */
@@ -144,11 +140,12 @@ static void *wait_for_layers(void *context) {
     struct engine *engine = context;
     bool come = true;
     for (uint32_t layer = 0; layer < SLICES && come; layer++) {
-        come = kv_tier_await(tier, SLOT, engine->number, layer + 1);
+        come = kv_tier_await(tier, SLOT, layer + 1);
         for (uint32_t i = 0; i < engine->count && come; i++)
             engine->wrong += !slice_is(BLOCKS + i, engine->first + i, layer);
     }
-    engine->whole = kv_tier_await(tier, SLOT, engine->number, UINT32_MAX);
+    engine->whole = kv_tier_await(tier, SLOT, UINT32_MAX);
+    engine->over = kv_tier_take_end(tier, SLOT, &engine->end);
     return NULL;
 }
 
@@ -159,9 +156,8 @@ static pthread_t begin_waiting(struct engine *engine) {
 }
 
 static struct engine run_step(uint32_t first, uint32_t count, bool taken_meanwhile) {
-    struct engine engine = {.number = ++load_number, .first = first, .count = count};
-    uint32_t before = loaded_count;
-    load_blocks(first, count, load_number);
+    struct engine engine = {.first = first, .count = count};
+    load_blocks(first, count);
     pthread_t thread = begin_waiting(&engine);
     for (int i = 0; i < 200 && taken_meanwhile; i++) {
         kv_tier_take(tier, take, NULL); /* what is over is freed while it may be looked at */
@@ -169,8 +165,8 @@ static struct engine run_step(uint32_t first, uint32_t count, bool taken_meanwhi
     }
     pthread_join(thread, NULL);
     kv_tier_take(tier, take, NULL);
-    assert_int_equal(loaded_count, before + 1);
-    assert_int_equal(loaded_number, load_number);
+    assert_true(engine.over);
+    assert_int_equal(loaded_count, 0); /* the unit hears it from the engine */
     assert_int_equal(engine.wrong, 0);
     return engine;
 }
@@ -183,7 +179,8 @@ static void layers_are_there_when_they_are_told(void **state) {
     for (uint32_t i = 0; i < 30; i++) {
         struct engine engine = run_step(i % 4, 1 + i % (BLOCKS - 3), i % 2);
         assert_true(engine.whole);
-        assert_int_equal(loaded_blocks, engine.count);
+        assert_int_equal(engine.end.blocks, engine.count);
+        assert_true(engine.end.ns > 0);
     }
     kv_tier_close(tier);
 }
@@ -225,14 +222,14 @@ static void what_does_not_come_is_told(void **state) {
     for (uint32_t again = 0; again < 2; again++) {
         struct engine engine = run_step(0, BLOCKS, again);
         assert_false(engine.whole);
-        assert_int_equal(loaded_blocks, 5);
+        assert_int_equal(engine.end.blocks, 5);
         for (uint32_t slice = 0; slice < SLICES; slice++)
-            for (uint32_t i = 0; i < loaded_blocks; i++)
+            for (uint32_t i = 0; i < engine.end.blocks; i++)
                 assert_true(slice_is(BLOCKS + i, i, slice));
     }
     struct engine engine = run_step(BLOCKS, 2, false);
     assert_false(engine.whole);
-    assert_int_equal(loaded_blocks, 0);
+    assert_int_equal(engine.end.blocks, 0);
     engine = run_step(1, 3, false);
     assert_true(engine.whole);
     kv_tier_close(tier);
@@ -244,31 +241,56 @@ static void a_load_may_be_given_later_than_the_step(void **state) {
     open_tier();
     keep_blocks();
     for (uint32_t i = 0; i < 10; i++) {
-        struct engine engine = {.number = ++load_number, .first = i % 4, .count = 3};
+        struct engine engine = {.first = i % 4, .count = 3};
         pthread_t thread = begin_waiting(&engine);
         usleep(i * 500);
-        load_blocks(engine.first, engine.count, load_number);
+        load_blocks(engine.first, engine.count);
         pthread_join(thread, NULL);
         kv_tier_take(tier, take, NULL);
-        assert_true(engine.whole);
+        assert_true(engine.whole && engine.over);
         assert_int_equal(engine.wrong, 0);
     }
     kv_tier_close(tier);
 }
 
-/* Nobody's load is taken for another's, and none is waited for for ever. */
+/* No load is taken for an earlier one of its slot, and none is waited for for ever. */
 static void each_load_is_its_own(void **state) {
+    struct load_end end;
     (void)state;
     open_tier();
     keep_blocks();
     assert_true(run_step(0, 2, false).whole);
-    assert_true(kv_tier_await(tier, SLOT, load_number, UINT32_MAX)); /* it is over, and known */
+    assert_false(kv_tier_take_end(tier, SLOT, &end)); /* once */
     int64_t began_ns = clock_now_ns();
-    assert_false(kv_tier_await(tier, SLOT, load_number + 1, 1)); /* never given */
+    assert_false(kv_tier_await(tier, SLOT, 1)); /* the next one is never given */
     assert_true(clock_now_ns() - began_ns > 1000000000);
     assert_true(run_step(2, 2, false).whole);
-    assert_false(
-        kv_tier_await(tier, SLOT, load_number - 1, UINT32_MAX)); /* another is there by now */
+    kv_tier_close(tier);
+}
+
+static void park(void) {
+    kv_tier_give(tier, make(RECORD_KV_PARK, &(struct record_kv_park){.slot = SLOT}));
+}
+
+/* A load that no row waits for any more is told by KV_LOADED, once: whether it is parked before its
+ * end, behind it, or when the engine of a step that failed has taken it. */
+static void a_parked_load_is_told(void **state) {
+    (void)state;
+    open_tier();
+    keep_blocks();
+    for (uint32_t i = 0; i < 12; i++) {
+        struct load_end end;
+        loaded_count = 0;
+        load_blocks(i % 4, 3);
+        if (i % 3) assert_true(kv_tier_await(tier, SLOT, UINT32_MAX));
+        if (i % 3 == 2) assert_true(kv_tier_take_end(tier, SLOT, &end));
+        park();
+        kv_store_settle(kv_tier_store(tier));
+        kv_tier_take(tier, take, NULL);
+        assert_int_equal(loaded_count, 1);
+        assert_int_equal(loaded_blocks, 3);
+        assert_false(kv_tier_take_end(tier, SLOT, &end));
+    }
     kv_tier_close(tier);
 }
 
@@ -278,6 +300,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_does_not_come_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_load_may_be_given_later_than_the_step, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_load_is_its_own, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_parked_load_is_told, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@
 #include <event2/event.h>
 
 #include "contract/machine.h"
+#include "contract/record_kv.h"
 #include "host/transfer/kv_carrier.h"
 #include "transport_ranks.h"
 
@@ -88,20 +89,20 @@ static void run_until(struct pair *pair, uint32_t from_done, uint32_t to_done) {
 static _Alignas(8) char memory[4096];
 static struct outbox records = {.memory = memory, .capacity = sizeof memory};
 
-static void *make(enum record_kind kind, size_t bytes) {
+static void *make(enum record_kind kind, const void *fixed) {
     outbox_clear(&records);
-    return outbox_put(&records, kind, bytes);
+    return outbox_put(&records, kind, fixed);
 }
 
 static void expect(struct pair *pair, uint64_t number, uint32_t first_block) {
     uint32_t count = BLOCKS - first_block;
-    struct record_kv_expect *record = make(RECORD_KV_EXPECT, kv_expect_bytes(count));
+    struct record_kv_expect *record =
+        make(RECORD_KV_EXPECT, &(struct record_kv_expect){.page_count = count});
     record->request.low = record->ticket[0] = number;
     record->first_block = first_block;
     record->token_count = TOKENS;
-    record->page_count = count;
     for (uint32_t i = 0; i < count; i++)
-        ((struct page_id *)record_tail_at(record, sizeof *record))[i].index = 9 + i;
+        kv_expect_pages(record)[i].index = 9 + i;
     assert_true(record_valid(&record->record, record->record.bytes));
     kv_carrier_take(pair->to.carrier, &record->record);
 }
@@ -109,15 +110,15 @@ static void expect(struct pair *pair, uint64_t number, uint32_t first_block) {
 /* Blocks [first, end) lie in pages 2 + block. */
 static struct record_kv_push *name(uint64_t number, uint32_t first, uint32_t end, bool begins,
                                    const char *address) {
-    struct record_kv_push *record = make(RECORD_KV_PUSH, kv_push_bytes(end - first));
+    struct record_kv_push *record =
+        make(RECORD_KV_PUSH, &(struct record_kv_push){.page_count = end - first});
     record->request.low = record->route.ticket[0] = number;
     strncpy(record->route.address, address, KV_ADDRESS_BYTES - 1);
     record->first_block = first;
     record->token_count = end * 64 < TOKENS ? end * 64 : TOKENS;
-    record->page_count = end - first;
     record->first = begins;
     for (uint32_t block = first; block < end; block++)
-        ((struct page_id *)record_tail_at(record, sizeof *record))[block - first].index = 2 + block;
+        kv_push_pages(record)[block - first].index = 2 + block;
     return record;
 }
 
@@ -153,7 +154,7 @@ static void push_making(struct pair *pair, uint64_t number, uint32_t first, uint
 }
 
 static void cancel(struct side *side, uint64_t number) {
-    struct record_kv_cancel *record = make(RECORD_KV_CANCEL, sizeof *record);
+    struct record_kv_cancel *record = make(RECORD_KV_CANCEL, NULL);
     record->request.low = number;
     kv_carrier_take(side->carrier, &record->record);
 }

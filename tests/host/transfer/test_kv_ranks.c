@@ -24,6 +24,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "contract/machine.h"
+#include "contract/step_plan.h"
 #include "host/transfer/kv_ranks.h"
 #include "host/wire/record_queue.h"
 
@@ -162,10 +163,11 @@ static uint8_t byte_of(uint32_t family, uint32_t block, size_t at) {
     return (uint8_t)(family * 13 + block * 5 + at % 251);
 }
 
-static void *make(enum record_kind kind, size_t bytes, uint32_t rank) {
-    struct record_kv *record = calloc(1, record_tail(bytes));
+static void *make(enum record_kind kind, const void *fixed, uint32_t rank) {
+    uint32_t bytes = (uint32_t)record_bytes(kind, fixed);
+    struct outbox box = {.memory = calloc(1, bytes), .capacity = bytes};
+    struct record_kv *record = outbox_put(&box, kind, fixed);
     check(record);
-    record->record = (struct record){RECORD_VERSION, (uint16_t)kind, (uint32_t)record_tail(bytes)};
     record->rank = rank;
     return record;
 }
@@ -178,9 +180,10 @@ static void give(struct unit *unit, void *record) {
 
 /* Blocks of a family, in the rank's pages from 0 on; what became of them. */
 static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t family) {
-    struct record_kv_keep *keep = make(RECORD_KV_KEEP, kv_keep_bytes(BLOCKS), rank);
-    struct block_key *keys = record_tail_at(keep, sizeof *keep);
-    struct page_id *pages = (void *)((char *)keep + kv_keep_pages_at(BLOCKS));
+    struct record_kv_keep *keep =
+        make(RECORD_KV_KEEP, &(struct record_kv_keep){.block_count = BLOCKS}, rank);
+    struct block_key *keys = kv_keep_keys(keep);
+    struct page_id *pages = kv_keep_pages(keep);
     struct kv_pages *own = &unit->ranks[rank].pages;
     keep->block_count = BLOCKS;
     keep->last_page = BLOCKS - 1;
@@ -201,8 +204,9 @@ static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t fam
 }
 
 static struct record_kv_found find(struct unit *unit, uint32_t rank, uint32_t family) {
-    struct record_kv_find *find = make(RECORD_KV_FIND, kv_find_bytes(BLOCKS), rank);
-    struct block_key *keys = record_tail_at(find, sizeof *find);
+    struct record_kv_find *find =
+        make(RECORD_KV_FIND, &(struct record_kv_find){.key_count = BLOCKS}, rank);
+    struct block_key *keys = kv_find_keys(find);
     find->request.low = 77;
     find->key_count = BLOCKS;
     for (uint32_t i = 0; i < BLOCKS; i++)
@@ -225,14 +229,13 @@ static void wait_found(struct unit *unit, uint32_t rank, uint32_t family) {
 }
 
 /* Into the rank's pages from the middle on. */
-static void give_load(struct unit *unit, uint32_t rank, uint32_t family, uint32_t number) {
-    struct record_kv_load *load = make(RECORD_KV_LOAD, kv_load_bytes(BLOCKS), rank);
-    struct block_key *keys = record_tail_at(load, sizeof *load);
-    struct page_id *pages = (void *)((char *)load + kv_load_pages_at(BLOCKS));
+static void give_load(struct unit *unit, uint32_t rank, uint32_t family, bool in_step) {
+    struct record_kv_load *load = make(
+        RECORD_KV_LOAD, &(struct record_kv_load){.block_count = BLOCKS, .in_step = in_step}, rank);
+    struct block_key *keys = kv_load_keys(load);
+    struct page_id *pages = kv_load_pages(load);
     load->request.low = 78;
-    load->block_count = BLOCKS;
     load->slot = SLOT;
-    load->number = number;
     for (uint32_t i = 0; i < BLOCKS; i++) {
         keys[i] = key_of(family, i);
         pages[i].index = PAGES / 2 + i;
@@ -240,28 +243,29 @@ static void give_load(struct unit *unit, uint32_t rank, uint32_t family, uint32_
     give(unit, load);
 }
 
-/* Whole, and right. How many blocks came from memory. */
-static uint32_t check_loaded(struct unit *unit, uint32_t rank, uint32_t family, uint32_t number) {
+static void check_pages(struct unit *unit, uint32_t rank, uint32_t family) {
     struct kv_pages *own = &unit->ranks[rank].pages;
-    struct record_kv_loaded *loaded = next_told(unit, RECORD_KV_LOADED, rank);
-    assert_int_equal(loaded->request.low, 78);
-    assert_int_equal(loaded->blocks, BLOCKS);
-    assert_int_equal(loaded->slot, SLOT);
-    assert_int_equal(loaded->number, number);
-    uint32_t host_blocks = loaded->host_blocks;
-    free(loaded);
     for (uint32_t i = 0; i < BLOCKS; i++) {
         const uint8_t *rows = kv_pages_slice(own, PAGES / 2 + i, 0);
         for (size_t at = 0; at < SLICES * own->slice_bytes; at++)
             if (rows[at] != byte_of(family, i, at)) fail_msg("block %u, byte %zu", i, at);
     }
+}
+
+/* Whole, and right. How many blocks came from memory. */
+static uint32_t check_loaded(struct unit *unit, uint32_t rank, uint32_t family) {
+    struct record_kv_loaded *loaded = next_told(unit, RECORD_KV_LOADED, rank);
+    assert_int_equal(loaded->request.low, 78);
+    assert_int_equal(loaded->end.blocks, BLOCKS);
+    uint32_t host_blocks = loaded->end.host_blocks;
+    free(loaded);
+    check_pages(unit, rank, family);
     return host_blocks;
 }
 
 static uint32_t load(struct unit *unit, uint32_t rank, uint32_t family) {
-    static uint32_t number;
-    give_load(unit, rank, family, ++number);
-    return check_loaded(unit, rank, family, number);
+    give_load(unit, rank, family, false);
+    return check_loaded(unit, rank, family);
 }
 
 /* ---- tests ---- */
@@ -333,44 +337,37 @@ static void one_ranks_disk_fails_alone(void **state) {
 
 struct waiter {
     struct kv_agent *agent;
-    uint32_t number;
-    bool come;
+    bool come, over;
+    struct load_end end;
 };
 
 /* As an engine at a step's end. */
 static void *wait_for_load(void *context) {
     struct waiter *waiter = context;
-    waiter->come = kv_agent_await(waiter->agent, SLOT, waiter->number, UINT32_MAX);
+    struct engine_loads loads = kv_agent_loads(waiter->agent);
+    waiter->come = loads.await(loads.context, SLOT, UINT32_MAX);
+    waiter->over = loads.take_end(loads.context, SLOT, &waiter->end);
     return NULL;
 }
 
-static void an_engine_waits_and_the_load_is_heard_first(void **state) {
+/* The load goes to the rank over the wire, and its end comes with the step. */
+static void an_engine_waits_for_what_its_rank_loads(void **state) {
     (void)state;
     struct unit unit;
     open_unit(&unit, 2, true, 0);
     assert_int_equal(keep(&unit, 1, 40).dropped, 0);
     wait_found(&unit, 1, 40);
-    struct step_result *result = calloc(1, step_result_bytes(2, 0));
-    result->row_count = 2; /* the first one waited for nothing */
-    result->rank = 1;
-    step_result_rows(result)[1].slot = SLOT;
-    for (uint32_t number = 1; number < 20; number++) {
-        struct waiter waiter = {.agent = unit.ranks[1].agent, .number = number};
+    for (uint32_t turn = 0; turn < 20; turn++) {
+        struct waiter waiter = {.agent = unit.ranks[1].agent};
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, wait_for_load, &waiter), 0);
-        if (number % 2) usleep(1000);
-        give_load(&unit, 1, 40, number);
+        if (turn % 2) usleep(1000);
+        give_load(&unit, 1, 40, true);
         pthread_join(thread, NULL);
-        assert_true(waiter.come);
-        step_result_rows(result)[1].loaded = number;
-        assert_false(kv_ranks_said(unit.kv_ranks, result)); /* the wire was not looked at yet */
-        check_loaded(&unit, 1, 40, number);
-        assert_true(kv_ranks_said(unit.kv_ranks, result));
-        result->rank = 0;
-        assert_false(kv_ranks_said(unit.kv_ranks, result)); /* that is another's slot */
-        result->rank = 1;
+        assert_true(waiter.come && waiter.over);
+        assert_int_equal(waiter.end.blocks, BLOCKS);
+        check_pages(&unit, 1, 40);
     }
-    free(result);
     close_unit(&unit);
 }
 
@@ -395,7 +392,7 @@ int main(void) {
         cmocka_unit_test(ranks_share_what_is_on_disk),
         cmocka_unit_test(what_is_in_memory_is_the_ranks_own),
         cmocka_unit_test(one_ranks_disk_fails_alone),
-        cmocka_unit_test(an_engine_waits_and_the_load_is_heard_first),
+        cmocka_unit_test(an_engine_waits_for_what_its_rank_loads),
         cmocka_unit_test(a_rank_that_goes_is_told_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "contract/record_unit.h"
 #include "host/wire/wire.h"
 
 #define PATIENCE_NS INT64_C(60000000000)
@@ -97,7 +98,7 @@ static void wait_for(const uint32_t *counter, uint32_t value) {
 }
 
 static struct record_cancel numbered(uint64_t number) {
-    return (struct record_cancel){{RECORD_VERSION, RECORD_CANCEL, sizeof(struct record_cancel)},
+    return (struct record_cancel){record_head(RECORD_CANCEL, sizeof(struct record_cancel)),
                                   {number, 0, 0, 0}};
 }
 
@@ -274,7 +275,7 @@ static void what_is_no_record_costs_the_connection(void **state) {
     old.records = 900;
     struct record_cancel good = numbered(0), torn = good;
     torn.record.bytes = 4000;
-    struct record_drain foreign = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof foreign}};
+    struct record_drain foreign = {.record = record_head(RECORD_DRAIN, sizeof foreign)};
     struct side gateway = {.next = 0};
     open_side(&gateway, "tcp://127.0.0.1:*", true, NULL);
     void *zmq = zmq_ctx_new();

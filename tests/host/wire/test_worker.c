@@ -12,13 +12,14 @@
 
 #include <cmocka.h>
 
+#include "contract/record_unit.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/worker.h"
 
 #define PATIENCE_MS INT64_C(60000)
 
 static struct record_cancel numbered(uint64_t number) {
-    return (struct record_cancel){{RECORD_VERSION, RECORD_CANCEL, sizeof(struct record_cancel)},
+    return (struct record_cancel){record_head(RECORD_CANCEL, sizeof(struct record_cancel)),
                                   {number, 0, 0, 0}};
 }
 

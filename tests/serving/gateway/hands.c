@@ -14,9 +14,9 @@
 static _Alignas(8) char record_memory[1 << 16];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
 
-void *make(enum record_kind kind, size_t bytes) {
+void *make(enum record_kind kind, const void *fixed) {
     outbox_clear(&records);
-    return outbox_put(&records, kind, bytes);
+    return outbox_put(&records, kind, fixed);
 }
 
 struct world *open_empty(struct gateway_options gateway) {
@@ -31,7 +31,8 @@ void tell(struct world *world, uint32_t unit, const void *record) {
 }
 
 static struct record_unit_hello *make_hello(uint32_t unit, const char *numerics) {
-    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(1));
+    struct record_unit_hello *hello =
+        make(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = 1});
     hello->vocab_count = VOCAB;
     hello->context_tokens_max = 2048;
     hello->page_count = 100;
@@ -82,17 +83,18 @@ uint32_t ask(struct world *world, const char *more) {
 
 void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
                  const uint32_t *tokens, uint32_t count) {
-    struct record_tokens *record = make(RECORD_TOKENS, tokens_bytes(count, 0));
+    struct record_tokens *record =
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count});
     record->request = id;
     record->first_output_position = first;
     record->token_count = count;
     record->work.prompt_miss_tokens = 3;
-    memcpy(record_tail_at(record, sizeof *record), tokens, count * sizeof *tokens);
+    memcpy(record_tail(record, 0), tokens, count * sizeof *tokens);
     tell(world, unit, record);
 }
 
 void *make_finished(struct request_id id, enum finish_reason reason, uint32_t count) {
-    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = id;
     record->reason = reason;
     record->output_tokens = count;
@@ -106,7 +108,8 @@ void tell_finished(struct world *world, uint32_t unit, struct request_id id,
 }
 
 void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t running) {
-    struct record_unit_load *load = make(RECORD_UNIT_LOAD, load_bytes(1));
+    struct record_unit_load *load =
+        make(RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
     load->rank_count = 1;
     load->requests_waiting = load_ranks(load)->requests_waiting = waiting;
     load->requests_running = load_ranks(load)->requests_running = running;

@@ -15,7 +15,7 @@ enum { VOCAB = 4096 };
 static const uint32_t ids[] = {11, 12, 13, 14, 15, 16};
 
 /* A record in a memory that the next one takes over. */
-void *make(enum record_kind kind, size_t bytes);
+void *make(enum record_kind kind, const void *fixed);
 
 struct world *open_empty(struct gateway_options gateway);
 /* With units 1..units that do everything. */

@@ -31,10 +31,11 @@ static struct record_accounts *make_accounts(const struct name *names, uint32_t 
     static _Alignas(8) char memory[1 << 14];
     struct outbox box = {.memory = memory, .capacity = sizeof memory};
     struct record_accounts *record =
-        outbox_put(&box, RECORD_ACCOUNTS, accounts_record_bytes(count, count));
+        outbox_put(&box, RECORD_ACCOUNTS,
+                   &(struct record_accounts){.account_count = count, .key_count = count});
     record->account_count = record->key_count = count;
-    struct account *accounts = record_tail_at(record, sizeof *record);
-    struct account_key *keys = (void *)((char *)record + accounts_keys_at(count));
+    struct account *accounts = accounts_named(record);
+    struct account_key *keys = accounts_keys(record);
     for (uint32_t i = 0; i < count; i++) {
         strcpy(accounts[i].name, names[i].name);
         accounts[i].tenant.bytes[0] = names[i].salt;
@@ -90,14 +91,14 @@ static void a_key_is_needed(void **state) {
 static enum admission admission(const struct world *world, enum http_listener listener,
                                 enum http_method method, const char *path, const char *key) {
     size_t path_bytes = strlen(path), key_bytes = key ? strlen(key) : 0;
-    size_t key_at = record_tail(record_tail(sizeof(struct record_client_request)) + path_bytes);
-    struct record_client_request *head = make(RECORD_CLIENT_REQUEST, key_at + key_bytes);
-    head->method = method;
-    head->listener = listener;
-    head->path_bytes = (uint32_t)path_bytes;
-    head->authorization_bytes = (uint32_t)key_bytes;
-    memcpy(record_tail_at(head, sizeof *head), path, path_bytes);
-    if (key) memcpy((char *)head + key_at, key, key_bytes);
+    struct record_client_request *head =
+        make(RECORD_CLIENT_REQUEST,
+             &(struct record_client_request){.method = method,
+                                             .path_bytes = (uint32_t)path_bytes,
+                                             .authorization_bytes = (uint32_t)key_bytes,
+                                             .listener = listener});
+    memcpy(client_request_path(head), path, path_bytes);
+    if (key) memcpy(client_request_authorization(head), key, key_bytes);
     return gateway_admit(world->gateway, head);
 }
 

@@ -20,7 +20,7 @@ static struct world *open_reading(struct gateway_options gateway) {
 /* What somebody says between two of the template's tokens: the ids between those. */
 static size_t ids_between(const struct world *world, const char *before, const char *after,
                           const uint32_t **ids_out) {
-    const uint32_t *prompt = record_tail_at(world->last_submit, sizeof *world->last_submit);
+    const uint32_t *prompt = submit_tokens(world->last_submit);
     uint32_t first = 0, last = 0, count = world->last_submit->prompt_count, from = 0;
     assert_true(tokenizer_find(world->tokenizer, bytes_of(before), &first));
     assert_true(tokenizer_find(world->tokenizer, bytes_of(after), &last));
@@ -83,7 +83,7 @@ static void plain_prompts_may_hold_added_tokens(void **state) {
     world_post(world, COMPLETIONS, "{\"prompt\":\"<｜User｜>\"}");
     world_settle(world);
     assert_true(tokenizer_find(world->tokenizer, BYTES_LITERAL("<｜User｜>"), &user));
-    const uint32_t *prompt = record_tail_at(world->last_submit, sizeof *world->last_submit);
+    const uint32_t *prompt = submit_tokens(world->last_submit);
     assert_int_equal(prompt[world->last_submit->prompt_count - 1], user);
     world_close(world);
 }

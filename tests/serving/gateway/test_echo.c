@@ -34,12 +34,11 @@ static uint32_t ask_echo(struct world *world, uint32_t count, uint32_t logprobs,
 /* Of prompt tokens [first, first + count): minus its id, as have the likeliest, itself first. */
 static void tell_scores(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
                         uint32_t count, uint32_t each) {
-    struct record_scores *record = make(RECORD_SCORES, scores_bytes(count, each));
-    struct token_logprob *scores = record_tail_at(record, sizeof *record);
+    struct record_scores *record =
+        make(RECORD_SCORES, &(struct record_scores){.token_count = count, .logprobs_each = each});
+    struct token_logprob *scores = scores_logprobs(record);
     record->request = id;
     record->first_position = first;
-    record->token_count = count;
-    record->logprobs_each = each;
     for (uint32_t i = 0; i < count * each; i++) {
         uint32_t token = 5 + first + i / each;
         uint32_t ahead = i % each ? i % each - 1 : 0;
@@ -60,15 +59,14 @@ static void tell_all_scores(struct world *world, uint32_t unit, struct request_i
 /* Its log probability is that of a token of the prompt, too. */
 static void tell_token(struct world *world, uint32_t unit, struct request_id id, uint32_t position,
                        uint32_t each) {
-    struct record_tokens *record = make(RECORD_TOKENS, tokens_bytes(1, each));
-    struct token_logprob *logprobs = (void *)((char *)record + tokens_logprobs_at(1));
+    struct record_tokens *record =
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = 1, .logprobs_each = each});
+    struct token_logprob *logprobs = tokens_logprobs(record);
     record->request = id;
     record->first_output_position = position;
-    record->token_count = 1;
-    record->logprobs_each = each;
     record->work.prompt_miss_tokens = prompt_count;
     record->work.computed_tokens = prompt_count;
-    *(uint32_t *)record_tail_at(record, sizeof *record) = 100 + position;
+    *tokens_chosen(record) = 100 + position;
     for (uint32_t i = 0; i < each; i++)
         logprobs[i] =
             (struct token_logprob){100 + position + (i ? i - 1 : 0), -100 - (float)position};
@@ -77,7 +75,7 @@ static void tell_token(struct world *world, uint32_t unit, struct request_id id,
 
 static void tell_end(struct world *world, uint32_t unit, struct request_id id,
                      enum finish_reason reason, uint32_t output_tokens) {
-    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = id;
     record->reason = reason;
     record->output_tokens = output_tokens;
@@ -295,7 +293,7 @@ static void nothing_is_told_twice_when_units_are_lost(void **state) {
 }
 
 static void tell_reserved(struct world *world, uint32_t unit, struct request_id id) {
-    struct record_reserved *record = make(RECORD_RESERVED, sizeof *record);
+    struct record_reserved *record = make(RECORD_RESERVED, NULL);
     record->request = id;
     tell(world, unit, record);
 }
@@ -360,8 +358,9 @@ static void what_cannot_be_true_is_not_believed(void **state) {
         if (lie == 2) tell_scores(world, liar, id, 3, 1, 3);
         if (lie == 3) tell_token(world, liar, id, 0, 2); /* before all have been told */
         if (lie > 3) {
-            struct record_scores *record = make(RECORD_SCORES, scores_bytes(1, 2));
-            struct token_logprob *scores = record_tail_at(record, sizeof *record);
+            struct record_scores *record =
+                make(RECORD_SCORES, &(struct record_scores){.token_count = 1, .logprobs_each = 2});
+            struct token_logprob *scores = scores_logprobs(record);
             record->request = id;
             record->first_position = 3;
             record->token_count = 1;

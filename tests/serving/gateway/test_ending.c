@@ -22,10 +22,9 @@ enum { FIRST = 1, SECOND_UNIT = 2, NOBODY = 3 };
 /* Of CANCELs for a unit that has nothing: they leave so many bytes. */
 static void fill_outbox(struct world *world, size_t room) {
     struct outbox *outbox = world->gateway_machine.outbox;
-    size_t bytes = carried_bytes(sizeof(struct record_cancel));
+    size_t bytes = carried_bytes(RECORD_CANCEL, NULL);
     while (outbox_room(outbox) >= room + bytes)
-        outbox_put_carried(outbox, RECORD_TO_UNIT, (struct unit_id){NOBODY}, RECORD_CANCEL,
-                           sizeof(struct record_cancel));
+        outbox_put_carried(outbox, RECORD_TO_UNIT, (struct unit_id){NOBODY}, RECORD_CANCEL, NULL);
 }
 
 /* FINISHED comes while the outbox has so much room left. */
@@ -83,7 +82,7 @@ static uint32_t end_shared(size_t room, bool stream) {
     uint32_t client = ask(world, stream ? ",\"stop_token_ids\":[11],\"stream\":true"
                                         : ",\"stop_token_ids\":[11]");
     struct request_id id = world->last_submit->request;
-    struct record_reserved *record = make(RECORD_RESERVED, sizeof *record);
+    struct record_reserved *record = make(RECORD_RESERVED, NULL);
     record->request = id;
     tell(world, SECOND_UNIT, record);
     tell_tokens(world, FIRST, id, 0, ids, 1);
@@ -119,7 +118,7 @@ static struct world *open_answered(const char *more, uint32_t *client_out,
     join_as(world, SECOND_UNIT, UNIT_DECODE);
     *client_out = ask(world, more);
     *id_out = world->last_submit->request;
-    struct record_reserved *record = make(RECORD_RESERVED, sizeof *record);
+    struct record_reserved *record = make(RECORD_RESERVED, NULL);
     record->request = *id_out;
     tell(world, SECOND_UNIT, record);
     tell_tokens(world, FIRST, *id_out, 0, ids, 1);

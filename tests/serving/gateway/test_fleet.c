@@ -100,7 +100,8 @@ static double metric_of(struct world *world, const char *name) {
 }
 
 static void join_ranks(struct world *world, uint32_t unit, uint32_t ranks) {
-    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(ranks));
+    struct record_unit_hello *hello =
+        make(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = ranks});
     hello->vocab_count = 500;
     hello->context_tokens_max = 2048;
     hello->page_count = 100 * ranks;
@@ -298,7 +299,7 @@ static void units_that_lie_are_put_out(void **state) {
             tell_tokens(world, unit, id, 0, many, 7);
         }
         if (lie == 4) {
-            struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+            struct record_finished *record = make(RECORD_FINISHED, NULL);
             record->request = id;
             record->work.prompt_hit_tokens = 4; /* of three */
             tell(world, unit, record);
@@ -339,7 +340,7 @@ static uint32_t ask_family(struct world *world, uint32_t family, uint32_t last) 
 
 static void end_last(struct world *world) {
     uint32_t unit = world->last_unit.value;
-    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = world->last_submit->request;
     record->reason = FINISH_CANCELLED;
     record->work.prompt_miss_tokens = world->last_submit->prompt_count;
@@ -422,7 +423,7 @@ static void a_rank_is_drained_if_the_others_can_cover(void **state) {
     (void)state;
     struct world *world = open_with(0, (struct gateway_options){0});
     join_ranks(world, 1, 4);
-    struct record_experts experts = {.record = {RECORD_VERSION, RECORD_EXPERTS, sizeof experts},
+    struct record_experts experts = {.record = record_head(RECORD_EXPERTS, sizeof experts),
                                      .experts = 64,
                                      .ranks = 4,
                                      .slots_per_rank = 20,

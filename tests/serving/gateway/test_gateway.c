@@ -112,16 +112,16 @@ static uint32_t events_of(const struct world *world, uint32_t client) {
 static _Alignas(8) char record_memory[1 << 16];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
 
-static void *make(enum record_kind kind, size_t bytes) {
+static void *make(enum record_kind kind, const void *fixed) {
     outbox_clear(&records);
-    return outbox_put(&records, kind, bytes);
+    return outbox_put(&records, kind, fixed);
 }
 
 static struct world *open_by_hand(struct world_options options) {
     options.no_unit = true;
     struct world *world = world_open(&options);
-    struct record_unit_hello *hello = make(RECORD_UNIT_HELLO, hello_bytes(1));
-    hello->rank_count = 1;
+    struct record_unit_hello *hello =
+        make(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = 1});
     hello->vocab_count = 4096;
     hello->context_tokens_max = 2048;
     hello->page_count = 100;
@@ -137,12 +137,12 @@ static struct world *open_by_hand(struct world_options options) {
 static uint32_t said; /* tokens told so far, of the request at hand */
 
 static void tell_ids(struct world *world, const uint32_t *ids, uint32_t count) {
-    struct record_tokens *record = make(RECORD_TOKENS, sizeof *record + count * sizeof *ids);
+    struct record_tokens *record =
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count});
     record->request = world->last_submit->request;
     record->first_output_position = said;
-    record->token_count = count;
     record->work.prompt_miss_tokens = world->last_submit->prompt_count;
-    memcpy(record_tail_at(record, sizeof *record), ids, count * sizeof *ids);
+    memcpy(tokens_chosen(record), ids, count * sizeof *ids);
     said += count;
     world_tell_gateway(world, record);
     world_settle(world);
@@ -172,7 +172,7 @@ static void tell_text(struct world *world, const char *text, bool at_once) {
 }
 
 static void tell_finished(struct world *world, enum finish_reason reason) {
-    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = world->last_submit->request;
     record->reason = reason;
     record->work.prompt_miss_tokens = world->last_submit->prompt_count;
@@ -391,7 +391,7 @@ static void the_unit_gets_what_was_asked_for(void **state) {
     ask(world, COMPLETIONS, "{\"prompt\":\"hello there\",\"max_tokens\":9}");
     uint32_t count = encode(world, "hello there", ids);
     const struct record_submit *submit = world->last_submit;
-    const uint32_t *prompt = record_tail_at(submit, sizeof *submit);
+    const uint32_t *prompt = submit_tokens(submit);
     assert_int_equal(submit->prompt_count, count + 1);
     assert_int_equal(prompt[0], 0);
     assert_memory_equal(prompt + 1, ids, count * sizeof *ids);
@@ -411,7 +411,7 @@ static void the_unit_gets_what_was_asked_for(void **state) {
 
     ask(world, CHAT, "{" HI "}");
     submit = world->last_submit;
-    prompt = record_tail_at(submit, sizeof *submit);
+    prompt = submit_tokens(submit);
     count = encode(world, "<｜begin▁of▁sentence｜><｜User｜>hi<｜Assistant｜><think>\n", ids);
     assert_int_equal(submit->prompt_count, count); /* the template writes bos itself */
     assert_memory_equal(prompt, ids, count * sizeof *ids);
@@ -446,7 +446,7 @@ static void long_text_is_tokenized_elsewhere(void **state) {
     uint32_t failed = world_post(world, COMPLETIONS, body);
     while (world_deliver_to_gateway(world)) {
     }
-    struct record_tokenized *none = make(RECORD_TOKENIZED, sizeof *none);
+    struct record_tokenized *none = make(RECORD_TOKENIZED, NULL);
     world_carry(world);
     none->request.high = 0x1000 + failed;
     none->request.low = 77;
@@ -679,14 +679,13 @@ static void without_a_tokenizer_ids_go_in_and_out(void **state) {
 /* Tokens of one choice of a client's request, each with the two likeliest: itself and 65. */
 static void tell_choice(struct world *world, uint32_t client, uint32_t choice, uint32_t position,
                         const uint32_t *ids, uint32_t count, uint32_t each) {
-    struct record_tokens *record = make(RECORD_TOKENS, tokens_bytes(count, each));
-    struct token_logprob *logprobs = (void *)((char *)record + tokens_logprobs_at(count));
+    struct record_tokens *record =
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count, .logprobs_each = each});
+    struct token_logprob *logprobs = tokens_logprobs(record);
     record->request = (struct request_id){.high = 0x1000 + client, .low = 77 + choice};
     record->first_output_position = position;
-    record->token_count = count;
     record->work.prompt_miss_tokens = world->last_submit->prompt_count;
-    record->logprobs_each = each;
-    memcpy(record_tail_at(record, sizeof *record), ids, count * sizeof *ids);
+    memcpy(tokens_chosen(record), ids, count * sizeof *ids);
     for (uint32_t i = 0; i < count * each; i++)
         logprobs[i] = (struct token_logprob){i % each < 2 ? ids[i / each] : 65,
                                              i % each == 2 ? -12345 : -0.25f};
@@ -696,7 +695,7 @@ static void tell_choice(struct world *world, uint32_t client, uint32_t choice, u
 
 static void end_choice(struct world *world, uint32_t client, uint32_t choice,
                        enum finish_reason reason, uint32_t count) {
-    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = (struct request_id){.high = 0x1000 + client, .low = 77 + choice};
     record->reason = reason;
     record->output_tokens = count;
@@ -909,8 +908,8 @@ static void tokens_of_another_model_are_refused(void **state) {
         "\"min_p\":0.5,\"frequency_penalty\":1,\"presence_penalty\":-1,"
         "\"repetition_penalty\":1.5}");
     const struct record_submit *submit = world->last_submit;
-    const uint32_t *stops = (const void *)((const char *)submit + submit_stops_at(2));
-    const struct token_bias *biases = (const void *)((const char *)submit + submit_biases_at(2, 2));
+    const uint32_t *stops = submit_stop_tokens(submit);
+    const struct token_bias *biases = submit_biases(submit);
     assert_int_equal(submit->stop_token_count, 2);
     assert_true(stops[0] == 1 && stops[1] == 9);
     assert_int_equal(submit->bias_count, 1);

@@ -25,13 +25,13 @@ static struct world *open_apart(uint32_t second_units) {
 }
 
 static void tell_reserved(struct world *world, uint32_t unit, struct request_id id) {
-    struct record_reserved *record = make(RECORD_RESERVED, sizeof *record);
+    struct record_reserved *record = make(RECORD_RESERVED, NULL);
     record->request = id;
     tell(world, unit, record);
 }
 
 static void tell_handed_over(struct world *world, struct request_id id, uint32_t hits) {
-    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = id;
     record->reason = FINISH_HANDED_OVER;
     record->output_tokens = 1;
@@ -249,7 +249,7 @@ static void a_unit_that_reserves_nonsense_is_expelled(void **state) {
     (void)state;
     struct world *world = open_apart(2);
     ask(world, "");
-    struct record_reserved *record = make(RECORD_RESERVED, sizeof *record);
+    struct record_reserved *record = make(RECORD_RESERVED, NULL);
     record->request = world->last_submit->request;
     record->rank = 1; /* it has one */
     tell(world, SECOND_UNIT, record);

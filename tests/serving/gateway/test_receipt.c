@@ -74,18 +74,18 @@ static struct unit_work work_of(uint32_t hit) {
 
 static void tell_work(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
                       uint32_t count, const struct unit_work *work) {
-    struct record_tokens *record = make(RECORD_TOKENS, tokens_bytes(count, 0));
+    struct record_tokens *record =
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count});
     record->request = id;
     record->first_output_position = first;
-    record->token_count = count;
     record->work = *work;
-    memcpy(record_tail_at(record, sizeof *record), ids + first, count * sizeof *ids);
+    memcpy(tokens_chosen(record), ids + first, count * sizeof *ids);
     tell(world, unit, record);
 }
 
 static void tell_end(struct world *world, uint32_t unit, struct request_id id,
                      enum finish_reason reason, const struct unit_work *work) {
-    struct record_finished *record = make(RECORD_FINISHED, sizeof *record);
+    struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = id;
     record->reason = reason;
     record->output_tokens = 6;
@@ -278,7 +278,7 @@ static void speak(struct script *script, uint32_t unit) {
     struct world *world = script->world;
     bool first = script->said == 0;
     if (job->task == SUBMIT_RESERVE && !job->reserved) {
-        struct record_reserved *record = make(RECORD_RESERVED, sizeof *record);
+        struct record_reserved *record = make(RECORD_RESERVED, NULL);
         record->request = job->id;
         job->reserved = true;
         tell(world, unit, record);

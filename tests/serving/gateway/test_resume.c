@@ -32,8 +32,8 @@ static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
     assert_int_equal(again->new_tokens_max, 6);
     assert_int_equal(again->sampling.seed, 7);
     const uint32_t expected[] = {5, 6, 7, 11, 12, 13};
-    assert_memory_equal(record_tail_at(again, sizeof *again), expected, sizeof expected);
-    const uint32_t *stops = (const void *)((const char *)again + submit_stops_at(6));
+    assert_memory_equal(submit_tokens(again), expected, sizeof expected);
+    const uint32_t *stops = submit_stop_tokens(again);
     assert_int_equal(stops[1], 77);
     tell_tokens(world, 2, old, 3, ids + 4, 1); /* of the first attempt, whoever says it */
     tell_tokens(world, 1, new, 3, ids + 4, 1); /* of a unit that is gone */

@@ -204,10 +204,11 @@ static void what_waits_has_a_bound(void **state) {
 static const struct record_accounts *two_accounts(void) {
     static _Alignas(8) char memory[4096];
     struct outbox box = {.memory = memory, .capacity = sizeof memory};
-    struct record_accounts *record = outbox_put(&box, RECORD_ACCOUNTS, accounts_record_bytes(2, 2));
+    struct record_accounts *record = outbox_put(
+        &box, RECORD_ACCOUNTS, &(struct record_accounts){.account_count = 2, .key_count = 2});
     record->account_count = record->key_count = 2;
-    struct account *accounts = record_tail_at(record, sizeof *record);
-    struct account_key *keys = (void *)((char *)record + accounts_keys_at(2));
+    struct account *accounts = accounts_named(record);
+    struct account_key *keys = accounts_keys(record);
     for (uint32_t i = 0; i < 2; i++) {
         strcpy(accounts[i].name, i ? "few" : "many");
         sha256_digest(i ? "key-f" : "key-m", 5, keys[i].sha256);

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "base/random.h"
+#include "contract/record_client.h"
 #include "contract/step_plan.h"
 
 struct queued {
@@ -41,9 +42,9 @@ static void dequeue(struct queued **queue) {
 static _Alignas(8) char make_memory[20 << 20];
 static struct outbox made = {.memory = make_memory, .capacity = sizeof make_memory};
 
-static void *make(enum record_kind kind, size_t bytes) {
+static void *make(enum record_kind kind, const void *fixed) {
     outbox_clear(&made);
-    void *record = outbox_put(&made, kind, bytes);
+    void *record = outbox_put(&made, kind, fixed);
     check(record);
     return record;
 }
@@ -159,11 +160,13 @@ void world_close(struct world *world) {
 
 uint32_t world_request(struct world *world, enum http_method method, const char *path,
                        const char *body, size_t body_bytes) {
-    size_t path_bytes = strlen(path), path_at = record_tail(sizeof(struct record_client_request));
-    size_t key_at = record_tail(path_at + path_bytes);
+    size_t path_bytes = strlen(path);
     size_t key_bytes = world->authorization ? strlen(world->authorization) : 0;
-    size_t body_at = record_tail(key_at + key_bytes);
-    struct record_client_request *record = make(RECORD_CLIENT_REQUEST, body_at + body_bytes);
+    struct record_client_request *record =
+        make(RECORD_CLIENT_REQUEST,
+             &(struct record_client_request){.path_bytes = (uint32_t)path_bytes,
+                                             .authorization_bytes = (uint32_t)key_bytes,
+                                             .body_bytes = (uint32_t)body_bytes});
     uint32_t client = world->client_count++;
     check(client < WORLD_CLIENTS_MAX);
     world->clients[client].asked_at_ns = (uint64_t)world->now_ns;
@@ -174,14 +177,11 @@ uint32_t world_request(struct world *world, enum http_method method, const char 
     record->method = method;
     bool for_operators = !strncmp(path, "/metrics", 8) || !strncmp(path, "/debug", 6);
     record->listener = for_operators != world->swapped ? HTTP_ADMIN : HTTP_PUBLIC;
-    record->path_bytes = (uint32_t)path_bytes;
-    record->body_bytes = (uint32_t)body_bytes;
-    record->authorization_bytes = (uint32_t)key_bytes;
     record->wants_receipt = world->wants_receipts;
     record->body_left = world->body_left;
-    memcpy((char *)record + path_at, path, path_bytes);
-    if (key_bytes) memcpy((char *)record + key_at, world->authorization, key_bytes);
-    if (body_bytes) memcpy((char *)record + body_at, body, body_bytes);
+    memcpy(client_request_path(record), path, path_bytes);
+    if (key_bytes) memcpy(client_request_authorization(record), world->authorization, key_bytes);
+    if (body_bytes) memcpy(client_request_body(record), body, body_bytes);
     world_tell_gateway(world, record);
     return client;
 }
@@ -195,18 +195,18 @@ uint32_t world_post(struct world *world, const char *path, const char *body) {
 }
 
 void world_hang_up(struct world *world, uint32_t client) {
-    struct record_client_gone *record = make(RECORD_CLIENT_GONE, sizeof *record);
+    struct record_client_gone *record = make(RECORD_CLIENT_GONE, NULL);
     record->connection.value = client;
     world_tell_gateway(world, record);
 }
 
 void world_drain(struct world *world) {
-    world_tell_gateway(world, make(RECORD_DRAIN, sizeof(struct record_drain)));
+    world_tell_gateway(world, make(RECORD_DRAIN, NULL));
 }
 
-static void receive(struct client *client, const void *record, size_t end, size_t bytes) {
+static void receive(struct client *client, const char *data, size_t bytes) {
     client->data = realloc(client->data, client->count + bytes + 1);
-    if (bytes) memcpy(client->data + client->count, record_tail_at(record, end), bytes);
+    if (bytes) memcpy(client->data + client->count, data, bytes);
     client->count += bytes;
     client->data[client->count] = '\0';
 }
@@ -229,11 +229,9 @@ static void say_to_client(struct world *world, const struct record *record) {
         client->content_type = respond->content_type;
         client->retry_after_seconds = respond->retry_after_seconds;
         client->allow = respond->allow;
-        receive(client, record, sizeof *respond, respond->body_bytes);
+        receive(client, respond_body(respond), respond->body_bytes);
         if (respond->receipt_bytes)
-            client->receipt =
-                strndup((const char *)record + respond_receipt_at(respond->body_bytes),
-                        respond->receipt_bytes);
+            client->receipt = strndup(respond_receipt(respond), respond->receipt_bytes);
         break;
     case RECORD_STREAM_BEGIN:
         assert_false(client->begun);
@@ -243,7 +241,7 @@ static void say_to_client(struct world *world, const struct record *record) {
         break;
     case RECORD_STREAM_DATA:
         assert_true(client->begun && data->data_bytes > 0);
-        receive(client, record, sizeof *data, data->data_bytes);
+        receive(client, stream_data(data), data->data_bytes);
         break;
     default:
         assert_true(client->begun);
@@ -257,21 +255,10 @@ static void say_to_client(struct world *world, const struct record *record) {
 static const struct record *carry(const struct world *world, const struct record *record) {
     static _Alignas(8) char memory[1 << 20];
     static struct outbox carried = {.memory = memory, .capacity = sizeof memory};
-    switch (record->kind) {
-    case RECORD_UNIT_HELLO:
-    case RECORD_UNIT_LOAD:
-    case RECORD_TOKENS:
-    case RECORD_SCORES:
-    case RECORD_FINISHED:
-    case RECORD_RESERVED:
-    case RECORD_EXPERTS:
-        break;
-    default:
-        return record;
-    }
+    if (!record_goes(record->kind, WAY_UNIT_TO_GATEWAY)) return record;
     outbox_clear(&carried);
     void *inner = outbox_put_carried(&carried, RECORD_FROM_UNIT, world->speaker,
-                                     (enum record_kind)record->kind, record->bytes);
+                                     (enum record_kind)record->kind, record);
     memcpy(inner, record, record->bytes);
     return outbox_next(&carried, NULL);
 }
@@ -283,7 +270,7 @@ void world_tell_gateway(struct world *world, const void *record) {
 }
 
 static void link_unit(struct world *world, enum record_kind kind, uint32_t unit) {
-    struct record_unit_link *link = make(kind, sizeof *link);
+    struct record_unit_link *link = make(kind, NULL);
     link->unit.value = unit;
     world_tell_gateway(world, link);
 }
@@ -313,8 +300,7 @@ static void carry_one(struct world *world, const struct record *record) {
     case RECORD_CONTINUE:
         world->continues++;
         world->last_continue = *(const struct record_continue *)record;
-        world->last_continued =
-            *(const uint32_t *)record_tail_at(record, sizeof world->last_continue);
+        world->last_continued = *continue_tokens((const struct record_continue *)record);
         break;
     case RECORD_CANCEL:
         world->cancels++;
@@ -427,11 +413,12 @@ bool world_compute(struct world *world, bool failed) {
         logprob_count +=
             scores_wanted(&step_plan_rows(plan)[i]) + logprobs_wanted(&step_plan_rows(plan)[i]);
     struct step_result *result =
-        make(RECORD_STEP_DONE, step_result_bytes(row_count, logprob_count));
+        make(RECORD_STEP_DONE,
+             &(struct step_result){.row_count = row_count, .logprob_count = logprob_count});
     result->step = plan->step;
     result->compute_ns = 1000;
-    result->row_count = row_count;
     result->failed = failed;
+    result->logprob_count = 0; /* counts up again as they are told */
     struct step_result_row *rows = step_result_rows(result);
     for (uint32_t i = 0; i < row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
@@ -455,7 +442,7 @@ bool world_compute(struct world *world, bool failed) {
 bool world_tokenize(struct world *world) {
     if (!world->to_tokenize) return false;
     const struct record_tokenize *asked = (const void *)world->to_tokenize->record;
-    struct bytes text = {record_tail_at(asked, sizeof *asked), asked->text_bytes};
+    struct bytes text = {tokenize_text(asked), asked->text_bytes};
     size_t bytes = tokenizer_scratch_bytes(text.count), count = 0;
     void *memory = malloc(bytes);
     uint32_t *ids = malloc((text.count + 1) * sizeof *ids);
@@ -469,12 +456,12 @@ bool world_tokenize(struct world *world) {
     assert_true(status == STATUS_OK || status == STATUS_FULL);
     uint32_t too_many = status ? (uint32_t)count : 0;
     if (status) count = 0;
-    struct record_tokenized *done = make(RECORD_TOKENIZED, sizeof *done + count * sizeof *ids);
+    struct record_tokenized *done =
+        make(RECORD_TOKENIZED, &(struct record_tokenized){.token_count = (uint32_t)count});
     done->request = asked->request;
     done->too_many = too_many;
     world->last_tokenized = asked->request;
-    done->token_count = (uint32_t)count;
-    memcpy(record_tail_at(done, sizeof *done), ids, count * sizeof *ids);
+    memcpy(tokenized_tokens(done), ids, count * sizeof *ids);
     world_tell_gateway(world, done);
     free(memory);
     free(ids);

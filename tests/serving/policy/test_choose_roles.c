@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "contract/record.h"
+#include "contract/record_unit.h"
 #include "serving/policy/choose_roles.h"
 
 enum { UNITS = 4 };

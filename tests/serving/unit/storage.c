@@ -29,12 +29,12 @@ static struct stored *stored_of(struct storage *storage, const struct block_key 
 
 static void answer_find(struct storage *storage, struct world *world,
                         const struct record_kv_find *find) {
-    const struct block_key *keys = record_tail_at(find, sizeof *find);
+    const struct block_key *keys = kv_find_keys(find);
     uint32_t blocks = 0;
     while (blocks < find->key_count && stored_of(storage, &keys[blocks]))
         blocks++;
     world->known[find->request.low].found = blocks * KV_BLOCK_TOKENS;
-    struct record_kv_found *found = world_make(RECORD_KV_FOUND, sizeof *found);
+    struct record_kv_found *found = world_make(RECORD_KV_FOUND, NULL);
     found->request = find->request;
     found->blocks = blocks;
     found->host_blocks = blocks / 2;
@@ -43,36 +43,73 @@ static void answer_find(struct storage *storage, struct world *world,
     storage->fresh_finds += find->fresh;
 }
 
+static void tell_loaded(struct world *world, struct request_id request) {
+    struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, NULL);
+    loaded->request = request;
+    loaded->end = world->known[request.low].load_end;
+    world_send(world, loaded);
+}
+
+/* The place of the request's load among what is not done; PENDING_MAX: there is none. */
+static uint32_t place_of_load(const struct storage *storage, const struct world *world,
+                              uint32_t number) {
+    for (uint32_t i = 0; i < storage->pending_count; i++) {
+        const struct record *record = storage->pending[i].record;
+        if (record->kind == RECORD_KV_LOAD && storage->pending[i].world == world &&
+            record_request(record).low == number)
+            return i;
+    }
+    return PENDING_MAX;
+}
+
+static struct record_kv_load *find_load(struct storage *storage, const struct world *world,
+                                        uint32_t number) {
+    uint32_t place = place_of_load(storage, world, number);
+    return place < PENDING_MAX ? (struct record_kv_load *)storage->pending[place].record : NULL;
+}
+
 static void answer_load(struct storage *storage, struct world *world,
                         const struct record_kv_load *load) {
-    const struct block_key *keys = record_tail_at(load, sizeof *load);
-    const struct page_id *pages =
-        (const void *)((const char *)load + kv_load_pages_at(load->block_count));
+    const struct block_key *keys = kv_load_keys(load);
+    const struct page_id *pages = kv_load_pages(load);
     uint32_t blocks = 0;
     for (; blocks < load->block_count && storage_draw(storage) >= storage->lose_odds; blocks++)
         memcpy(world->kv[pages[blocks].index], stored_of(storage, &keys[blocks])->rows,
                sizeof world->kv[0]);
     world_note_rows(world, (uint32_t)load->request.low,
                     (load->first_block + blocks) * KV_BLOCK_TOKENS);
-    world->known[load->request.low].load_came = blocks == load->block_count;
-    struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, sizeof *loaded);
-    loaded->request = load->request;
-    loaded->blocks = blocks;
-    loaded->host_blocks = blocks / 3;
-    loaded->slot = load->slot;
-    loaded->number = load->number;
-    loaded->ns = storage->block_ns ? storage->block_ns * blocks : 10 + blocks;
-    world_send(world, loaded);
+    struct known *known = &world->known[load->request.low];
+    known->load_asked = load->block_count;
+    known->load_end = (struct load_end){
+        .blocks = blocks,
+        .host_blocks = blocks / 3,
+        .ns = storage->block_ns ? storage->block_ns * blocks : 10 + blocks,
+    };
+    known->load_over = load->in_step;
     storage->loads++;
     storage->loaded += blocks;
+    if (!load->in_step) tell_loaded(world, load->request);
+}
+
+/* Its load is over, and waits for the engine; or is still to come, and is told when it has. */
+static void answer_park(struct storage *storage, struct world *world,
+                        const struct record_kv_park *park) {
+    struct record_kv_load *load = find_load(storage, world, (uint32_t)park->request.low);
+    if (load) {
+        assert_true(load->in_step && load->slot == park->slot);
+        load->in_step = 0;
+        return;
+    }
+    assert_true(world->known[park->request.low].load_over);
+    world->known[park->request.low].load_over = false;
+    tell_loaded(world, park->request);
 }
 
 static void answer_keep(struct storage *storage, const struct pending *pending) {
     struct world *world = pending->world;
     const struct record_kv_keep *keep = (const void *)pending->record;
-    const struct block_key *keys = record_tail_at(keep, sizeof *keep);
-    const struct page_id *pages =
-        (const void *)((const char *)keep + kv_keep_pages_at(keep->block_count));
+    const struct block_key *keys = kv_keep_keys(keep);
+    const struct page_id *pages = kv_keep_pages(keep);
     bool full = storage_draw(storage) < storage->lose_odds;
     if (keep->first_block == 0)
         for (uint32_t i = 0; i < sizeof keys[0]; i++)
@@ -86,7 +123,7 @@ static void answer_keep(struct storage *storage, const struct pending *pending) 
         memcpy(stored->rows, world->kv[pages[i].index], sizeof stored->rows);
         storage->keeps++;
     }
-    struct record_kv_kept *kept = world_make(RECORD_KV_KEPT, sizeof *kept);
+    struct record_kv_kept *kept = world_make(RECORD_KV_KEPT, NULL);
     kept->last_page = keep->last_page;
     kept->dropped = full ? keep->block_count : 0;
     kept->writable = !full;
@@ -103,16 +140,13 @@ void storage_take(struct storage *storage, struct world *world, const struct rec
     memcpy(pending->record, record, record->bytes);
     if (record->kind == RECORD_KV_LOAD) {
         const struct record_kv_load *load = (const void *)record;
-        world->known[load->request.low].load_came = false;
-        const struct page_id *pages =
-            (const void *)((const char *)load + kv_load_pages_at(load->block_count));
+        const struct page_id *pages = kv_load_pages(load);
         for (uint32_t i = 0; i < load->block_count; i++)
             memset(world->kv[pages[i].index], 0xEE, sizeof world->kv[0]);
     }
     if (record->kind != RECORD_KV_KEEP) return;
     const struct record_kv_keep *keep = (const void *)record;
-    const struct page_id *pages =
-        (const void *)((const char *)keep + kv_keep_pages_at(keep->block_count));
+    const struct page_id *pages = kv_keep_pages(keep);
     for (uint32_t i = 0; i < keep->block_count; i++)
         memcpy(pending->kept[i], world->kv[pages[i].index], sizeof world->kv[0]);
 }
@@ -123,13 +157,8 @@ void storage_await(struct world *world, uint32_t number) {
 
 void storage_await_of(struct storage *storage, struct world *world, uint32_t number) {
     if (storage_draw(storage) < storage->idle_odds) return;
-    for (uint32_t i = 0; i < storage->pending_count; i++) {
-        const struct record *record = storage->pending[i].record;
-        bool load = record->kind == RECORD_KV_LOAD && storage->pending[i].world == world;
-        if (!load || ((const struct record_kv_load *)record)->request.low != number) continue;
-        storage_do(storage, i);
-        return;
-    }
+    uint32_t place = place_of_load(storage, world, number);
+    if (place < PENDING_MAX) storage_do(storage, place);
 }
 
 void storage_do(struct storage *storage, uint32_t slot) {
@@ -141,6 +170,9 @@ void storage_do(struct storage *storage, uint32_t slot) {
         break;
     case RECORD_KV_LOAD:
         answer_load(storage, pending->world, (const void *)record);
+        break;
+    case RECORD_KV_PARK:
+        answer_park(storage, pending->world, (const void *)record);
         break;
     case RECORD_KV_KEEP:
         answer_keep(storage, pending);

@@ -38,7 +38,7 @@ struct storage *storage_open(uint64_t seed);
 
 double storage_draw(struct storage *storage);
 
-/* Takes a FIND, a LOAD or a KEEP. */
+/* Takes a FIND, a LOAD, a PARK or a KEEP. */
 void storage_take(struct storage *storage, struct world *world, const struct record *record);
 
 /* The request's load, if it is under way: world->await of a world whose context is the storage. */

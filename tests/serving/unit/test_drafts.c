@@ -78,12 +78,11 @@ static void no_draft_where_stop_tokens_become_free(void **state) {
     world->made_odds = 1;
     world->right_odds = 0;
     enum { PROMPT = 5, MIN = 6, ANSWER = 12 };
-    struct record_submit *record = world_make(RECORD_SUBMIT, submit_bytes(PROMPT, 1, 0));
+    struct record_submit *record = world_make(
+        RECORD_SUBMIT, &(struct record_submit){.prompt_count = PROMPT, .stop_token_count = 1});
     record->sampling.min_tokens = MIN;
-    record->prompt_count = PROMPT;
     record->new_tokens_max = ANSWER;
-    record->stop_token_count = 1;
-    *(uint32_t *)((char *)record + submit_stops_at(PROMPT)) = STOP_TOKEN;
+    *submit_stop_tokens(record) = STOP_TOKEN;
     world->submitted = 1;
     world->known[0] = (struct known){.prompt_count = PROMPT, .new_tokens_max = ANSWER};
     for (uint32_t i = 0; i < PROMPT; i++)

@@ -58,7 +58,7 @@ static struct transfer *transfer_of(struct pair *pair, struct request_id id) {
 
 static void take_expect(struct pair *pair, const struct record_kv_expect *record) {
     struct transfer *transfer = transfer_of(pair, record->request);
-    const struct page_id *pages = record_tail_at(record, sizeof *record);
+    const struct page_id *pages = kv_expect_pages(record);
     assert_false(transfer->expected);
     assert_int_equal(record->ticket[0], record->request.low + 1);
     transfer->first_block = record->first_block;
@@ -87,7 +87,7 @@ static void check_row(const struct step_plan *plan, const struct page_id *making
 
 static void take_push(struct pair *pair, const struct record_kv_push *record) {
     struct transfer *transfer = transfer_of(pair, record->request);
-    const struct page_id *pages = record_tail_at(record, sizeof *record);
+    const struct page_id *pages = kv_push_pages(record);
     assert_false(transfer->named);
     assert_string_equal(record->route.address, "there");
     assert_int_equal(record->first, !transfer->pushing);
@@ -196,7 +196,7 @@ static void note_rows(struct pair *pair, uint32_t number, uint32_t blocks) {
 }
 
 static void tell(struct world *world, uint32_t number, bool arrived, uint32_t blocks) {
-    struct record_kv_done *record = world_make(RECORD_KV_DONE, sizeof *record);
+    struct record_kv_done *record = world_make(RECORD_KV_DONE, NULL);
     record->request.low = number;
     record->arrived = arrived;
     record->blocks = blocks;
@@ -291,10 +291,10 @@ static void go_between(struct pair *pair, uint32_t number) {
     then->tokens[then->prompt_count] = token;
     then->received = 1;
     then->chain = world_chain(then->chain, token, TOKEN_GENERATED);
-    struct record_continue *record = world_make(RECORD_CONTINUE, continue_bytes(1));
+    struct record_continue *record =
+        world_make(RECORD_CONTINUE, &(struct record_continue){.token_count = 1});
     record->request.low = number;
-    record->token_count = 1;
-    *(uint32_t *)record_tail_at(record, sizeof *record) = token;
+    *continue_tokens(record) = token;
     world_send(pair->decode, record);
 }
 
@@ -702,9 +702,10 @@ static void wrong_first_tokens_are_refused(void **state) {
     struct pair *pair = pair_open(1, &options, &options);
     uint32_t tokens[100] = {1};
     submit(pair, tokens, 100, 3);
-    struct record_continue *record = world_make(RECORD_CONTINUE, continue_bytes(1));
+    struct record_continue *record =
+        world_make(RECORD_CONTINUE, &(struct record_continue){.token_count = 1});
     record->token_count = 1;
-    *(uint32_t *)record_tail_at(record, sizeof *record) = VOCAB;
+    *continue_tokens(record) = VOCAB;
     world_send(pair->decode, record);
     world_drain(pair->decode);
     assert_int_equal(pair->decode->known[0].endings, 0); /* its pages may still be written to */

@@ -76,13 +76,13 @@ static uint32_t hit_of(const struct world *world, const uint32_t *tokens, uint32
     struct {
         struct record_submit submit;
         uint32_t tokens[PROMPT + ANSWER];
-    } record = {.submit = {.prompt_count = prompt_count,
+    } record = {.submit = {.record.kind = RECORD_SUBMIT,
+                           .prompt_count = prompt_count,
                            .resumed_count = token_count - prompt_count,
                            .new_tokens_max = ANSWER + 1,
                            .tenant.bytes = {tenant}}};
     struct block_key keys[KEYS_MAX];
-    memcpy(record_tail_at(&record.submit, sizeof record.submit), tokens,
-           token_count * sizeof *tokens);
+    memcpy(submit_tokens(&record.submit), tokens, token_count * sizeof *tokens);
     uint32_t count = unit_keys(world->unit, &record.submit, keys);
     return unit_hit_tokens(world->unit, keys, count);
 }

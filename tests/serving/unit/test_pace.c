@@ -44,21 +44,21 @@ static struct world {
 static _Alignas(8) char record_memory[1 << 16];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
 
-static void *make(enum record_kind kind, size_t bytes) {
+static void *make(enum record_kind kind, const void *fixed) {
     outbox_clear(&records);
-    return outbox_put(&records, kind, bytes);
+    return outbox_put(&records, kind, fixed);
 }
 
 static void submit(uint32_t prompt_count, uint32_t wanted, bool stream) {
-    struct record_submit *record = make(RECORD_SUBMIT, submit_bytes(prompt_count, 0, 0));
-    uint32_t *prompt = (uint32_t *)((char *)record + record_tail(sizeof *record));
+    struct record_submit *record =
+        make(RECORD_SUBMIT, &(struct record_submit){.prompt_count = prompt_count});
+    uint32_t *prompt = submit_tokens(record);
     uint64_t id = world.submitted++;
     struct request *request = &world.requests[id % REQUESTS_MAX];
     check(!request->active);
     *request = (struct request){
         .active = true, .stream = stream, .wanted = wanted, .arrived_ns = world.now_ns};
     record->request.low = id;
-    record->prompt_count = prompt_count;
     record->new_tokens_max = wanted;
     for (uint32_t i = 0; i < prompt_count; i++)
         prompt[i] = (uint32_t)(random_uniform(3, id, i) * 1000);
@@ -128,11 +128,10 @@ static void run_step(void) {
     drain();
     if (!world.plan) return;
     int64_t ns = plan_ns(world.plan);
-    struct step_result *result = make(
-        RECORD_STEP_DONE, sizeof *result + world.plan->row_count * sizeof(struct step_result_row));
-    result->step = world.plan->step;
-    result->compute_ns = ns;
-    result->row_count = world.plan->row_count;
+    struct step_result *result =
+        make(RECORD_STEP_DONE, &(struct step_result){.step = world.plan->step,
+                                                     .compute_ns = ns,
+                                                     .row_count = world.plan->row_count});
     for (uint32_t i = 0; i < world.plan->row_count; i++) {
         step_result_rows(result)[i].slot = step_plan_rows(world.plan)[i].slot;
         step_result_rows(result)[i].token_count = step_plan_rows(world.plan)[i].sample;

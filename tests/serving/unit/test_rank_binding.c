@@ -100,15 +100,12 @@ static void submit(struct world *world, uint32_t i) {
         char bytes[sizeof(struct record_submit) + (PROMPT_MAX + 16) * sizeof(uint32_t)];
     } record;
     const struct request *request = &world->requests[i];
-    memset(&record.submit, 0, sizeof record.submit);
-    record.submit.record =
-        (struct record){RECORD_VERSION, RECORD_SUBMIT,
-                        (uint32_t)round_up(submit_bytes(request->prompt_count, 0, 0), 8)};
-    record.submit.request.low = i;
-    record.submit.prompt_count = request->prompt_count;
-    record.submit.new_tokens_max = request->new_tokens;
-    record.submit.sampling.top_p = 1;
-    uint32_t *tokens = record_tail_at(&record.submit, sizeof record.submit);
+    record.submit = (struct record_submit){.request.low = i,
+                                           .sampling.top_p = 1,
+                                           .prompt_count = request->prompt_count,
+                                           .new_tokens_max = request->new_tokens};
+    record_set_head(&record.submit, RECORD_SUBMIT);
+    uint32_t *tokens = submit_tokens(&record.submit);
     memset(tokens, 0, record.submit.record.bytes - sizeof record.submit);
     for (uint32_t t = 0; t < request->prompt_count; t++)
         tokens[t] = (i * 31 + t) % VOCAB;
@@ -133,13 +130,11 @@ static void complete(struct world *world, int64_t took_ns) {
     world->plan_count = 0;
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         struct step_plan *plan = world->plans[rank];
-        struct step_result *result = calloc(1, step_result_bytes(plan->row_count, 0) + 8);
-        result->record = (struct record){RECORD_VERSION, RECORD_STEP_DONE,
-                                         (uint32_t)step_result_bytes(plan->row_count, 0)};
-        result->step = plan->step;
-        result->rank = rank;
-        result->row_count = plan->row_count;
-        result->compute_ns = took_ns;
+        struct step_result fixed = {
+            .step = plan->step, .compute_ns = took_ns, .row_count = plan->row_count, .rank = rank};
+        struct step_result *result = calloc(1, record_bytes(RECORD_STEP_DONE, &fixed));
+        *result = fixed;
+        record_set_head(result, RECORD_STEP_DONE);
         for (uint32_t i = 0; i < plan->row_count; i++) {
             struct step_result_row *row = &step_result_rows(result)[i];
             row->slot = step_plan_rows(plan)[i].slot;

@@ -124,7 +124,7 @@ static void drain(struct world *world) {
             assert_int_equal(world->endings[tokens->request.low], 0);
             assert_int_equal(tokens->first_output_position, world->received[tokens->request.low]);
             memcpy(world->answers[tokens->request.low] + tokens->first_output_position,
-                   record_tail_at(tokens, sizeof *tokens), tokens->token_count * sizeof(uint32_t));
+                   tokens_chosen(tokens), tokens->token_count * sizeof(uint32_t));
             world->received[tokens->request.low] += tokens->token_count;
         }
         if (record_is_kv(record)) {
@@ -167,8 +167,7 @@ static void submit_of(struct world *world, uint32_t family, uint32_t prompt_coun
     submit->request.low = world->submitted++;
     for (uint32_t i = 0; i < submit->prompt_count; i++)
         record.tokens[i] = (family * 50 + i * (1 + family / 10)) % VOCAB;
-    submit->record = (struct record){RECORD_VERSION, RECORD_SUBMIT,
-                                     (uint32_t)submit_bytes(submit->prompt_count, 0, 0)};
+    record_set_head(submit, RECORD_SUBMIT);
     assert_true(record_valid(submit, submit->record.bytes));
     send(world, submit);
 }
@@ -182,7 +181,7 @@ static uint32_t held_by(const struct world *world, uint32_t rank) {
 }
 
 static void cancel(struct world *world, uint32_t number) {
-    struct record_cancel cancel = {.record = {RECORD_VERSION, RECORD_CANCEL, sizeof cancel},
+    struct record_cancel cancel = {.record = record_head(RECORD_CANCEL, sizeof cancel),
                                    .request = {.low = number}};
     send(world, &cancel);
 }
@@ -225,15 +224,15 @@ static void complete(struct world *world, bool failed) {
     for (uint32_t turn = 0; turn < RANKS; turn++) {
         uint32_t rank = (first + turn) % RANKS;
         struct step_plan *plan = world->plans[rank];
-        struct step_result *result = calloc(1, step_result_bytes(plan->row_count, 0) + 8);
+        struct step_result fixed = {.step = plan->step,
+                                    .compute_ns = 1000 + 10 * (int64_t)plan->token_count,
+                                    .row_count = plan->row_count,
+                                    .failed = failed && turn == 0,
+                                    .rank = rank};
+        struct step_result *result = calloc(1, record_bytes(RECORD_STEP_DONE, &fixed));
         assert_int_equal(plan->others_draft, drafts);
-        result->record = (struct record){RECORD_VERSION, RECORD_STEP_DONE,
-                                         (uint32_t)step_result_bytes(plan->row_count, 0)};
-        result->step = plan->step;
-        result->rank = rank;
-        result->row_count = plan->row_count;
-        result->failed = failed && turn == 0;
-        result->compute_ns = 1000 + 10 * (int64_t)plan->token_count;
+        *result = fixed;
+        record_set_head(result, RECORD_STEP_DONE);
         for (uint32_t i = 0; i < plan->row_count; i++) {
             struct step_result_row *row = &step_result_rows(result)[i];
             row->slot = step_plan_rows(plan)[i].slot;
@@ -281,7 +280,7 @@ static void test_spread(void **state) {
         assert_int_equal(world.received[i], NEW_TOKENS);
     assert_int_equal(world.reasons[FINISH_LENGTH], world.submitted);
     assert_int_equal(world.hellos, 1);
-    struct record_role role = {.record = {RECORD_VERSION, RECORD_ROLE, sizeof role},
+    struct record_role role = {.record = record_head(RECORD_ROLE, sizeof role),
                                .role = UNIT_PREFILL};
     send(&world, &role);
     assert_int_equal(world.hellos, 2);
@@ -406,7 +405,7 @@ static void test_full(void **state) {
     for (uint32_t i = 0; i < RANKS * unit.requests_max + 4; i++)
         submit(&world);
     assert_int_equal(world.reasons[FINISH_REFUSED_QUEUE], 4);
-    struct record_drain record = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof record}};
+    struct record_drain record = {.record = record_head(RECORD_DRAIN, sizeof record)};
     send(&world, &record);
     submit(&world);
     assert_int_equal(world.reasons[FINISH_REFUSED_DRAINING], 1);
@@ -423,7 +422,7 @@ static void test_full(void **state) {
 }
 
 static void mask(struct world *world, uint32_t rank, bool back) {
-    struct record_drain record = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof record},
+    struct record_drain record = {.record = record_head(RECORD_DRAIN, sizeof record),
                                   .one_rank = 1,
                                   .rank = rank,
                                   .back = back};
@@ -435,7 +434,7 @@ static void mask(struct world *world, uint32_t rank, bool back) {
 static void test_masked(void **state) {
     struct world world;
     struct unit_options unit = options();
-    struct record_experts experts = {.record = {RECORD_VERSION, RECORD_EXPERTS, sizeof experts},
+    struct record_experts experts = {.record = record_head(RECORD_EXPERTS, sizeof experts),
                                      .ranks = RANKS};
     unit.experts = &experts;
     open_world(&world, &unit);
@@ -489,7 +488,7 @@ static void test_late(void **state) {
     cancel(&world, RANKS);
     assert_int_equal(world.reasons[FINISH_CANCELLED], 1);
     assert_int_equal(world.load.requests_waiting, 2 * RANKS);
-    struct record_drain record = {.record = {RECORD_VERSION, RECORD_DRAIN, sizeof record}};
+    struct record_drain record = {.record = record_head(RECORD_DRAIN, sizeof record)};
     send(&world, &record); /* who is in line is served all the same */
     complete(&world, false);
     step(&world);
@@ -528,8 +527,7 @@ static void reserve(struct world *world, uint32_t prompt_count, uint32_t new_tok
                            .route = {.ticket = {1, world->submitted}},
                            .sampling = {.top_p = 1}}};
     record.submit.request.low = world->submitted++;
-    record.submit.record =
-        (struct record){RECORD_VERSION, RECORD_SUBMIT, (uint32_t)submit_bytes(prompt_count, 0, 0)};
+    record_set_head(&record.submit, RECORD_SUBMIT);
     for (uint32_t i = 0; i < prompt_count; i++)
         record.tokens[i] = (world->submitted + i) % VOCAB;
     assert_true(record_valid(&record, record.submit.record.bytes));
@@ -574,7 +572,7 @@ static void *take_ask(struct world *world, enum record_kind kind, uint32_t rank)
 static void answer_find(struct world *world, uint32_t rank) {
     struct record_kv_find *find = take_ask(world, RECORD_KV_FIND, rank);
     assert_non_null(find);
-    struct record_kv_found found = {.record = {RECORD_VERSION, RECORD_KV_FOUND, sizeof found},
+    struct record_kv_found found = {.record = record_head(RECORD_KV_FOUND, sizeof found),
                                     .request = find->request,
                                     .rank = rank,
                                     .blocks = rank,
@@ -588,14 +586,12 @@ static void answer_load(struct world *world, uint32_t rank) {
     struct record_kv_load *load = take_ask(world, RECORD_KV_LOAD, rank);
     assert_non_null(load);
     assert_int_equal(load->block_count, rank);
-    struct record_kv_loaded loaded = {.record = {RECORD_VERSION, RECORD_KV_LOADED, sizeof loaded},
+    struct record_kv_loaded loaded = {.record = record_head(RECORD_KV_LOADED, sizeof loaded),
                                       .request = load->request,
                                       .rank = rank,
-                                      .blocks = rank,
-                                      .host_blocks = world->from_memory ? rank : 0,
-                                      .slot = load->slot,
-                                      .number = load->number,
-                                      .ns = world->load_ns ? world->load_ns : 1000};
+                                      .end = {.blocks = rank,
+                                              .host_blocks = world->from_memory ? rank : 0,
+                                              .ns = world->load_ns ? world->load_ns : 1000}};
     free(load);
     send(world, &loaded);
 }
@@ -605,7 +601,7 @@ static uint32_t answer_keeps(struct world *world, uint32_t rank) {
     uint32_t blocks = 0;
     for (struct record_kv_keep *keep; (keep = take_ask(world, RECORD_KV_KEEP, rank)); free(keep)) {
         bool full = rank == 1;
-        struct record_kv_kept kept = {.record = {RECORD_VERSION, RECORD_KV_KEPT, sizeof kept},
+        struct record_kv_kept kept = {.record = record_head(RECORD_KV_KEPT, sizeof kept),
                                       .rank = rank,
                                       .last_page = keep->last_page,
                                       .dropped = full ? keep->block_count : 0,
@@ -800,11 +796,9 @@ static void submit_long(struct world *world, uint32_t number, uint32_t prompt_co
                                         .frequency_penalty = 0.5f,
                                         .min_tokens = new_tokens / 2}}};
     struct token_bias bias = {7, 1};
-    char *at = (char *)&record;
-    record.submit.record =
-        (struct record){RECORD_VERSION, RECORD_SUBMIT, (uint32_t)submit_bytes(prompt_count, 1, 1)};
-    *(uint32_t *)(void *)(at + submit_stops_at(prompt_count)) = VOCAB - 1;
-    memcpy(at + submit_biases_at(prompt_count, 1), &bias, sizeof bias);
+    record_set_head(&record.submit, RECORD_SUBMIT);
+    *submit_stop_tokens(&record.submit) = VOCAB - 1;
+    *submit_biases(&record.submit) = bias;
     for (uint32_t i = 0; i < prompt_count; i++)
         record.tail[i] = (number * 50 + i) % VOCAB;
     assert_true(record_valid(&record, record.submit.record.bytes));

@@ -93,14 +93,14 @@ static void what_is_cached_is_found(void **state) {
     world_run(world);
     memcpy(tokens, world->known[0].tokens, sizeof tokens);
     struct record_submit *record =
-        world_make(RECORD_SUBMIT, submit_bytes(PROMPT + ANSWER - 1, 0, 0));
+        world_make(RECORD_SUBMIT, &(struct record_submit){.prompt_count = PROMPT + ANSWER - 1});
     record->request.low = 0;
     record->request.attempt = 0;
     record->prompt_count = PROMPT;
     record->resumed_count = ANSWER - 1;
     record->new_tokens_max = ANSWER;
     record->sampling.top_p = 1;
-    memcpy(record_tail_at(record, sizeof *record), tokens, (PROMPT + ANSWER - 1) * 4);
+    memcpy(submit_tokens(record), tokens, (PROMPT + ANSWER - 1) * 4);
     struct known *known = &world->known[0];
     *known = (struct known){.prompt_count = PROMPT,
                             .new_tokens_max = ANSWER,

@@ -25,7 +25,7 @@ static void it_introduces_itself_once(void **state) {
     world_submit(world, 10, 3);
     world_run(world);
     assert_int_equal(world->hellos, 1);
-    struct record_role *role = world_make(RECORD_ROLE, sizeof *role);
+    struct record_role *role = world_make(RECORD_ROLE, NULL);
     role->role = UNIT_DECODE;
     world_send(world, role);
     world_run(world);
@@ -66,7 +66,7 @@ static void what_cannot_run_is_refused_at_once(void **state) {
     uint32_t late = world_submit(world, 60, 4);
     world_drain(world);
     assert_int_equal(world->known[late].reason, FINISH_REFUSED_QUEUE);
-    struct record_drain *drain_record = world_make(RECORD_DRAIN, sizeof *drain_record);
+    struct record_drain *drain_record = world_make(RECORD_DRAIN, NULL);
     world_send(world, drain_record);
     uint32_t later = world_submit(world, 60, 4);
     world_drain(world);
@@ -355,7 +355,7 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
                 world->step_ns = below(200);
                 world_complete(world, below(100) < failures);
             } else if (act == 7 && below(200) == 0)
-                world_send(world, world_make(RECORD_DRAIN, sizeof(struct record_drain)));
+                world_send(world, world_make(RECORD_DRAIN, NULL));
             world_step(world);
             if (below(20) == 0) fill_outbox(world);
             if (below(drain_odds) == 0) world_drain(world);
@@ -394,19 +394,19 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
 
 static void submit_sampled(struct world *world, struct sampling sampling, uint32_t bias_count) {
     enum { PROMPT = 70 };
-    struct record_submit *record = world_make(RECORD_SUBMIT, submit_bytes(PROMPT, 1, bias_count));
-    uint32_t *prompt = record_tail_at(record, sizeof *record);
-    struct token_bias *biases = (void *)((char *)record + submit_biases_at(PROMPT, 1));
+    struct record_submit *record =
+        world_make(RECORD_SUBMIT, &(struct record_submit){.prompt_count = PROMPT,
+                                                          .stop_token_count = 1,
+                                                          .bias_count = bias_count});
+    uint32_t *prompt = submit_tokens(record);
+    struct token_bias *biases = submit_biases(record);
     uint32_t number = world->submitted++;
     record->request.low = sampling.seed = number;
     record->sampling = sampling;
-    record->prompt_count = PROMPT;
     record->new_tokens_max = 4;
-    record->stop_token_count = 1;
-    record->bias_count = bias_count;
     for (uint32_t i = 0; i < PROMPT; i++)
         prompt[i] = (number + i) % VOCAB;
-    *(uint32_t *)((char *)record + submit_stops_at(PROMPT)) = STOP_TOKEN;
+    *submit_stop_tokens(record) = STOP_TOKEN;
     for (uint32_t i = 0; i < bias_count; i++)
         biases[i] = (struct token_bias){40 + i, (float)i};
     struct known *known = &world->known[number];

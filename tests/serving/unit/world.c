@@ -89,7 +89,7 @@ static void check_work(const struct known *known, const struct unit_work *work) 
 
 static void take_tokens(struct world *world, const struct record_tokens *record) {
     struct known *known = known_of(world, record->request);
-    const uint32_t *tokens = record_tail_at(record, sizeof *record);
+    const uint32_t *tokens = tokens_chosen(record);
     assert_int_equal(record->first_output_position, known->received);
     if (known->scored) assert_int_equal(known->scored, known->prompt_count);
     assert_int_equal(known->endings, 0);
@@ -114,7 +114,7 @@ struct token_logprob world_score(uint64_t chain, uint32_t token) {
  * the answer. */
 static void take_scores(struct world *world, const struct record_scores *record) {
     struct known *known = known_of(world, record->request);
-    const struct token_logprob *scores = record_tail_at(record, sizeof *record);
+    const struct token_logprob *scores = scores_logprobs(record);
     assert_int_equal(known->received, 0);
     assert_int_equal(record->first_position, known->scored);
     assert_int_equal(record->logprobs_each, 1);
@@ -256,23 +256,20 @@ void world_send(struct world *world, const void *record) {
 static _Alignas(8) char record_memory[1 << 16];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
 
-void *world_make(enum record_kind kind, size_t bytes) {
+void *world_make(enum record_kind kind, const void *fixed) {
     outbox_clear(&records);
-    return outbox_put(&records, kind, bytes);
+    return outbox_put(&records, kind, fixed);
 }
 
 uint32_t world_submit_head(struct world *world, const struct record_submit *head,
                            const uint32_t *tokens) {
     uint32_t prompt_count = head->prompt_count, token_count = prompt_count + head->resumed_count;
-    struct record_submit *record = world_make(RECORD_SUBMIT, submit_bytes(token_count, 1, 0));
-    struct record own = record->record;
+    struct record_submit fixed = *head;
     uint32_t number = world->submitted++;
     check(number < REQUESTS_MAX && token_count <= TOKENS_MAX);
-    *record = *head;
-    record->record = own;
-    record->request.low = number;
-    record->sampling.seed = number;
-    record->stop_token_count = 1;
+    fixed.request.low = fixed.sampling.seed = number;
+    fixed.stop_token_count = 1;
+    struct record_submit *record = world_make(RECORD_SUBMIT, &fixed);
     struct known *known = &world->known[number];
     *known = (struct known){.prompt_count = prompt_count,
                             .scored = head->sampling.flags & SAMPLING_SCORES ? 1 : 0,
@@ -281,8 +278,8 @@ uint32_t world_submit_head(struct world *world, const struct record_submit *head
                             .resumed_count = head->resumed_count,
                             .new_tokens_max = head->new_tokens_max};
     memcpy(known->tokens, tokens, token_count * sizeof *tokens);
-    memcpy(record_tail_at(record, sizeof *record), tokens, token_count * sizeof *tokens);
-    *(uint32_t *)((char *)record + submit_stops_at(token_count)) = STOP_TOKEN;
+    memcpy(submit_tokens(record), tokens, token_count * sizeof *tokens);
+    *submit_stop_tokens(record) = STOP_TOKEN;
     if (!world->reuse_generated)
         for (uint32_t i = 0; i < token_count; i++)
             known->chain = world_chain(known->chain, tokens[i],
@@ -336,7 +333,7 @@ uint32_t world_submit_turn(struct world *world, uint32_t earlier, uint32_t more,
 }
 
 void world_cancel(struct world *world, uint32_t number) {
-    struct record_cancel *record = world_make(RECORD_CANCEL, sizeof *record);
+    struct record_cancel *record = world_make(RECORD_CANCEL, NULL);
     record->request.low = number;
     world->known[number].cancelled = true;
     world_send(world, record);
@@ -439,6 +436,17 @@ static void await_loads(struct world *world, const struct step_plan *plan) {
     }
 }
 
+/* The engine takes what the row's load came to; true if all of it came. */
+static bool take_load(struct world *world, const struct step_row *row,
+                      struct step_result_row *out) {
+    struct known *known = &world->known[row->sampling.seed];
+    if (!known->load_over) return false;
+    known->load_over = false;
+    out->load_ended = 1;
+    out->load_end = known->load_end;
+    return known->load_end.blocks == known->load_asked;
+}
+
 /* A row that waited in vain: it has computed with whatever lay in its pages. */
 static void lose_row(struct world *world, const struct step_plan *plan, const struct step_row *row,
                      struct step_result_row *out) {
@@ -482,13 +490,15 @@ void world_complete(struct world *world, bool failed) {
     world->plan = NULL;
     uint32_t row_count = failed ? 0 : plan->row_count;
     if (!failed) await_loads(world, plan);
-    struct step_result *result = world_make(
-        RECORD_STEP_DONE, step_result_bytes(row_count, row_count ? count_scores(plan) : 0));
+    struct step_result *result =
+        world_make(RECORD_STEP_DONE,
+                   &(struct step_result){.row_count = row_count,
+                                         .logprob_count = row_count ? count_scores(plan) : 0});
     result->step = plan->step;
     result->compute_ns = world->step_ns;
-    result->row_count = row_count;
     result->failed = failed;
-    struct step_result_row *rows = record_tail_at(result, sizeof *result);
+    result->logprob_count = 0; /* counts up again as they are told */
+    struct step_result_row *rows = step_result_rows(result);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct known *known = &world->known[row->sampling.seed];
@@ -496,7 +506,7 @@ void world_complete(struct world *world, bool failed) {
             spoil_row(world, plan, row);
             continue;
         }
-        if (row->loads && !known->load_came) {
+        if (row->loads && !take_load(world, row, &rows[i])) {
             lose_row(world, plan, row, &rows[i]);
             continue;
         }
@@ -514,7 +524,7 @@ void world_complete(struct world *world, bool failed) {
         note_row(world, row, rows[i].token_count > 1);
         score_row(world, plan, row, result, &rows[i]);
     }
-    result->record.bytes = (uint32_t)step_result_bytes(row_count, result->logprob_count);
+    record_set_head(result, RECORD_STEP_DONE);
     world_send(world, result);
     free(plan);
 }

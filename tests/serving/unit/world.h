@@ -19,7 +19,9 @@ struct known {
     uint32_t drafted, right, pairs;
     enum finish_reason reason;
     bool cancelled;
-    bool load_came;  /* its last load brought all blocks */
+    bool load_over; /* its load with in_step is, and nobody has taken its end */
+    uint32_t load_asked;
+    struct load_end load_end;
     bool reserved;   /* its prompt is computed elsewhere */
     uint64_t chain;  /* of all its known tokens, in their forms; 0: not known yet */
     uint32_t scored; /* leading tokens of its prompt whose scores it was told; 0: not asked */
@@ -79,7 +81,7 @@ void world_send(struct world *world, const void *record);
 void world_note_rows(struct world *world, uint32_t number, uint32_t token_count);
 
 /* A record in a memory that the next one takes over. */
-void *world_make(enum record_kind kind, size_t bytes);
+void *world_make(enum record_kind kind, const void *fixed);
 
 /* What the engine says of a token, behind the row before. */
 struct token_logprob world_score(uint64_t chain, uint32_t token);

@@ -13,7 +13,7 @@
 #ifndef SERVING_GATEWAY_API_API_REQUEST_H
 #define SERVING_GATEWAY_API_API_REQUEST_H
 
-#include "contract/record.h"
+#include "contract/sampling.h"
 #include "serving/gateway/api/api_error.h"
 #include "serving/text/chat_template.h"
 

@@ -10,6 +10,7 @@
 #ifndef SERVING_GATEWAY_API_API_RESPONSE_H
 #define SERVING_GATEWAY_API_API_RESPONSE_H
 
+#include "contract/ids.h"
 #include "serving/gateway/api/answer_text.h"
 #include "serving/gateway/api/api_request.h"
 #include "serving/gateway/api/api_tokens.h"

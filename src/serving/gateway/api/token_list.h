@@ -7,7 +7,7 @@
 #define SERVING_GATEWAY_API_TOKEN_LIST_H
 
 #include "base/arena.h"
-#include "contract/record.h"
+#include "contract/sampling.h"
 
 struct token_block;
 

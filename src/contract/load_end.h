@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What became of a KV_LOAD: told by KV_LOADED, or by the row of a step that waited for it.
+ */
+#ifndef CONTRACT_LOAD_END_H
+#define CONTRACT_LOAD_END_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct load_end {
+    uint32_t blocks;      /* leading ones that arrived, checked */
+    uint32_t host_blocks; /* of them, from memory */
+    int64_t ns;           /* that the load took */
+};
+
+static inline bool load_end_valid(const struct load_end *end) {
+    return end->host_blocks <= end->blocks && end->ns >= 0;
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "contract/record_client.h"
+
+bool client_request_valid(const void *record) {
+    const struct record_client_request *request = record;
+    return request->method < HTTP_METHOD_COUNT && request->wants_receipt <= 1 &&
+           request->listener < HTTP_LISTENER_COUNT && request->body_left <= 1 &&
+           request->reserved == 0;
+}
+
+/* What may stand in a header's value. */
+static bool visible(const char *bytes, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (bytes[i] < ' ' || bytes[i] > '~') return false;
+    return true;
+}
+
+bool respond_valid(const void *record) {
+    const struct record_respond *respond = record;
+    return respond->http_status >= 200 && respond->http_status <= 599 &&
+           respond->content_type < CONTENT_TYPE_COUNT && respond->allow < 1u << HTTP_OTHER &&
+           visible(respond_receipt(respond), respond->receipt_bytes);
+}
+
+bool stream_data_valid(const void *record) {
+    return ((const struct record_stream_data *)record)->reserved == 0;
+}
+
+bool tokenize_valid(const void *record) {
+    const struct record_tokenize *tokenize = record;
+    const struct text_span *plain = tokenize_plain(tokenize);
+    for (uint32_t i = 0, last = 0; i < tokenize->plain_count; last = plain[i++].end)
+        if (plain[i].start < last || plain[i].end <= plain[i].start ||
+            plain[i].end > tokenize->text_bytes)
+            return false;
+    return record_request_valid(tokenize) && tokenize->reserved == 0;
+}
+
+bool tokenized_valid(const void *record) {
+    const struct record_tokenized *tokenized = record;
+    return record_request_valid(tokenized) &&
+           (tokenized->too_many == 0 || tokenized->token_count == 0);
+}
+
+static bool account_valid(const struct account *account) {
+    size_t count = strnlen(account->name, sizeof account->name);
+    for (size_t i = 0; i < count; i++)
+        if (account->name[i] <= ' ' || account->name[i] > '~' || account->name[i] == '"' ||
+            account->name[i] == '\\')
+            return false;
+    return count > 0 && count < sizeof account->name && account->is_operator <= 1 &&
+           record_zeros(account->name + count, sizeof account->name - count);
+}
+
+bool accounts_valid(const void *record) {
+    const struct record_accounts *all = record;
+    if (all->account_count > LIMIT_ACCOUNTS || all->key_count > LIMIT_ACCOUNT_KEYS) return false;
+    for (uint32_t i = 0; i < all->account_count; i++)
+        if (!account_valid(&accounts_named(all)[i])) return false;
+    for (uint32_t i = 0; i < all->key_count; i++)
+        if (accounts_keys(all)[i].account >= all->account_count || accounts_keys(all)[i].reserved)
+            return false;
+    return true;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a gateway and the host of its clients tell each other: HTTP requests and answers, who may
+ * ask, and long texts on their way through the tokenizer.
+ */
+#ifndef CONTRACT_RECORD_CLIENT_H
+#define CONTRACT_RECORD_CLIENT_H
+
+#include "base/bytes.h"
+#include "base/limits.h"
+#include "contract/record.h"
+
+enum http_method { HTTP_GET, HTTP_POST, HTTP_OTHER, HTTP_METHOD_COUNT };
+
+/* On which listener a request came. */
+enum http_listener { HTTP_PUBLIC, HTTP_ADMIN, HTTP_LISTENER_COUNT };
+
+/* What the gateway says of a request of which only the head has come. */
+enum admission {
+    ADMISSION_NO_BODY,  /* it will be answered without one: refused, or it takes none */
+    ADMISSION_STRANGER, /* its body is wanted; nobody needs a key */
+    ADMISSION_KNOWN     /* its body is wanted, and it has a key */
+};
+
+/* One whole HTTP request. */
+struct record_client_request {
+    struct record record;
+    struct connection_id connection;
+    uint64_t random[2]; /* fresh bits from the host, for the request's id and, if asked, its seed */
+    int64_t unix_time;  /* seconds, for the answer's "created" */
+    uint32_t method;    /* enum http_method */
+    uint32_t path_bytes;
+    uint32_t authorization_bytes;
+    uint32_t body_bytes;
+    uint32_t wants_receipt; /* 1: the header X-Fathom-Receipt asks for one */
+    uint32_t listener;      /* enum http_listener */
+    uint32_t body_left;     /* 1: it has a body that was not read: ADMISSION_NO_BODY */
+    uint32_t reserved;      /* zero */
+};
+RECORD_TAIL(record_client_request, 0, char,
+            client_request_path) /* [path_bytes], without the query */
+RECORD_TAIL(record_client_request, 1, char,
+            client_request_authorization) /* [authorization_bytes], the header's value */
+RECORD_TAIL(record_client_request, 2, char, client_request_body) /* [body_bytes] */
+
+struct account {                       /* who may ask */
+    char name[LIMIT_ACCOUNT_NAME + 1]; /* letters, digits, '.', '_', '-'; zero-padded */
+    struct tenant_salt tenant;         /* equal for accounts that share a cache */
+    uint32_t requests_max;             /* at the same time; 0: any number */
+    uint32_t is_operator;              /* 1: may see and do what concerns the whole service */
+};
+
+struct account_key { /* a key's SHA-256 */
+    uint8_t sha256[32];
+    uint32_t account; /* whose */
+    uint32_t reserved;
+};
+
+/* All accounts, in place of those said before. */
+struct record_accounts {
+    struct record record;
+    uint32_t account_count; /* <= LIMIT_ACCOUNTS; no two of one name */
+    uint32_t key_count;     /* <= LIMIT_ACCOUNT_KEYS */
+};
+RECORD_TAIL(record_accounts, 0, struct account, accounts_named)    /* [account_count] */
+RECORD_TAIL(record_accounts, 1, struct account_key, accounts_keys) /* [key_count] */
+
+struct record_client_gone {
+    struct record record;
+    struct connection_id connection;
+};
+
+enum content_type {
+    CONTENT_JSON,
+    CONTENT_TEXT,
+    CONTENT_METRICS,
+    CONTENT_EVENTS,
+    CONTENT_TYPE_COUNT
+};
+
+/* A whole answer. */
+struct record_respond {
+    struct record record;
+    struct connection_id connection;
+    uint32_t http_status;
+    uint32_t content_type;        /* enum content_type */
+    uint32_t retry_after_seconds; /* 0: no such header */
+    uint32_t body_bytes;
+    uint32_t receipt_bytes;
+    uint32_t allow; /* with 405: 1 << each method that the path takes, for the header Allow */
+};
+RECORD_TAIL(record_respond, 0, char, respond_body) /* [body_bytes] */
+/* [receipt_bytes], the value of the header X-Fathom-Receipt: one line of visible ASCII; 0 bytes: no
+ * such header */
+RECORD_TAIL(record_respond, 1, char, respond_receipt)
+
+/* Head of a streamed answer (text/event-stream, status 200). */
+struct record_stream_begin {
+    struct record record;
+    struct connection_id connection;
+};
+
+/* More of a streamed answer. */
+struct record_stream_data {
+    struct record record;
+    struct connection_id connection;
+    uint32_t data_bytes;
+    uint32_t reserved;
+};
+RECORD_TAIL(record_stream_data, 0, char, stream_data) /* [data_bytes] */
+
+struct record_stream_end {
+    struct record record;
+    struct connection_id connection;
+};
+
+/* Long text is tokenized by the host, on a thread of its own. */
+struct record_tokenize {
+    struct record record;
+    struct request_id request;
+    uint32_t text_bytes;
+    uint32_t plain_count;
+    uint32_t tokens_max; /* more are of no use */
+    uint32_t reserved;   /* zero */
+};
+RECORD_TAIL(record_tokenize, 0, char, tokenize_text) /* [text_bytes] */
+/* [plain_count], where no added token is recognized (serving/text/tokenizer.h): in order, none
+ * empty, none beyond the text */
+RECORD_TAIL(record_tokenize, 1, struct text_span, tokenize_plain)
+
+/* One for each TOKENIZE. No token at all: the text could not be tokenized, or has more than
+ * tokens_max. */
+struct record_tokenized {
+    struct record record;
+    struct request_id request;
+    uint32_t token_count;
+    uint32_t too_many; /* the text has at least so many tokens, more than tokens_max: none follows;
+                        * 0: all follow */
+};
+RECORD_TAIL(record_tokenized, 0, uint32_t, tokenized_tokens) /* [token_count] */
+
+/* What the fields of each may hold, for record_forms.c. */
+bool client_request_valid(const void *record);
+bool accounts_valid(const void *record);
+bool respond_valid(const void *record);
+bool stream_data_valid(const void *record);
+bool tokenize_valid(const void *record);
+bool tokenized_valid(const void *record);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The table of records: one row for each kind. Its name, its fixed struct, who says it to whom, what
+ * its fields may hold, and its tails.
+ */
+#include "contract/record_client.h"
+#include "contract/record_kv.h"
+#include "contract/record_unit.h"
+#include "contract/step_plan.h"
+
+/* How many elements of which type a tail has, by fields of the struct `of`. */
+#define BYTES(of, field)                                                                           \
+    { 1, COUNT_FIELD, offsetof(struct of, field), 0 }
+#define EACH(of, field, type)                                                                      \
+    { sizeof(type), COUNT_FIELD, offsetof(struct of, field), 0 }
+#define EACH_AND_ONE(of, field, type)                                                              \
+    { sizeof(type), COUNT_FIELD_AND_ONE, offsetof(struct of, field), 0 }
+#define SUM(of, field, other, type)                                                                \
+    { sizeof(type), COUNT_SUM, offsetof(struct of, field), offsetof(struct of, other) }
+#define PRODUCT(of, field, other, type)                                                            \
+    { sizeof(type), COUNT_PRODUCT, offsetof(struct of, field), offsetof(struct of, other) }
+
+#define FORM(kind, of, ways, fields_valid, ...)                                                    \
+    [RECORD_##kind] = {#kind, sizeof(struct of), ways, fields_valid, {__VA_ARGS__}}
+
+/* clang-format off */
+const struct record_form record_forms[RECORD_KIND_COUNT] = {
+    FORM(CLIENT_REQUEST, record_client_request, WAY_CLIENT_TO_GATEWAY, client_request_valid,
+         BYTES(record_client_request, path_bytes),
+         BYTES(record_client_request, authorization_bytes),
+         BYTES(record_client_request, body_bytes)),
+    FORM(CLIENT_GONE, record_client_gone, WAY_CLIENT_TO_GATEWAY, NULL, {0}),
+    FORM(TOKENIZED, record_tokenized, WAY_CLIENT_TO_GATEWAY, tokenized_valid,
+         EACH(record_tokenized, token_count, uint32_t)),
+    FORM(ACCOUNTS, record_accounts, WAY_CLIENT_TO_GATEWAY, accounts_valid,
+         EACH(record_accounts, account_count, struct account),
+         EACH(record_accounts, key_count, struct account_key)),
+    FORM(DRAIN, record_drain, WAY_CLIENT_TO_GATEWAY | WAY_GATEWAY_TO_UNIT | WAY_UNIT_TO_ENGINE, drain_valid, {0}),
+    FORM(RESPOND, record_respond, WAY_GATEWAY_TO_CLIENT, respond_valid,
+         BYTES(record_respond, body_bytes),
+         BYTES(record_respond, receipt_bytes)),
+    FORM(STREAM_BEGIN, record_stream_begin, WAY_GATEWAY_TO_CLIENT, NULL, {0}),
+    FORM(STREAM_DATA, record_stream_data, WAY_GATEWAY_TO_CLIENT, stream_data_valid,
+         BYTES(record_stream_data, data_bytes)),
+    FORM(STREAM_END, record_stream_end, WAY_GATEWAY_TO_CLIENT, NULL, {0}),
+    FORM(TOKENIZE, record_tokenize, WAY_GATEWAY_TO_CLIENT, tokenize_valid,
+         BYTES(record_tokenize, text_bytes),
+         EACH(record_tokenize, plain_count, struct text_span)),
+    FORM(UNIT_JOINED, record_unit_link, WAY_HOST_TO_GATEWAY, unit_link_valid, {0}),
+    FORM(UNIT_LOST, record_unit_link, WAY_HOST_TO_GATEWAY, unit_link_valid, {0}),
+    FORM(FROM_UNIT, record_carried, WAY_HOST_TO_GATEWAY, carried_valid,
+         BYTES(record_carried, inner_bytes)),
+    FORM(TO_UNIT, record_carried, WAY_GATEWAY_TO_HOST, carried_valid,
+         BYTES(record_carried, inner_bytes)),
+    FORM(SUBMIT, record_submit, WAY_GATEWAY_TO_UNIT, submit_valid,
+         SUM(record_submit, prompt_count, resumed_count, uint32_t),
+         EACH(record_submit, stop_token_count, uint32_t),
+         EACH(record_submit, bias_count, struct token_bias)),
+    FORM(CANCEL, record_cancel, WAY_GATEWAY_TO_UNIT, record_request_valid, {0}),
+    FORM(CONTINUE, record_continue, WAY_GATEWAY_TO_UNIT, continue_valid,
+         EACH(record_continue, token_count, uint32_t)),
+    FORM(ROLE, record_role, WAY_GATEWAY_TO_UNIT, role_valid, {0}),
+    FORM(UNIT_HELLO, record_unit_hello, WAY_UNIT_TO_GATEWAY, unit_hello_valid,
+         EACH(record_unit_hello, rank_count, struct unit_rank)),
+    FORM(TOKENS, record_tokens, WAY_UNIT_TO_GATEWAY, tokens_valid,
+         EACH(record_tokens, token_count, uint32_t),
+         PRODUCT(record_tokens, token_count, logprobs_each, struct token_logprob)),
+    FORM(FINISHED, record_finished, WAY_UNIT_TO_GATEWAY, finished_valid, {0}),
+    FORM(UNIT_LOAD, record_unit_load, WAY_UNIT_TO_GATEWAY, unit_load_valid,
+         EACH(record_unit_load, rank_count, struct unit_rank_load)),
+    FORM(RESERVED, record_reserved, WAY_UNIT_TO_GATEWAY, reserved_valid, {0}),
+    FORM(SCORES, record_scores, WAY_UNIT_TO_GATEWAY, scores_valid,
+         PRODUCT(record_scores, token_count, logprobs_each, struct token_logprob)),
+    FORM(EXPERTS, record_experts, WAY_ENGINE_TO_UNIT | WAY_UNIT_TO_GATEWAY, experts_valid, {0}),
+    FORM(RUN_STEP, step_plan, WAY_UNIT_TO_ENGINE, step_plan_valid,
+         EACH(step_plan, row_count, struct step_row),
+         EACH(step_plan, token_count, uint32_t),
+         EACH(step_plan, page_count, struct page_id),
+         EACH(step_plan, history_count, uint32_t),
+         EACH(step_plan, bias_count, struct token_bias)),
+    FORM(STEP_DONE, step_result, WAY_ENGINE_TO_UNIT, step_result_valid,
+         EACH(step_result, row_count, struct step_result_row),
+         EACH(step_result, logprob_count, struct token_logprob)),
+    FORM(KV_EXPECT, record_kv_expect, WAY_UNIT_TO_CARRIER, kv_expect_valid,
+         EACH(record_kv_expect, page_count, struct page_id)),
+    FORM(KV_PUSH, record_kv_push, WAY_UNIT_TO_CARRIER, kv_push_valid,
+         EACH(record_kv_push, page_count, struct page_id)),
+    FORM(KV_CANCEL, record_kv_cancel, WAY_UNIT_TO_CARRIER, kv_cancel_valid, {0}),
+    FORM(KV_DONE, record_kv_done, WAY_CARRIER_TO_UNIT, kv_done_valid, {0}),
+    FORM(KV_FIND, record_kv_find, WAY_UNIT_TO_STORAGE, kv_find_valid,
+         EACH(record_kv_find, key_count, struct block_key)),
+    FORM(KV_FOUND, record_kv_found, WAY_STORAGE_TO_UNIT, kv_found_valid, {0}),
+    FORM(KV_LOAD, record_kv_load, WAY_UNIT_TO_STORAGE, kv_load_valid,
+         EACH(record_kv_load, block_count, struct block_key),
+         EACH(record_kv_load, block_count, struct page_id)),
+    FORM(KV_LOADED, record_kv_loaded, WAY_STORAGE_TO_UNIT, kv_loaded_valid, {0}),
+    FORM(KV_PARK, record_kv_park, WAY_UNIT_TO_STORAGE, kv_park_valid, {0}),
+    FORM(KV_KEEP, record_kv_keep, WAY_UNIT_TO_STORAGE, kv_keep_valid,
+         EACH_AND_ONE(record_kv_keep, block_count, struct block_key),
+         EACH(record_kv_keep, block_count, struct page_id)),
+    FORM(KV_KEPT, record_kv_kept, WAY_STORAGE_TO_UNIT, kv_kept_valid, {0}),
+    FORM(KV_HELLO, record_kv_hello, WAY_RANK_TO_RANK_0, kv_hello_valid, {0}),
+};
+/* clang-format on */

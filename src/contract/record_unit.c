@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "contract/record_unit.h"
+
+#include <string.h>
+
+#include "contract/kv_block.h"
+bool unit_link_valid(const void *record) {
+    return ((const struct record_unit_link *)record)->reserved == 0;
+}
+
+/* No record that may be carried carries another: this goes one level deep. */
+bool carried_valid(const void *record) {
+    const struct record_carried *carried = record;
+    const struct record *inner = carried_inner(carried);
+    uint32_t way =
+        carried->record.kind == RECORD_TO_UNIT ? WAY_GATEWAY_TO_UNIT : WAY_UNIT_TO_GATEWAY;
+    return carried->inner_bytes >= sizeof *inner && record_goes(inner->kind, way) &&
+           record_valid(inner, carried->inner_bytes);
+}
+
+static bool task_valid(const struct record_submit *record) {
+    const struct kv_route *route = &record->route;
+    if (record->task != SUBMIT_PREFILL && record->first_block) return false;
+    switch ((enum submit_task)record->task) {
+    case SUBMIT_ANSWER:
+        return record_zeros(route, sizeof *route);
+    case SUBMIT_PREFILL:
+        return record->resumed_count == 0 &&
+               (uint64_t)record->first_block * KV_BLOCK_TOKENS < record->prompt_count &&
+               route->address[0] && kv_address_valid(route->address);
+    case SUBMIT_RESERVE:
+        return record->resumed_count == 0 && record_zeros(route->address, sizeof route->address);
+    case SUBMIT_TASK_COUNT:
+        break;
+    }
+    return false;
+}
+
+bool submit_valid(const void *record) {
+    const struct record_submit *submit = record;
+    return record_request_valid(submit) && sampling_valid(&submit->sampling) &&
+           submit->prompt_count > 0 && submit->new_tokens_max > submit->resumed_count &&
+           submit->stop_token_count <= 2 * LIMIT_STOP_TOKENS &&
+           submit->bias_count <= LIMIT_LOGIT_BIASES &&
+           token_biases_valid(submit_biases(submit), submit->bias_count) && task_valid(submit);
+}
+
+bool continue_valid(const void *record) {
+    const struct record_continue *go_on = record;
+    return record_request_valid(go_on) && go_on->token_count > 0 && go_on->reserved == 0;
+}
+
+bool role_valid(const void *record) {
+    const struct record_role *role = record;
+    return role->role < UNIT_ROLE_COUNT && role->reserved == 0;
+}
+
+bool drain_valid(const void *record) {
+    const struct record_drain *drain = record;
+    return drain->one_rank <= 1 && drain->back <= 1 && drain->dead <= drain->one_rank &&
+           drain->dead + drain->back <= 1 &&
+           (drain->one_rank ? drain->rank < LIMIT_RANKS : drain->rank == 0);
+}
+
+bool unit_hello_valid(const void *record) {
+    const struct record_unit_hello *hello = record;
+    if (hello->rank_count == 0 || hello->rank_count > LIMIT_RANKS) return false;
+    uint64_t pages = 0, requests = 0;
+    for (uint32_t i = 0; i < hello->rank_count; i++) {
+        if (!kv_address_valid(hello_ranks(hello)[i].kv_address)) return false;
+        pages += hello_ranks(hello)[i].page_count;
+        requests += hello_ranks(hello)[i].requests_max;
+    }
+    return pages == hello->page_count && requests == hello->requests_max &&
+           hello->role < UNIT_ROLE_COUNT && hello->vocab_count > 0 &&
+           hello->context_tokens_max > 0 && hello->page_tokens == KV_BLOCK_TOKENS &&
+           hello->reserved == 0 && memchr(hello->numerics_id, 0, sizeof hello->numerics_id) != NULL;
+}
+
+static bool work_valid(const struct unit_work *work) {
+    return work->drafts_right <= work->drafts_made && work->rank < LIMIT_RANKS &&
+           work->reserved == 0 && work->queue_ns >= -1 && work->load_ns >= 0 &&
+           work->prefill_ns >= 0 && work->transfer_ns >= 0;
+}
+
+bool tokens_valid(const void *record) {
+    const struct record_tokens *tokens = record;
+    return record_request_valid(tokens) && tokens->token_count > 0 &&
+           tokens->logprobs_each <= TOKEN_LOGPROBS_MAX && tokens->reserved == 0 &&
+           work_valid(&tokens->work) &&
+           token_logprobs_valid(tokens_logprobs(tokens),
+                                (uint64_t)tokens->token_count * tokens->logprobs_each);
+}
+
+bool scores_valid(const void *record) {
+    const struct record_scores *scores = record;
+    return record_request_valid(scores) && scores->first_position > 0 && scores->token_count > 0 &&
+           scores->token_count <= SCORES_TOKENS_MAX && scores->logprobs_each > 0 &&
+           scores->logprobs_each <= TOKEN_LOGPROBS_MAX && scores->reserved == 0 &&
+           token_logprobs_valid(scores_logprobs(scores),
+                                (uint64_t)scores->token_count * scores->logprobs_each);
+}
+
+bool finished_valid(const void *record) {
+    const struct record_finished *finished = record;
+    return record_request_valid(finished) && finished->reason < FINISH_REASON_COUNT &&
+           work_valid(&finished->work);
+}
+
+bool reserved_valid(const void *record) {
+    return record_request_valid(record) &&
+           ((const struct record_reserved *)record)->rank < LIMIT_RANKS;
+}
+
+bool unit_load_valid(const void *record) {
+    const struct record_unit_load *load = record;
+    if (load->rank_count > LIMIT_RANKS) return false;
+    for (uint32_t i = 0; i < load->rank_count; i++)
+        if (load_ranks(load)[i].kv_storage >= KV_STORAGE_COUNT || load_ranks(load)[i].reserved)
+            return false;
+    return load->last_step_ns >= 0 && load->kv_storage < KV_STORAGE_COUNT && load->reserved == 0;
+}
+
+bool experts_valid(const void *record) {
+    const struct record_experts *experts = record;
+    for (uint32_t layer = 0; layer < LIMIT_LAYERS; layer++)
+        if (experts->layer_balance[layer] > (layer < experts->layer_count ? 1000000 : 0))
+            return false;
+    return experts->experts <= LIMIT_EXPERTS && experts->ranks >= 1 &&
+           experts->ranks <= LIMIT_RANKS && experts->slots_per_rank <= LIMIT_EXPERTS &&
+           experts->layer_count <= LIMIT_LAYERS && experts->stall_ns_total >= 0 &&
+           experts->stall_ns_max >= 0 && experts->balance <= 1000000 &&
+           experts->balance_before <= 1000000 && experts->balance_after <= 1000000 &&
+           experts->reserved == 0;
+}

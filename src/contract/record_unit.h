@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What gateways and units tell each other: what a unit is, what is asked of it for a request, what
+ * it answers, and how much it has to do.
+ */
+#ifndef CONTRACT_RECORD_UNIT_H
+#define CONTRACT_RECORD_UNIT_H
+
+#include "base/limits.h"
+#include "contract/record_kv.h"
+#include "contract/sampling.h"
+#include "contract/unit_counters.h"
+
+/* JOINED: a unit has connected; its hello follows. LOST: its connection has ended, its process has
+ * died, or it sent what is no valid record; nothing comes from it or reaches it any more. */
+struct record_unit_link {
+    struct record record;
+    struct unit_id unit;
+    uint32_t reserved; /* zero */
+};
+
+/* FROM_UNIT, TO_UNIT: a record on its way between the gateway and one of its units: one that may go
+ * that way (record_goes). */
+struct record_carried {
+    struct record record;
+    struct unit_id unit;
+    uint32_t inner_bytes; /* as the inner record says too */
+};
+RECORD_TAIL(record_carried, 0, struct record, carried_inner) /* one, of inner_bytes */
+
+/* `one_rank` also goes from the gateway to its unit, and from there to the engine's host. */
+struct record_drain {
+    struct record record;
+    uint32_t one_rank; /* 1: only `rank` drains: others take its requests and its experts */
+    uint32_t rank;
+    uint32_t back; /* 1: the rank takes requests and experts again */
+    uint32_t dead; /* 1: the rank's process and pages are gone: its requests fail */
+};
+
+/* What a unit is asked to do for a request. Where prefill and decode are apart, one unit is asked
+ * to RESERVE, says RESERVED, and waits; another one is asked to PREFILL; its first token goes on
+ * with a CONTINUE to the first, and the KV blocks from rank to rank meanwhile. */
+enum submit_task {
+    SUBMIT_ANSWER,  /* everything */
+    SUBMIT_PREFILL, /* the prompt and the first token; then FINISH_HANDED_OVER, or an earlier end */
+    SUBMIT_RESERVE, /* pages for the prompt, now or not at all (FINISH_REFUSED_QUEUE) */
+    SUBMIT_TASK_COUNT
+};
+
+/* A request for a unit.
+ * The resumed tokens are the answer's first ones, chosen elsewhere before and known to the client:
+ * the unit computes them in the form GENERATED and goes on behind them, as if it had chosen them
+ * itself. None of them ended the answer. */
+struct record_submit {
+    struct record record;
+    struct request_id request;
+    struct sampling sampling;
+    uint32_t prompt_count;
+    uint32_t new_tokens_max; /* of the whole answer, resumed ones included; > resumed_count */
+    uint32_t stop_token_count;
+    int32_t priority; /* higher runs first */
+    uint32_t bias_count;
+    uint32_t resumed_count;
+    uint32_t task;        /* enum submit_task; only SUBMIT_ANSWER may have resumed tokens */
+    uint32_t first_block; /* SUBMIT_PREFILL: the other unit has the blocks before this one */
+    struct tenant_salt tenant;
+    struct kv_route route; /* SUBMIT_ANSWER: zeros; SUBMIT_RESERVE: the ticket alone */
+};
+RECORD_TAIL(record_submit, 0, uint32_t, submit_tokens)          /* [prompt_count + resumed_count] */
+RECORD_TAIL(record_submit, 1, uint32_t, submit_stop_tokens)     /* [stop_token_count] */
+RECORD_TAIL(record_submit, 2, struct token_bias, submit_biases) /* [bias_count] */
+
+struct record_cancel {
+    struct record record;
+    struct request_id request;
+};
+
+/* The first tokens of an answer that a RESERVE made ready for. */
+struct record_continue {
+    struct record record;
+    struct request_id request;
+    uint32_t token_count; /* >= 1, less than the answer may have; none of them ended it */
+    uint32_t reserved;    /* zero */
+};
+RECORD_TAIL(record_continue, 0, uint32_t, continue_tokens) /* [token_count] */
+
+enum unit_role { UNIT_BOTH, UNIT_PREFILL, UNIT_DECODE, UNIT_ROLE_COUNT };
+
+struct unit_rank { /* a DP rank of a unit */
+    int64_t pid;   /* of its process; 0: not told */
+    uint32_t page_count;
+    uint32_t requests_max;
+    char kv_address[KV_ADDRESS_BYTES]; /* where it takes KV blocks; empty: it cannot */
+};
+
+/* What the gateway uses the unit for from now on. Every unit can do every task, and finishes the
+ * requests that it has as they were asked for. It says hello again, with the new role, and keeps
+ * the role for gateways that connect later. */
+struct record_role {
+    struct record record;
+    uint32_t role;     /* enum unit_role */
+    uint32_t reserved; /* zero */
+};
+
+/* What a unit is; sent to each gateway that connects, and after a ROLE. Counts are sums over its
+ * ranks. */
+struct record_unit_hello {
+    struct record record;
+    uint32_t vocab_count;
+    uint32_t context_tokens_max; /* prompt and answer of one request */
+    uint32_t page_count;
+    uint32_t page_tokens; /* KV_BLOCK_TOKENS */
+    uint32_t requests_max;
+    uint32_t role;        /* enum unit_role */
+    uint32_t rank_count;  /* 1..LIMIT_RANKS */
+    uint32_t reserved;    /* zero */
+    char model_id[32];    /* SHA-256 over the checkpoint's identity */
+    char numerics_id[32]; /* short text, zero-padded */
+};
+RECORD_TAIL(record_unit_hello, 0, struct unit_rank, hello_ranks) /* [rank_count] */
+
+/* What a unit has done for a request so far, from its SUBMIT on. Each token of the prompt counts
+ * once, by where its KV rows first came from at this unit:
+ *
+ *   device + host + disk + transferred + computed = prompt   once the first token is chosen, else
+ * <= hit + miss = prompt                                      always
+ *
+ * A hit is a token that was valid in a tier when the request began to run, however it was then
+ * obtained: one that was faster computed than loaded is a hit, too, so device + host + disk <= hit.
+ * Both are settled with the first token. What an interruption or a failed transfer made it obtain
+ * once more is reloaded or recomputed, and nothing else. */
+struct unit_work {
+    uint32_t prompt_hit_tokens;
+    uint32_t prompt_miss_tokens;
+    uint32_t device_tokens;      /* in the unit's pages, from requests before */
+    uint32_t host_tokens;        /* loaded from the KV storage's memory */
+    uint32_t disk_tokens;        /* loaded from the KV storage's files */
+    uint32_t transferred_tokens; /* from another unit, which computed the prompt */
+    uint32_t computed_tokens;
+    uint32_t reloaded_tokens;   /* of prompt and answer, likewise below */
+    uint32_t recomputed_tokens; /* also those of an answer that had been begun elsewhere */
+    uint32_t drafts_made;       /* tokens of the answer guessed ahead */
+    uint32_t drafts_right;      /* of them; the others cost time and nothing else */
+    uint32_t preemptions;       /* times that it lost its pages to others */
+    uint32_t rank;              /* of the unit */
+    uint32_t reserved;          /* zero */
+    int64_t queue_ns;    /* from its SUBMIT (RESERVE: its CONTINUE) to its first step, loading
+                          * and transfer apart; -1: it has had none */
+    int64_t load_ns;     /* for which the KV storage loaded, before its first step */
+    int64_t prefill_ns;  /* from its first step to its first token; 0: it has none */
+    int64_t transfer_ns; /* for which its CONTINUE had to wait for its blocks */
+};
+
+/* Newly chosen tokens, in order. */
+struct record_tokens {
+    struct record record;
+    struct request_id request;
+    uint32_t first_output_position; /* of tokens[0]; lets a gateway drop repeats */
+    uint32_t token_count;
+    uint32_t logprobs_each; /* 0: not asked for; else the token's own, then the likeliest ones' */
+    uint32_t reserved;      /* zero */
+    struct unit_work work;  /* these tokens included: all that is known if it is the last word */
+};
+RECORD_TAIL(record_tokens, 0, uint32_t, tokens_chosen) /* [token_count] */
+RECORD_TAIL(record_tokens, 1, struct token_logprob,
+            tokens_logprobs) /* [token_count][logprobs_each] */
+
+/* How likely tokens of the prompt were, in order. All scores come before the answer's first TOKENS.
+ * The prompt's first token has none. A unit that begins anew may repeat what another one has told. */
+struct record_scores {
+    struct record record;
+    struct request_id request;
+    uint32_t first_position; /* in the prompt; >= 1 */
+    uint32_t token_count;    /* >= 1 */
+    uint32_t logprobs_each;  /* >= 1 */
+    uint32_t reserved;       /* zero */
+};
+/* [token_count][logprobs_each], of each token its own, then the likeliest ones' */
+RECORD_TAIL(record_scores, 0, struct token_logprob, scores_logprobs)
+
+#define SCORES_TOKENS_MAX 16 /* of one record: a client is told of them in one event */
+
+enum finish_reason {
+    FINISH_STOP_TOKEN, /* the last token sent is one of the stop tokens */
+    FINISH_LENGTH,
+    FINISH_CANCELLED,
+    FINISH_REFUSED_QUEUE,     /* the unit's queue is full: try again later */
+    FINISH_REFUSED_TOO_LARGE, /* can never fit this unit's KV memory or context */
+    FINISH_REFUSED_DRAINING,
+    FINISH_FAILED,      /* the engine could not run the step */
+    FINISH_HANDED_OVER, /* SUBMIT_PREFILL: the first token is sent, its blocks have left, or failed
+                         * to (the other unit knows) */
+    FINISH_REASON_COUNT
+};
+
+/* The last word on a request; its pages are free or cached. */
+struct record_finished {
+    struct record record;
+    struct request_id request;
+    uint32_t reason;        /* enum finish_reason */
+    uint32_t output_tokens; /* of the whole answer, resumed ones included */
+    struct unit_work work;
+};
+
+/* A RESERVE is done: blocks from first_block on are expected at that rank. */
+struct record_reserved {
+    struct record record;
+    struct request_id request;
+    uint32_t first_block;
+    uint32_t rank; /* of the unit */
+};
+
+enum kv_storage_state { KV_STORAGE_NONE, KV_STORAGE_ON, KV_STORAGE_READ_ONLY, KV_STORAGE_COUNT };
+
+struct unit_rank_load {
+    uint32_t requests_waiting;
+    uint32_t requests_running;
+    uint32_t pages_free, pages_held, pages_cached;
+    uint32_t requests_parked; /* their KV blocks are on the way, in or out */
+    uint32_t kv_storage;      /* enum kv_storage_state, of the rank's own storage */
+    uint32_t reserved;        /* zero */
+};
+
+/* Reasons for which a unit of several ranks binds a request to one, or lets it wait: as many as
+ * serving/policy/balance_prefill and serving/policy/balance_decode have. */
+#define LOAD_PREFILL_REASONS 5
+#define LOAD_DECODE_REASONS 4
+
+/* Load report, after each step and on change; a unit's host repeats the last one as a sign of life.
+ * KV pages: free + held + cached = total, always. Counts are sums over the ranks and what waits for
+ * one. */
+struct record_unit_load {
+    struct record record;
+    uint32_t requests_waiting;
+    uint32_t requests_running;
+    uint32_t pages_free;
+    uint32_t pages_held;   /* leased by running requests */
+    uint32_t pages_cached; /* kept for their contents, leased by nobody */
+    uint32_t rank_count;
+    uint32_t last_step_rows;
+    uint32_t last_step_tokens;
+    int64_t last_step_ns;
+    struct unit_counters totals;
+    /* Choices by reason. A request that waits for several reasons counts once for each of them. */
+    uint64_t prefill_choices_total[LOAD_PREFILL_REASONS];
+    uint64_t decode_choices_total[LOAD_DECODE_REASONS];
+    uint32_t kv_storage; /* enum kv_storage_state: the worst of its ranks' */
+    uint32_t reserved;   /* zero */
+};
+RECORD_TAIL(record_unit_load, 0, struct unit_rank_load, load_ranks) /* [rank_count] */
+
+/* How routed experts lie and how evenly they are used, from a unit of several ranks; now and then,
+ * and when something changed. Balances are mean rank load by largest, in millionths; 0: not known.
+ */
+struct record_experts {
+    struct record record;
+    uint32_t experts, ranks, slots_per_rank, layer_count;
+    uint64_t rebalances_total; /* new maps carried out */
+    uint64_t moves_total;      /* experts that came to a rank */
+    uint64_t bytes_total;      /* of those experts, from other ranks or the checkpoint */
+    uint64_t failures_total;   /* experts that did not arrive as they were given */
+    int64_t stall_ns_total;    /* of steps, while ranks took new maps over */
+    int64_t stall_ns_max;
+    uint32_t balance;        /* of the map as it is, at the last look */
+    uint32_t balance_before; /* around the last new map, by the loads it was made for */
+    uint32_t balance_after;
+    uint32_t reserved;                    /* zero */
+    uint64_t masked[LIMIT_RANKS / 64];    /* a bit each rank: it shall have no experts */
+    uint64_t empty[LIMIT_RANKS / 64];     /* a bit each rank: it has none */
+    uint32_t layer_balance[LIMIT_LAYERS]; /* [layer_count]; 0: no experts; then zeros */
+};
+
+static inline bool experts_bit(const uint64_t *bits, uint32_t rank) {
+    return bits[rank / 64] >> rank % 64 & 1;
+}
+
+/* What the fields of each may hold, for record_forms.c. */
+bool unit_link_valid(const void *record);
+bool carried_valid(const void *record);
+bool submit_valid(const void *record);
+bool continue_valid(const void *record);
+bool role_valid(const void *record);
+bool drain_valid(const void *record);
+bool unit_hello_valid(const void *record);
+bool tokens_valid(const void *record);
+bool finished_valid(const void *record);
+bool unit_load_valid(const void *record);
+bool reserved_valid(const void *record);
+bool scores_valid(const void *record);
+bool experts_valid(const void *record);
+
+#endif
