@@ -210,7 +210,7 @@ static void solve(struct job *job) {
 
 /* Beside what the same search gives when groups must stay on their nodes. */
 static void count_traffic(struct job *job) {
-    const struct balance_options strict = {BALANCE_STRICT, job->options.effort};
+    const struct balance_options strict = {BALANCE_STRICT, job->options.effort, 0};
     for (uint32_t i = 0; job->has_traffic && i < job->load.layers; i++) {
         struct layer *layer = &job->layers[i];
         balance_traffic(&job->shape, &job->choice, loads_of(job, i), slots_of(job, i),

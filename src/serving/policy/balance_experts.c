@@ -19,6 +19,7 @@ _Static_assert(BALANCE_SLOTS_MAX < 0xFFFF, "slots and experts are 16-bit numbers
 struct work {
     const struct balance_shape *shape;
     enum balance_effort effort;
+    uint32_t without;           /* enum balance_part */
     struct balance_state state; /* the placement being searched */
     struct balance_state other; /* another one, to compare */
     struct balance_state group; /* of groups on nodes: groups are experts, nodes ranks */
@@ -194,7 +195,8 @@ static void refine_all(struct work *work, struct balance_state *state) {
     bool parted = balance_pack_spread(state, all);
     struct balance_search search = {all, shape->ranks, near_enough(work, work->bound),
                                     8 * shape->ranks + 64};
-    if (balance_experts_divides(shape)) search.near_ranks = shape->ranks / shape->nodes;
+    if (balance_experts_divides(shape) && !(work->without & BALANCE_NEAR))
+        search.near_ranks = shape->ranks / shape->nodes;
     balance_pack_refine(state, &search);
     if (!parted) balance_pack_spread(state, all);
 }
@@ -227,6 +229,7 @@ static void search_strictly(struct work *work) {
     struct balance_search search = {all, work->shape->nodes, 0, 8 * work->shape->nodes + 64};
     place_greedily(work, &work->state);
     refine_nodes(work, &work->state);
+    if (work->without & BALANCE_STRICT_GROUPS) return;
     uint64_t fullest = balance_state_max(&work->group);
     search.target = (work->total + work->shape->nodes - 1) / work->shape->nodes;
     balance_pack_refine(&work->group, &search);
@@ -254,7 +257,7 @@ static void search_pairs(struct work *work, struct balance_state *state, uint32_
 
 static void search_freely(struct work *work) {
     uint32_t kicks = work->effort == BALANCE_HIGH ? KICKS : 0;
-    bool pairs = work->state.room == 2;
+    bool pairs = work->state.room == 2 && !(work->without & BALANCE_PAIRS);
     if (pairs && !balance_experts_divides(work->shape)) {
         search_pairs(work, &work->state, kicks);
         return;
@@ -262,7 +265,7 @@ static void search_freely(struct work *work) {
     place_greedily(work, &work->state);
     refine_all(work, &work->state);
     if (balance_state_max(&work->state) <= near_enough(work, work->bound)) return;
-    if (!balance_experts_divides(work->shape)) return;
+    if (!balance_experts_divides(work->shape) || work->without & BALANCE_SECOND_START) return;
     if (pairs) {
         search_pairs(work, &work->other, kicks);
     } else {
@@ -295,6 +298,7 @@ void balance_experts(const struct balance_shape *shape, const struct balance_opt
     struct work *work;
     open_work(&work, shape, loads, memory);
     work->effort = options->effort;
+    work->without = work->state.without = work->other.without = options->without;
     find_bound(work);
     if (options->locality == BALANCE_STRICT && balance_experts_divides(shape))
         search_strictly(work);

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "serving/policy/balance_part.h"
 
 #define BALANCE_SLOTS_MAX 8192
 
@@ -47,6 +48,7 @@ enum balance_effort {
 struct balance_options {
     enum balance_locality locality;
     enum balance_effort effort;
+    uint32_t without; /* bits of enum balance_part: left out, to measure what they bring */
 };
 
 struct balance_outcome {

@@ -48,7 +48,7 @@ static void *cut(char **at, size_t bytes) {
 }
 
 static struct keep *open_keep(const struct balance_shape *shape, const uint64_t *loads,
-                              const uint16_t *old, void *memory) {
+                              const uint16_t *old, uint32_t without, void *memory) {
     char *at = memory;
     struct keep *keep = cut(&at, sizeof *keep);
     *keep = (struct keep){.shape = shape, .old = old};
@@ -63,6 +63,7 @@ static struct keep *open_keep(const struct balance_shape *shape, const uint64_t 
     balance_state_open(&keep->state, shape->experts, shape->slots, shape->ranks, keep->loads,
                        cut(&at, balance_state_bytes(shape->experts, shape->slots, shape->ranks)));
     balance_state_scale(loads, shape->experts, keep->loads);
+    keep->state.without = without;
     keep->rest = at;
     return keep;
 }
@@ -193,7 +194,7 @@ static void rename_bins(struct keep *keep, struct bins bins) {
                 (uint16_t)overlap(keep, keep->fresh + bins.first + (size_t)i * bins.room,
                                   keep->old + bins.first + (size_t)j * bins.room, bins.room);
     name_greedily(keep, bins);
-    improve_names(keep, bins);
+    if (!(keep->state.without & BALANCE_BETTER_NAMES)) improve_names(keep, bins);
     for (uint32_t i = 0; i < bins.count; i++)
         memcpy(keep->renamed + (size_t)keep->name[i] * bins.room,
                keep->fresh + bins.first + (size_t)i * bins.room, bins.room * sizeof *keep->fresh);
@@ -276,7 +277,7 @@ void balance_keep(const struct balance_shape *shape, const struct balance_option
                   const uint64_t *loads, const struct balance_keeping *keeping, void *memory,
                   uint16_t *slot_to_expert_out, struct balance_outcome *outcome_out,
                   uint32_t *moves_out) {
-    struct keep *keep = open_keep(shape, loads, keeping->old, memory);
+    struct keep *keep = open_keep(shape, loads, keeping->old, options->without, memory);
     bool strict = options->locality == BALANCE_STRICT && balance_experts_divides(shape);
     check(keeping->tolerance >= 0);
     balance_experts(shape, options, loads, keep->rest, keep->fresh, outcome_out);
@@ -284,12 +285,14 @@ void balance_keep(const struct balance_shape *shape, const struct balance_option
     balance_state_recount(&keep->state);
     uint64_t best = balance_state_max(&keep->state);
     uint64_t target = best + (uint64_t)((double)best * keeping->tolerance);
-    if (keep->state.room == 2 && !strict) keep_pairs(keep, target);
-    rename_all(keep, strict);
-    align_slots(keep);
+    if (keep->state.room == 2 && !strict && !(options->without & BALANCE_KEEP_PAIRS))
+        keep_pairs(keep, target);
+    if (!(options->without & BALANCE_NAMES)) rename_all(keep, strict);
+    if (!(options->without & BALANCE_ALIGN)) align_slots(keep);
     uint32_t moves = count_moves(keep, keep->fresh);
     const uint16_t *chosen = keep->fresh;
-    if (repair(keep, strict, target) && count_moves(keep, keep->state.experts) < moves) {
+    if (!(options->without & BALANCE_REPAIR) && repair(keep, strict, target) &&
+        count_moves(keep, keep->state.experts) < moves) {
         moves = count_moves(keep, keep->state.experts);
         chosen = keep->state.experts;
     }

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "serving/policy/balance_part.h"
 
 static void set_slot(struct balance_state *state, uint32_t slot, uint32_t expert) {
     state->experts[slot] = (uint16_t)expert;
@@ -81,6 +82,7 @@ bool balance_pack_spread(struct balance_state *state, struct balance_span span) 
     uint32_t first = span.first_rank * state->room;
     uint64_t limit = state->rank_loads[balance_state_busiest(state, span)];
     bool parted = true;
+    if (state->without & BALANCE_SPREAD) return true;
     for (uint32_t slot = first; slot < first + span.rank_count * state->room; slot++)
         if (is_duplicate(state, slot) && !part_duplicate(state, span, slot, limit)) parted = false;
     return parted;
@@ -201,17 +203,20 @@ static bool step(struct balance_state *state, const struct balance_search *searc
     uint64_t load = state->rank_loads[busy];
     uint64_t good = search->target + (load - search->target) / 2;
     struct slot_swap swap = {0, 0, load};
-    if (search->near_ranks < search->span.rank_count &&
+    bool exchanges = !(state->without & BALANCE_EXCHANGE);
+    if (exchanges && search->near_ranks < search->span.rank_count &&
         fits(state, node_of(search, busy), search->target))
         look_in_span(state, node_of(search, busy), busy, search->target, &swap);
-    if (swap.load > search->target) look_in_span(state, search->span, busy, good, &swap);
+    if (exchanges && swap.load > search->target)
+        look_in_span(state, search->span, busy, good, &swap);
     if (swap.load < load) {
         swap_slots(state, swap.from, swap.to);
         return true;
     }
     struct put put = {0, 0, load};
-    look_for_put(state, search->span, busy, &put);
-    if (put.load == load) look_for_relief(state, search->span, busy, &put);
+    if (!(state->without & BALANCE_REPLICA)) look_for_put(state, search->span, busy, &put);
+    if (put.load == load && !(state->without & BALANCE_RELIEF))
+        look_for_relief(state, search->span, busy, &put);
     if (put.load == load) return false;
     balance_state_put(state, put.slot, put.expert);
     return true;

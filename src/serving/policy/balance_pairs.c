@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/random.h"
+#include "serving/policy/balance_part.h"
 
 #define BINS 64      /* values of t: b * T / 2 / BINS, b = 0..BINS - 1 */
 #define CHANGE 8     /* larger changes of a bin's surplus count as this one */
@@ -230,7 +231,7 @@ static void restore(struct pairs *pairs) {
 
 /* Moves replicas until nothing lacks, or no move helps. The largest load that gives. */
 static uint64_t descend(struct pairs *pairs) {
-    bool gain_first = true;
+    bool gain_first = !(pairs->state->without & BALANCE_GAIN_FIRST);
     list_split(pairs);
     sum_lacks(pairs);
     for (uint32_t moves = 0; lack_now(pairs) > 0 && moves < MOVES_MAX; moves++) {

@@ -27,6 +27,7 @@ struct balance_state {
     uint64_t *rank_loads;                                /* [rank_count] */
     uint64_t *keys, *other_keys;                         /* [slot_count] scratch of sorts, heaps */
     uint16_t *list;                                      /* [slot_count] scratch */
+    uint32_t without;                                    /* enum balance_part: left out */
 };
 
 /* A run of ranks, and of the slots they own. */
