@@ -25,7 +25,7 @@
 #define EXPERTS 256
 #define GROUPS 8
 #define SLOTS 288
-#define SOLVES 5
+#define ROUNDS_MAX 99
 #define SPLITS 21
 #define BATCH_LAYERS 16 /* of the 58 get a batch */
 #define CHOICES 8       /* experts a token */
@@ -34,9 +34,9 @@
 #define TOLERANCE 0.02  /* of --parts: as the rebalancer's */
 
 struct eplb_bench_values {
-    uint64_t tokens;
+    uint64_t tokens, rounds;
     double drift;
-    bool high, parts, json;
+    bool parts, json;
 };
 
 #define AT(field) .offset = offsetof(struct eplb_bench_values, field)
@@ -56,7 +56,13 @@ static const struct option eplb_bench_rows[] = {
      .minimum = 0,
      .maximum = 4,
      AT(drift)},
-    {.name = "high", .type = OPTION_FLAG, .help = "also search long (--effort high)", AT(high)},
+    {.name = "rounds",
+     .type = OPTION_COUNT,
+     .fallback = "5",
+     .help = "times are medians of so many",
+     .minimum = 1,
+     .maximum = ROUNDS_MAX,
+     AT(rounds)},
     {.name = "parts",
      .type = OPTION_FLAG,
      .help = "leave out one part of the balancer after the other: what each brings",
@@ -136,7 +142,7 @@ struct bench {
     struct balance_shape shape;
     double loads[LAYERS][EXPERTS];
     uint64_t whole[LAYERS][EXPERTS]; /* the same in whole numbers */
-    uint16_t slots[LAYERS][SLOTS];   /* as fast effort places */
+    uint16_t slots[LAYERS][SLOTS];
     struct balance_outcome outcomes[LAYERS];
     uint16_t old[LAYERS][SLOTS]; /* of --parts: before experts move */
     uint32_t rows;               /* printed */
@@ -144,7 +150,7 @@ struct bench {
 };
 
 struct line { /* means over the layers */
-    double greedy, fast, fast_least, bound, strict, high, solve_ms, high_ms;
+    double greedy, fast, fast_least, bound, strict, solve_ms;
     uint32_t below;                  /* layers below the greedy */
     double in_turn, split, split_us; /* of batches: largest rank load / mean; a call */
 };
@@ -161,8 +167,8 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, compare);
+static double median(double *values, size_t count) {
+    qsort(values, count, sizeof *values, compare);
     return values[count / 2];
 }
 
@@ -183,16 +189,12 @@ static double solve(struct bench *bench, struct balance_options options) {
 }
 
 static void measure_placements(struct bench *bench, struct line *line) {
-    double times[SOLVES];
-    if (bench->values->high) {
-        line->high_ms = solve(bench, (struct balance_options){BALANCE_FREE, BALANCE_HIGH, 0});
-        line->high = mean_balance(bench);
-    }
-    solve(bench, (struct balance_options){BALANCE_STRICT, BALANCE_FAST, 0});
+    double times[ROUNDS_MAX];
+    solve(bench, (struct balance_options){BALANCE_STRICT, 0});
     line->strict = mean_balance(bench);
-    for (int i = 0; i < SOLVES; i++)
-        times[i] = solve(bench, (struct balance_options){BALANCE_FREE, BALANCE_FAST, 0});
-    line->solve_ms = median(times, SOLVES);
+    for (uint64_t i = 0; i < bench->values->rounds; i++)
+        times[i] = solve(bench, (struct balance_options){BALANCE_FREE, 0});
+    line->solve_ms = median(times, bench->values->rounds);
     line->fast = mean_balance(bench);
     line->fast_least = 1;
     for (uint32_t i = 0; i < LAYERS; i++) {
@@ -263,15 +265,12 @@ static void print_line(struct bench *bench, uint32_t kind, const struct line *li
                "\"bound\":%.4f,\"below_greedy\":%u,\"strict\":%.4f,\"solve_ms\":%.3f,",
                bench->rows++ ? "," : "", bench->shape.ranks, kinds[kind], line->greedy, line->fast,
                line->fast_least, line->bound, line->below, line->strict, line->solve_ms);
-        if (bench->values->high)
-            printf("\"high\":%.4f,\"high_ms\":%.1f,", line->high, line->high_ms);
         printf("\"batch_in_turn\":%.4f,\"batch_split\":%.4f,\"split_us\":%.2f}", line->in_turn,
                line->split, line->split_us);
         return;
     }
     printf("%-16s %.4f  %.4f  %.4f  %.4f  %5u  %.4f  %8.2f", kinds[kind], line->greedy, line->fast,
            line->fast_least, line->bound, line->below, line->strict, line->solve_ms);
-    if (bench->values->high) printf("  %.4f  %7.0f", line->high, line->high_ms);
     printf("   %.4f  %.4f  %8.1f\n", line->in_turn, line->split, line->split_us);
 }
 
@@ -280,25 +279,17 @@ static void print_line(struct bench *bench, uint32_t kind, const struct line *li
 static const struct trial {
     const char *name;
     struct balance_options options;
-    uint32_t beside; /* the trial that it is compared with */
 } trials[] = {
-    {"all parts", {BALANCE_FREE, BALANCE_FAST, 0}, 0},
-    {"- exchange", {BALANCE_FREE, BALANCE_FAST, BALANCE_EXCHANGE}, 0},
-    {"- replica", {BALANCE_FREE, BALANCE_FAST, BALANCE_REPLICA}, 0},
-    {"- relief", {BALANCE_FREE, BALANCE_FAST, BALANCE_RELIEF}, 0},
-    {"- spread", {BALANCE_FREE, BALANCE_FAST, BALANCE_SPREAD}, 0},
-    {"- near", {BALANCE_FREE, BALANCE_FAST, BALANCE_NEAR}, 0},
-    {"- second start", {BALANCE_FREE, BALANCE_FAST, BALANCE_SECOND_START}, 0},
-    {"- pairs", {BALANCE_FREE, BALANCE_FAST, BALANCE_PAIRS}, 0},
-    {"- gain first", {BALANCE_FREE, BALANCE_FAST, BALANCE_GAIN_FIRST}, 0},
-    {"+ long search", {BALANCE_FREE, BALANCE_HIGH, 0}, 0},
-    {"- repair", {BALANCE_FREE, BALANCE_FAST, BALANCE_REPAIR}, 0},
-    {"- keep pairs", {BALANCE_FREE, BALANCE_FAST, BALANCE_KEEP_PAIRS}, 0},
-    {"- names", {BALANCE_FREE, BALANCE_FAST, BALANCE_NAMES}, 0},
-    {"- better names", {BALANCE_FREE, BALANCE_FAST, BALANCE_BETTER_NAMES}, 0},
-    {"- align", {BALANCE_FREE, BALANCE_FAST, BALANCE_ALIGN}, 0},
-    {"strict", {BALANCE_STRICT, BALANCE_FAST, 0}, 0},
-    {"- groups", {BALANCE_STRICT, BALANCE_FAST, BALANCE_STRICT_GROUPS}, 15},
+    {"all parts", {BALANCE_FREE, 0}},
+    {"- exchange", {BALANCE_FREE, BALANCE_EXCHANGE}},
+    {"- spread", {BALANCE_FREE, BALANCE_SPREAD}},
+    {"- near", {BALANCE_FREE, BALANCE_NEAR}},
+    {"- second start", {BALANCE_FREE, BALANCE_SECOND_START}},
+    {"- pairs", {BALANCE_FREE, BALANCE_PAIRS}},
+    {"- repair", {BALANCE_FREE, BALANCE_REPAIR}},
+    {"- names", {BALANCE_FREE, BALANCE_NAMES}},
+    {"- keep pairs", {BALANCE_FREE, BALANCE_KEEP_PAIRS}},
+    {"strict", {BALANCE_STRICT, 0}},
 };
 
 #define TRIALS ARRAY_COUNT(trials)
@@ -344,7 +335,7 @@ static void look_at_placements(struct bench *bench, const struct trial *trial, d
 static double keep(struct bench *bench, const struct trial *trial, double *measures) {
     double seconds = 0;
     measures[KEPT] = measures[MOVES] = 0;
-    solve(bench, (struct balance_options){trial->options.locality, BALANCE_FAST, 0});
+    solve(bench, (struct balance_options){trial->options.locality, 0});
     memcpy(bench->old, bench->slots, sizeof bench->old);
     for (uint32_t i = 0; i < LAYERS; i++) {
         double loads[EXPERTS];
@@ -372,17 +363,17 @@ static double keep(struct bench *bench, const struct trial *trial, double *measu
 
 /* The trials take turns, so that whoever else uses the machine disturbs them alike. */
 static void measure_trials(struct bench *bench, struct brought *brought, uint32_t kind) {
-    static double solves[TRIALS][SOLVES], keeps[TRIALS][SOLVES];
+    static double solves[TRIALS][ROUNDS_MAX], keeps[TRIALS][ROUNDS_MAX];
     draw_kind(bench, kind);
-    for (int n = 0; n < SOLVES; n++)
+    for (uint64_t n = 0; n < bench->values->rounds; n++)
         for (uint32_t i = 0; i < TRIALS; i++) {
             solves[i][n] = solve(bench, trials[i].options);
             keeps[i][n] = keep(bench, &trials[i], brought->of[i][kind]);
         }
     for (uint32_t i = 0; i < TRIALS; i++) {
         look_at_placements(bench, &trials[i], brought->of[i][kind]);
-        brought->of[i][kind][SOLVE_MS] = median(solves[i], SOLVES);
-        brought->of[i][kind][KEEP_MS] = median(keeps[i], SOLVES);
+        brought->of[i][kind][SOLVE_MS] = median(solves[i], bench->values->rounds);
+        brought->of[i][kind][KEEP_MS] = median(keeps[i], bench->values->rounds);
     }
 }
 
@@ -393,7 +384,7 @@ static void print_trial(const struct brought *brought, uint32_t trial) {
         double percents[KINDS];
         bool changes = trial == 0;
         for (uint32_t kind = 0; kind < KINDS; kind++) {
-            double beside = brought->of[trials[trial].beside][kind][m];
+            double beside = brought->of[0][kind][m];
             percents[kind] = beside > 0 ? 100 * (brought->of[trial][kind][m] / beside - 1) : 0;
             changes |= fabs(percents[kind]) >= 0.005;
         }
@@ -446,10 +437,9 @@ static void run(struct bench *bench, uint32_t ranks, uint32_t nodes) {
     bench->shape = (struct balance_shape){EXPERTS, GROUPS, SLOTS, ranks, nodes};
     if (!bench->values->json)
         printf("%u ranks, %u nodes, %d slots; batches of %llu tokens a rank: largest rank load / "
-               "mean\n%-16s greedy    ours   least   bound  below  strict  solve ms%s  in turn    "
+               "mean\n%-16s greedy    ours   least   bound  below  strict  solve ms  in turn    "
                "flow  flow us\n",
-               ranks, nodes, SLOTS, (unsigned long long)bench->values->tokens, "loads",
-               bench->values->high ? "    high  high ms" : "");
+               ranks, nodes, SLOTS, (unsigned long long)bench->values->tokens, "loads");
     for (uint32_t kind = 0; kind < KINDS; kind++) {
         struct line line = {0};
         draw_kind(bench, kind);
@@ -473,10 +463,15 @@ int bench_eplb(int argc, char **argv) {
     bench->split_memory = malloc(split_tokens_bytes(EXPERTS, SLOTS, 144));
     check(bench->memory && bench->split_memory);
     if (values.json) printf("{\"eplb\":[");
-    void (*part)(struct bench *, uint32_t, uint32_t) = values.parts ? run_trials : run;
-    part(bench, 32, 4);
-    if (!values.json) printf("\n");
-    part(bench, 144, 18);
+    static const struct {
+        uint32_t ranks, nodes;
+        bool table; /* also without --parts */
+    } shapes[] = {{32, 4, true}, {72, 4, false}, {144, 18, true}};
+    for (size_t i = 0; i < ARRAY_COUNT(shapes); i++) {
+        if (!values.parts && !shapes[i].table) continue;
+        if (!values.json && i) printf("\n");
+        (values.parts ? run_trials : run)(bench, shapes[i].ranks, shapes[i].nodes);
+    }
     if (values.json) printf("]}\n");
     free(bench->split_memory);
     free(bench->memory);

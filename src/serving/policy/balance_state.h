@@ -27,7 +27,6 @@ struct balance_state {
     uint64_t *rank_loads;                                /* [rank_count] */
     uint64_t *keys, *other_keys;                         /* [slot_count] scratch of sorts, heaps */
     uint16_t *list;                                      /* [slot_count] scratch */
-    uint32_t without;                                    /* enum balance_part: left out */
 };
 
 /* A run of ranks, and of the slots they own. */
@@ -38,6 +37,17 @@ struct balance_span {
 /* Loads in another unit, such that their sum, which is returned, is near 2^BALANCE_LOAD_BITS. No
  * load at all counts as equal loads. The given ones' sum is below 2^64. */
 uint64_t balance_state_scale(const uint64_t *loads, uint32_t count, uint64_t *scaled_out);
+
+static inline size_t balance_state_aligned(size_t bytes) {
+    return (bytes + 7) & ~(size_t)7;
+}
+
+/* The next piece of memory; *at moves behind it. */
+static inline void *balance_state_cut(char **at, size_t bytes) {
+    void *start = *at;
+    *at += balance_state_aligned(bytes);
+    return start;
+}
 
 /* Bytes that balance_state_open takes. */
 size_t balance_state_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count);
@@ -51,10 +61,6 @@ void balance_state_recount(struct balance_state *state);
 
 /* The same placement and loads in another state of the same shape. */
 void balance_state_copy(struct balance_state *to, const struct balance_state *from);
-
-/* One slot holds another expert from now on; its old one keeps a replica elsewhere. All ranks'
- * loads follow. */
-void balance_state_put(struct balance_state *state, uint32_t slot, uint32_t expert);
 
 bool balance_state_rank_holds(const struct balance_state *state, uint32_t rank, uint32_t expert);
 

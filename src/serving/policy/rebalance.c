@@ -143,7 +143,7 @@ static double largest_load(const struct layer *layer, const uint32_t *from) {
 void rebalance_layer(const struct rebalance_shape *shape, const uint64_t *loads, const bool *masked,
                      const uint32_t *from, void *memory, uint32_t *to_out,
                      struct rebalance_gain *gain_out) {
-    struct balance_options options = {.locality = BALANCE_FREE, .effort = BALANCE_FAST};
+    struct balance_options options = {.locality = BALANCE_FREE};
     struct balance_outcome outcome;
     struct layer layer;
     uint32_t room = shape->slots_per_rank, at = 0, moves;
