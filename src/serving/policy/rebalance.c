@@ -196,9 +196,3 @@ enum rebalance_verdict rebalance_judge(struct rebalance *rebalance,
 void rebalance_done(struct rebalance *rebalance, int64_t now_ns) {
     *rebalance = (struct rebalance){.moved_ns = now_ns, .has_moved = true};
 }
-
-const char *rebalance_verdict_name(enum rebalance_verdict verdict) {
-    static const char *const names[] = {"rests", "knows little", "not worth it", "looks again",
-                                        "goes"};
-    return names[verdict];
-}
