@@ -22,7 +22,7 @@
 #define SOLVES 5
 
 struct eplb_values {
-    const char *load, *from, *locality, *effort;
+    const char *load, *from, *locality;
     double keep_within;
     uint64_t slots, groups, nodes, ranks, token_groups, token_experts;
     bool greedy, json;
@@ -44,8 +44,6 @@ static const struct option eplb_rows[] = {
     {"ranks", OPTION_COUNT, "32", "ranks; consecutive slots belong to one", COUNT(ranks)},
     {"locality", OPTION_CHOICE, "free", "strict: a group's experts stay on one node",
      offsetof(struct eplb_values, locality), .choices = "free|strict"},
-    {"effort", OPTION_CHOICE, "fast", "high: search much longer",
-     offsetof(struct eplb_values, effort), .choices = "fast|high"},
     {"greedy", OPTION_FLAG, NULL, "place as DeepSeek's balancer does, for comparison",
      .offset = offsetof(struct eplb_values, greedy)},
     {"groups-per-token", OPTION_COUNT, "4", "groups that a token chooses, for the traffic",
@@ -140,7 +138,6 @@ static enum status open_job(struct job *job, struct error *error) {
                                         .ranks = (uint32_t)values->ranks,
                                         .nodes = (uint32_t)values->nodes};
     job->options.locality = strcmp(values->locality, "strict") ? BALANCE_FREE : BALANCE_STRICT;
-    job->options.effort = strcmp(values->effort, "high") ? BALANCE_FAST : BALANCE_HIGH;
     job->choice.groups = (uint32_t)values->token_groups;
     job->choice.experts = (uint32_t)values->token_experts;
     job->has_traffic = values->nodes > 1 && values->ranks % values->nodes == 0 &&
@@ -210,7 +207,7 @@ static void solve(struct job *job) {
 
 /* Beside what the same search gives when groups must stay on their nodes. */
 static void count_traffic(struct job *job) {
-    const struct balance_options strict = {BALANCE_STRICT, job->options.effort};
+    const struct balance_options strict = {BALANCE_STRICT, 0};
     for (uint32_t i = 0; job->has_traffic && i < job->load.layers; i++) {
         struct layer *layer = &job->layers[i];
         balance_traffic(&job->shape, &job->choice, loads_of(job, i), slots_of(job, i),

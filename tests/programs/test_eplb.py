@@ -71,6 +71,24 @@ def check_bench():
         expect(1 <= row["batch_split"] <= row["batch_in_turn"], "flow beats turns: %r" % row)
 
 
+def check_parts():
+    """What is said to be measured of a part is seen: pairs at 144 ranks, and the moves that each way of keeping saves."""
+    done = subprocess.run([fathom, "bench", "eplb", "--parts", "--rounds", "1", "--tokens", "8", "--json"],
+                          capture_output=True, text=True, timeout=600)
+    rows = {(row["ranks"], row["part"], row["loads"]): row for row in json.loads(done.stdout)["eplb"]}
+    loads = {row[2] for row in rows}
+    expect(len(loads) == 7 and len(rows) == 3 * 7 * len({row[1] for row in rows}), "every part on every kind of load")
+
+    def count(ranks, part, measure, holds):
+        return sum(holds(rows[ranks, part, kind][measure], rows[ranks, "all parts", kind][measure]) for kind in loads)
+
+    expect(count(144, "- pairs", "balance", lambda without, whole: without < 0.995 * whole) >= 2, "pairs")
+    expect(count(72, "- second start", "balance", lambda without, whole: without < 0.995 * whole) >= 2, "second start")
+    expect(count(32, "- exchange", "balance", lambda without, whole: without < 0.995 * whole) >= 2, "exchange")
+    for ranks, part in ((32, "- repair"), (144, "- names"), (144, "- keep pairs")):
+        expect(count(ranks, part, "moves", lambda without, whole: without >= 2 * whole) >= 2, part)
+
+
 def check_moves(loads, report):
     path = os.path.join(folder.name, "from.json")
     with open(path, "w", encoding="utf-8") as file:
@@ -104,6 +122,7 @@ def main():
     expect(check_json(drawn, 32, 4)["slot_to_expert"] == free["slot_to_expert"], "the same answer twice")
     check_moves(drawn, free)
     check_bench()
+    check_parts()
     done = run(loads)
     expect(done.returncode == 0 and "bound, mean" in done.stdout and "node traffic" in done.stdout, "the table")
     for text, arguments, code, why in (

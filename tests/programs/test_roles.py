@@ -118,6 +118,7 @@ def main():
         assign(server, unit["id"], role)  # one that came before the others may have changed already
     press(server, PROMPTS, prompts, "prefill", 2)
     press(server, ANSWERS, answers, "decode", 2)
+    assert server.fleet()["role_choice"].startswith(("stays: ", "a unit changes ")), server.fleet()
     roles = {unit["role"] for unit in server.fleet()["units"]}
     assert roles == {"prefill", "decode"}, roles
     server.no_page_is_held()

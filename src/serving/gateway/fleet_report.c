@@ -144,6 +144,8 @@ static void write_report(struct json_writer *writer, const void *context) {
     write_member(writer, ",\"resumed_total\":", gateway->resumed_total);
     write_member(writer, ",\"handed_over_total\":", gateway->handed_over_total);
     write_member(writer, ",\"role_changes_total\":", gateway->role_changes_total);
+    if (gateway->options.role_hold_ns)
+        write_text_member(writer, ",\"role_choice\":", roles_reason_name(gateway->roles.reason));
     write_member(writer, ",\"lost_units_total\":", gateway->fleet.losses_total);
     json_writer_text(writer, "}");
 }

@@ -4,21 +4,6 @@
 #include "base/check.h"
 #include "contract/record_unit.h"
 
-const char *admit_name(enum admit admit) {
-    static const char *const names[ADMIT_COUNT] = {
-        [ADMIT_NOW] = "starts now",
-        [ADMIT_WAIT_TURN] = "waits for its turn",
-        [ADMIT_WAIT_ROWS] = "waits for a row in the step",
-        [ADMIT_WAIT_PAGES] = "waits for free pages",
-        [ADMIT_REFUSE_DRAINING] = "refused: draining",
-        [ADMIT_REFUSE_CONTEXT] = "refused: larger than the context",
-        [ADMIT_REFUSE_MEMORY] = "refused: larger than the kv memory",
-        [ADMIT_REFUSE_QUEUE] = "refused: queue full",
-    };
-    check(admit < ADMIT_COUNT);
-    return names[admit];
-}
-
 static uint64_t need_tokens(struct admit_need need) {
     return (uint64_t)need.prompt_tokens + need.new_tokens_max;
 }

@@ -28,9 +28,6 @@ enum admit {
     ADMIT_COUNT
 };
 
-/* Short lower-case text, for logs and traces. */
-const char *admit_name(enum admit admit);
-
 struct admit_need {
     uint32_t prompt_tokens;
     uint32_t new_tokens_max;

@@ -5,12 +5,11 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/number.h"
 #include "serving/policy/balance_counts.h"
 #include "serving/policy/balance_pack.h"
 #include "serving/policy/balance_pairs.h"
 
-#define KICKS 400        /* of BALANCE_HIGH */
-#define NEARER (1 << 20) /* of BALANCE_HIGH */
 #define NEAR_ENOUGH 1024 /* a largest load that exceeds the bound by less than a 1024th will do */
 
 _Static_assert(LIMIT_EXPERTS <= BALANCE_SLOTS_MAX, "every expert has a slot");
@@ -18,7 +17,7 @@ _Static_assert(BALANCE_SLOTS_MAX < 0xFFFF, "slots and experts are 16-bit numbers
 
 struct work {
     const struct balance_shape *shape;
-    enum balance_effort effort;
+    uint32_t without;           /* enum balance_part */
     struct balance_state state; /* the placement being searched */
     struct balance_state other; /* another one, to compare */
     struct balance_state group; /* of groups on nodes: groups are experts, nodes ranks */
@@ -26,7 +25,6 @@ struct work {
     uint64_t *group_loads;      /* [groups] */
     uint16_t *ids;              /* [experts] */
     uint16_t *items;            /* [slots] */
-    bool counted;               /* state has the counts that place_all wants */
     uint64_t total, bound;      /* sum of loads; no largest rank load is below the bound */
 };
 
@@ -64,39 +62,30 @@ bool balance_experts_divides(const struct balance_shape *shape) {
     return shape->nodes > 1 && shape->groups % shape->nodes == 0;
 }
 
-static size_t aligned(size_t bytes) {
-    return (bytes + 7) & ~(size_t)7;
-}
-
 size_t balance_experts_bytes(const struct balance_shape *shape) {
     size_t state = balance_state_bytes(shape->experts, shape->slots, shape->ranks);
-    return aligned(sizeof(struct work)) + 2 * state +
+    return balance_state_aligned(sizeof(struct work)) + 2 * state +
            balance_state_bytes(shape->groups, shape->groups, shape->nodes) +
            (shape->experts + shape->groups) * sizeof(uint64_t) +
-           aligned(shape->experts * sizeof(uint16_t)) + aligned(shape->slots * sizeof(uint16_t));
-}
-
-static void *cut(char **at, size_t bytes) {
-    void *start = *at;
-    *at += aligned(bytes);
-    return start;
+           balance_state_aligned(shape->experts * sizeof(uint16_t)) +
+           balance_state_aligned(shape->slots * sizeof(uint16_t));
 }
 
 static void open_work(struct work **work_out, const struct balance_shape *shape,
                       const uint64_t *loads, void *memory) {
     char *at = memory;
-    struct work *work = cut(&at, sizeof *work);
+    struct work *work = balance_state_cut(&at, sizeof *work);
     size_t state_bytes = balance_state_bytes(shape->experts, shape->slots, shape->ranks);
     check(balance_experts_check(shape, NULL) == STATUS_OK);
     *work = (struct work){.shape = shape};
-    work->loads = cut(&at, shape->experts * sizeof *work->loads);
-    work->group_loads = cut(&at, shape->groups * sizeof *work->group_loads);
-    work->ids = cut(&at, shape->experts * sizeof *work->ids);
-    work->items = cut(&at, shape->slots * sizeof *work->items);
+    work->loads = balance_state_cut(&at, shape->experts * sizeof *work->loads);
+    work->group_loads = balance_state_cut(&at, shape->groups * sizeof *work->group_loads);
+    work->ids = balance_state_cut(&at, shape->experts * sizeof *work->ids);
+    work->items = balance_state_cut(&at, shape->slots * sizeof *work->items);
     balance_state_open(&work->state, shape->experts, shape->slots, shape->ranks, work->loads,
-                       cut(&at, state_bytes));
+                       balance_state_cut(&at, state_bytes));
     balance_state_open(&work->other, shape->experts, shape->slots, shape->ranks, work->loads,
-                       cut(&at, state_bytes));
+                       balance_state_cut(&at, state_bytes));
     if (balance_experts_divides(shape))
         balance_state_open(&work->group, shape->groups, shape->groups, shape->nodes,
                            work->group_loads, at);
@@ -119,16 +108,12 @@ static void find_bound(struct work *work) {
     work->bound = balance_counts_choose(&work->state, work->ids, work->shape->experts,
                                         work->shape->slots, UINT32_MAX);
     if (work->bound < mean) work->bound = mean;
-    work->counted = true;
-    for (uint32_t e = 0; e < work->shape->experts; e++)
-        if (work->state.counts[e] > work->shape->ranks) work->counted = false;
 }
 
 /* One count each for all slots, no more replicas than ranks where that suffices. */
 static void count_all(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     list_all(work);
-    if (work->counted && state == &work->state) return;
     balance_counts_choose(state, work->ids, shape->experts, shape->slots, shape->ranks);
 }
 
@@ -160,7 +145,6 @@ static void place_groups(struct work *work) {
 static void place_in_nodes(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     uint32_t group_experts = shape->experts / shape->groups;
-    work->counted = false;
     uint32_t node_groups = shape->groups / shape->nodes, node_ranks = shape->ranks / shape->nodes;
     for (uint32_t node = 0; node < shape->nodes; node++) {
         struct balance_span span = {node * node_ranks, node_ranks};
@@ -184,62 +168,38 @@ static void place_greedily(struct work *work, struct balance_state *state) {
     }
 }
 
-static uint64_t near_enough(const struct work *work, uint64_t bound) {
-    return bound + bound / (work->effort == BALANCE_HIGH ? NEARER : NEAR_ENOUGH);
+static uint64_t near_enough(uint64_t bound) {
+    return bound + bound / NEAR_ENOUGH;
 }
 
-static void refine_all(struct work *work, struct balance_state *state) {
+/* `near_ranks`: exchanges among so many are preferred. */
+static void refine(const struct work *work, struct balance_state *state, struct balance_span span,
+                   uint32_t near_ranks, uint64_t bound) {
+    struct balance_search search = {span, near_ranks, near_enough(bound), 8 * span.rank_count + 64};
+    if (!(work->without & BALANCE_SPREAD)) balance_pack_spread(state, span);
+    if (!(work->without & BALANCE_EXCHANGE)) balance_pack_refine(state, &search);
+}
+
+static void refine_all(const struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
-    struct balance_span all = {0, shape->ranks};
-    bool parted = balance_pack_spread(state, all);
-    struct balance_search search = {all, shape->ranks, near_enough(work, work->bound),
-                                    8 * shape->ranks + 64};
-    if (balance_experts_divides(shape)) search.near_ranks = shape->ranks / shape->nodes;
-    balance_pack_refine(state, &search);
-    if (!parted) balance_pack_spread(state, all);
+    bool near = balance_experts_divides(shape) && !(work->without & BALANCE_NEAR);
+    refine(work, state, (struct balance_span){0, shape->ranks},
+           near ? shape->ranks / shape->nodes : shape->ranks, work->bound);
 }
 
-/* Nodes have nothing to do with each other; each comes as near to its own mean as it can. */
-static void refine_nodes(struct work *work, struct balance_state *state) {
-    const struct balance_shape *shape = work->shape;
-    uint32_t node_ranks = shape->ranks / shape->nodes;
-    uint64_t bound = work->bound;
-    check(node_ranks > 0);
-    for (uint32_t first = 0; first < shape->ranks; first += node_ranks) {
-        uint64_t sum = 0;
-        for (uint32_t rank = first; rank < first + node_ranks; rank++)
-            sum += state->rank_loads[rank];
-        if (sum / node_ranks > bound) bound = sum / node_ranks;
-    }
-    for (uint32_t first = 0; first < shape->ranks; first += node_ranks) {
-        struct balance_span span = {first, node_ranks};
-        struct balance_search search = {span, node_ranks, near_enough(work, bound),
-                                        8 * node_ranks + 64};
-        bool parted = balance_pack_spread(state, span);
-        balance_pack_refine(state, &search);
-        if (!parted) balance_pack_spread(state, span);
-    }
-}
-
-/* Groups exchanged between nodes may leave the fullest node less full. */
+/* Nodes have nothing to do with each other; none needs to be better than the fullest can be. */
 static void search_strictly(struct work *work) {
-    struct balance_span all = {0, work->shape->nodes};
-    struct balance_search search = {all, work->shape->nodes, 0, 8 * work->shape->nodes + 64};
+    uint32_t node_ranks = work->shape->ranks / work->shape->nodes;
     place_greedily(work, &work->state);
-    refine_nodes(work, &work->state);
-    uint64_t fullest = balance_state_max(&work->group);
-    search.target = (work->total + work->shape->nodes - 1) / work->shape->nodes;
-    balance_pack_refine(&work->group, &search);
-    if (balance_state_max(&work->group) >= fullest) return;
-    place_in_nodes(work, &work->other);
-    refine_nodes(work, &work->other);
-    if (balance_state_max(&work->other) < balance_state_max(&work->state))
-        balance_state_copy(&work->state, &work->other);
+    uint64_t fullest = balance_state_max(&work->group) / node_ranks;
+    for (uint32_t first = 0; first < work->shape->ranks; first += node_ranks)
+        refine(work, &work->state, (struct balance_span){first, node_ranks}, node_ranks,
+               max_u64(fullest, work->bound));
 }
 
 /* Two slots a rank: counts decide. Those of the greedy, with the same pairing, are where it starts.
  */
-static void search_pairs(struct work *work, struct balance_state *state, uint32_t kicks) {
+static void search_pairs(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     struct balance_span all = {0, shape->ranks};
     count_all(work, state);
@@ -248,23 +208,22 @@ static void search_pairs(struct work *work, struct balance_state *state, uint32_
     balance_state_sort(state->keys, state->other_keys, shape->experts);
     for (uint32_t i = 0; i < shape->experts; i++)
         work->items[i] = (uint16_t)balance_state_key_id(state->keys[i]);
-    balance_pairs_place(state, work->items, work->bound, kicks);
-    balance_pack_spread(state, all);
+    balance_pairs_place(state, work->items, work->bound);
+    if (!(work->without & BALANCE_SPREAD)) balance_pack_spread(state, all);
 }
 
 static void search_freely(struct work *work) {
-    uint32_t kicks = work->effort == BALANCE_HIGH ? KICKS : 0;
-    bool pairs = work->state.room == 2;
+    bool pairs = work->state.room == 2 && !(work->without & BALANCE_PAIRS);
     if (pairs && !balance_experts_divides(work->shape)) {
-        search_pairs(work, &work->state, kicks);
+        search_pairs(work, &work->state);
         return;
     }
     place_greedily(work, &work->state);
     refine_all(work, &work->state);
-    if (balance_state_max(&work->state) <= near_enough(work, work->bound)) return;
-    if (!balance_experts_divides(work->shape)) return;
+    if (balance_state_max(&work->state) <= near_enough(work->bound)) return;
+    if (!balance_experts_divides(work->shape) || work->without & BALANCE_SECOND_START) return;
     if (pairs) {
-        search_pairs(work, &work->other, kicks);
+        search_pairs(work, &work->other);
     } else {
         place_all(work, &work->other);
         refine_all(work, &work->other);
@@ -294,7 +253,7 @@ void balance_experts(const struct balance_shape *shape, const struct balance_opt
                      struct balance_outcome *outcome_out) {
     struct work *work;
     open_work(&work, shape, loads, memory);
-    work->effort = options->effort;
+    work->without = options->without;
     find_bound(work);
     if (options->locality == BALANCE_STRICT && balance_experts_divides(shape))
         search_strictly(work);

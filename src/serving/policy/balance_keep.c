@@ -4,83 +4,72 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "serving/policy/balance_counts.h"
 #include "serving/policy/balance_pack.h"
 
-#define NO_BIN UINT32_MAX
+#define NOBODY UINT32_MAX
 
 struct keep {
     const struct balance_shape *shape;
     const uint16_t *old;
-    uint64_t *loads;    /* [experts] scaled */
-    uint16_t *fresh;    /* [slots] the best placement */
-    uint16_t *renamed;  /* [slots] */
-    uint16_t *overlaps; /* [ranks][ranks] slots of a fresh bin that an old one holds already */
-    uint16_t *first,
-        *used; /* [experts] of an expert's items: where they begin, how many are placed */
-    uint32_t *name, *user; /* [ranks] a fresh bin's old name; who uses an old name */
+    uint32_t room;          /* slots of a rank */
+    uint64_t *loads;        /* [experts] scaled */
+    uint16_t *fresh;        /* [slots] the best placement */
+    uint16_t *renamed;      /* [slots] */
+    uint16_t *overlaps;     /* [ranks][ranks] slots of a fresh rank that an old one holds already */
+    uint16_t *first, *used; /* [experts] of its replicas: where they begin, how many are placed */
+    uint32_t *name, *user;  /* [ranks] a fresh rank's old name; who uses an old name */
     struct balance_state state;
     char *rest; /* memory for balance_experts */
 };
 
-/* Bins are ranks or nodes: runs of `room` slots, from the first slot on. */
-struct bins {
-    uint32_t first, count, room;
-};
-
-static size_t aligned(size_t bytes) {
-    return (bytes + 7) & ~(size_t)7;
-}
-
 size_t balance_keep_bytes(const struct balance_shape *shape) {
-    return aligned(sizeof(struct keep)) + shape->experts * sizeof(uint64_t) +
-           2 * aligned(shape->slots * sizeof(uint16_t)) +
-           aligned((size_t)shape->ranks * shape->ranks * sizeof(uint16_t)) +
-           2 * aligned(shape->experts * sizeof(uint16_t)) +
-           2 * aligned(shape->ranks * sizeof(uint32_t)) +
+    return balance_state_aligned(sizeof(struct keep)) + shape->experts * sizeof(uint64_t) +
+           2 * balance_state_aligned(shape->slots * sizeof(uint16_t)) +
+           balance_state_aligned((size_t)shape->ranks * shape->ranks * sizeof(uint16_t)) +
+           2 * balance_state_aligned(shape->experts * sizeof(uint16_t)) +
+           2 * balance_state_aligned(shape->ranks * sizeof(uint32_t)) +
            balance_state_bytes(shape->experts, shape->slots, shape->ranks) +
            balance_experts_bytes(shape);
-}
-
-static void *cut(char **at, size_t bytes) {
-    void *start = *at;
-    *at += aligned(bytes);
-    return start;
 }
 
 static struct keep *open_keep(const struct balance_shape *shape, const uint64_t *loads,
                               const uint16_t *old, void *memory) {
     char *at = memory;
-    struct keep *keep = cut(&at, sizeof *keep);
-    *keep = (struct keep){.shape = shape, .old = old};
-    keep->loads = cut(&at, shape->experts * sizeof *keep->loads);
-    keep->fresh = cut(&at, shape->slots * sizeof *keep->fresh);
-    keep->renamed = cut(&at, shape->slots * sizeof *keep->renamed);
-    keep->overlaps = cut(&at, (size_t)shape->ranks * shape->ranks * sizeof *keep->overlaps);
-    keep->first = cut(&at, shape->experts * sizeof *keep->first);
-    keep->used = cut(&at, shape->experts * sizeof *keep->used);
-    keep->name = cut(&at, shape->ranks * sizeof *keep->name);
-    keep->user = cut(&at, shape->ranks * sizeof *keep->user);
-    balance_state_open(&keep->state, shape->experts, shape->slots, shape->ranks, keep->loads,
-                       cut(&at, balance_state_bytes(shape->experts, shape->slots, shape->ranks)));
+    struct keep *keep = balance_state_cut(&at, sizeof *keep);
+    *keep = (struct keep){.shape = shape, .old = old, .room = shape->slots / shape->ranks};
+    keep->loads = balance_state_cut(&at, shape->experts * sizeof *keep->loads);
+    keep->fresh = balance_state_cut(&at, shape->slots * sizeof *keep->fresh);
+    keep->renamed = balance_state_cut(&at, shape->slots * sizeof *keep->renamed);
+    keep->overlaps =
+        balance_state_cut(&at, (size_t)shape->ranks * shape->ranks * sizeof *keep->overlaps);
+    keep->first = balance_state_cut(&at, shape->experts * sizeof *keep->first);
+    keep->used = balance_state_cut(&at, shape->experts * sizeof *keep->used);
+    keep->name = balance_state_cut(&at, shape->ranks * sizeof *keep->name);
+    keep->user = balance_state_cut(&at, shape->ranks * sizeof *keep->user);
+    balance_state_open(
+        &keep->state, shape->experts, shape->slots, shape->ranks, keep->loads,
+        balance_state_cut(&at, balance_state_bytes(shape->experts, shape->slots, shape->ranks)));
     balance_state_scale(loads, shape->experts, keep->loads);
     keep->rest = at;
     return keep;
 }
 
+static void look_at(struct keep *keep, const uint16_t *slots) {
+    memcpy(keep->state.experts, slots, keep->shape->slots * sizeof *slots);
+    balance_state_recount(&keep->state);
+}
+
 /* All replicas of the state's placement, heaviest first, into the state's list; none is placed. */
 static void list_items(struct keep *keep) {
     struct balance_state *state = &keep->state;
-    uint32_t at = 0;
+    uint16_t *ids = keep->used;
     for (uint32_t e = 0; e < state->expert_count; e++)
-        state->keys[e] = balance_state_key(state->shares[e], e);
-    balance_state_sort(state->keys, state->other_keys, state->expert_count);
-    for (uint32_t i = 0; i < state->expert_count; i++) {
-        uint32_t e = balance_state_key_id(state->keys[i]);
-        keep->first[e] = (uint16_t)at;
-        keep->used[e] = 0;
-        for (uint32_t left = state->counts[e]; left > 0; left--)
-            state->list[at++] = (uint16_t)e;
-    }
+        ids[e] = (uint16_t)e;
+    balance_counts_list(state, ids, state->expert_count, state->list);
+    for (uint32_t at = state->slot_count; at-- > 0;)
+        keep->first[state->list[at]] = (uint16_t)at;
+    memset(keep->used, 0, state->expert_count * sizeof *keep->used);
 }
 
 static bool is_placed(const struct keep *keep, uint32_t item) {
@@ -108,10 +97,11 @@ static bool pair_rest(const struct keep *keep, uint64_t target, uint16_t *out) {
 }
 
 /* Two slots a rank: pairs of the old placement that the new counts and the target allow stay
- * together, as long as the rest can still be paired. The state holds the best placement. */
+ * together, as long as the rest can still be paired. */
 static void keep_pairs(struct keep *keep, uint64_t target) {
     const struct balance_state *state = &keep->state;
-    uint16_t *out = keep->fresh;
+    uint16_t *out = keep->renamed;
+    look_at(keep, keep->fresh);
     list_items(keep);
     for (uint32_t slot = 0; slot < state->slot_count; slot += 2) {
         uint32_t a = keep->old[slot], b = keep->old[slot + 1];
@@ -128,25 +118,21 @@ static void keep_pairs(struct keep *keep, uint64_t target) {
         }
     }
     check(pair_rest(keep, target, out));
-    memcpy(state->experts, keep->fresh, state->slot_count * sizeof *keep->fresh);
-    balance_state_recount(&keep->state);
+    look_at(keep, keep->renamed);
     balance_pack_spread(&keep->state, (struct balance_span){0, state->rank_count});
     memcpy(keep->fresh, state->experts, state->slot_count * sizeof *keep->fresh);
 }
 
-/* Experts of one run of slots that another run has, too; duplicates count as often as both have
+/* Slots of a fresh rank whose experts an old rank holds, too; duplicates count as often as both have
  * them. keep->state's counts are scratch here. */
-static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t *old,
-                        uint32_t room) {
+static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t *old) {
     uint16_t *counts = keep->state.counts;
     uint32_t common = 0;
-    for (uint32_t i = 0; i < room; i++)
-        counts[old[i]] = 0;
-    for (uint32_t i = 0; i < room; i++)
-        counts[fresh[i]] = 0;
-    for (uint32_t i = 0; i < room; i++)
+    for (uint32_t i = 0; i < keep->room; i++)
+        counts[old[i]] = counts[fresh[i]] = 0;
+    for (uint32_t i = 0; i < keep->room; i++)
         counts[old[i]]++;
-    for (uint32_t i = 0; i < room; i++)
+    for (uint32_t i = 0; i < keep->room; i++)
         if (counts[fresh[i]] > 0) {
             counts[fresh[i]]--;
             common++;
@@ -154,79 +140,39 @@ static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t
     return common;
 }
 
-/* Bins with the most in common first. */
-static void name_greedily(struct keep *keep, struct bins bins) {
-    for (uint32_t i = 0; i < bins.count; i++)
-        keep->name[i] = keep->user[i] = NO_BIN;
-    for (uint32_t most = bins.room + 1; most-- > 0;)
-        for (uint32_t i = 0; i < bins.count; i++)
-            for (uint32_t j = 0; j < bins.count && keep->name[i] == NO_BIN; j++)
-                if (keep->user[j] == NO_BIN && keep->overlaps[i * bins.count + j] >= most) {
+/* Those with the most in common first. */
+static void choose_names(struct keep *keep) {
+    uint32_t ranks = keep->shape->ranks;
+    for (uint32_t i = 0; i < ranks; i++)
+        keep->name[i] = keep->user[i] = NOBODY;
+    for (uint32_t most = keep->room + 1; most-- > 0;)
+        for (uint32_t i = 0; i < ranks; i++)
+            for (uint32_t j = 0; j < ranks && keep->name[i] == NOBODY; j++)
+                if (keep->user[j] == NOBODY && keep->overlaps[i * ranks + j] >= most) {
                     keep->name[i] = j;
                     keep->user[j] = i;
                 }
 }
 
-/* Pairs exchange names while that keeps more. */
-static void improve_names(struct keep *keep, struct bins bins) {
-    const uint16_t *overlaps = keep->overlaps;
-    for (bool better = true; better;) {
-        better = false;
-        for (uint32_t i = 0; i < bins.count; i++)
-            for (uint32_t j = 0; j < i; j++) {
-                uint32_t a = keep->name[i], b = keep->name[j];
-                if (overlaps[i * bins.count + b] + overlaps[j * bins.count + a] <=
-                    overlaps[i * bins.count + a] + overlaps[j * bins.count + b])
-                    continue;
-                keep->name[i] = b;
-                keep->name[j] = a;
-                better = true;
-            }
-    }
+/* Ranks of keep->fresh change places so that they are where most of what they hold is already. */
+static void rename_ranks(struct keep *keep) {
+    uint32_t ranks = keep->shape->ranks, room = keep->room;
+    for (uint32_t i = 0; i < ranks; i++)
+        for (uint32_t j = 0; j < ranks; j++)
+            keep->overlaps[i * ranks + j] =
+                (uint16_t)overlap(keep, keep->fresh + i * room, keep->old + j * room);
+    choose_names(keep);
+    for (uint32_t i = 0; i < ranks; i++)
+        memcpy(keep->renamed + keep->name[i] * room, keep->fresh + i * room,
+               room * sizeof *keep->fresh);
+    memcpy(keep->fresh, keep->renamed, keep->shape->slots * sizeof *keep->fresh);
 }
 
-/* Bins of keep->fresh change places so that they are where most of what they hold is already. */
-static void rename_bins(struct keep *keep, struct bins bins) {
-    for (uint32_t i = 0; i < bins.count; i++)
-        for (uint32_t j = 0; j < bins.count; j++)
-            keep->overlaps[i * bins.count + j] =
-                (uint16_t)overlap(keep, keep->fresh + bins.first + (size_t)i * bins.room,
-                                  keep->old + bins.first + (size_t)j * bins.room, bins.room);
-    name_greedily(keep, bins);
-    improve_names(keep, bins);
-    for (uint32_t i = 0; i < bins.count; i++)
-        memcpy(keep->renamed + (size_t)keep->name[i] * bins.room,
-               keep->fresh + bins.first + (size_t)i * bins.room, bins.room * sizeof *keep->fresh);
-    memcpy(keep->fresh + bins.first, keep->renamed,
-           (size_t)bins.count * bins.room * sizeof *keep->fresh);
-}
-
-static void rename_all(struct keep *keep, bool strict) {
-    const struct balance_shape *shape = keep->shape;
-    uint32_t room = shape->slots / shape->ranks, node_ranks = shape->ranks / shape->nodes;
-    if (!strict) {
-        rename_bins(keep, (struct bins){0, shape->ranks, room});
-        return;
-    }
-    rename_bins(keep, (struct bins){0, shape->nodes, node_ranks * room});
-    for (uint32_t node = 0; node < shape->nodes; node++)
-        rename_bins(keep, (struct bins){node * node_ranks * room, node_ranks, room});
-}
-
-/* What stays on a rank stays in its slot. */
-static void align_slots(struct keep *keep) {
-    uint32_t room = keep->shape->slots / keep->shape->ranks;
-    for (uint32_t slot = 0; slot < keep->shape->slots; slot++) {
-        uint32_t first = slot / room * room;
-        for (uint32_t at = first; at < first + room; at++) {
-            if (keep->fresh[at] != keep->old[slot] || keep->fresh[at] == keep->old[at]) continue;
-            if (keep->fresh[slot] == keep->old[slot]) break;
-            uint16_t expert = keep->fresh[slot];
-            keep->fresh[slot] = keep->fresh[at];
-            keep->fresh[at] = expert;
-            break;
-        }
-    }
+/* The best placement, with as much as possible where it is already. */
+static void reuse(struct keep *keep, bool strict, uint32_t without, uint64_t target) {
+    if (strict) return; /* a rank of another node may not take the name */
+    if (keep->room == 2 && !(without & BALANCE_KEEP_PAIRS)) keep_pairs(keep, target);
+    if (!(without & BALANCE_NAMES)) rename_ranks(keep);
 }
 
 static uint32_t count_moves(const struct keep *keep, const uint16_t *slots) {
@@ -236,20 +182,16 @@ static uint32_t count_moves(const struct keep *keep, const uint16_t *slots) {
     return moves;
 }
 
+/* True if the old placement has every group on one node. */
 static bool keeps_to_nodes(const struct keep *keep) {
     const struct balance_shape *shape = keep->shape;
-    uint32_t group_experts = shape->experts / shape->groups;
-    uint32_t *homes = keep->name; /* groups <= experts, but not <= ranks: by pieces */
-    for (uint32_t start = 0; start < shape->groups; start += shape->ranks) {
-        for (uint32_t i = 0; i < shape->ranks; i++)
-            homes[i] = NO_BIN;
-        for (uint32_t slot = 0; slot < shape->slots; slot++) {
-            uint32_t group = keep->old[slot] / group_experts - start;
-            uint32_t node = slot / (shape->slots / shape->nodes);
-            if (group >= shape->ranks) continue;
-            if (homes[group] == NO_BIN) homes[group] = node;
-            if (homes[group] != node) return false;
-        }
+    uint16_t *homes = keep->first; /* [groups] */
+    memset(homes, 0xFF, shape->experts * sizeof *homes);
+    for (uint32_t slot = 0; slot < shape->slots; slot++) {
+        uint32_t group = keep->old[slot] / (shape->experts / shape->groups);
+        uint32_t node = slot / (shape->slots / shape->nodes);
+        if (homes[group] == UINT16_MAX) homes[group] = (uint16_t)node;
+        if (homes[group] != node) return false;
     }
     return true;
 }
@@ -261,8 +203,7 @@ static bool repair(struct keep *keep, bool strict, uint64_t target) {
     uint32_t span_ranks = strict ? node_ranks : shape->ranks;
     bool divides = balance_experts_divides(shape);
     if (strict && !keeps_to_nodes(keep)) return false;
-    memcpy(keep->state.experts, keep->old, shape->slots * sizeof *keep->old);
-    balance_state_recount(&keep->state);
+    look_at(keep, keep->old);
     for (uint32_t first = 0; first < shape->ranks; first += span_ranks) {
         struct balance_span span = {first, span_ranks};
         struct balance_search search = {span, divides ? node_ranks : span_ranks, target,
@@ -278,22 +219,23 @@ void balance_keep(const struct balance_shape *shape, const struct balance_option
                   uint32_t *moves_out) {
     struct keep *keep = open_keep(shape, loads, keeping->old, memory);
     bool strict = options->locality == BALANCE_STRICT && balance_experts_divides(shape);
+    uint32_t moves = UINT32_MAX;
     check(keeping->tolerance >= 0);
     balance_experts(shape, options, loads, keep->rest, keep->fresh, outcome_out);
-    memcpy(keep->state.experts, keep->fresh, shape->slots * sizeof *keep->fresh);
-    balance_state_recount(&keep->state);
+    look_at(keep, keep->fresh);
     uint64_t best = balance_state_max(&keep->state);
     uint64_t target = best + (uint64_t)((double)best * keeping->tolerance);
-    if (keep->state.room == 2 && !strict) keep_pairs(keep, target);
-    rename_all(keep, strict);
-    align_slots(keep);
-    uint32_t moves = count_moves(keep, keep->fresh);
-    const uint16_t *chosen = keep->fresh;
-    if (repair(keep, strict, target) && count_moves(keep, keep->state.experts) < moves) {
-        moves = count_moves(keep, keep->state.experts);
-        chosen = keep->state.experts;
+    if (!(options->without & BALANCE_REPAIR) && repair(keep, strict, target)) {
+        memcpy(slot_to_expert_out, keep->state.experts, shape->slots * sizeof *keep->old);
+        moves = count_moves(keep, slot_to_expert_out);
     }
-    memcpy(slot_to_expert_out, chosen, shape->slots * sizeof *slot_to_expert_out);
+    if (keep->room == 2 || moves == UINT32_MAX) {
+        reuse(keep, strict, options->without, target);
+        if (count_moves(keep, keep->fresh) < moves) {
+            memcpy(slot_to_expert_out, keep->fresh, shape->slots * sizeof *keep->old);
+            moves = count_moves(keep, slot_to_expert_out);
+        }
+    }
     balance_experts_judge(shape, loads, keep->rest, slot_to_expert_out, outcome_out);
     *moves_out = moves;
 }

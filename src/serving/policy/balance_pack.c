@@ -59,7 +59,7 @@ static bool is_duplicate(const struct balance_state *state, uint32_t slot) {
 }
 
 /* Exchanges it for what leaves both ranks the least loaded, no rank above `limit`. */
-static bool part_duplicate(struct balance_state *state, struct balance_span span, uint32_t slot,
+static void part_duplicate(struct balance_state *state, struct balance_span span, uint32_t slot,
                            uint64_t limit) {
     uint32_t first = span.first_rank * state->room, best = slot;
     uint64_t best_load = limit + 1;
@@ -72,18 +72,14 @@ static bool part_duplicate(struct balance_state *state, struct balance_span span
         best = other;
         best_load = load;
     }
-    if (best == slot) return false;
-    swap_slots(state, slot, best);
-    return true;
+    if (best != slot) swap_slots(state, slot, best);
 }
 
-bool balance_pack_spread(struct balance_state *state, struct balance_span span) {
+void balance_pack_spread(struct balance_state *state, struct balance_span span) {
     uint32_t first = span.first_rank * state->room;
     uint64_t limit = state->rank_loads[balance_state_busiest(state, span)];
-    bool parted = true;
     for (uint32_t slot = first; slot < first + span.rank_count * state->room; slot++)
-        if (is_duplicate(state, slot) && !part_duplicate(state, span, slot, limit)) parted = false;
-    return parted;
+        if (is_duplicate(state, slot)) part_duplicate(state, span, slot, limit);
 }
 
 struct slot_swap {
@@ -124,103 +120,24 @@ static void look_in_span(const struct balance_state *state, struct balance_span 
         if (rank != busy && rank != idle) look_for_swap(state, busy, rank, best);
 }
 
-/* The span's largest load were `expert` to take the place of slot's; UINT64_MAX when it may not.
- * `limit`: what reaches it is of no interest. */
-static uint64_t load_after_put(struct balance_state *state, uint32_t slot, uint32_t expert,
-                               uint64_t limit) {
-    uint32_t old = state->experts[slot], rank = slot / state->room;
-    uint64_t share = state->loads[expert] / (state->counts[expert] + 1u);
-    uint64_t rise = state->loads[old] / (state->counts[old] - 1u) - state->shares[old];
-    uint64_t most = state->rank_loads[rank] - state->slot_shares[slot] + share;
-    uint32_t left = state->counts[old] - 1u;
-    if (most >= limit || balance_state_rank_holds(state, rank, expert)) return UINT64_MAX;
-    for (uint32_t at = 0; left > 0; at++) {
-        if (state->experts[at] != old || at == slot) continue;
-        uint32_t where = at / state->room;
-        uint64_t load = state->rank_loads[where] + rise;
-        if (balance_state_rank_holds(state, where, expert)) load -= state->shares[expert] - share;
-        if (load >= limit) return UINT64_MAX;
-        if (load > most) most = load;
-        left--;
-    }
-    return most;
-}
-
-struct put {
-    uint32_t slot, expert;
-    uint64_t load; /* of the busiest rank that it touches, and of the one it is for */
-};
-
-/* A slot outside the busy rank that an expert can spare takes a replica of one in the busy rank. */
-static void look_for_put(struct balance_state *state, struct balance_span span, uint32_t busy,
-                         struct put *best) {
-    uint32_t first = span.first_rank * state->room, held = busy * state->room;
-    for (uint32_t slot = first; slot < first + span.rank_count * state->room; slot++) {
-        if (state->counts[state->experts[slot]] == 1 || slot / state->room == busy) continue;
-        for (uint32_t i = held; i < held + state->room; i++) {
-            uint32_t expert = state->experts[i];
-            uint64_t share = state->loads[expert] / (state->counts[expert] + 1u);
-            uint64_t own = state->rank_loads[busy] - (state->shares[expert] - share);
-            if (expert == state->experts[slot] || own >= best->load) continue;
-            uint64_t load = max_u64(own, load_after_put(state, slot, expert, best->load));
-            if (load < best->load) *best = (struct put){slot, expert, load};
-        }
-    }
-}
-
-/* A slot of the busy rank that its expert can spare takes a replica of any lighter expert. */
-static void look_for_relief(struct balance_state *state, struct balance_span span, uint32_t busy,
-                            struct put *best) {
-    uint32_t held = busy * state->room, first = span.first_rank * state->room;
-    for (uint32_t slot = held; slot < held + state->room; slot++) {
-        if (state->counts[state->experts[slot]] == 1) continue;
-        for (uint32_t at = first; at < first + span.rank_count * state->room; at++) {
-            uint32_t expert = state->experts[at];
-            if (expert == state->experts[slot]) continue;
-            uint64_t load = load_after_put(state, slot, expert, best->load);
-            if (load < best->load) *best = (struct put){slot, expert, load};
-        }
-    }
-}
-
 static struct balance_span node_of(const struct balance_search *search, uint32_t rank) {
     uint32_t first = rank - (rank - search->span.first_rank) % search->near_ranks;
     return (struct balance_span){first, search->near_ranks};
-}
-
-/* The span's ranks could all be as good as the target, were their loads liquid. */
-static bool fits(const struct balance_state *state, struct balance_span span, uint64_t target) {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < span.rank_count; i++)
-        sum += state->rank_loads[span.first_rank + i];
-    return sum <= target * span.rank_count;
-}
-
-/* One step; false when none lowers the busiest rank. */
-static bool step(struct balance_state *state, const struct balance_search *search, uint32_t busy) {
-    uint64_t load = state->rank_loads[busy];
-    uint64_t good = search->target + (load - search->target) / 2;
-    struct slot_swap swap = {0, 0, load};
-    if (search->near_ranks < search->span.rank_count &&
-        fits(state, node_of(search, busy), search->target))
-        look_in_span(state, node_of(search, busy), busy, search->target, &swap);
-    if (swap.load > search->target) look_in_span(state, search->span, busy, good, &swap);
-    if (swap.load < load) {
-        swap_slots(state, swap.from, swap.to);
-        return true;
-    }
-    struct put put = {0, 0, load};
-    look_for_put(state, search->span, busy, &put);
-    if (put.load == load) look_for_relief(state, search->span, busy, &put);
-    if (put.load == load) return false;
-    balance_state_put(state, put.slot, put.expert);
-    return true;
 }
 
 void balance_pack_refine(struct balance_state *state, const struct balance_search *search) {
     check(search->near_ranks > 0 && search->span.rank_count % search->near_ranks == 0);
     for (uint32_t steps = 0; steps < search->steps_max; steps++) {
         uint32_t busy = balance_state_busiest(state, search->span);
-        if (state->rank_loads[busy] <= search->target || !step(state, search, busy)) return;
+        uint64_t load = state->rank_loads[busy];
+        struct slot_swap swap = {0, 0, load};
+        if (load <= search->target) return;
+        if (search->near_ranks < search->span.rank_count)
+            look_in_span(state, node_of(search, busy), busy, search->target, &swap);
+        if (swap.load > search->target)
+            look_in_span(state, search->span, busy, search->target + (load - search->target) / 2,
+                         &swap);
+        if (swap.load == load) return;
+        swap_slots(state, swap.from, swap.to);
     }
 }

@@ -2,10 +2,10 @@
  * Where replicas live: the greedy packing, and a search that makes the busiest rank less busy.
  *
  * The greedy (heaviest first, each to the least loaded rank with room) is that of DeepSeek's load
- * balancer. The search takes the busiest rank and exchanges one of its items for a lighter one of
- * another rank, or gives one of its experts a replica in the place of one that another expert can
- * spare. A step is taken only if every rank it touches ends below the busiest one's load, so the
- * largest load never grows and the search ends.
+ * balancer. The search exchanges an item of the busiest rank for a lighter one of another rank. It
+ * does so only if both end below the busiest one's load, so the largest load never grows and the
+ * search ends. Counts of replicas stay as they are: a search that changed them, too, brought no
+ * balance at all (docs/performance/balance.md).
  */
 #ifndef SERVING_POLICY_BALANCE_PACK_H
 #define SERVING_POLICY_BALANCE_PACK_H
@@ -18,9 +18,9 @@ void balance_pack_fill(struct balance_state *state, struct balance_span span,
                        const uint16_t *items);
 
 /* Exchanges slots until no rank of the span holds an expert twice, as far as that is possible
- * without a larger largest load: duplicates do no harm, but all but one are of no use. False if
- * some are left. */
-bool balance_pack_spread(struct balance_state *state, struct balance_span span);
+ * without a larger largest load. A duplicate beside its like is of no use: a batch's tokens have one
+ * rank fewer to go to. */
+void balance_pack_spread(struct balance_state *state, struct balance_span span);
 
 struct balance_search {
     struct balance_span span; /* moves happen within it */

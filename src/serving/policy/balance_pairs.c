@@ -5,14 +5,14 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "base/random.h"
+#include "serving/policy/balance_counts.h"
 
 #define BINS 64      /* values of t: b * T / 2 / BINS, b = 0..BINS - 1 */
 #define CHANGE 8     /* larger changes of a bin's surplus count as this one */
 #define LACK_MAX 511 /* of a bin: 64 of them fit into 16 bits */
 #define ROUNDS_MAX 12
-#define MOVES_MAX 64 /* in one round: enough to hand every replica on */
-#define KICK_MOVES 3
+#define NEAR_ENOUGH 128 /* a largest load that exceeds the target by less than a 128th will do */
+#define MOVES_MAX 64    /* in one round: enough to hand every replica on */
 
 /* An item of a share adds `sign` to the surplus of all bins from `first` on. */
 struct effect {
@@ -156,21 +156,19 @@ static uint32_t best_loss(const struct pairs *pairs, uint32_t *lack_out) {
 }
 
 /* One replica changes hands; false, and nothing has changed, when that makes the lack no smaller.
- */
+ * `gain_first`: who gets it is chosen before who gives it. */
 static bool move(struct pairs *pairs, bool gain_first, uint32_t lack) {
     const uint16_t *counts = pairs->state->counts;
-    uint32_t after, first, second;
     int change = gain_first ? 1 : -1;
+    uint32_t after;
     if (!pairs->split_count) return false;
-    first = gain_first ? best_gain(pairs, &after) : best_loss(pairs, &after);
+    uint32_t first = gain_first ? best_gain(pairs, &after) : best_loss(pairs, &after);
     set_count(pairs, first, (uint32_t)(counts[first] + change));
     sum_lacks(pairs);
-    second = gain_first ? best_loss(pairs, &after) : best_gain(pairs, &after);
+    uint32_t second = gain_first ? best_loss(pairs, &after) : best_gain(pairs, &after);
     bool better = after < lack;
-    if (better)
-        set_count(pairs, second, (uint32_t)(counts[second] - change));
-    else
-        set_count(pairs, first, (uint32_t)(counts[first] - change));
+    if (!better) second = first;
+    set_count(pairs, second, (uint32_t)(counts[second] - change));
     if (better) list_split(pairs);
     sum_lacks(pairs);
     return better;
@@ -180,35 +178,11 @@ static uint32_t lack_now(const struct pairs *pairs) {
     return (uint32_t)pairs->lacks[BINS][CHANGE];
 }
 
-/* All replicas in descending order of share: single ones come in order, the others are few. */
-static void list_items(const struct pairs *pairs, uint16_t *items) {
-    struct balance_state *state = pairs->state;
-    uint32_t split = 0, at = 0;
-    for (uint32_t i = 0; i < state->expert_count; i++) {
-        uint32_t e = pairs->order[i];
-        if (state->counts[e] > 1) state->keys[split++] = balance_state_key(state->shares[e], e);
-    }
-    balance_state_sort(state->keys, state->other_keys, split);
-    for (uint32_t i = 0, next = 0; i <= state->expert_count; i++) {
-        bool last = i == state->expert_count;
-        uint32_t e = last ? 0 : pairs->order[i];
-        if (!last && state->counts[e] > 1) continue;
-        uint64_t key = last ? 0 : balance_state_key(state->shares[e], e);
-        for (; next < split && (last || state->keys[next] > key); next++) {
-            uint32_t id = balance_state_key_id(state->keys[next]);
-            for (uint32_t left = state->counts[id]; left > 0; left--)
-                items[at++] = (uint16_t)id;
-        }
-        if (!last) items[at++] = (uint16_t)e;
-    }
-    check(at == state->slot_count);
-}
-
 /* The largest load that the counts of now allow; remembers them if that is the least so far. */
 static uint64_t measure(struct pairs *pairs) {
     const struct balance_state *state = pairs->state;
     uint64_t most = 0;
-    list_items(pairs, state->list);
+    balance_counts_list(state, pairs->order, state->expert_count, state->list);
     for (uint32_t i = 0, j = state->slot_count - 1; i < j; i++, j--) {
         uint64_t load = state->shares[state->list[i]] + state->shares[state->list[j]];
         if (load > most) most = load;
@@ -241,71 +215,22 @@ static uint64_t descend(struct pairs *pairs) {
     return measure(pairs);
 }
 
-/* As many replicas as the limit asks for, then one after the other where it helps most. False when
- * the slots do not suffice. */
-static bool rebuild(struct pairs *pairs) {
-    struct balance_state *state = pairs->state;
-    uint64_t used = 0, limit = pairs->limit;
-    for (uint32_t e = 0; e < state->expert_count; e++) {
-        uint64_t count = state->loads[e] <= limit ? 1 : (state->loads[e] + limit - 1) / limit;
-        used += count;
-        if (used > state->slot_count) return false;
-        set_count(pairs, e, (uint32_t)count);
-    }
-    for (; used < state->slot_count; used++) {
-        uint32_t lack, expert;
-        sum_lacks(pairs);
-        expert = best_gain(pairs, &lack);
-        set_count(pairs, expert, state->counts[expert] + 1u);
-    }
-    return true;
-}
-
 /* Halves what lies between the least load known to be possible and what seems to be impossible. */
-static void search(struct pairs *pairs, uint64_t low, bool thorough) {
-    for (uint32_t round = 0; round < ROUNDS_MAX; round++) {
-        if (pairs->best <= low + low / (thorough ? 1024 : 128)) return;
+static void search(struct pairs *pairs, uint64_t low) {
+    for (uint32_t round = 0; round < ROUNDS_MAX && pairs->best > low + low / NEAR_ENOUGH; round++) {
         set_limit(pairs, low + (pairs->best - low) / 2);
-        if (thorough && !rebuild(pairs)) {
-            low = pairs->limit;
-            restore(pairs);
-            continue;
-        }
         if (descend(pairs) > pairs->limit) low = pairs->limit;
         restore(pairs);
     }
 }
 
-/* Hands a few replicas on by chance, then looks from there. */
-static void kick(struct pairs *pairs, uint32_t kicks, uint64_t target) {
-    struct balance_state *state = pairs->state;
-    for (uint32_t i = 0; i < kicks && pairs->best > target; i++) {
-        set_limit(pairs, pairs->best - pairs->best / (i % 2 ? 256 : 1024));
-        for (uint32_t j = 0; j < KICK_MOVES; j++) {
-            list_split(pairs);
-            if (!pairs->split_count) return;
-            uint32_t loser = (uint32_t)(random_uniform(i, j, 0) * pairs->split_count);
-            uint32_t gainer = (uint32_t)(random_uniform(i, j, 1) * state->expert_count);
-            loser = pairs->split[loser];
-            if (loser == gainer || state->counts[gainer] >= state->rank_count) continue;
-            set_count(pairs, loser, state->counts[loser] - 1u);
-            set_count(pairs, gainer, state->counts[gainer] + 1u);
-        }
-        descend(pairs);
-        restore(pairs);
-    }
-}
-
-void balance_pairs_place(struct balance_state *state, const uint16_t *order, uint64_t target,
-                         uint32_t kicks) {
+void balance_pairs_place(struct balance_state *state, const uint16_t *order, uint64_t target) {
     struct pairs pairs = {.state = state, .order = order, .best = UINT64_MAX};
     check(state->room == 2 && state->expert_count <= LIMIT_EXPERTS);
     measure(&pairs);
-    search(&pairs, target, false);
-    if (kicks) search(&pairs, target, true);
-    kick(&pairs, kicks, target + target / 1024);
+    search(&pairs, target);
     restore(&pairs);
-    list_items(&pairs, state->list);
+    balance_counts_list(state, order, state->expert_count, state->list);
     for (uint32_t rank = 0; rank < state->rank_count; rank++) {
         state->experts[2 * rank] = state->list[rank];
         state->experts[2 * rank + 1] = state->list[state->slot_count - 1 - rank];

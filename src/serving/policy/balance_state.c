@@ -5,14 +5,11 @@
 
 #include "base/check.h"
 
-static size_t rounded(size_t bytes) {
-    return (bytes + 7) & ~(size_t)7;
-}
-
 size_t balance_state_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count) {
-    return rounded(expert_count * sizeof(uint16_t)) + expert_count * sizeof(uint64_t) +
-           2 * rounded(slot_count * sizeof(uint16_t)) + 3 * slot_count * sizeof(uint64_t) +
-           rank_count * sizeof(uint64_t);
+    return balance_state_aligned(expert_count * sizeof(uint16_t)) +
+           expert_count * sizeof(uint64_t) +
+           2 * balance_state_aligned(slot_count * sizeof(uint16_t)) +
+           3 * slot_count * sizeof(uint64_t) + rank_count * sizeof(uint64_t);
 }
 
 uint64_t balance_state_scale(const uint64_t *loads, uint32_t count, uint64_t *scaled_out) {
@@ -31,12 +28,6 @@ uint64_t balance_state_scale(const uint64_t *loads, uint32_t count, uint64_t *sc
     return scaled_total;
 }
 
-static void *cut(char **at, size_t bytes) {
-    void *start = *at;
-    *at += rounded(bytes);
-    return start;
-}
-
 void balance_state_open(struct balance_state *state, uint32_t expert_count, uint32_t slot_count,
                         uint32_t rank_count, const uint64_t *loads, void *memory) {
     char *at = memory;
@@ -47,14 +38,14 @@ void balance_state_open(struct balance_state *state, uint32_t expert_count, uint
                                     .rank_count = rank_count,
                                     .room = slot_count / rank_count,
                                     .loads = loads};
-    state->shares = cut(&at, expert_count * sizeof *state->shares);
-    state->slot_shares = cut(&at, slot_count * sizeof *state->slot_shares);
-    state->rank_loads = cut(&at, rank_count * sizeof *state->rank_loads);
-    state->keys = cut(&at, slot_count * sizeof *state->keys);
-    state->other_keys = cut(&at, slot_count * sizeof *state->other_keys);
-    state->counts = cut(&at, expert_count * sizeof *state->counts);
-    state->experts = cut(&at, slot_count * sizeof *state->experts);
-    state->list = cut(&at, slot_count * sizeof *state->list);
+    state->shares = balance_state_cut(&at, expert_count * sizeof *state->shares);
+    state->slot_shares = balance_state_cut(&at, slot_count * sizeof *state->slot_shares);
+    state->rank_loads = balance_state_cut(&at, rank_count * sizeof *state->rank_loads);
+    state->keys = balance_state_cut(&at, slot_count * sizeof *state->keys);
+    state->other_keys = balance_state_cut(&at, slot_count * sizeof *state->other_keys);
+    state->counts = balance_state_cut(&at, expert_count * sizeof *state->counts);
+    state->experts = balance_state_cut(&at, slot_count * sizeof *state->experts);
+    state->list = balance_state_cut(&at, slot_count * sizeof *state->list);
 }
 
 void balance_state_recount(struct balance_state *state) {
@@ -86,30 +77,6 @@ void balance_state_copy(struct balance_state *to, const struct balance_state *fr
     memcpy(to->experts, from->experts, from->slot_count * sizeof *to->experts);
     memcpy(to->slot_shares, from->slot_shares, from->slot_count * sizeof *to->slot_shares);
     memcpy(to->rank_loads, from->rank_loads, from->rank_count * sizeof *to->rank_loads);
-}
-
-/* An expert's count has changed: its share follows in every slot that holds it. */
-static void spread_share(struct balance_state *state, uint32_t expert) {
-    uint64_t share = state->loads[expert] / state->counts[expert];
-    uint32_t left = state->counts[expert];
-    state->shares[expert] = share;
-    for (uint32_t slot = 0; left > 0; slot++) {
-        if (state->experts[slot] != expert) continue;
-        uint64_t *rank_load = &state->rank_loads[slot / state->room];
-        *rank_load = *rank_load - state->slot_shares[slot] + share;
-        state->slot_shares[slot] = share;
-        left--;
-    }
-}
-
-void balance_state_put(struct balance_state *state, uint32_t slot, uint32_t expert) {
-    uint32_t old = state->experts[slot];
-    check(old != expert && state->counts[old] > 1);
-    state->experts[slot] = (uint16_t)expert;
-    state->counts[old]--;
-    state->counts[expert]++;
-    spread_share(state, old);
-    spread_share(state, expert);
 }
 
 bool balance_state_rank_holds(const struct balance_state *state, uint32_t rank, uint32_t expert) {
@@ -146,36 +113,9 @@ static void merge(const uint64_t *left, const uint64_t *left_end, const uint64_t
         *out++ = *right++;
 }
 
-#define RUN 8
-
-static inline void order(uint64_t *keys, int a, int b) {
-    uint64_t x = keys[a], y = keys[b];
-    keys[a] = x > y ? x : y;
-    keys[b] = x > y ? y : x;
-}
-
-/* Batcher's network for eight. */
-static inline void sort_run(uint64_t *run) {
-    static const uint8_t pairs[][2] = {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {0, 2}, {1, 3}, {4, 6},
-                                       {5, 7}, {1, 2}, {5, 6}, {0, 4}, {1, 5}, {2, 6}, {3, 7},
-                                       {2, 4}, {3, 5}, {1, 2}, {3, 4}, {5, 6}};
-    for (size_t i = 0; i < ARRAY_COUNT(pairs); i++)
-        order(run, pairs[i][0], pairs[i][1]);
-}
-
 void balance_state_sort(uint64_t *keys, uint64_t *other, uint32_t count) {
     uint64_t *from = keys, *to = other;
-    uint32_t at = 0;
-    for (; at + RUN <= count; at += RUN)
-        sort_run(keys + at);
-    for (uint32_t i = at + 1; i < count; i++) { /* the rest, one by one */
-        uint64_t key = keys[i];
-        uint32_t to_place = i;
-        for (; to_place > at && keys[to_place - 1] < key; to_place--)
-            keys[to_place] = keys[to_place - 1];
-        keys[to_place] = key;
-    }
-    for (uint32_t width = RUN; width < count; width *= 2) {
+    for (uint32_t width = 1; width < count; width *= 2) {
         for (uint32_t start = 0; start < count; start += 2 * width) {
             uint32_t middle = start + width < count ? start + width : count;
             uint32_t end = start + 2 * width < count ? start + 2 * width : count;

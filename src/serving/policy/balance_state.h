@@ -38,6 +38,17 @@ struct balance_span {
  * load at all counts as equal loads. The given ones' sum is below 2^64. */
 uint64_t balance_state_scale(const uint64_t *loads, uint32_t count, uint64_t *scaled_out);
 
+static inline size_t balance_state_aligned(size_t bytes) {
+    return (bytes + 7) & ~(size_t)7;
+}
+
+/* The next piece of memory; *at moves behind it. */
+static inline void *balance_state_cut(char **at, size_t bytes) {
+    void *start = *at;
+    *at += balance_state_aligned(bytes);
+    return start;
+}
+
 /* Bytes that balance_state_open takes. */
 size_t balance_state_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count);
 
@@ -50,10 +61,6 @@ void balance_state_recount(struct balance_state *state);
 
 /* The same placement and loads in another state of the same shape. */
 void balance_state_copy(struct balance_state *to, const struct balance_state *from);
-
-/* One slot holds another expert from now on; its old one keeps a replica elsewhere. All ranks'
- * loads follow. */
-void balance_state_put(struct balance_state *state, uint32_t slot, uint32_t expert);
 
 bool balance_state_rank_holds(const struct balance_state *state, uint32_t rank, uint32_t expert);
 

@@ -6,11 +6,11 @@
 
 const char *roles_reason_name(enum roles_reason reason) {
     static const char *const names[ROLES_REASON_COUNT] = {
-        [ROLES_MOVES] = "a unit changes to the kind that is pressed",
         [ROLES_CALM] = "stays: no kind is pressed",
         [ROLES_LOOKS] = "stays: one kind is pressed, but not for long",
         [ROLES_RESTS] = "stays: the last change was not long ago",
         [ROLES_NO_UNIT] = "stays: the other kind cannot spare a unit",
+        [ROLES_MOVES] = "a unit changes to the kind that is pressed",
     };
     check(reason < ROLES_REASON_COUNT);
     return names[reason];
@@ -89,7 +89,7 @@ static uint32_t find_unit(const struct balance_unit *units, uint32_t unit_count,
 struct roles_choice choose_roles(struct choose_roles *state, const struct choose_roles_rule *rule,
                                  const struct balance_unit *units, uint32_t unit_count,
                                  uint32_t queued, int64_t now_ns) {
-    struct roles_choice stay = {BALANCE_NO_RANK, UNIT_BOTH, ROLES_CALM};
+    const struct roles_choice stay = {BALANCE_NO_RANK, UNIT_BOTH};
     struct kind prefill = sum_kind(units, unit_count, UNIT_PREFILL);
     struct kind decode = sum_kind(units, unit_count, UNIT_DECODE);
     uint32_t pressed = find_pressed(&prefill, &decode, queued);
@@ -97,14 +97,15 @@ struct roles_choice choose_roles(struct choose_roles *state, const struct choose
         state->pressed = pressed;
         state->since_ns = now_ns;
     }
+    state->reason = ROLES_CALM;
     if (pressed == UNIT_BOTH) return stay;
-    stay.reason = ROLES_RESTS;
+    state->reason = ROLES_RESTS;
     if (state->has_moved && now_ns - state->moved_ns < rule->rest_ns) return stay;
-    stay.reason = ROLES_LOOKS;
+    state->reason = ROLES_LOOKS;
     if (now_ns - state->since_ns < rule->hold_ns) return stay;
-    stay.reason = ROLES_NO_UNIT;
+    state->reason = ROLES_NO_UNIT;
     uint32_t unit = find_unit(units, unit_count, &prefill, &decode, pressed);
     if (unit == BALANCE_NO_RANK) return stay;
-    *state = (struct choose_roles){.moved_ns = now_ns, .has_moved = true};
-    return (struct roles_choice){unit, pressed, ROLES_MOVES};
+    *state = (struct choose_roles){.moved_ns = now_ns, .has_moved = true, .reason = ROLES_MOVES};
+    return (struct roles_choice){unit, pressed};
 }

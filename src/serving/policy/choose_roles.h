@@ -27,29 +27,29 @@ struct choose_roles_rule {
     int64_t rest_ns; /* from one change to the next */
 };
 
+enum roles_reason {
+    ROLES_CALM,    /* no kind is pressed */
+    ROLES_LOOKS,   /* one is, but not for long */
+    ROLES_RESTS,   /* the last change was not long ago */
+    ROLES_NO_UNIT, /* the other kind cannot spare one */
+    ROLES_MOVES,   /* a unit changes */
+    ROLES_REASON_COUNT
+};
+
+/* Short lower-case text, for /debug/fleet. */
+const char *roles_reason_name(enum roles_reason reason);
+
 struct choose_roles { /* zeros at first */
     uint32_t pressed; /* enum unit_role: the kind that is; UNIT_BOTH: neither */
     int64_t since_ns;
     int64_t moved_ns;
     bool has_moved;
+    enum roles_reason reason; /* of the last choice */
 };
-
-enum roles_reason {
-    ROLES_MOVES,   /* the unit changes */
-    ROLES_CALM,    /* no kind is pressed */
-    ROLES_LOOKS,   /* one is, but not for long */
-    ROLES_RESTS,   /* the last change was not long ago */
-    ROLES_NO_UNIT, /* the other kind cannot spare one */
-    ROLES_REASON_COUNT
-};
-
-/* Short lower-case text, for logs and traces. */
-const char *roles_reason_name(enum roles_reason reason);
 
 struct roles_choice {
     uint32_t unit; /* BALANCE_NO_RANK: nobody moves */
     uint32_t role; /* enum unit_role, for it */
-    uint32_t reason;
 };
 
 /* `queued`: requests that wait at the gateway. */

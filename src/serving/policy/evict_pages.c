@@ -3,10 +3,8 @@
 
 #include "base/check.h"
 
-struct rule { /* goes_first: a before b; the page number breaks ties */
-    const char *reason;
-    bool (*goes_first)(const struct evict_candidate *a, const struct evict_candidate *b);
-};
+/* a before b; the page number breaks ties */
+typedef bool goes_first(const struct evict_candidate *a, const struct evict_candidate *b);
 
 static bool least_recent(const struct evict_candidate *a, const struct evict_candidate *b) {
     if (a->last_use != b->last_use) return a->last_use < b->last_use;
@@ -20,15 +18,10 @@ static bool deepest(const struct evict_candidate *a, const struct evict_candidat
     return a->page < b->page;
 }
 
-static const struct rule rules[EVICT_RULE_COUNT] = {
-    [EVICT_LEAST_RECENT] = {"used longest ago", least_recent},
-    [EVICT_DEEPEST] = {"deepest in its sequence", deepest},
+static goes_first *const rules[EVICT_RULE_COUNT] = {
+    [EVICT_LEAST_RECENT] = least_recent,
+    [EVICT_DEEPEST] = deepest,
 };
-
-const char *evict_rule_reason(enum evict_rule rule) {
-    check(rule < EVICT_RULE_COUNT);
-    return rules[rule].reason;
-}
 
 static void swap(struct evict_candidate *a, struct evict_candidate *b) {
     struct evict_candidate kept = *a;
@@ -37,13 +30,12 @@ static void swap(struct evict_candidate *a, struct evict_candidate *b) {
 }
 
 /* The heap's top goes first. */
-static void sift_down(const struct rule *rule, struct evict_candidate *heap, uint32_t at,
-                      uint32_t count) {
+static void sift_down(goes_first *rule, struct evict_candidate *heap, uint32_t at, uint32_t count) {
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= count) return;
-        if (child + 1 < count && rule->goes_first(&heap[child + 1], &heap[child])) child++;
-        if (!rule->goes_first(&heap[child], &heap[at])) return;
+        if (child + 1 < count && rule(&heap[child + 1], &heap[child])) child++;
+        if (!rule(&heap[child], &heap[at])) return;
         swap(&heap[at], &heap[child]);
         at = child;
     }
@@ -53,9 +45,9 @@ void evict_pages_choose(enum evict_rule rule, struct evict_candidate *candidates
                         uint32_t wanted) {
     check(rule < EVICT_RULE_COUNT && wanted <= count);
     for (uint32_t i = count / 2; i-- > 0;)
-        sift_down(&rules[rule], candidates, i, count);
+        sift_down(rules[rule], candidates, i, count);
     for (uint32_t end = count; end > count - wanted;) { /* the first ends up at the very end */
         swap(&candidates[0], &candidates[--end]);
-        sift_down(&rules[rule], candidates, 0, end);
+        sift_down(rules[rule], candidates, 0, end);
     }
 }

@@ -25,9 +25,6 @@ struct evict_candidate {
     uint64_t last_use; /* higher is later */
 };
 
-/* Why a page goes: short lower-case text, for logs and traces. */
-const char *evict_rule_reason(enum evict_rule rule);
-
 /* Moves the `wanted` candidates (at most `count`) that go first to the array's end, the first of
  * them last; so they are taken off from the end, one by one. Everything else stands before. */
 void evict_pages_choose(enum evict_rule rule, struct evict_candidate *candidates, uint32_t count,

@@ -58,11 +58,3 @@ int64_t kv_path_ask_again_ns(const struct kv_path_rest *rest) {
     if (left_ns <= 0) return 0;
     return pause_ns < left_ns ? pause_ns : left_ns;
 }
-
-const char *kv_path_reason(const struct kv_path_ask *ask, const struct kv_path_choice *choice) {
-    if (choice->path == KV_PATH_WAIT && ask->doubted)
-        return "the transfer may be faster than others";
-    if (choice->path == KV_PATH_WAIT) return "the transfer may yet be the fastest";
-    if (ask->under_way) return "the transfer takes longer than doing without";
-    return load_or_compute_reason(&ask->load, &choice->load);
-}

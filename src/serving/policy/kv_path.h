@@ -72,7 +72,4 @@ struct kv_path_rest {
  * than KV_PATH_REST_NS_MAX: nobody knows whether the other unit could store them. */
 int64_t kv_path_ask_again_ns(const struct kv_path_rest *rest);
 
-/* Why, in a few lower-case words. */
-const char *kv_path_reason(const struct kv_path_ask *ask, const struct kv_path_choice *choice);
-
 #endif

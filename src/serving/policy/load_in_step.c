@@ -14,11 +14,3 @@ struct load_in_step_choice load_in_step(const struct load_in_step_ask *ask) {
     choice.joins = !ask->others || (ask->measured && choice.wait_ns <= most_ns);
     return choice;
 }
-
-const char *load_in_step_reason(const struct load_in_step_ask *ask,
-                                const struct load_in_step_choice *choice) {
-    if (!ask->others) return "nobody else would run";
-    if (!ask->measured) return "not measured yet";
-    return choice->joins ? "its layers come as fast as the step needs them"
-                         : "others would wait for it";
-}

@@ -48,8 +48,4 @@ struct load_in_step_choice {
 
 struct load_in_step_choice load_in_step(const struct load_in_step_ask *ask);
 
-/* Why, in a few lower-case words. */
-const char *load_in_step_reason(const struct load_in_step_ask *ask,
-                                const struct load_in_step_choice *choice);
-
 #endif

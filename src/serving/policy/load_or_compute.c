@@ -71,10 +71,3 @@ struct load_choice load_or_compute(const struct load_ask *ask) {
     }
     return choice;
 }
-
-const char *load_or_compute_reason(const struct load_ask *ask, const struct load_choice *choice) {
-    if (ask->block_count == 0) return "nothing to load";
-    if (ask->rate->count == 0 || ask->cost->observed[1] == 0) return "not measured yet";
-    if (choice->load_blocks == ask->block_count) return "loading is faster";
-    return choice->load_blocks ? "part of each is fastest" : "computing is faster";
-}

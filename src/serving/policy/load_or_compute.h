@@ -46,7 +46,4 @@ struct load_choice {
 
 struct load_choice load_or_compute(const struct load_ask *ask);
 
-/* Why, in a few lower-case words. */
-const char *load_or_compute_reason(const struct load_ask *ask, const struct load_choice *choice);
-
 #endif

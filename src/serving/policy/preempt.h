@@ -12,23 +12,8 @@
 
 #include "serving/policy/schedule.h"
 
-enum preempt_reason {
-    PREEMPT_LESS_URGENT, /* than the needy one */
-    PREEMPT_YOUNGER,     /* as urgent, but came later */
-    PREEMPT_ITSELF,      /* everybody else's turn comes before the needy one's */
-    PREEMPT_REASON_COUNT
-};
-
-/* Short lower-case text, for logs and traces. */
-const char *preempt_reason_name(enum preempt_reason reason);
-
-struct preempt_choice {
-    uint32_t item; /* index in the view */
-    enum preempt_reason reason;
-};
-
-/* Chooses among the items that run (not SCHEDULE_WAITING); items[needy] runs. */
-struct preempt_choice preempt_choose(const struct schedule_item *items, uint32_t item_count,
-                                     uint32_t needy);
+/* Chooses among the items that run (not SCHEDULE_WAITING), one of which is items[needy]. Returns
+ * the index of the one that gives way. */
+uint32_t preempt_choose(const struct schedule_item *items, uint32_t item_count, uint32_t needy);
 
 #endif

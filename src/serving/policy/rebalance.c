@@ -143,7 +143,7 @@ static double largest_load(const struct layer *layer, const uint32_t *from) {
 void rebalance_layer(const struct rebalance_shape *shape, const uint64_t *loads, const bool *masked,
                      const uint32_t *from, void *memory, uint32_t *to_out,
                      struct rebalance_gain *gain_out) {
-    struct balance_options options = {.locality = BALANCE_FREE, .effort = BALANCE_FAST};
+    struct balance_options options = {.locality = BALANCE_FREE};
     struct balance_outcome outcome;
     struct layer layer;
     uint32_t room = shape->slots_per_rank, at = 0, moves;
@@ -195,10 +195,4 @@ enum rebalance_verdict rebalance_judge(struct rebalance *rebalance,
 
 void rebalance_done(struct rebalance *rebalance, int64_t now_ns) {
     *rebalance = (struct rebalance){.moved_ns = now_ns, .has_moved = true};
-}
-
-const char *rebalance_verdict_name(enum rebalance_verdict verdict) {
-    static const char *const names[] = {"rests", "knows little", "not worth it", "looks again",
-                                        "goes"};
-    return names[verdict];
 }

@@ -72,6 +72,4 @@ bool rebalance_changes(const struct rebalance_rule *rule, const struct rebalance
 /* The new map is adopted. */
 void rebalance_done(struct rebalance *rebalance, int64_t now_ns);
 
-const char *rebalance_verdict_name(enum rebalance_verdict verdict);
-
 #endif

@@ -3,21 +3,6 @@
 
 #include "base/check.h"
 
-const char *schedule_reason_name(enum schedule_reason reason) {
-    static const char *const names[SCHEDULE_REASON_COUNT] = {
-        [SCHEDULE_NEXT_TOKEN] = "generates its next token",
-        [SCHEDULE_PROMPT_END] = "computes its tokens to the end",
-        [SCHEDULE_CHUNK] = "computes a chunk of its tokens",
-        [SCHEDULE_NO_TOKENS] = "waits: the step's tokens are spent",
-        [SCHEDULE_NO_TIME] = "waits: running answers come first",
-        [SCHEDULE_WAITS_TURN] = "waits for its turn",
-        [SCHEDULE_WAITS_ROWS] = "waits for a row in the step",
-        [SCHEDULE_WAITS_PAGES] = "waits for free pages",
-    };
-    check(reason < SCHEDULE_REASON_COUNT);
-    return names[reason];
-}
-
 int64_t schedule_turn(int64_t arrival_ns, int64_t work_ns, int32_t priority, int64_t priority_ns) {
     int64_t turn, head_start;
     if (__builtin_mul_overflow(work_ns, (int64_t)SCHEDULE_SHARE, &turn) ||

@@ -55,12 +55,8 @@ enum schedule_reason {
     SCHEDULE_NO_TIME,    /* answers that run would wait too long */
     SCHEDULE_WAITS_TURN, /* not started: the reasons of admit */
     SCHEDULE_WAITS_ROWS,
-    SCHEDULE_WAITS_PAGES,
-    SCHEDULE_REASON_COUNT
+    SCHEDULE_WAITS_PAGES
 };
-
-/* Short lower-case text, for logs and traces. */
-const char *schedule_reason_name(enum schedule_reason reason);
 
 /* A place in the line that never changes: the time at which a request would be through that has an
  * SCHEDULE_SHARE-th part of the machine to itself from its arrival on, so that a short prompt does

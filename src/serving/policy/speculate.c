@@ -14,21 +14,6 @@
 
 _Static_assert(LIMIT_STEP_ROWS < 1 << SPECULATE_BUCKETS, "every number of answers has its bucket");
 
-const char *speculate_reason_name(enum speculate_reason reason) {
-    static const char *const names[SPECULATE_REASON_COUNT] = {
-        [SPECULATE_NO_ROWS] = "no drafts: no answer can take one",
-        [SPECULATE_NO_ROOM] = "no drafts: the step has no room for them",
-        [SPECULATE_FORBIDDEN] = "no drafts: switched off",
-        [SPECULATE_DEMANDED] = "drafts: switched on",
-        [SPECULATE_LEARNS] = "learns what drafts cost and bring",
-        [SPECULATE_PAYS] = "drafts: they pay",
-        [SPECULATE_COSTS] = "no drafts: they cost more than they bring",
-        [SPECULATE_TRIES] = "tries the other way",
-    };
-    check(reason < SPECULATE_REASON_COUNT);
-    return names[reason];
-}
-
 static uint32_t bucket_of(uint32_t row_count) {
     check(row_count > 0 && row_count <= LIMIT_STEP_ROWS);
     return 31 - (uint32_t)__builtin_clz(row_count);

@@ -31,11 +31,7 @@ enum speculate_reason {
     SPECULATE_PAYS,
     SPECULATE_COSTS,
     SPECULATE_TRIES, /* the way that is not the better one, to see whether it still is not */
-    SPECULATE_REASON_COUNT
 };
-
-/* Short lower-case text, for logs and traces. */
-const char *speculate_reason_name(enum speculate_reason reason);
 
 #define SPECULATE_BUCKETS 10 /* 1, 2-3, 4-7, ... answers in a step */
 

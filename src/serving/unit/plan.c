@@ -130,8 +130,8 @@ static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
         uint32_t pages = (uint32_t)divide_up(item->known_tokens, KV_BLOCK_TOKENS);
         while (item->phase != SCHEDULE_WAITING &&
                !pages_claim(unit, &unit->requests[item->slot], pages)) {
-            struct preempt_choice choice = preempt_choose(unit->items, count, needy);
-            interrupt(unit, &unit->items[choice.item], now_ns);
+            uint32_t last = preempt_choose(unit->items, count, needy);
+            interrupt(unit, &unit->items[last], now_ns);
             interrupted = true;
         }
     }

@@ -61,17 +61,15 @@ static void a_start_takes_what_is_known_and_a_page(void **state) {
     assert_int_equal(admit_start_pages((struct admit_need){60, 4}, 60), 1);
 }
 
-/* Every refusal becomes the right last word, and every decision can be printed. */
+/* Every refusal becomes the right last word. */
 static void refusals_have_reasons(void **state) {
     (void)state;
     assert_int_equal(admit_finish_reason(ADMIT_REFUSE_CONTEXT), FINISH_REFUSED_TOO_LARGE);
     assert_int_equal(admit_finish_reason(ADMIT_REFUSE_MEMORY), FINISH_REFUSED_TOO_LARGE);
     assert_int_equal(admit_finish_reason(ADMIT_REFUSE_QUEUE), FINISH_REFUSED_QUEUE);
     assert_int_equal(admit_finish_reason(ADMIT_REFUSE_DRAINING), FINISH_REFUSED_DRAINING);
-    for (int i = 0; i < ADMIT_COUNT; i++) {
-        assert_non_null(admit_name(i));
+    for (int i = 0; i < ADMIT_COUNT; i++)
         assert_int_equal(admit_refuses(i), i >= ADMIT_REFUSE_DRAINING);
-    }
 }
 
 int main(void) {

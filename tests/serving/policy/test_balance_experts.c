@@ -29,8 +29,8 @@ static void open_world(struct world *world, struct balance_shape shape) {
     assert_non_null(world->memory);
 }
 
-static void solve(struct world *world, enum balance_locality locality, enum balance_effort effort) {
-    struct balance_options options = {locality, effort};
+static void solve(struct world *world, enum balance_locality locality) {
+    struct balance_options options = {locality, 0};
     balance_experts(&world->shape, &options, world->loads, world->memory, world->slots,
                     &world->outcome);
     balance_experts_greedy(&world->shape, world->loads, world->memory, world->other,
@@ -127,9 +127,9 @@ static void placements_keep_their_promises(void **state) {
         for (uint32_t kind = 0; kind < LOADS_KINDS; kind++)
             for (uint32_t seed = 0; seed < 3; seed++) {
                 loads_draw(kind, seed, shapes[i].experts, world.loads);
-                solve(&world, BALANCE_FREE, BALANCE_FAST);
+                solve(&world, BALANCE_FREE);
                 assert_good(&world, false);
-                solve(&world, BALANCE_STRICT, BALANCE_FAST);
+                solve(&world, BALANCE_STRICT);
                 assert_good(&world, balance_experts_divides(&shapes[i]));
             }
         free(world.memory);
@@ -144,7 +144,7 @@ static void the_bound_is_reached_at_32_ranks(void **state) {
     for (uint32_t kind = 0; kind < LOADS_DRAWN; kind++)
         for (uint32_t seed = 0; seed < 8; seed++) {
             loads_draw(kind, seed, 256, world.loads);
-            solve(&world, BALANCE_FREE, BALANCE_FAST);
+            solve(&world, BALANCE_FREE);
             if (world.outcome.balance < 0.99 * world.outcome.bound)
                 fail_msg("kind %u, seed %u: %.4f, bound %.4f", kind, seed, world.outcome.balance,
                          world.outcome.bound);
@@ -160,7 +160,7 @@ static void replicas_live_on_different_ranks(void **state) {
         open_world(&world, shapes[i]);
         for (uint32_t kind = 0; kind < LOADS_DRAWN; kind++) {
             loads_draw(kind, 5, shapes[i].experts, world.loads);
-            solve(&world, BALANCE_FREE, BALANCE_FAST);
+            solve(&world, BALANCE_FREE);
             assert_int_equal(duplicates_of(&world, world.slots), 0);
         }
         free(world.memory);
@@ -176,12 +176,12 @@ static void placements_depend_on_loads_alone(void **state) {
         open_world(&world, shapes[i]);
         loads_draw(3, 11, 256, world.loads);
         memset(world.memory, 0x5A, balance_experts_bytes(&world.shape));
-        solve(&world, BALANCE_FREE, BALANCE_FAST);
+        solve(&world, BALANCE_FREE);
         memcpy(first, world.slots, sizeof first);
         for (uint32_t e = 0; e < 256; e++)
             world.loads[e] *= 4;
         memset(world.memory, 0xA5, balance_experts_bytes(&world.shape));
-        solve(&world, BALANCE_FREE, BALANCE_FAST);
+        solve(&world, BALANCE_FREE);
         assert_memory_equal(first, world.slots, world.shape.slots * sizeof *first);
         free(world.memory);
     }
@@ -192,7 +192,7 @@ static void a_layer_without_load_is_placed(void **state) {
     struct world world;
     open_world(&world, shapes[0]);
     memset(world.loads, 0, sizeof world.loads);
-    solve(&world, BALANCE_FREE, BALANCE_FAST);
+    solve(&world, BALANCE_FREE);
     balance_of(&world, world.slots);
     assert_int_equal(duplicates_of(&world, world.slots), 0);
     assert_true(world.outcome.bound == 1 && world.outcome.balance > 0.85);

@@ -279,12 +279,6 @@ static void turns_never_change(void **state) {
     assert_true(schedule_turn(5, 0, INT32_MIN, INT64_MAX) > schedule_turn(5, 0, -1, 10));
 }
 
-static void reasons_can_be_printed(void **state) {
-    (void)state;
-    for (int i = 0; i < SCHEDULE_REASON_COUNT; i++)
-        assert_non_null(schedule_reason_name(i));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decode_rows_come_first),
@@ -295,7 +289,6 @@ int main(void) {
         cmocka_unit_test(portions_fit_the_answers),
         cmocka_unit_test(turns_never_change),
         cmocka_unit_test(limits_hold_over_random_queues),
-        cmocka_unit_test(reasons_can_be_printed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
