@@ -31,7 +31,7 @@ static void tell_gateway(struct world *world, struct fleet_unit_host *unit,
     check(inner);
     memcpy(inner, record, record->bytes);
     check(record_valid(box.memory, box.used));
-    fleet_post_send(&world->inbox, fleet_world_arrives(world, &unit->out_ns), unit->connection,
+    fleet_post_send(&world->inbox, world_arrival_ns(world, &unit->out_ns), unit->connection,
                     outbox_next(&box, NULL));
 }
 
@@ -39,9 +39,9 @@ static void check_work(struct world *world, const struct unit_work *work, uint32
     uint32_t cached = work->device_tokens + work->host_tokens + work->disk_tokens;
     uint32_t obtained = cached + work->transferred_tokens + work->computed_tokens;
     if (work->prompt_hit_tokens + work->prompt_miss_tokens != prompt_count)
-        fleet_world_breach(world, "hits and misses are not the prompt");
+        world_breach(world, "hits and misses are not the prompt");
     if (work->prefill_ns ? obtained != prompt_count : obtained > prompt_count)
-        fleet_world_breach(world, "a prompt's tokens are not all accounted for");
+        world_breach(world, "a prompt's tokens are not all accounted for");
 }
 
 /* The last word on a request, of which there is one. */
@@ -54,7 +54,7 @@ static void take_finished(struct world *world, struct fleet_unit_host *unit,
         check_work(world, &finished->work, submitted.prompt_count);
         return;
     }
-    fleet_world_breach(world, "a unit ended a request that it does not have");
+    world_breach(world, "a unit ended a request that it does not have");
 }
 
 /* ---- steps ---- */
@@ -69,7 +69,7 @@ static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_ho
     struct fleet_wait wait = {0};
     for (uint32_t i = 0; i < plan->row_count; i++) {
         uint32_t number = step_plan_rows(plan)[i].loads;
-        if (number && wait.number) fleet_world_breach(world, "two rows of a step wait for loads");
+        if (number && wait.number) world_breach(world, "two rows of a step wait for loads");
         if (number) wait.number = number;
     }
     const struct outbox *outbox = unit->machine.outbox;
@@ -79,7 +79,7 @@ static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_ho
             load->number == wait.number)
             wait.asked = load->block_count;
     }
-    if (wait.number && !wait.asked) fleet_world_breach(world, "a row waits for no load");
+    if (wait.number && !wait.asked) world_breach(world, "a row waits for no load");
     return wait;
 }
 
@@ -143,7 +143,7 @@ static const struct record *end_step(struct world *world, struct fleet_unit_host
     result->compute_ns = due_ns - unit->step_began_ns;
     result->awaited_ns = world->now_ns - due_ns;
     check(record_valid(result, result->record.bytes));
-    if (engine->foreign_reads) fleet_world_breach(world, "a tenant's page was read for another");
+    if (engine->foreign_reads) world_breach(world, "a tenant's page was read for another");
     return &result->record;
 }
 
@@ -449,8 +449,7 @@ static void connect(struct world *world, struct fleet_unit_host *unit) {
     unit->connect_ns = MACHINE_NEVER;
     unit->connection = ++world->connections;
     unit->in_ns = unit->out_ns = 0;
-    send_link(world, RECORD_UNIT_JOINED, unit->connection,
-              fleet_world_arrives(world, &unit->out_ns));
+    send_link(world, RECORD_UNIT_JOINED, unit->connection, world_arrival_ns(world, &unit->out_ns));
     if (hello->bytes == 0) return; /* it will say it */
     tell_gateway(world, unit, hello);
     tell_gateway(world, unit, (const struct record *)(void *)unit->load);
