@@ -393,26 +393,12 @@ static void every_life_ends_once_and_returns_its_pages(void **state) {
 /* ---- what a choice depends on ---- */
 
 static void submit_sampled(struct world *world, struct sampling sampling, uint32_t bias_count) {
-    enum { PROMPT = 70 };
-    struct record_submit *record = world_make(RECORD_SUBMIT, submit_bytes(PROMPT, 1, bias_count));
-    uint32_t *prompt = record_tail_at(record, sizeof *record);
-    struct token_bias *biases = (void *)((char *)record + submit_biases_at(PROMPT, 1));
-    uint32_t number = world->submitted++;
-    record->request.low = sampling.seed = number;
-    record->sampling = sampling;
-    record->prompt_count = PROMPT;
-    record->new_tokens_max = 4;
-    record->stop_token_count = 1;
-    record->bias_count = bias_count;
-    for (uint32_t i = 0; i < PROMPT; i++)
-        prompt[i] = (number + i) % VOCAB;
-    *(uint32_t *)((char *)record + submit_stops_at(PROMPT)) = STOP_TOKEN;
-    for (uint32_t i = 0; i < bias_count; i++)
-        biases[i] = (struct token_bias){40 + i, (float)i};
-    struct known *known = &world->known[number];
-    *known = (struct known){.prompt_count = PROMPT, .new_tokens_max = 4};
-    memcpy(known->tokens, prompt, PROMPT * sizeof *prompt);
-    world_send(world, record);
+    uint32_t prompt[70];
+    struct record_submit head = {
+        .sampling = sampling, .prompt_count = 70, .new_tokens_max = 4, .bias_count = bias_count};
+    for (uint32_t i = 0; i < 70; i++)
+        prompt[i] = (world->submitted + i) % VOCAB;
+    world_submit_head(world, &head, prompt);
 }
 
 /* Rows that sample bring the tokens before them, in order, and biases; stop tokens are masked as
