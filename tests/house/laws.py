@@ -11,7 +11,8 @@
   names    ROOT                 a file's basename, and what a header's struct or enum is called, are found once
   comments ROOT                 comments and helps stand alone; rulers have one form
   words    ROOT                 licence line first; no path of a build machine anywhere
-  mirrors  ROOT                 every src/*.c has its test file, or stands in tests/house/covered.txt
+  mirrors  ROOT                 every src/*.c has its test file (tests_of says which), or stands in
+                                tests/house/covered.txt
   tour     ROOT                 every stop of docs/tour.md is a function of that file
   documents ROOT                short ones stay short, links between *.md lead to a file and a heading
 
@@ -348,6 +349,18 @@ def law_words(root):
 
 # --- mirrors ----------------------------------------------------------------------------------------
 
+VARIANT = re.compile(r"_(c|avx2|avx512|avx512bf16|cuda|none)$")
+
+
+def tests_of(path):
+    """Where a source's own test may be. Programs and benchmarks are tested from outside, as a whole. What one header has
+    for several instruction sets, or for builds with and without a library, is tested by that header's test."""
+    room, name = os.path.split(path[len("src/"):-len(".c")])
+    names = [name] + [VARIANT.sub("", name)] * bool(VARIANT.search(name))
+    tests = ["tests/%s/test_%s.c" % (room, each) for each in names]
+    return tests + ["tests/programs/test_%s.py" % name] * (room in ("programs", "bench"))
+
+
 def law_mirrors(root):
     covered = {}
     for line in read(root, "tests/house/covered.txt").splitlines():
@@ -355,24 +368,23 @@ def law_mirrors(root):
             source, test = line.split(None, 2)[:2]
             covered[source] = test
     for path in walk(root, ".c", under="src"):
-        folder, name = os.path.split(path)
         elsewhere = [source for source in covered if fnmatch.fnmatch(path, source)]
-        test = "tests/%s/test_%s" % (folder[4:], name)
-        if os.path.exists(os.path.join(root, test)):
-            if path in covered:
-                breach("tests/house/covered.txt", "%s has %s: strike it out" % (path, test))
-        elif not elsewhere:
-            breach(path, "has neither %s nor a line in tests/house/covered.txt" % test)
+        tests = tests_of(path)
+        own = [test for test in tests if os.path.exists(os.path.join(root, test))]
+        if own and path in covered:
+            breach("tests/house/covered.txt", "%s has %s: strike it out" % (path, own[0]))
+        if not own and not elsewhere:
+            breach(path, "has neither %s nor a line in tests/house/covered.txt" % tests[0])
     for source, test in covered.items():
         if not fnmatch.filter(walk(root, ".c", under="src"), source):
             breach("tests/house/covered.txt", "%s does not exist" % source)
         if not os.path.exists(os.path.join(root, test)):
             breach("tests/house/covered.txt", "%s does not exist" % test)
-    for path in walk(root, ".c", under="tests"):
+    for path in walk(root, ".c", ".py", under="tests"):
         folder, name = os.path.split(path)
         if name.startswith("test_"):
             listed = read(root, folder + "/meson.build")
-            if name[5:-2] not in listed:
+            if os.path.splitext(name)[0][5:] not in listed:
                 breach(path, "is not in %s/meson.build, so it never runs" % folder)
 
 

@@ -66,8 +66,9 @@ def expect(name, needle, plant, *arguments):
             failures.append("%s: expected '%s', found %d '%s'" % (name, needle, code, text))
 
 
-def planting(path, text):
-    return lambda root: write(root, path, text)
+def planting(*files):
+    """Writes files: path, text, path, text..."""
+    return lambda root: [write(root, *file) for file in zip(files[::2], files[1::2])]
 
 
 def text_laws():
@@ -124,6 +125,13 @@ def text_laws():
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see /wo" + "rk/main\n"))
     expect("words", "docs/c.md:1: names a path", planting("docs/c.md", "see ../sha" + "red/goldens/x\n"))
     expect("mirrors", "src/base/c.c: has neither tests/base/test_c.c", planting("src/base/c.c", LICENCE))
+    expect("mirrors", "src/bench/c.c: has neither tests/bench/test_c.c", planting("src/bench/c.c", LICENCE))
+    expect("mirrors", "tests/programs/test_c.py: strike it out", planting(
+        "src/bench/c.c", LICENCE, "tests/programs/test_c.py", LICENCE, "tests/programs/meson.build", "'c'",
+        "tests/house/covered.txt", "src/bench/c.c tests/programs/test_c.py\n"))
+    expect("mirrors", "tests/base/test_a.c: strike it out", planting(
+        "src/base/a_avx2.c", LICENCE, "tests/house/covered.txt", "src/base/a_avx2.c tests/base/test_a.c\n"))
+    expect("mirrors", "tests/base/test_z.py: is not in", planting("tests/base/test_z.py", LICENCE))
     expect("mirrors", "tests/base/test_z.c: is not in tests/base/meson.build",
            planting("tests/base/test_z.c", LICENCE))
     expect("mirrors", "src/base/a.c has tests/base/test_a.c: strike it out",

@@ -1,66 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_generate.py FATHOM GOLDENS SERVING: `generate` and `logits` from outside: the golden's greedy tokens
-and logits through the command line, chunks that change nothing, the default model answering in words, and
-clear words for what cannot be done."""
+"""test_generate.py FATHOM GOLDENS SERVING: `fathom generate` from outside: the golden's greedy tokens through the command
+line, what sampling options do, the default model answering in words, and clear words for what cannot be done."""
 import json
-import subprocess
 import sys
 
-fathom, goldens, serving = sys.argv[1], sys.argv[2], sys.argv[3] == "1"
+from command import run
+
+goldens, serving = sys.argv[2], sys.argv[3] == "1"
 case = goldens + "/v3-bf16-negbias-dense0-mtp"
-
-
-def run(*arguments, code=0):
-    done = subprocess.run([fathom, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=600)
-    assert done.returncode == code, (arguments, done)
-    return done.stdout if code == 0 else done.stderr
-
-
-def ids(tokens):
-    return ",".join(map(str, tokens))
-
-
-def check_golden(prompt):
-    common = ["--model", case, "--tokens", ids(prompt["tokens"]), "--activations", "f32", "--json"]
-    greedy = json.loads(run("generate", *common, "--max-new", "24", "--greedy", "--ignore-eos"))
-    assert greedy == {"tokens": prompt["greedy"]["tokens"]}, greedy
-    study = ["logits", *common, "--top", "400", "--last", "8", "--routing", "--mtp"]
-    text = run(*study)
-    found = json.loads(text)
-    assert text == run(*study, "--chunk", "64"), "a chunk changed the logits"
-    for top in prompt["top20"]:
-        position = [p for p in found["positions"] if p["pos"] == top["pos"]][0]
-        logits = dict(map(tuple, position["top"]))
-        for token, value in zip(top["ids"], top["logits"]):
-            assert abs(logits[token] - value) < 2e-3, (top["pos"], token)
-        assert abs(position["logsumexp"] - prompt["stats"]["lse"][top["pos"]]) < 1e-3
-    assert found["mtp_argmax"] == prompt["mtp"]["argmax_all"]
-    for layer, routed in prompt["router_last"].items():
-        assert found["routing"][layer] == sorted(routed["experts"])
-
-
-def check_bench():
-    figures = json.loads(run("bench", "model", "--model", case, "--prompt", "70", "--gen", "3", "--batch", "2,1",
-                             "--runs", "1", "--json"))
-    assert figures["weight_bytes"] > 1000000 and figures["peak_rss_bytes"] > figures["weight_bytes"], figures
-    assert figures["prefill"]["tokens"] == 70 and figures["prefill"]["tokens_per_second"] > 0, figures
-    assert [row["batch"] for row in figures["decode"]] == [2, 1], figures
-    assert all(row["tokens_per_second"] > 0 for row in figures["decode"]), figures
-    assert "--batch" in run("bench", "model", "--model", case, "--batch", "0", code=1)
-
-
-def check_bench_mtp():
-    """Two questions to the embedded model: it fails by itself if drafts change a token."""
-    figures = json.loads(run("bench", "mtp", "--streams", "2,1", "--questions", "2", "--answer", "40", "--runs", "1",
-                             "--json"))
-    assert [row["streams"] for row in figures["streams"]] == [2, 1], figures
-    for row in figures["streams"]:
-        assert 0.5 < row["accepted"] <= 1 and row["byte_bound"] > 0.5, figures
-        assert row["with_tokens_per_second"] > 0 and row["without_tokens_per_second"] > 0, figures
-    assert "--streams" in run("bench", "mtp", "--streams", "0", code=1)
-    assert "has no MTP layer" in run("bench", "mtp", "--model", goldens + "/v2lite-softmax-greedy-yarn", code=1)
 
 
 def check_forged_turns():
@@ -134,8 +82,9 @@ def check_logprobs():
 def main():
     with open(case + "/golden.json", encoding="utf-8") as file:
         for prompt in json.load(file)["prompts"][1:5]:
-            check_golden(prompt)
-    check_bench()
+            greedy = json.loads(run("generate", "--model", case, "--tokens", ",".join(map(str, prompt["tokens"])),
+                                    "--activations", "f32", "--max-new", "24", "--greedy", "--ignore-eos", "--json"))
+            assert greedy == {"tokens": prompt["greedy"]["tokens"]}, greedy
     check_sampling()
     check_min_tokens()
     check_logprobs()
@@ -144,19 +93,13 @@ def main():
     assert by_seed[0] == by_seed[1] != by_seed[2], by_seed
     for arguments, words in (
             (["generate", "--model", case, "--tokens", "5,,9"], "expected ids"),
-            (["generate", "--model", case, "--tokens", "99999"], "99999 is no token"),
-            (["logits", "--model", case + "/none", "--tokens", "1"], "none"),
-            (["logits", "--model", goldens + "/v2lite-softmax-greedy-yarn", "--tokens", "1", "--mtp"],
-             "no MTP layer")):
+            (["generate", "--model", case, "--tokens", "99999"], "99999 is no token")):
         assert words in run(*arguments, code=1), arguments
     assert "either a prompt or --tokens" in run("generate", code=2)
     if serving:
-        check_bench_mtp()
         check_forged_turns()
         answer = run("generate", "--activations", "f32", "--greedy", "What is 4728 + 915?")
         assert answer == "4728 + 915 = 5643\n", answer
-        assert "has no MTP layer" in run("serve", "--model", goldens + "/v2lite-softmax-greedy-yarn",
-                                         "--port", "0", "--mtp", "on", code=1)
     else:
         assert "no tokenizer" in run("generate", "hello", code=1)
 
