@@ -318,7 +318,6 @@ static void test_refuses_what_it_cannot_do(void **state) {
         {{.model = ",\"dropout\":0.1"}, "model.dropout"},
         {{.model = ",\"end_of_word_suffix\":\"</w>\""}, "model.end_of_word_suffix"},
         {{.added = "{\"id\":300,\"content\":\"<a>\",\"lstrip\":true}"}, "'<a>' asks for lstrip"},
-        {{.added = "{\"id\":300,\"content\":\"<a>\",\"single_word\":true}"}, "single_word"},
         {{.pre_tokenizer = "{\"type\":\"BertPreTokenizer\"}"}, "ByteLevel must be the last"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {

@@ -2,7 +2,6 @@
  * Protects the reading of a vocabulary: bytes behind spelled and unspelled tokens, gaps, flags, and
  * the refusal of everything that would give an id two meanings.
  */
-#include "serving/text/byte_level.h"
 #include "serving/text/vocabulary.h"
 #include "support.h"
 
@@ -34,18 +33,6 @@ static void test_spells_every_byte(void **state) {
         has(byte, &text, 1);
         assert_int_equal(vocabulary_find(&vocabulary, (struct bytes){&text, 1}), byte);
     }
-}
-
-/* Ġ is a space, Ċ a newline (GPT-2's table); U+0144 and beyond spell nothing. */
-static void test_decodes_spelling(void **state) {
-    char out[16];
-    size_t count = 0;
-    assert_true(byte_level_decode(BYTES_LITERAL("ĠaĊ½Ń"), out, &count));
-    assert_int_equal(count, 5);
-    assert_memory_equal(out, " a\n\xBD\xAD", 5);
-    assert_false(byte_level_decode(BYTES_LITERAL("ń"), out, &count));
-    assert_false(byte_level_decode(BYTES_LITERAL("a｜"), out, &count));
-    assert_false(byte_level_decode(BYTES_LITERAL("a b"), out, &count));
 }
 
 static void test_knows_kinds_and_gaps(void **state) {
@@ -92,7 +79,6 @@ static void test_refuses(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spells_every_byte),
-        cmocka_unit_test(test_decodes_spelling),
         cmocka_unit_test(test_knows_kinds_and_gaps),
         cmocka_unit_test(test_refuses),
     };
