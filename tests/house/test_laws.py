@@ -136,6 +136,11 @@ def text_laws():
            planting("tests/base/test_z.c", LICENCE))
     expect("mirrors", "src/base/a.c has tests/base/test_a.c: strike it out",
            planting("tests/house/covered.txt", "src/base/a.c tests/base/test_a.c\n"))
+    expect("mirrors", "60 sources; at most 59", planting(
+        "tests/house/covered.txt", "".join("src/base/%d.c tests/base/test_a.c\n" % i for i in range(60))))
+    for name in ("test_that_it_works", "it_works"):
+        expect("cases", name + " says not in a sentence", planting(
+            "tests/base/test_a.c", LICENCE + "static void %s(void **state) {\n}\n" % name))
     expect("tour", "no such file: src/base/gone.c",
            planting("docs/tour.md", "`src/base/gone.c:gone_one` is first.\n"))
     expect("tour", "src/base/a.c defines no function a_gone", planting(

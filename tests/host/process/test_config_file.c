@@ -49,7 +49,7 @@ static void refuses(const char *text, const char *needle) {
         fail_msg("'%s' lacks 'fathom.yaml: ' or '%s'", error.text, needle);
 }
 
-static void test_keys_are_options(void **state) {
+static void keys_are_options(void **state) {
     assert_int_equal(parse("# ours\nmodel: a dir\nport: 81\nprogress: true\n"), STATUS_OK);
     assert_string_equal(values.model, "a dir");
     assert_int_equal(values.port, 81);
@@ -61,7 +61,7 @@ static void test_keys_are_options(void **state) {
     assert_null(values.model);
 }
 
-static void test_mistakes_name_file_and_key(void **state) {
+static void mistakes_name_file_and_key(void **state) {
     refuses("prot: 1\n", "unknown key 'prot', did you mean port");
     refuses("frobnicate: 1\n", "unknown key 'frobnicate'; `fathom serve --help`");
     refuses("config: other.yaml\n", "unknown key 'config'");
@@ -76,7 +76,7 @@ static void test_mistakes_name_file_and_key(void **state) {
     refuses("port: \xff\n", "fathom.yaml: ");
 }
 
-static void test_files_are_bounded(void **state) {
+static void files_are_bounded(void **state) {
     char path[] = "/tmp/fathom_config_XXXXXX";
     assert_int_equal(config_file_read("/nonexistent/f.yaml", &table, &values, &error),
                      STATUS_NOT_FOUND);
@@ -96,9 +96,9 @@ static void test_files_are_bounded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_are_options),
-        cmocka_unit_test(test_mistakes_name_file_and_key),
-        cmocka_unit_test(test_files_are_bounded),
+        cmocka_unit_test(keys_are_options),
+        cmocka_unit_test(mistakes_name_file_and_key),
+        cmocka_unit_test(files_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
